@@ -1,4 +1,4 @@
-//! The command line.
+//! Defines the command line and runs its subcommands.
 
 use std::process::ExitCode;
 
@@ -85,7 +85,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Completions { shell } => {
-            // Into a buffer: clap_complete panics where a pipe is closed early.
+            // Written to a buffer first, because clap_complete panics if a pipe is closed early.
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "raytrace", &mut script);
             command::print(&String::from_utf8_lossy(&script))?;

@@ -1,6 +1,8 @@
-//! Damaged texts for tests: cut anywhere, shuffled, with flipped bytes, lines lost, two mixed line by line.
+//! Damages texts for tests.
+//!
+//! It cuts and shuffles them, flips bytes, drops lines, and mixes two texts line by line.
 
-/// A small generator (xorshift64*): the same mutations in every run.
+/// A small random number generator (xorshift64*), so that every run has the same mutations.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -53,7 +55,7 @@ pub(crate) fn drop_lines(text: &[u8], random: &mut Random) -> Vec<u8> {
     lines.join(&b'\n')
 }
 
-/// Lines of two texts, each in its order.
+/// Interleaves the lines of two texts at random, each in its own order.
 pub(crate) fn interleave(one: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     let (mut one, mut other) = (
         lines(one).into_iter().peekable(),
@@ -73,7 +75,7 @@ pub(crate) fn interleave(one: &[u8], other: &[u8], random: &mut Random) -> Vec<u
     mixed.join(&b'\n')
 }
 
-/// One of these, at random.
+/// Damages `text` in one of these ways, at random.
 pub(crate) fn any(text: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     match random.below(5) {
         0 => cut(text, random),

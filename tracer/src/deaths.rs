@@ -1,4 +1,4 @@
-//! Deaths between their exit and their settled verdict.
+//! Keeps deaths between their exit and their settled verdict.
 
 use std::{cell::LazyCell, collections::VecDeque};
 
@@ -11,32 +11,34 @@ use crate::{
     },
 };
 
-/// A verdict that waits is told as such after this time, and again when it is settled.
+/// An unsettled verdict is reported as such after this time, and again when it has settled.
 const PATIENCE_NS: i64 = 150_000_000;
-/// A verdict that has waited for longer than this waits for the end of another process: many may, and for a minute.
+/// After this time, a verdict waits only for the end of another process. Many may do so, for a
+/// minute.
 const LONG_NS: i64 = 2 * SECOND_NS;
-/// It is given again after this part of the time that it has waited.
+/// Such a verdict is judged again after this fraction of the time that it has waited.
 const PART: i64 = 8;
-/// What was known of a dead process is kept this long: causes and children ask for it.
+/// How long a dead process is remembered: its children's verdicts and other causes may refer to it.
 const KEEP_NS: i64 = 150 * SECOND_NS;
-/// And of this many at most.
+/// The most dead processes that are remembered.
 const KEEP_MOST: usize = 20_000;
-/// Each death that waits keeps what was around it: beyond so many, none waits for the end of another process.
+/// Each waiting death keeps what surrounds it in memory. If more than this many wait, none waits
+/// for the end of another process.
 const WAIT_MOST: usize = 4096;
-/// After this time nothing is waited for.
+/// After this time, nothing is waited for.
 const OVER_NS: i64 = 60 * MINUTE_NS;
 
-/// When to judge if nothing more comes after `last`: so late that no verdict waits.
+/// Returns a time so long after `last` that no verdict waits any more.
 #[must_use]
 pub fn over(last: BootTime) -> BootTime {
     last.plus(OVER_NS)
 }
 
-/// A death to tell.
+/// A death to report.
 pub struct DeathUpdate {
     /// The death.
     pub death: Death,
-    /// What was told of it before, when its verdict had not settled.
+    /// The cause that was reported before, when its verdict had not settled.
     pub before: Option<Cause>,
 }
 
@@ -48,14 +50,15 @@ struct Waiting {
     judged: Option<Judged>,
 }
 
-/// When a death was judged last, and how long its verdict is valid.
+/// When a death was last judged, and how long its verdict is valid.
 struct Judged {
     at: BootTime,
     validity: Validity,
 }
 
 impl Waiting {
-    /// Whether its verdict at `now` may be another than the last one, or it is to be told now though it has not settled.
+    /// Returns whether the verdict may have changed at `now`, or is to be reported though it has
+    /// not settled.
     fn is_due(&self, judge: &Judge, now: BootTime) -> bool {
         let Some(judged) = &self.judged else {
             return true;
@@ -71,7 +74,7 @@ impl Waiting {
     }
 }
 
-/// All that wait, and all that are kept for a while.
+/// Deaths that wait for their verdict, and dead processes that are still remembered.
 #[derive(Default)]
 pub struct Deaths {
     waiting: Vec<Waiting>,
@@ -79,7 +82,7 @@ pub struct Deaths {
 }
 
 impl Deaths {
-    /// A process ended.
+    /// Adds a process that has ended.
     pub fn add(&mut self, id: EventId, process: ProcessKey, exit: BootTime) {
         self.waiting.push(Waiting {
             id,
@@ -90,14 +93,14 @@ impl Deaths {
         });
     }
 
-    /// Whether a verdict waits for what is to be read, and not for the end of another process.
+    /// Returns whether a verdict waits for logs, rather than for the end of another process.
     #[must_use]
     pub fn any_waiting(&self, now: BootTime) -> bool {
         let lately = |waiting: &Waiting| now.since(waiting.exit) <= LONG_NS;
         self.waiting.iter().any(lately)
     }
 
-    /// Takes the deaths that are due to be reported, and the processes that may be forgotten.
+    /// Takes the deaths that are due to be reported, and the processes that can be forgotten.
     pub fn take_due(
         &mut self,
         judge: &Judge,
@@ -117,10 +120,12 @@ impl Deaths {
                 return false;
             };
             let settled = death.verdict.settled;
-            // It follows another death, which has not been seen yet. A driver that leaves normally takes its workers along
-            // seconds before it exits, and then nothing is to be told at all.
+            // It follows from another death that has not been seen yet. When a driver leaves
+            // normally, its workers end seconds before it, and then nothing is to be reported at
+            // all.
             let waits_for_another = death.verdict.killer == Killer::RayCollapse;
-            // Nobody asks about what is not listed, and what it is taken for by now may be wrong.
+            // Deaths that are not listed are not asked for, and an early verdict on them may be
+            // wrong.
             let late = death.listed && !waits_for_another && waiting.is_late(now);
             if settled || (waiting.told.is_none() && late) {
                 let before = waiting.told.replace(death.verdict.cause.clone());

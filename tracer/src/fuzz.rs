@@ -1,8 +1,10 @@
-//! The parsers of foreign bytes, each as a target of fuzzing: it answers or refuses, and does neither panic nor stall.
+//! Fuzz targets for the parsers that read foreign bytes.
 //!
-//! Each panics where the parser is wrong.
+//! A parser must accept or refuse its input without panicking or stalling. A target panics if its
+//! parser is wrong.
 //!
-//! `cargo xtask fuzz` gives them what libFuzzer makes of real samples (`tests/fuzz`); the unit tests damaged samples.
+//! `cargo xtask fuzz` runs the targets on inputs that libFuzzer makes from real samples
+//! (`tests/fuzz`). The unit tests run them on damaged samples.
 
 #![expect(clippy::missing_panics_doc, reason = "a panic is what they are for")]
 
@@ -28,22 +30,22 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
-/// The raylet's log.
+/// Parses a raylet's log.
 pub fn raylet_log(input: &[u8]) {
     log_of(FileKind::Raylet, input);
 }
 
-/// The log of the GCS.
+/// Parses a log of the GCS.
 pub fn gcs_log(input: &[u8]) {
     log_of(FileKind::Gcs, input);
 }
 
-/// A core worker's log.
+/// Parses a core worker's log.
 pub fn core_worker_log(input: &[u8]) {
     log_of(FileKind::CoreWorker, input);
 }
 
-/// What a worker prints.
+/// Parses the output of a worker.
 pub fn worker_output(input: &[u8]) {
     log_of(FileKind::WorkerOutput, input);
 }
@@ -57,11 +59,11 @@ fn log_of(kind: FileKind, input: &[u8]) {
     }
     parser.flush(&mut found);
     assert!(!parser.is_open());
-    // A line says one thing; a block ends with the line that begins the next.
+    // A line gives at most one record, and a block ends with the line that begins the next one.
     assert!(found.len() <= text.lines().count() + 1);
 }
 
-/// Any text that `raytrace explain` is given.
+/// Explains any text, as `raytrace explain` does.
 pub fn explain(input: &[u8]) {
     let mut explainer = Explainer::default();
     explainer
@@ -74,7 +76,7 @@ pub fn explain(input: &[u8]) {
     }
 }
 
-/// The kernel's log, as `/dev/kmsg` and as `dmesg` give it.
+/// Parses the kernel's log, in the formats of `/dev/kmsg` and of `dmesg`.
 pub fn kernel_log(input: &[u8]) {
     for line in String::from_utf8_lossy(input).lines() {
         let _said = kernel_log::parse(line);
@@ -82,7 +84,7 @@ pub fn kernel_log(input: &[u8]) {
     }
 }
 
-/// Command lines, an argument a line, and titles.
+/// Parses command lines, with one argument on each line, and process titles.
 pub fn command_line(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let argv: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -96,7 +98,7 @@ pub fn command_line(input: &[u8]) {
     }
 }
 
-/// A reply of the GCS: any of them may come for any question.
+/// Parses a reply of the GCS as each of its tables, since any reply may come for any question.
 pub fn gcs_reply(input: &[u8]) {
     for table in Table::ALL {
         for row in table.rows(input).into_iter().flatten() {
@@ -105,12 +107,12 @@ pub fn gcs_reply(input: &[u8]) {
     }
 }
 
-/// The output of `ray timeline`.
+/// Parses the output of `ray timeline`.
 pub fn ray_timeline(input: &[u8]) {
     let _parsed = RayTimeline::parse(&String::from_utf8_lossy(input));
 }
 
-/// A recording.
+/// Reads a recording.
 pub fn recording(input: &[u8]) {
     thread_local! {
         static FOLDER: RefCell<Option<TempDir>> = const { RefCell::new(None) };
@@ -123,7 +125,7 @@ pub fn recording(input: &[u8]) {
     });
 }
 
-/// A program or library of a job: its symbols, and its `.eh_frame` as it would lie in memory.
+/// Reads a program or library of a job: its symbols, and its `.eh_frame` as it would be in memory.
 pub fn program_file(input: &[u8]) {
     stacks::look_through(input);
 }

@@ -1,13 +1,14 @@
-//! Which folder uses which: the rules of ARCHITECTURE.md, read from the source.
+//! Tests that folders use only what ARCHITECTURE.md allows, read from the source.
 //!
-//! A folder that is not in a row may not be used there. The rows go from the bottom to the top: what stands in a row is below it.
+//! Everything that a folder may use is in its row. Rows are ordered from the bottom layer to the
+//! top: a folder uses only folders in rows above its own.
 
 mod cycles;
 mod sources;
 
 use std::collections::BTreeSet;
 
-/// Each folder or file below `src`, with those that it may use; a row uses only rows above it.
+/// Each folder or file below `src` and what it may use. A row uses only rows above it.
 const USES: [(&str, &[&str]); 24] = [
     ("ids", &[]),
     ("path", &[]),
@@ -15,11 +16,11 @@ const USES: [(&str, &[&str]); 24] = [
     ("size", &["ids"]),
     ("cgroup_path", &[]),
     ("ray", &["ids"]),
-    // What logs say, and roles, are a part of events.
+    // Facts from logs and roles are a part of events.
     ("event", &["ids", "ray"]),
     ("python", &["event"]),
     ("kernel_log", &["event", "ids"]),
-    // The crate of that name, which reads.
+    // The crate `proc`, which reads `/proc`.
     ("proc", &["cgroup_path", "event", "ids", "ray"]),
     ("stacks", &["event", "ids", "path", "python"]),
     (
@@ -58,7 +59,7 @@ const USES: [(&str, &[&str]); 24] = [
             "signals",
         ],
     ),
-    // Of the recording only how a row is written.
+    // Only for the format of a row.
     (
         "show",
         &[
@@ -106,18 +107,18 @@ const USES: [(&str, &[&str]); 24] = [
     ("main", &[]),
 ];
 
-/// The layers of the judge: what a module of it may use of the others.
+/// The layers of the judge: what a module may use of the other ones.
 const LAYERS: [(&str, &[&str]); 2] = [
-    // The tables see what the report is made of, and the warnings.
+    // The tables may use the types of the report, and the warnings.
     ("state", &["cause", "missing", "limit_warnings", "report"]),
-    // The questions see the tables too.
+    // The queries may use the tables too.
     (
         "query",
         &["cause", "missing", "limit_warnings", "report", "state"],
     ),
 ];
 
-/// Who uses whom of what lies directly below a module.
+/// Returns which of the modules directly below a module uses which.
 fn below(above: &str) -> BTreeSet<(String, String)> {
     let above = sources::module(above);
     let child = |path: &[String]| path.strip_prefix(&above[..])?.first().cloned();
@@ -133,7 +134,7 @@ fn below(above: &str) -> BTreeSet<(String, String)> {
     found
 }
 
-/// The uses that a table does not allow.
+/// Returns the uses that a table does not allow.
 fn wrong(uses: &BTreeSet<(String, String)>, table: &[(&str, &[&str])]) -> Vec<String> {
     let mut wrong = Vec::new();
     for (own, allowed) in table {
@@ -169,9 +170,9 @@ fn tables_see_nothing_that_asks_them_and_questions_nothing_that_decides() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// What rules make for people; nobody looks into it.
+/// Fields with sentences for people, which the code must not interpret.
 const SENTENCES: [&str; 3] = ["clause", "remedy", "summary"];
-/// How one looks into a text.
+/// Functions that interpret a text.
 const LOOKS: [&str; 9] = [
     "contains",
     "ends_with",
@@ -184,7 +185,7 @@ const LOOKS: [&str; 9] = [
     "strip_suffix",
 ];
 
-/// Where a code looks into a sentence: `summary.contains`.
+/// Finds where code interprets a sentence: `summary.contains`.
 fn looks(code: &str) -> Vec<String> {
     let words = sources::words(code);
     let looks = words.windows(3).filter(|three| {

@@ -1,7 +1,7 @@
-//! raytrace: the flight recorder for memory deaths on Ray clusters.
+//! raytrace: a flight recorder for memory deaths on Ray clusters.
 //!
-//! One stream, three stages: `observe` (impure, live) makes [`event::Event`]s, `recording` keeps them, `judge` (pure)
-//! says who ended each process, `show` (pure) prints it.
+//! Data flows through three stages: `observe` (impure, live) makes [`event::Event`]s, which
+//! `recording` stores. `judge` (pure) decides who ended each process. `show` (pure) prints it.
 
 #![cfg_attr(
     test,

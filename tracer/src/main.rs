@@ -1,4 +1,4 @@
-//! The binary: parse, run, map the error to an exit code.
+//! The binary: parses the command line, runs the command and maps errors to exit codes.
 
 use std::process::ExitCode;
 

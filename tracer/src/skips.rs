@@ -1,12 +1,15 @@
-//! A test that cannot test says so aloud, and in the list that `cargo xtask test` prints at its end. All packages share this file.
+//! Reports tests that cannot run here, so that no skip goes unnoticed.
+//!
+//! `cargo xtask test` prints the list of skips at its end. All packages share this file.
 
 use std::{fmt::Display, fs::File, io::Write as _};
 
-/// Says why the test that calls this does not test all that it should. `cargo xtask test` fails for it unless it is expected there.
+/// Reports why the calling test does not test everything that it should. `cargo xtask test` fails
+/// for this, unless the skip is expected there.
 ///
 /// # Panics
 ///
-/// When the list cannot be written: a skip that nobody hears of would count as a pass.
+/// Panics if the list cannot be written: an unreported skip would count as a pass.
 pub(crate) fn skipped(why: impl Display) {
     let why = why.to_string().replace('\n', " ");
     eprintln!("skipped: {why}");
@@ -15,7 +18,7 @@ pub(crate) fn skipped(why: impl Display) {
     };
     let thread = std::thread::current();
     let name = thread.name().filter(|name| *name != "main");
-    // A test that runs alone may run in the main thread.
+    // A test that runs alone may run in the main thread, which does not have the test's name.
     let asked_for = || std::env::args().skip_while(|word| word != "--exact").nth(1);
     let test = name.map(str::to_owned).or_else(asked_for);
     let row = format!("{}: {why}\n", test.unwrap_or_default());

@@ -1,10 +1,10 @@
-//! `raytrace doctor` with a stand-in for NVML: which GPUs it counts and whom it names on them.
+//! Tests how `raytrace doctor` counts GPUs and names their processes, with a fake NVML.
 
 use std::{path::Path, process::Command};
 
 use serde_json::Value;
 
-/// Stands in for the driver's library.
+/// Replaces the driver's library.
 const NVML: &str = include_str!("../../tests/staging/nvml.c");
 
 fn library(folder: &Path) {

@@ -1,6 +1,6 @@
-//! The eBPF programs against the real kernel: real kills of real processes, judged.
+//! Tests the eBPF programs on the real kernel: real kills of real processes, judged.
 //!
-//! Needs root (CAP_BPF, CAP_PERFMON); without it each test says that it was skipped.
+//! Needs root (CAP_BPF, CAP_PERFMON). Without it, each test reports that it was skipped.
 #![allow(clippy::disallowed_methods, reason = "tests read what they have made")]
 
 #[path = "../src/skips.rs"]
@@ -22,7 +22,7 @@ use raytrace::{
     observe::kernel::{Attached, KernelError, MemoryRecord, attach},
 };
 
-/// The kernel, attached, with the children of this test tracked.
+/// The attached eBPF programs, with the children of this test tracked.
 struct Stage {
     kernel: Attached,
     events: Vec<Event>,
@@ -67,7 +67,7 @@ impl Stage {
         self.kernel.ring.harvest(&mut push);
     }
 
-    /// The death of a process, waited for.
+    /// Waits for the death of a process.
     fn death(&mut self, pid: u32) -> Death {
         let until = Instant::now() + Duration::from_secs(60);
         loop {
@@ -110,7 +110,7 @@ fn python(script: &str) -> Child {
 }
 
 fn kill(pid: u32, signal: &str) {
-    // `exec`, so that the sender is gone before anyone could look it up in /proc.
+    // The shell ends at once, so that the sender is gone before anyone could look it up in /proc.
     let status = Command::new("sh")
         .args(["-c", &format!("kill -{signal} {pid}")])
         .status()
@@ -118,7 +118,7 @@ fn kill(pid: u32, signal: &str) {
     assert!(status.success());
 }
 
-/// Waits until `condition` holds of the process's `/proc/PID/NAME`.
+/// Waits until `condition` is true for the content of `/proc/PID/NAME`.
 fn wait_for(pid: u32, name: &str, mut condition: impl FnMut(&str) -> bool) {
     let path = format!("/proc/{pid}/{name}");
     let end = Instant::now() + Duration::from_secs(60);
@@ -128,7 +128,7 @@ fn wait_for(pid: u32, name: &str, mut condition: impl FnMut(&str) -> bool) {
     }
 }
 
-/// The value of a line of `/proc/PID/status`.
+/// Returns the value of a line of `/proc/PID/status`.
 fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     let mut values = status.lines().filter_map(|line| line.strip_prefix(name));
     values.next().map(str::trim)
@@ -177,7 +177,7 @@ fn a_process_of_a_fifth_of_a_second_is_known_at_its_peak() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
-    // Gone again before any sample could be taken, and given back before the end.
+    // Freed before any sample could be taken, and before the end.
     let script = "import mmap; m = mmap.mmap(-1, 500 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_POPULATE | mmap.MAP_ANONYMOUS); m.close()";
     let mut child = python(script);
     let (pid, began) = (child.id(), Instant::now());
@@ -193,7 +193,8 @@ fn a_process_of_a_fifth_of_a_second_is_known_at_its_peak() {
     assert!(left < 100 << 20, "{left}");
 }
 
-/// A Python that maps and touches `megabytes` in steps of 4 MiB, some ms apart in which it goes on running, in a thread, when it is told to, and waits to be killed.
+/// Starts a Python that waits for a line and then, in a thread, maps 64 MiB and touches `megabytes`
+/// in steps of 4 MiB. It keeps running for some ms between steps, and then waits to be killed.
 fn grower(megabytes: u32) -> Child {
     let script = format!(
         "import mmap, sys, threading, time\nkept = []\ndef grow():\n  print(threading.get_native_id(), flush=True)\n  kept.append(mmap.mmap(-1, 64 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))\n  for _ in range({megabytes} // 4):\n    kept.append(bytearray(4 << 20))\n    end = time.monotonic() + 0.01\n    while time.monotonic() < end: pass\n  print('grown', flush=True)\nsys.stdin.readline()\nthreading.Thread(target=grow).start()\ntime.sleep(60)"
@@ -262,7 +263,7 @@ fn what_a_thread_maps_and_the_last_steps_before_its_death_are_told() {
     );
 }
 
-/// Waits until a process catches a signal, by its own /proc/PID/status.
+/// Waits until a process has a handler for a signal, as /proc/PID/status shows.
 fn wait_for_handler(pid: u32, signal: u32) {
     wait_for(pid, "status", |status| {
         let mask = field(status, "SigCgt:").and_then(|mask| u64::from_str_radix(mask, 16).ok());
@@ -330,7 +331,7 @@ fn an_exit_code_is_the_processs_own_with_threads_too() {
             "import os,threading\nt=threading.Thread(target=os._exit, args=(5,)); t.start(); t.join()",
             5,
         ),
-        // The leader ends first: the process lives on in its other thread.
+        // The leader ends first, and the process lives on in its other thread.
         (
             "import ctypes,os,threading\ndef last():\n while ') Z ' not in open(f'/proc/self/task/{os.getpid()}/stat').read(): pass\n os._exit(6)\nthreading.Thread(target=last).start()\nctypes.CDLL(None).pthread_exit(None)",
             6,
@@ -360,7 +361,7 @@ fn an_exec_by_another_thread_is_no_death() {
     assert_eq!(death.process.title.as_deref(), Some("sleep 0.3"));
 }
 
-/// Numbers of system calls, for Python.
+/// System call numbers and ptrace helpers, for Python.
 const CALLS: &str = "import ctypes, os, platform, signal, subprocess, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 arm = platform.machine() == 'aarch64'
@@ -374,7 +375,8 @@ def attach(pid):
     os.waitpid(pid, 0x40000000)
 ";
 
-/// A Python that does this to the process `victim`, and has ended well.
+/// Runs a Python script that acts on the process `victim`, and returns its pid once it has
+/// succeeded.
 fn does_to(victim: u32, script: &str) -> u32 {
     let mut sender = python(&format!("{CALLS}victim = {victim}\n{script}"));
     let pid = sender.id();
@@ -397,7 +399,7 @@ fn each_call_that_sends_a_signal_to_another_process_has_its_sender() {
             "signal.pidfd_send_signal(os.pidfd_open(victim), 9)",
             Mechanism::Pidfd,
         ),
-        // It sends SIGKILL since Linux 5.19, before that it puts it in.
+        // PTRACE_KILL sends SIGKILL since Linux 5.19. Older kernels inject it instead.
         (
             "attach(victim)\nptrace(TRACE_KILL, victim)",
             Mechanism::Unknown,
@@ -521,7 +523,8 @@ fn a_parent_death_signal_is_told_from_a_kill_by_the_parent() {
     );
     let mut child = 0;
     let children = format!("task/{}/children", parent.id());
-    // Its name is changed after it has asked for the signal; a python3 that is a wrapper script starts others before.
+    // The child changes its name after it has asked for the signal. A python3 that is a wrapper
+    // script starts other processes before.
     let mourns = |pid: &u32| {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
         name.is_ok_and(|name| name.trim() == "mourns")
@@ -558,7 +561,7 @@ fn the_end_of_a_namespaces_init_is_the_kernels_doing_but_not_for_memory() {
         ])
         .spawn()
         .expect("unshare");
-    // Its init has ended before it does, and what was in there before that.
+    // The namespace's init has ended before `unshare` does, and everything else in it before that.
     unshare.wait().expect("wait");
     let deaths = stage.deaths();
     let sleeper = deaths
@@ -574,7 +577,7 @@ fn the_end_of_a_namespaces_init_is_the_kernels_doing_but_not_for_memory() {
     assert_eq!(sleeper.verdict.cause_death_id, Some(init.id));
 }
 
-/// A memory cgroup of the test's own, removed at the end.
+/// A memory cgroup for a test, removed at the end.
 struct Cgroup(std::path::PathBuf);
 
 impl Cgroup {
@@ -596,8 +599,8 @@ impl Cgroup {
         Some(Self(path))
     }
 
-    /// A Python that enters it when it has started: what it runs is then not charged there, for a full cgroup would read its files from the disk
-    /// over and over.
+    /// Starts a Python that enters the cgroup by itself. Its own files are then not charged to the
+    /// cgroup; a full one would read them from the disk over and over.
     fn spawn(&self, script: &str) -> Child {
         let procs = self.0.join("cgroup.procs");
         python(&format!(
@@ -750,7 +753,7 @@ fn two_thousand_short_processes_and_two_hundred_kills_are_all_told_and_the_ledge
             .any(|death| death.process.pid == Pid(sleeper.id()) && death.end.signal == Some(9))
     });
     assert_eq!(killed.count(), 200);
-    // A python3 that is a wrapper script starts a few children of its own before it is Python.
+    // A python3 that is a wrapper script starts a few children of its own before it runs Python.
     let short = deaths
         .iter()
         .filter(|death| death.process.ppid == Some(Pid(own)))

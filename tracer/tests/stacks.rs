@@ -1,6 +1,7 @@
-//! Python stacks that the kernel takes of real processes, of each Python that is installed: `python3.9` to `python3.14`, and `python3`.
+//! Tests the Python stacks that the kernel takes of real processes.
 //!
-//! Needs root (CAP_BPF, CAP_PERFMON); without it the test says that it was skipped.
+//! Each Python that is installed is tested: `python3.9` to `python3.14`, and `python3`. Needs root
+//! (CAP_BPF, CAP_PERFMON). Without it, the test reports that it was skipped.
 
 #[path = "../src/skips.rs"]
 mod skips;
@@ -21,7 +22,8 @@ use raytrace::{
     },
 };
 
-/// A thread that takes 64 MiB in its fifth line when it is told to, and 117 MiB of small objects in its sixteenth; the main thread sleeps.
+/// A program with a sleeping main thread and one that waits for a line. That thread then takes 64
+/// MiB in its fifth line, and 117 MiB of small objects in its sixteenth.
 const GROWER: &str = "import sys, threading, time
 def grow(size):
     global kept
@@ -42,7 +44,7 @@ threading.Thread(target=Outer().run, daemon=True).start()
 print('there', sys.version_info[1], flush=True)
 time.sleep(60)";
 
-/// One that has started, its output, and the minor number of its version.
+/// Starts the program. Returns it, its output, and the minor number of its Python version.
 fn grower(python: &str) -> Option<(Child, BufReader<std::process::ChildStdout>, String)> {
     let mut child = Command::new(python)
         .args(["-c", GROWER])
@@ -61,15 +63,16 @@ fn grower(python: &str) -> Option<(Child, BufReader<std::process::ChildStdout>, 
     None
 }
 
-/// What the kernel took.
+/// The stacks that the kernel took.
 struct Taken {
-    /// The minor number of its version.
+    /// The minor number of the Python version.
     minor: String,
-    /// When it asked for the large range.
+    /// The stack when the program asked for the 64 MiB.
     asked: Stack,
-    /// What Python had called then, and how long it took to find that out, at first and again; nothing where the kernel gives no registers.
+    /// What Python had called then, and how long it took to find that out, the first and the second
+    /// time. `None` if the kernel gives no registers.
     called: Option<(Vec<NativeFrame>, [Duration; 2])>,
-    /// At each step of its memory, with what that grew by.
+    /// The stack at each step of its memory, with the growth since the last step.
     steps: Vec<(u64, Stack)>,
 }
 
@@ -80,7 +83,7 @@ fn taken(growth: &mut Growth, python: &str) -> Option<Taken> {
     let mut pythons = growth.take_pythons().expect("a map of interpreters");
     let mut reader = Reader::default();
     let mut opened = reader.open(process.pid).expect("an interpreter");
-    // An event of the kernel knows the start to the nanosecond, a look at /proc to the clock tick.
+    // The kernel's events have the start in nanoseconds, but /proc only in clock ticks.
     let exact = ProcessKey::new(child.id(), 9_999_999);
     assert!(exact.same(process), "within a tick");
     let located = opened.located(exact).expect("a layout");
@@ -116,7 +119,7 @@ fn taken(growth: &mut Growth, python: &str) -> Option<Taken> {
     let steps = steps.collect();
     child.kill().expect("kill");
     child.wait().expect("wait");
-    // Of a process that is gone nothing is told, whoever has its pid now.
+    // Nothing is reported about a process that has ended, whoever has its pid now.
     assert!(
         found
             .iter()
@@ -130,7 +133,7 @@ fn taken(growth: &mut Growth, python: &str) -> Option<Taken> {
     })
 }
 
-/// What grew through a function.
+/// Returns how many MiB grew through a function.
 fn through(taken: &Taken, function: &str) -> u64 {
     let its = taken.steps.iter().filter(|(_, stack)| {
         let mut innermost = stack.frames.iter().take(2);
@@ -161,7 +164,8 @@ fn the_lines_that_grow_are_known_however_late_it_is_asked_for_them() {
             "{name} is 3.{minor}: {:?}, by steps {large} and {small} MiB",
             stack.frames
         );
-        // What is left of a line is below a step, and the next line's here: the collector measures besides. Nothing is told twice.
+        // What remains of a line is less than a step, and counts for the next line here; the
+        // collector takes another sample then. Nothing is counted twice.
         assert!(small >= 88, "{small} MiB");
         assert!((32..=80).contains(&large), "{large} MiB");
         assert!(large + small <= 64 + 118, "{large} and {small} MiB");
@@ -170,7 +174,7 @@ fn the_lines_that_grow_are_known_however_late_it_is_asked_for_them() {
             .iter()
             .map(|frame| (frame.function.as_str(), frame.line))
             .collect();
-        // Whole names from 3.11 on.
+        // Qualified names from 3.11 on.
         let whole = minor.parse::<u32>().expect("a number") >= 11;
         let run = if whole { "Outer.run" } else { "run" };
         assert_eq!(frames[..2], [("grow", 5), (run, 9)]);

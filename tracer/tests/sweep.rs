@@ -1,6 +1,6 @@
-//! A process that is gone without an exit event is found by a look at /proc, once, and counted.
+//! Tests that a process that ended without an exit event is found in /proc, once, and counted.
 //!
-//! Needs root (CAP_BPF, CAP_PERFMON); without it the test says that it was skipped.
+//! Needs root (CAP_BPF, CAP_PERFMON). Without it, the test reports that it was skipped.
 
 #[path = "../src/skips.rs"]
 mod skips;
@@ -37,7 +37,7 @@ fn who_is_gone_without_an_exit_event_has_a_death_once_and_the_ledger_counts_it()
     let (mut gone, mut zombie, mut alive) = (sleeper(), sleeper(), sleeper());
     let keys =
         [&gone, &zombie, &alive].map(|child| processes::key(Pid(child.id())).expect("a key"));
-    // They end while nobody tracks them, so that no event tells it: as if the hook had been left out.
+    // They end before they are tracked, so that no event reports it, as if the hook had failed.
     gone.kill().expect("a kill");
     gone.wait().expect("its end");
     zombie.kill().expect("a kill");
@@ -70,7 +70,7 @@ fn who_is_gone_without_an_exit_event_has_a_death_once_and_the_ledger_counts_it()
         .find(|row| row.hook == "sched/sched_process_exit");
     assert_eq!(row.expect("a row").missed, 2);
     assert!(lost(&collector) >= before + 2, "what was missed is lost");
-    // Each is told once its verdict is settled.
+    // Each death is reported once its verdict has settled.
     let until = Instant::now() + Duration::from_secs(60);
     let mut told = Vec::new();
     while told.len() < 2 {

@@ -1,4 +1,6 @@
-//! The clusters that are followed: which raylets are wanted, how many there may be, what names them, when they are over.
+//! The clusters that are followed: which are wanted, how many there may be, and when they are over.
+//!
+//! It also finds the cluster that a command line names.
 
 mod commands;
 
@@ -16,16 +18,18 @@ use crate::{
     ray::{identify, tree::Part},
 };
 
-/// Clusters that are followed, of all users and of one: what calls itself a raylet costs some descriptors.
+/// The most clusters that are followed: of all users, and of one. Each raylet costs some
+/// descriptors, and any program can call itself a raylet.
 const MOST_CLUSTERS: usize = 512;
 const MOST_OF_ONE: usize = 128;
-/// Looks, ten seconds apart, at which nothing of it was alive: last lines are written and causes asked for until then.
+/// A cluster is over after this many scans, ten seconds apart, that found none of its processes
+/// alive. Until then its last log lines are written and causes may refer to it.
 pub(super) const ROUNDS: u32 = 15;
 
 /// Which raylets are wanted.
 #[derive(Debug, Clone, Default)]
 pub struct ClusterFilter {
-    /// Only the one of this session folder.
+    /// Only the raylet of this session folder.
     pub session_dir: Option<PathBuf>,
     /// Only this raylet.
     pub raylet: Option<Pid>,
@@ -33,12 +37,12 @@ pub struct ClusterFilter {
     pub user: Option<u32>,
 }
 
-/// All that are followed, and the raylets that are not.
+/// All clusters that are followed, and the raylets that are not.
 #[derive(Default)]
 pub(super) struct Clusters {
     wanted: ClusterFilter,
     followed: HashMap<ProcessKey, Followed>,
-    /// Raylets that are not followed because too many are; and how many there were.
+    /// Raylets that are not followed because too many are, and how many there have been.
     refused: HashSet<ProcessKey>,
     pub(super) left_out: u64,
     commands: Commands,
@@ -47,13 +51,13 @@ pub(super) struct Clusters {
 /// One cluster.
 struct Followed {
     cluster: Cluster,
-    /// Who started its raylet.
+    /// The user who started its raylet.
     owner: Option<u32>,
-    /// The same where the raylet has one user alone.
+    /// The same, if the raylet runs as only one user.
     user: Option<u32>,
     /// The address of its node, as its raylet's command line has it.
     address: Option<String>,
-    /// Rounds in which nothing of it was alive.
+    /// The number of scans since a process of it was alive.
     over: u32,
 }
 
@@ -69,7 +73,7 @@ impl Clusters {
         self.followed.len()
     }
 
-    /// Each with its raylet, without the part of its start that /proc does not tell.
+    /// Returns each cluster with its raylet. The raylet's start is truncated to what /proc shows.
     pub(super) fn all(&self) -> impl Iterator<Item = (ProcessKey, &Cluster)> {
         let all = self.followed.iter();
         all.map(|(raylet, one)| (*raylet, &one.cluster))
@@ -80,12 +84,12 @@ impl Clusters {
         known.map(|known| &known.cluster)
     }
 
-    /// The user whose clusters alone are wanted.
+    /// Returns the user, if only that user's clusters are wanted.
     pub(super) fn filter_user(&self) -> Option<u32> {
         self.wanted.user
     }
 
-    /// Forgets who was refused and is no raylet any more.
+    /// Forgets refused raylets that no longer exist.
     pub(super) fn keep_refused(&mut self, raylets: &[Pid]) {
         self.refused
             .retain(|refused| raylets.contains(&refused.pid));
@@ -95,7 +99,7 @@ impl Clusters {
         self.refused.contains(&raylet)
     }
 
-    /// Takes up the cluster of a raylet that is new, where it is wanted.
+    /// Begins to follow the cluster of a new raylet, if it is wanted.
     pub(super) fn add(&mut self, raylet: &Process) -> Option<Cluster> {
         let key = raylet.process.truncated();
         if self.followed.contains_key(&key) || !self.has_room(raylet) {
@@ -116,7 +120,8 @@ impl Clusters {
         Some(cluster)
     }
 
-    /// Whether one more cluster of this raylet's user may be followed. Those that are over count until their logs are closed.
+    /// Whether one more cluster of this raylet's user may be followed. Clusters that are over count
+    /// until their logs are closed.
     fn has_room(&mut self, raylet: &Process) -> bool {
         let owner = users::real_user(raylet.process.pid);
         let all = self.followed.values();
@@ -143,7 +148,7 @@ impl Clusters {
         by_pid && by_folder && by_user
     }
 
-    /// The cluster that the command line of a process names.
+    /// Returns the cluster that the command line of a process names.
     pub(super) fn named(&self, argv: &[String], process: ProcessKey) -> Option<ProcessKey> {
         let all = self.followed.iter();
         let found = all.filter(|(raylet, one)| {
@@ -153,8 +158,9 @@ impl Clusters {
         self.first_of_user(found.map(|(raylet, _)| *raylet), [user])
     }
 
-    /// The cluster of these that began first, of those whose raylet is root's or runs as one of these users: anybody can start a program
-    /// that is called a raylet and names somebody else's session.
+    /// Returns the cluster that began first among those with a raylet that runs as root or as one
+    /// of these users. Any user can start a program that calls itself a raylet and names another
+    /// user's session.
     pub(super) fn first_of_user<const N: usize>(
         &self,
         clusters: impl IntoIterator<Item = ProcessKey>,
@@ -168,7 +174,8 @@ impl Clusters {
         found.min_by_key(|raylet| (raylet.start, raylet.pid))
     }
 
-    /// Reads the zones of Ray's logs again, which change their offset twice a year; those that have changed.
+    /// Reads the time zones of Ray's logs again, because UTC offsets change twice a year. Returns
+    /// those that have changed.
     pub(super) fn new_log_offsets(
         &mut self,
         lives: impl Fn(ProcessKey) -> bool,
@@ -188,9 +195,11 @@ impl Clusters {
         changed
     }
 
-    /// Called with each look at the whole machine: lets those go of which nothing has been alive for a while.
+    /// Releases clusters that have had no live process for a while. Called at each scan of the
+    /// machine.
     ///
-    /// A node of days sees many of them, and a file that is held keeps its file system from being taken away.
+    /// A node that runs for days sees many clusters, and a file that is open keeps its file system
+    /// from being unmounted.
     pub(super) fn release(&mut self, alive: &HashSet<ProcessKey>) -> Vec<ProcessKey> {
         for (raylet, one) in &mut self.followed {
             one.over = if alive.contains(raylet) {
@@ -203,24 +212,26 @@ impl Clusters {
         over.map(|(raylet, _)| raylet).collect()
     }
 
-    /// Each minute: what a path led to before it may lead to no more.
+    /// Forgets each minute which command paths were checked: they may lead elsewhere now.
     pub(super) fn forget_commands(&mut self) {
         self.commands.forget();
     }
 }
 
-/// Whether a process may be a part of the node of this raylet by its age: a raylet starts its workers and agents itself.
+/// Whether a process is young enough to be a part of this raylet's node. A raylet starts its
+/// workers and agents itself.
 fn may_have(raylet: ProcessKey, argv: &[String], process: ProcessKey) -> bool {
     let is_started = matches!(identify::role("", argv), Some(Role::Worker | Role::Agent));
     !is_started || process.truncated().start >= raylet.truncated().start
 }
 
-/// The address of the node that a part of Ray was started on.
+/// Returns the address of the node that a part of Ray was started on.
 fn address(argv: &[String]) -> Option<&str> {
     identify::option(argv, "node-ip-address")
 }
 
-/// Whether a command line names the session or the GCS of a cluster, and no other node of it: one host may carry several.
+/// Whether a command line names the session or the GCS of a cluster, and no other node of it. One
+/// host may have several nodes.
 fn names(argv: &[String], cluster: &Cluster, on: Option<&str>) -> bool {
     let node = identify::option(argv, "node-id").and_then(HexId::parse);
     if node.is_some() && cluster.node_id.is_some() && node != cluster.node_id {
@@ -240,7 +251,7 @@ fn names(argv: &[String], cluster: &Cluster, on: Option<&str>) -> bool {
         .any(|mark| argv.iter().any(|argument| argument.contains(mark)))
 }
 
-/// Whether a command line is of a part that only the node with the GCS has.
+/// Whether a command line is that of a part that only the head node has.
 fn of_head(argv: &[String]) -> bool {
     let helper = identify::helper(argv);
     let is_gcs = identify::option(argv, "gcs-server-port").is_some();

@@ -1,33 +1,35 @@
-//! Counts the processor time of the collector's thread by cause, for `cargo xtask bench scale`, if `RUST_LOG` asks for it.
+//! Counts the CPU time of the collector's thread by cause, if `RUST_LOG` requests it.
+//!
+//! `cargo xtask bench scale` uses these counts.
 
 use std::{fmt::Write as _, time::Duration};
 
 use crate::observe::clock;
 
-/// A cause.
+/// What CPU time is spent on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// Events of the kernel.
     Events,
     /// Ray's logs and the kernel's.
     Logs,
-    /// Who processes are.
+    /// Identifying processes.
     Identities,
-    /// Drivers' logs, children where no hook tells of them.
+    /// Drivers' logs; also children, where no hook reports them.
     Drivers,
-    /// What was mapped.
+    /// The kernel's records of mappings.
     Mappings,
     /// /proc/meminfo, cgroups, limits.
     Machine,
-    /// Memory of processes.
+    /// The memory of processes.
     Processes,
     /// Files of shared memory.
     SharedFiles,
     /// Processes outside Ray.
     Outside,
-    /// What is due each second.
+    /// Work that is due each second.
     Second,
-    /// A look at the whole machine.
+    /// A scan of the whole machine.
     Scan,
 }
 
@@ -47,7 +49,7 @@ impl Cause {
     ];
 }
 
-/// The time of each.
+/// The CPU time of each cause.
 #[derive(Debug)]
 pub(super) struct Costs {
     counted: bool,
@@ -64,7 +66,7 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// Does `what`, whose time is that cause's.
+    /// Does `what`, and charges its time to `cause`.
     pub(super) fn charged<T>(&mut self, cause: Cause, what: impl FnOnce() -> T) -> T {
         let began = self.begin();
         let done = what();
@@ -72,19 +74,19 @@ impl Costs {
         done
     }
 
-    /// The time now, where it is counted.
+    /// Returns the CPU time now, if it is counted.
     pub(super) fn begin(&self) -> Option<Duration> {
         self.counted.then(clock::cpu_time)
     }
 
-    /// What was done since `began` is that cause's.
+    /// Charges the time since `began` to `cause`.
     pub(super) fn end(&mut self, cause: Cause, began: Option<Duration>) {
         if let Some(began) = began {
             self.times[cause as usize] += clock::cpu_time().saturating_sub(began);
         }
     }
 
-    /// Logs all so far.
+    /// Logs all times so far.
     pub(super) fn log(&self) {
         if !self.counted {
             return;

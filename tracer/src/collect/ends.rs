@@ -1,4 +1,4 @@
-//! The end of a process, in one way, whoever tells it: the kernel's hook, a pidfd, or a look at /proc.
+//! Handles the end of a process in one way, whether the kernel, a pidfd or /proc reported it.
 
 use super::{
     Collector,
@@ -11,14 +11,14 @@ use crate::{
 };
 
 impl Collector {
-    /// The kernel reported it, and the recording has it.
+    /// Handles an exit that the kernel reported. The recording has it already.
     pub(super) fn reported_ended(&mut self, exit: &Exit, event: &Event) {
         self.last_words(exit);
         self.out.observe(event);
         self.forget(exit, event.time);
     }
 
-    /// No event reports it.
+    /// Handles an end that no event reports.
     fn found_ended(
         &mut self,
         process: ProcessKey,
@@ -31,7 +31,7 @@ impl Collector {
         self.forget(&exit, time);
     }
 
-    /// A worker's last words must be known before its death is judged.
+    /// Reads a worker's last log lines. They must be known before its death is judged.
     fn last_words(&mut self, exit: &Exit) {
         let (clusters, processes) = (&self.clusters, &self.processes);
         let found = Found {
@@ -42,7 +42,7 @@ impl Collector {
             .last_words(exit.process, exit.ns_pid, found, &mut self.out);
     }
 
-    /// Forgets the process, and records the last steps of one that ended badly.
+    /// Forgets the process. If its status was not 0, its last memory steps are recorded.
     fn forget(&mut self, exit: &Exit, time: BootTime) {
         let process = exit.process;
         let steps = self.processes.gone(process);
@@ -52,7 +52,7 @@ impl Collector {
         }
     }
 
-    /// In procfs mode: the ends of watched processes.
+    /// In procfs mode, handles the ends of watched processes.
     pub(super) fn poll_pidfds(&mut self) {
         let ended = self.processes.ended(clock::boot());
         let any = !ended.is_empty();
@@ -64,7 +64,7 @@ impl Collector {
         }
     }
 
-    /// Gives each process that is gone without an exit event its death, with what is known.
+    /// Records an exit, with what is known, for each process that is gone without an exit event.
     pub(super) fn sweep_in(&mut self, table: &Table) {
         let missed = self.processes.missed(table, self.out.judge());
         let mut any = !missed.is_empty();

@@ -1,4 +1,6 @@
-//! Records what Ray's GCS says: a row for each that is new or has changed, and a probe for its state.
+//! Records what Ray's GCS says: a row for each entry that is new or has changed.
+//!
+//! It also records a probe with the state of each GCS.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,36 +12,36 @@ use crate::{
     ray::{facts::RayFact, gcs::GcsRow},
 };
 
-/// Rows that are remembered of all clusters; what else is told is counted.
+/// The most rows that are remembered for all clusters. Further rows are counted.
 const MOST: usize = 50_000;
-/// Characters of a trouble that are shown: a part of it may be the server's own words.
+/// The most characters of an error that are shown. A part of it may be the server's own text.
 const LONGEST: usize = 400;
 
-/// The thread that asks, and what it said last.
+/// The thread that asks, and its last answers.
 #[derive(Default)]
 pub(super) struct GcsRows {
     from: Option<Gcs>,
     last: Last,
-    /// Whether it was said that rows are left out.
+    /// Whether the user was told that rows are left out.
     full: bool,
-    /// The trouble of each cluster's GCS; `None` where there is none.
+    /// The error of each raylet's GCS; `None` if there is none.
     state: HashMap<ProcessKey, Option<String>>,
     updates: Vec<String>,
 }
 
-/// What was said last of each thing in the tables.
+/// The last row of each entry in the tables.
 #[derive(Default)]
 struct Last(HashMap<(ProcessKey, HexId), GcsRow>);
 
 impl Last {
-    /// Gives up what an answer of this raylet's GCS no longer holds.
+    /// Forgets rows that the latest answer of this raylet's GCS no longer has.
     fn prune(&mut self, raylet: ProcessKey, rows: &[GcsRow]) {
         let there: HashSet<&HexId> = rows.iter().map(GcsRow::id).collect();
         self.0
             .retain(|(of, id), _| *of != raylet || there.contains(id));
     }
 
-    /// Those of the rows that are new or have changed, and how many find no room.
+    /// Returns the rows that are new or have changed, and how many did not fit.
     fn new_rows(
         &mut self,
         raylet: ProcessKey,
@@ -71,7 +73,7 @@ impl GcsRows {
         Ok(())
     }
 
-    /// Begins to ask the GCS of a raylet, where that is wanted.
+    /// Begins to ask the GCS of a raylet, if that is wanted.
     pub(super) fn ask(&self, raylet: &Process, cluster: &Cluster) {
         if let Some(gcs) = &self.from
             && let Some(target) = Target::of(raylet, cluster)
@@ -80,13 +82,13 @@ impl GcsRows {
         }
     }
 
-    /// Takes what was said since.
+    /// Takes the answers since the last call.
     pub(super) fn take(&mut self, out: &mut Output) {
         let said: Vec<GcsAnswer> = self.from.iter().flat_map(Gcs::said).collect();
         for said in said {
             self.state(&said, out);
             let raylet = said.raylet.truncated();
-            // An answer with a trouble is not all.
+            // An answer with an error is incomplete.
             if said.trouble.is_none() {
                 self.last.prune(raylet, &said.rows);
             }
@@ -104,7 +106,7 @@ impl GcsRows {
         }
     }
 
-    /// Whether it answers: told at the first answer and at each change.
+    /// Reports whether a GCS answers: at the first answer and at each change.
     fn state(&mut self, said: &GcsAnswer, out: &mut Output) {
         let trouble = said.trouble.as_deref();
         let trouble: Option<String> = trouble.map(|text| text.chars().take(LONGEST).collect());
@@ -130,7 +132,7 @@ impl GcsRows {
         out.emit_now(Source::Gcs, Observation::Probe(probe));
     }
 
-    /// What there is to say of the GCS since the last call.
+    /// Returns messages about the GCS since the last call.
     pub(super) fn take_updates(&mut self) -> Vec<String> {
         std::mem::take(&mut self.updates)
     }
@@ -147,7 +149,7 @@ fn emit_row(raylet: ProcessKey, address: &str, row: GcsRow, out: &mut Output) {
     out.emit_now(Source::Gcs, Observation::RayLog(log));
 }
 
-/// `2 jobs, 14 actors and 1 placement group of this node`
+/// Counts rows in words: `2 jobs, 14 actors and 1 placement group of this node`.
 fn counted(rows: &[GcsRow]) -> String {
     let count = |what: &str, is: fn(&GcsRow) -> bool| {
         let count = rows.iter().filter(|row| is(row)).count();

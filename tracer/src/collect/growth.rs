@@ -11,7 +11,7 @@ use crate::{
     observe::kernel::{Growth, MemoryRecord},
 };
 
-/// What the thread that reads stacks is called where it is missing, and where it could not follow.
+/// The name of the thread that reads stacks, in the probe for its absence and in the ledger.
 const STACKS: &str = "python stacks";
 
 /// The thread that reads stacks, where there is one.
@@ -21,7 +21,7 @@ pub(super) struct Growing {
 }
 
 impl Growing {
-    /// Reads the Python stacks of what grows, from now on.
+    /// Reads the Python stacks of processes that grow, from now on.
     pub(super) fn read_stacks(
         &mut self,
         growth: Option<&mut Growth>,
@@ -32,12 +32,13 @@ impl Growing {
         Ok(())
     }
 
-    /// Ends the thread, which writes its last rows.
+    /// Ends the thread. It writes its last rows first.
     pub(super) fn end(&mut self) {
         self.stacks = None;
     }
 
-    /// Takes what was told since the last call, some microseconds to milliseconds after it happened.
+    /// Takes the kernel's records since the last call, some microseconds to milliseconds after they
+    /// were made.
     pub(super) fn take(&mut self, growth: &mut Growth, out: &mut Output) {
         let mut found = Vec::new();
         growth.drain(|told| found.push(told));
@@ -59,14 +60,15 @@ impl Growing {
         }
     }
 
-    /// A process runs another program now.
+    /// Tells the thread that a process runs another program now.
     pub(super) fn replaced(&mut self, process: ProcessKey) {
         if let Some(stacks) = &mut self.stacks {
             stacks.replaced(process);
         }
     }
 
-    /// Tells the thread what lives, and once if there is no such thread any more. `near`: whether a limit is.
+    /// Tells the thread which processes are alive. Reports once if there is no such thread any
+    /// more. `near` says whether a limit is near.
     pub(super) fn forward(&mut self, processes: &Processes, near: bool, out: &mut Output) {
         let Some(stacks) = &mut self.stacks else {
             return;
@@ -91,8 +93,8 @@ impl Growing {
         }
     }
 
-    /// A row for what the thread that reads stacks was not told, where there is any. No event is lost by that: its looks find the growth,
-    /// mostly without a line.
+    /// Returns a row for the records that the thread refused, if there are any. No event is lost by
+    /// that: the thread finds this growth itself later, mostly without a line.
     pub(super) fn left_to_looks(&self) -> Option<Ledger> {
         let refused = self.stacks.as_ref().map(Stacks::refused);
         let refused = refused.filter(|refused| *refused > 0)?;

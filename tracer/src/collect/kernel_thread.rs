@@ -1,7 +1,8 @@
-//! The thread that empties the kernel's ring: it numbers what it takes, hands it to the recording, and passes it on.
+//! The thread that empties the kernel's ring, and passes events to the recording and the collector.
 //!
-//! Changes of titles become calls here; thousands a second may be worth a few. It touches neither disk nor /proc nor Ray. When the collector is slow its queue fills, and the collector misses events that
-//! the recording has.
+//! It numbers the events. It also turns changes of titles into calls: of thousands a second, only a
+//! few may be worth a row. It accesses neither disk nor /proc nor Ray. When the collector is slow,
+//! its queue fills, and it misses events that the recording has.
 
 mod calls;
 
@@ -30,24 +31,25 @@ use crate::{
     recording,
 };
 
-/// Forks, execs and exits with 0 do not wake the reader: it looks this often, and less often after a second without any.
+/// Forks, execs and exits with status 0 do not wake the reader. It polls this often, and less often
+/// after a second without events.
 const LOOK: Duration = Duration::from_millis(30);
 const QUIET_LOOK: Duration = Duration::from_millis(100);
 const QUIET: Duration = Duration::from_secs(1);
-/// Exits without room in the ring are looked for this often.
+/// How often exits that did not fit into the ring are collected.
 const HARVEST: Duration = Duration::from_secs(1);
-/// Events that wait for the collector at most.
+/// The most events that wait for the collector.
 const QUEUE: usize = 16_384;
 
 /// The running thread.
 pub struct KernelThread {
     stop: Arc<AtomicBool>,
-    /// Events that the collector did not get; the recording has them.
+    /// Events that the collector did not get. The recording has them.
     pub missed: Arc<AtomicU64>,
     thread: std::thread::JoinHandle<()>,
 }
 
-/// Starts the thread; the receiver is the collector's.
+/// Starts the thread. The receiver is for the collector.
 pub fn start(
     mut ring: Ring,
     ids: Ids,
@@ -113,7 +115,7 @@ pub fn start(
     ))
 }
 
-/// Passes a title on: one of Ray's as the call that it ended.
+/// Passes a title on. A title of Ray's is passed on as the call that it ended.
 fn titled(
     calls: &mut Calls,
     time: BootTime,
@@ -128,7 +130,7 @@ fn titled(
     }
 }
 
-/// Passes an observation on, and before an exit the call that it interrupted.
+/// Passes an observation on. Before an exit, the call that the exit interrupted is passed on.
 fn with_calls(
     calls: &mut Calls,
     time: BootTime,
@@ -157,7 +159,7 @@ fn wait(ring: &Ring, at_most: Duration) {
 }
 
 impl KernelThread {
-    /// Takes what is left in the ring and ends.
+    /// Takes the rest of the ring and ends the thread.
     pub fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
         let _panicked = self.thread.join();

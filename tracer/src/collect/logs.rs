@@ -1,4 +1,6 @@
-//! Forwards what logs say: Ray's as it comes, at a worker's end, at the recorder's end; the kernel's; and what is lost of it.
+//! Forwards what Ray's logs and the kernel log say, and counts what is lost of them.
+//!
+//! Ray's logs are read continuously, when a worker ends, and when the recorder ends.
 
 mod drivers;
 
@@ -32,9 +34,9 @@ use crate::{
     ray::log::file_name,
 };
 
-/// At the end logs that are not read to theirs are read on for so long.
+/// When the recorder ends, unread logs are read for this long at most.
 const CATCH_UP: Duration = Duration::from_secs(5);
-/// A batch is written in about this time.
+/// The writer needs about this time for a batch.
 const A_BATCH: Duration = Duration::from_millis(10);
 
 /// All logs.
@@ -44,9 +46,9 @@ pub(super) struct Logs {
     kmsg: Option<Kmsg>,
     folders: Folders,
     drivers: Drivers,
-    /// Records of logs so far.
+    /// The number of log records so far.
     words: u64,
-    /// Lines of logs that were not read before the end.
+    /// The number of log lines that were not read before the end.
     unread: u64,
 }
 
@@ -55,7 +57,7 @@ pub(super) struct Logs {
 struct Folders(HashMap<ProcessKey, Arc<Folder>>);
 
 impl Folders {
-    /// That of one cluster, held open once it is there.
+    /// Returns the folder of one cluster. It is kept open once it exists.
     fn of(&mut self, raylet: ProcessKey, cluster: &Cluster) -> Option<Arc<Folder>> {
         if let Some(folder) = self.0.get(&raylet) {
             return Some(Arc::clone(folder));
@@ -74,7 +76,8 @@ impl Logs {
         }
     }
 
-    /// Follows the logs of Ray's own that are there by now: a raylet makes its file some time after it started.
+    /// Follows the logs of raylets and GCSs that exist by now. A raylet makes its file some time
+    /// after it started.
     pub(super) fn follow(&mut self, clusters: &Clusters, processes: &Processes) {
         for (raylet, cluster) in clusters.all() {
             let Some(folder) = self.folders.of(raylet, cluster) else {
@@ -90,7 +93,8 @@ impl Logs {
         }
     }
 
-    /// Follows a driver's log, or holds a worker's for its end: in the session's folder, else where the process has it.
+    /// Follows a driver's log, or keeps a worker's open for its end. The log is taken from the
+    /// session's folder, or else from where the process has it open.
     pub(super) fn hold(
         &mut self,
         process: ProcessKey,
@@ -116,7 +120,7 @@ impl Logs {
         }
     }
 
-    /// The cluster of a driver that has this log open: several raylets may name its folder.
+    /// Returns the cluster of a driver that has this log open. Several raylets may name its folder.
     pub(super) fn cluster_of_driver(
         &mut self,
         log: &DriverLog,
@@ -141,25 +145,25 @@ impl Logs {
         }
     }
 
-    /// The zone of a cluster's logs has another offset now.
+    /// Sets a new UTC offset for a cluster's logs.
     pub(super) fn set_offset(&mut self, cluster: ProcessKey, offset: Option<i32>) {
         self.files.set_offset(cluster, offset);
     }
 
-    /// A cluster is over.
+    /// Forgets a cluster that is over.
     pub(super) fn forget(&mut self, cluster: ProcessKey) {
         self.folders.0.remove(&cluster);
         self.drivers.forget(cluster);
         self.files.forget(cluster);
     }
 
-    /// Lets the logs go of drivers that have been over for a while.
+    /// Closes the logs of drivers that have been over for a while.
     pub(super) fn forget_drivers(&mut self, processes: &Processes) {
         let lives = |cluster, pid| processes.lives_in(cluster, pid);
         self.files.forget_drivers(ROUNDS, lives);
     }
 
-    /// Reads what a dying worker last wrote.
+    /// Reads the last lines that a dying worker wrote.
     pub(super) fn last_words(
         &mut self,
         process: ProcessKey,
@@ -175,7 +179,8 @@ impl Logs {
         self.say(lines, out);
     }
 
-    /// Opens the log of a worker that died before anyone looked: by the pid in the names of its session's files.
+    /// Opens the log of a worker that died before it was identified, by the pid in the names of its
+    /// session's files.
     fn hold_late(
         &mut self,
         process: ProcessKey,
@@ -202,7 +207,8 @@ impl Logs {
                     .map(|name| (raylet, Arc::clone(&folder), name, offset)),
             );
         }
-        // The pid may have been another worker's before: only an unambiguous name counts, of a file that it can have made.
+        // The pid may have been another worker's before. So the name must be unambiguous, and the
+        // file one that this process can have made.
         if let [(raylet, folder, name, offset)] = found.as_slice()
             && folder
                 .file(name.as_ref())
@@ -224,7 +230,7 @@ impl Logs {
         }
     }
 
-    /// Reads what Ray wrote since the last time, as far as there is room for it.
+    /// Reads what Ray wrote since the last call, if the queue has room for it.
     pub(super) fn read(&mut self, out: &mut Output) {
         if !out.recording.has_room_for_words() {
             return;
@@ -234,14 +240,14 @@ impl Logs {
         self.say(lines, out);
     }
 
-    /// Reads what the kernel wrote since the last time.
+    /// Reads what the kernel wrote since the last call.
     pub(super) fn read_kmsg(&mut self, out: &mut Output) {
         if let Some(kmsg) = &mut self.kmsg {
             kmsg.poll(|time, line| out.emit(Source::Kmsg, time, Observation::Kmsg(line)));
         }
     }
 
-    /// Reads what frameworks print of their settings.
+    /// Reads the settings that frameworks print.
     pub(super) fn read_configurations(&mut self, out: &mut Output) {
         let mut lines = Vec::new();
         self.files.configurations(&mut |line| lines.push(line));
@@ -256,7 +262,8 @@ impl Logs {
         out.forget_words();
     }
 
-    /// Reads on where somebody wrote faster than logs are read, and counts what is left then.
+    /// Reads the rest of logs that were written faster than they were read, and counts what is left
+    /// after that.
     pub(super) fn catch_up(&mut self, out: &mut Output) {
         let began = Instant::now();
         while self.files.is_behind() && began.elapsed() < CATCH_UP {
@@ -268,17 +275,18 @@ impl Logs {
         self.unread = self.files.unread();
     }
 
-    /// Records of the kernel log that were overwritten before they were read.
+    /// Returns the number of kernel log records that were overwritten before they were read.
     pub(super) fn lost_of_kernel(&self) -> u64 {
         self.kmsg.as_ref().map_or(0, |kmsg| kmsg.lost)
     }
 
-    /// Logs of drivers that were not looked at, because there were too many.
+    /// Returns the number of drivers' logs that were left out because there were too many.
     pub(super) fn left_out_drivers(&self) -> u64 {
         self.drivers.left_out
     }
 
-    /// Records of logs that found no room, lines that were not read before the end, files that were not opened.
+    /// Returns the ledger of Ray's logs. `dropped` counts records that were dropped. `missed`
+    /// counts lines that were not read before the end, and files that were not opened.
     pub(super) fn ledger(&self, out: &Output) -> Ledger {
         let dropped = out.recording.dropped_words();
         Ledger {
@@ -294,7 +302,7 @@ impl Logs {
     }
 }
 
-/// Whether one that ends may be a worker that nobody has looked at.
+/// Whether a process that ends may be a worker that was not identified.
 fn may_be_worker(process: ProcessKey, processes: &Processes, out: &Output) -> bool {
     let known = processes.get(process.pid);
     let other = out.judge().role(process);
@@ -302,7 +310,7 @@ fn may_be_worker(process: ProcessKey, processes: &Processes, out: &Output) -> bo
         && known.is_none_or(|known| !known.identified && known.role == Role::Worker)
 }
 
-/// Whether a process was there when the file was made.
+/// Whether a process existed when the file was made.
 fn made_by(log: File, process: ProcessKey) -> bool {
     let made = move || {
         let data = log.metadata().ok()?;
@@ -313,6 +321,6 @@ fn made_by(log: File, process: ProcessKey) -> bool {
     };
     let age = made.elapsed().unwrap_or_default();
     let lived = clock::boot().since(process.start);
-    // Starts are counted in hundredths of a second.
+    // Starts of processes are counted in hundredths of a second.
     lived + 20_000_000 >= i64::try_from(age.as_nanos()).unwrap_or(i64::MAX)
 }

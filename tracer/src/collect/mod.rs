@@ -1,11 +1,13 @@
-//! The live half: takes what the observers see, numbers it, hands it to the recording and to a judge, and tells deaths as they come.
+//! The live half: passes what the observers see to the recording and the judge, and reports deaths.
 //!
-//! [`Collector`] has a part for each job, which keeps what it needs and asks the others small questions: `processes` says who
-//! lives, `clusters` which cluster it is of, `logs` and `gcs` what Ray says, `samples` how much memory there is, `growing` who
-//! takes it. What they find goes to `out`: to the recording, and to the judge, who says which deaths are to be told.
+//! [`Collector`] has a part for each job. A part keeps the state it needs and answers small
+//! questions of the others: `processes` knows which processes live, `clusters` to which cluster
+//! each belongs, `logs` and `gcs` what Ray says, `samples` how much memory there is, `growing` what
+//! takes it. Their findings go to `out`, which writes them to the recording and hands them to the
+//! judge. The judge says which deaths are reported.
 //!
-//! The thread that empties the kernel's ring ([`kernel_thread`]) writes to the recording by itself and never waits for this one,
-//! which reads /proc and logs and may be slow.
+//! The thread that empties the kernel's ring ([`kernel_thread`]) writes to the recording by itself.
+//! It never waits for the collector's thread, which reads /proc and logs and may be slow.
 
 mod clusters;
 pub(crate) mod costs;
@@ -57,20 +59,20 @@ pub struct Collector {
     samples: Samples,
     growing: Growing,
     last_clock: LastClock,
-    /// Events of the kernel that found no room on the way here.
+    /// Events of the kernel that did not fit into the queue to the collector.
     missed: Arc<AtomicU64>,
     costs: Costs,
 }
 
-/// The clock as it was last written down.
+/// The clock as it was last recorded.
 struct LastClock {
     wall_offset: i64,
     time: BootTime,
 }
 
-/// Before anything is observed.
+/// Setting up, before anything is observed.
 impl Collector {
-    /// A collector that has seen nothing yet.
+    /// Makes a collector that has seen nothing yet.
     #[must_use]
     pub fn new(
         ids: Ids,
@@ -96,7 +98,7 @@ impl Collector {
         }
     }
 
-    /// The first events: the machine, and the probes.
+    /// Records the first events: the machine and the probes.
     pub fn begin(&mut self, mode: Mode, probes: Vec<Probe>, previous: Option<Previous>) {
         let mut started = crate::observe::host::started(mode);
         started.previous = previous;
@@ -110,17 +112,17 @@ impl Collector {
         }
     }
 
-    /// Counts, from now on, what the thread that empties the ring could not pass on.
+    /// Counts from now on the events that the kernel thread could not pass on.
     pub fn count_misses_of(&mut self, kernel: &kernel_thread::KernelThread) {
         self.missed = Arc::clone(&kernel.missed);
     }
 
-    /// Looks as often as near a limit, also far from any.
+    /// Samples as often as near a limit, even far from any.
     pub fn sample_as_near_limit(&mut self) {
         self.samples.sample_as_near_limit();
     }
 
-    /// Begins to read GPUs; how many there are, or why none can be seen.
+    /// Begins to read GPUs. Returns how many there are, or why none can be seen.
     pub fn watch_gpus(&mut self) -> Result<u32, String> {
         self.samples.watch_gpus()
     }
@@ -130,14 +132,14 @@ impl Collector {
         self.gcs.start()
     }
 
-    /// Reads the Python stacks of what grows, from now on.
+    /// Reads the Python stacks of processes that grow, from now on.
     pub fn read_stacks(&mut self) -> std::io::Result<()> {
         let growth = self.processes.growth_mut();
         self.growing.read_stacks(growth, &self.out)
     }
 
-    /// Runs `spawn` so that the process that it makes is tracked from its first instant: its parent, this process, is tracked while
-    /// it forks.
+    /// Runs `spawn` so that the process it makes is tracked from its first instant: this process,
+    /// the parent, is tracked while it forks.
     pub fn spawn_tracked(
         &mut self,
         spawn: impl FnOnce() -> std::io::Result<tokio::process::Child>,
@@ -151,9 +153,10 @@ impl Collector {
     }
 }
 
-/// What is done, and when.
+/// Work, and when it is done.
 impl Collector {
-    /// Takes events that the kernel thread has recorded. Ray's logs are read at once where one is a death: before it is told.
+    /// Takes events that the kernel thread has recorded. If one of them is a death, Ray's logs are
+    /// read at once, before the death is reported.
     pub fn kernel_events(&mut self, events: impl Iterator<Item = Event>) -> usize {
         let (mut deaths, mut taken) = (false, 0);
         let began = self.costs.begin();
@@ -177,18 +180,18 @@ impl Collector {
         match &event.what {
             Observation::Exec(exec) => {
                 let was_known = self.processes.executed(exec.process, event.time);
-                // Only what was known before can be watched.
+                // Only a process that was known before can be watched.
                 if was_known {
                     self.growing.replaced(exec.process);
                 }
             }
-            // Many a child never execs: DataLoader's workers are forks.
+            // Many children never call exec: the workers of a DataLoader are forks.
             Observation::Fork { child, .. } => self.processes.expect(*child, event.time),
             Observation::Title { process, title, .. } if title.starts_with("ray::") => {
                 self.processes.has_title(*process, event.time);
             }
-            // A write into shared memory that is full. Ray's handler prints a stack first: what was full is still full. The file may
-            // be gone with its process.
+            // SIGBUS follows a write into shared memory that is full. Ray's handler prints a stack
+            // first, so the memory is still full now. The file may be gone with its process.
             Observation::Signal(signal) if signal.signal == libc::SIGBUS => {
                 let (clusters, processes) = (&self.clusters, &self.processes);
                 let found = Found {
@@ -209,8 +212,8 @@ impl Collector {
         }
     }
 
-    /// What is due often while a death waits for Ray's logs: these, the kernel log, identities, and in procfs mode the ends of
-    /// processes.
+    /// Does what is due often while a death waits for Ray's logs: reads these logs and the kernel
+    /// log, identifies processes, and in procfs mode finds processes that ended.
     pub fn tick(&mut self) {
         self.costs.charged(Cause::Logs, || {
             self.logs.read(&mut self.out);
@@ -222,7 +225,7 @@ impl Collector {
         });
     }
 
-    /// Ten times a second.
+    /// Does what is due ten times a second.
     pub fn sample_tick(&mut self) {
         self.tick();
         self.charged(Cause::Drivers, |own| {
@@ -233,7 +236,7 @@ impl Collector {
         self.sample();
     }
 
-    /// In procfs mode: processes that started since the last look.
+    /// In procfs mode, finds processes that started since the last call.
     fn look_for_children(&mut self) {
         if self.processes.by_pidfds() {
             self.track_family(&table());
@@ -241,7 +244,8 @@ impl Collector {
         }
     }
 
-    /// Something large was mapped, or may have been.
+    /// Takes the kernel's records of mappings and growth. Called when something large was mapped or
+    /// may have been.
     pub fn take_mappings(&mut self) {
         self.costs.charged(Cause::Mappings, || {
             if let Some(growth) = self.processes.growth_mut() {
@@ -250,7 +254,7 @@ impl Collector {
         });
     }
 
-    /// Memory: of all, or of those whose turn it is.
+    /// Samples memory: of all processes, or of those that are due.
     fn sample(&mut self) {
         let changes = self.processes.changes();
         let (clusters, processes) = (&self.clusters, &self.processes);
@@ -262,7 +266,8 @@ impl Collector {
         self.samples.sample(found, &mut self.out, &mut self.costs);
     }
 
-    /// Once a second: Ray's log files, what frameworks print of their settings, the clock; new raylets where no hook tells of their start.
+    /// Does what is due once a second: Ray's log files, the settings that frameworks print, the
+    /// clock; and new raylets where no hook reports their start.
     pub fn second(&mut self) {
         self.charged(Cause::Second, Self::each_second);
         self.costs.log();
@@ -290,7 +295,7 @@ impl Collector {
         }
     }
 
-    /// Each minute, and when the clock is set.
+    /// Does what is due each minute, and when the clock is set.
     fn each_minute(&mut self) {
         let lives = |raylet| self.processes.known_as(raylet).is_some();
         for (cluster, offset) in self.clusters.new_log_offsets(lives) {
@@ -304,12 +309,13 @@ impl Collector {
         self.write_ledgers();
     }
 
-    /// Looks at the whole machine: new raylets, and all that belongs to the known ones.
+    /// Scans the whole machine for new raylets and for all processes of the known clusters.
     pub fn scan(&mut self) {
         self.scan_in(&table());
     }
 
-    /// The same with what is due as often: who ended unseen, what is over. /proc is gone through once for all of it.
+    /// Does the same, and what is due as often: finds processes that ended unseen, and releases
+    /// clusters that are over. /proc is read once for all of it.
     pub fn scan_processes(&mut self) {
         let began = self.costs.begin();
         let table = table();
@@ -319,13 +325,13 @@ impl Collector {
         self.costs.end(Cause::Scan, began);
     }
 
-    /// Who ended without an exit event. The kernel can owe us one: since Linux 7.0 a hook may be preempted, and another one on the
-    /// same processor is then left out; a full ring with a full table behind it does the same. A slow look, never per event.
+    /// Finds processes that ended without an exit event. `processes::sweep` says how such events
+    /// get lost. The check is slow, so it is not done for each event.
     pub fn sweep(&mut self) {
         self.sweep_in(&table());
     }
 
-    /// Lets go of clusters and drivers that are over.
+    /// Releases clusters and drivers that are over.
     fn release(&mut self) {
         for cluster in self.clusters.release(&self.processes.clusters()) {
             tracing::info!("stopped following raylet {cluster}: no process of its cluster is left");
@@ -335,7 +341,7 @@ impl Collector {
         self.logs.forget_drivers(&self.processes);
     }
 
-    /// The last events of a recording that ends as asked.
+    /// Records the last events of a recording that ends as requested.
     pub fn end(&mut self) {
         self.tick();
         self.gcs.take(&mut self.out);
@@ -353,7 +359,7 @@ impl Collector {
         }
     }
 
-    /// Does `what`, whose time is that cause's.
+    /// Does `what`, and charges its time to `cause`.
     fn charged(&mut self, cause: Cause, what: impl FnOnce(&mut Self)) {
         let began = self.costs.begin();
         what(self);
@@ -361,24 +367,24 @@ impl Collector {
     }
 }
 
-/// What there is to say.
+/// What a caller can ask.
 impl Collector {
-    /// Deaths whose verdict is new or has settled since the last call.
+    /// Returns deaths with a verdict that is new or has settled since the last call.
     pub fn take_updates(&mut self) -> Vec<DeathUpdate> {
         self.out.take_updates()
     }
 
-    /// Warnings that began or ended since the last call, each with its time.
+    /// Returns warnings that began or ended since the last call, each with its time.
     pub fn warnings(&mut self) -> Vec<(Option<Utc>, LimitWarning)> {
         self.out.warnings()
     }
 
-    /// What there is to say of the GCS since the last call.
+    /// Returns messages about the GCS since the last call.
     pub fn gcs_updates(&mut self) -> Vec<String> {
         self.gcs.take_updates()
     }
 
-    /// What is alive and how near each limit is.
+    /// Returns what is alive and how near each limit is.
     #[must_use]
     pub fn live(&self) -> Live {
         Live {
@@ -387,32 +393,33 @@ impl Collector {
         }
     }
 
-    /// Events that wait to be written: about deaths, and samples.
+    /// Returns how many events wait to be written: those about deaths, and samples.
     #[must_use]
     pub fn waiting_to_be_written(&self) -> (usize, usize) {
         self.out.recording.waiting()
     }
 
-    /// Clusters that are known.
+    /// Returns the number of clusters that are known.
     #[must_use]
     pub fn clusters(&self) -> usize {
         self.clusters.count()
     }
 
-    /// Workers that live.
+    /// Returns the number of workers that are alive.
     #[must_use]
     pub fn workers(&self) -> usize {
         let all = self.processes.all();
         all.filter(|known| known.role == Role::Worker).count()
     }
 
-    /// Whether a verdict waits for what Ray's logs will say, or processes end without the kernel's word.
+    /// Whether a verdict waits for Ray's logs, or the ends of processes are found without the
+    /// kernel's exit events.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.processes.by_pidfds() || self.out.any_waiting()
     }
 
-    /// The loss ledger so far.
+    /// Returns the loss ledger so far.
     #[must_use]
     pub fn ledger(&self) -> Vec<Ledger> {
         let (dropped, samples) = self.out.recording.dropped();
@@ -438,7 +445,7 @@ impl Collector {
     }
 }
 
-/// A row for samples that found no room. How many there are is not counted: only those that are lost.
+/// Makes a row for samples that were dropped. Samples are not counted otherwise.
 fn lost_samples(dropped: u64) -> Ledger {
     Ledger {
         hook: "samples".into(),
@@ -450,7 +457,7 @@ fn lost_samples(dropped: u64) -> Ledger {
     }
 }
 
-/// A row for what was not seen by other ways than the hooks', where there is any.
+/// Makes a row for events missed by a source other than the hooks, if there are any.
 fn missed(hook: &str, missed: u64) -> Option<Ledger> {
     (missed > 0).then(|| Ledger {
         hook: hook.into(),

@@ -1,4 +1,4 @@
-//! Where events go: to the recording, to the judge, and what the judge says of them is told.
+//! Passes events to the recording and the judge, and collects the deaths to report.
 
 use std::sync::{
     Arc,
@@ -14,28 +14,28 @@ use crate::{
     recording,
 };
 
-/// Gives events their ids; shared by the threads that make events.
+/// Gives events their ids. The threads that make events share it.
 #[derive(Clone, Default)]
 pub struct Ids(Arc<AtomicU64>);
 
 impl Ids {
-    /// The next id, from 1.
+    /// Returns the next id; the first is 1.
     #[must_use]
     pub fn next(&self) -> EventId {
         EventId(self.0.fetch_add(1, Ordering::Relaxed) + 1)
     }
 }
 
-/// The recording, the judge, and what is not told yet.
+/// The recording, the judge, and what was not reported yet.
 pub(super) struct Output {
     pub(super) ids: Ids,
     pub(super) recording: recording::Sender,
     judge: Judge,
     deaths: Deaths,
     forecaster: LimitForecaster,
-    /// Warnings that were not taken yet.
+    /// Warnings that the caller has not taken yet.
     warnings: Vec<(BootTime, LimitWarning)>,
-    /// Whether nothing more comes, so that no verdict waits.
+    /// Whether the recording has ended, so that no verdict waits any longer.
     over: bool,
 }
 
@@ -52,13 +52,13 @@ impl Output {
         }
     }
 
-    /// Nothing more comes.
+    /// Records the end: no more events follow.
     pub(super) fn end(&mut self) {
         self.emit_now(Source::Recorder, Observation::RecordingEnded);
         self.over = true;
     }
 
-    /// Records an observation of the collector's own.
+    /// Records an observation that the collector made itself.
     pub(super) fn emit(&mut self, source: Source, time: BootTime, what: Observation) {
         let event = Event {
             id: self.ids.next(),
@@ -70,12 +70,12 @@ impl Output {
         self.recording.send(event);
     }
 
-    /// The same of what is found now.
+    /// Does the same for an observation made now.
     pub(super) fn emit_now(&mut self, source: Source, what: Observation) {
         self.emit(source, clock::boot(), what);
     }
 
-    /// Takes in an event that the recording has or is about to get.
+    /// Takes an event that the recording has, or is about to get.
     pub(super) fn observe(&mut self, event: &Event) {
         self.judge.observe(event);
         match &event.what {
@@ -85,17 +85,17 @@ impl Output {
         }
     }
 
-    /// What was observed so far.
+    /// Returns the judge, which knows everything observed so far.
     pub(super) fn judge(&self) -> &Judge {
         &self.judge
     }
 
-    /// Drops what logs said long ago.
+    /// Forgets what logs said long ago.
     pub(super) fn forget_words(&mut self) {
         self.judge.forget_words();
     }
 
-    /// Forecasts when each limit will be hit, and writes warnings that begin or end.
+    /// Forecasts when each limit will be hit, and records warnings that begin or end.
     pub(super) fn forecast_limits(&mut self) {
         let now = clock::boot();
         for warning in self.forecaster.look(now, &self.judge) {
@@ -104,14 +104,14 @@ impl Output {
         }
     }
 
-    /// Warnings that began or ended since the last call, each with its time.
+    /// Returns warnings that began or ended since the last call, each with its time.
     pub(super) fn warnings(&mut self) -> Vec<(Option<Utc>, LimitWarning)> {
         let told = std::mem::take(&mut self.warnings);
         let wall = |(time, warning)| (self.judge.wall(time), warning);
         told.into_iter().map(wall).collect()
     }
 
-    /// Deaths whose verdict is new or has settled since the last call.
+    /// Returns deaths with a verdict that is new or has settled since the last call.
     pub(super) fn take_updates(&mut self) -> Vec<DeathUpdate> {
         let now = clock::boot();
         let now = if self.over { deaths::over(now) } else { now };
@@ -125,7 +125,7 @@ impl Output {
         told
     }
 
-    /// Whether a verdict waits for what Ray's logs will say.
+    /// Whether a verdict waits for Ray's logs.
     pub(super) fn any_waiting(&self) -> bool {
         self.deaths.any_waiting(clock::boot())
     }

@@ -1,4 +1,4 @@
-//! The processes that are tracked: who lives, who each is, in which ways they are watched, and who of them ended unseen.
+//! The tracked processes: which are alive, what each is, how each is watched, which ended unseen.
 
 mod family;
 mod identity;
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// Every process of the machine.
+/// All processes of the machine.
 pub(super) type Table = FxHashMap<Pid, Stat>;
 
 pub(super) fn table() -> Table {
@@ -37,32 +37,32 @@ pub(super) fn table() -> Table {
         .collect()
 }
 
-/// What is known of a live process that is tracked.
+/// What is known of a live, tracked process.
 pub(super) struct Known {
     pub(super) process: Process,
     pub(super) role: Role,
-    /// Whether nothing more is to be learnt of who it is.
+    /// Whether it is fully identified.
     pub(super) identified: bool,
 }
 
-/// What became of a process, for those who keep something of each.
+/// A change of a process, for modules that keep state for each.
 pub(super) enum Change {
-    /// It is known from now on.
+    /// The process is known from now on.
     Began(ProcessKey),
-    /// It has executed a program.
+    /// The process has executed a program.
     Executed(Pid),
-    /// It is gone.
+    /// The process is gone.
     Gone(Pid),
 }
 
-/// What is found of Ray so far, to be asked.
+/// What has been found of Ray so far.
 #[derive(Clone, Copy)]
 pub(super) struct Found<'a> {
     pub(super) clusters: &'a Clusters,
     pub(super) processes: &'a Processes,
 }
 
-/// All that are tracked.
+/// All tracked processes.
 pub(super) struct Processes {
     known: FxHashMap<Pid, Known>,
     changes: Vec<Change>,
@@ -73,7 +73,7 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// None yet; the kernel's part of how they are watched comes from `watch`.
+    /// Tracks none yet. `watch` has the kernel's means to watch them.
     pub(super) fn new(watch: Watch) -> Self {
         Self {
             known: FxHashMap::default(),
@@ -93,7 +93,7 @@ impl Processes {
         self.known.get(&pid)
     }
 
-    /// The same of this process alone: its pid may be another's by now.
+    /// Returns the same for exactly this process. Its pid may be another's by now.
     pub(super) fn get_as(&self, process: ProcessKey) -> Option<&Known> {
         let known = self.known.get(&process.pid);
         known.filter(|known| known.process.process.same(process))
@@ -103,13 +103,13 @@ impl Processes {
         self.get_as(process).map(|known| &known.process)
     }
 
-    /// The clusters of which something lives.
+    /// Returns the clusters with a live process.
     pub(super) fn clusters(&self) -> HashSet<ProcessKey> {
         let all = self.known.values();
         all.filter_map(|known| known.process.cluster).collect()
     }
 
-    /// Whether the process of a cluster that Ray knows by this pid lives.
+    /// Whether the cluster has a live process that Ray knows by this pid.
     pub(super) fn lives_in(&self, cluster: ProcessKey, ray_pid: Pid) -> bool {
         self.known.values().any(|known| {
             let own = &known.process;
@@ -117,7 +117,7 @@ impl Processes {
         })
     }
 
-    /// What processes map and how their memory moves, where the kernel tells it.
+    /// Returns what processes map and how their memory changes, where the kernel reports it.
     pub(super) fn growth(&self) -> Option<&Growth> {
         self.watched.growth.as_ref()
     }
@@ -126,27 +126,27 @@ impl Processes {
         self.watched.growth.as_mut()
     }
 
-    /// What became of processes since the last call, in its order.
+    /// Returns the changes of processes since the last call, in order.
     pub(super) fn changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Has a process tracked, with what it will fork.
+    /// Tracks a process and all processes that it will fork.
     pub(super) fn track(&mut self, process: ProcessKey) {
         self.watched.track(process);
     }
 
-    /// Does `what` while this process, whatever it forks, is in the tracked set.
+    /// Does `what` while this process is in the tracked set, with all that it forks.
     pub(super) fn while_tracked<T>(&mut self, process: ProcessKey, what: impl FnOnce() -> T) -> T {
         self.watched.while_tracked(process, what)
     }
 
-    /// Whether ends are told without the kernel's word.
+    /// Whether ends of processes are found by pidfds, without the kernel's hooks.
     pub(super) fn by_pidfds(&self) -> bool {
         self.watched.pidfds.is_some()
     }
 
-    /// Tracks a process that is known for what it is.
+    /// Tracks a process that is already identified.
     pub(super) fn track_known(&mut self, known: Known, out: &mut Output) {
         self.track(known.process.process);
         self.describe(&known.process, out);
@@ -168,12 +168,13 @@ impl Processes {
             return;
         }
         tracing::debug!("process {process} is known as {role:?}");
-        // Of an earlier one with its pid.
+        // An earlier process may have had its pid.
         self.changes.push(Change::Gone(process.pid));
         self.changes.push(Change::Began(process));
     }
 
-    /// Forgets a process that is gone; gives the last steps of its memory, once.
+    /// Forgets a process that is gone. Returns the last steps of its memory; a second call returns
+    /// none.
     pub(super) fn gone(&mut self, process: ProcessKey) -> Vec<Step> {
         // Its pid may be another's by now.
         if self.known_as(process).is_some() {
@@ -184,27 +185,30 @@ impl Processes {
         self.watched.forget(process)
     }
 
-    /// Someone is to be looked at, who has executed a program or was forked.
+    /// Schedules the identification of a process that was forked or has executed a program.
     pub(super) fn expect(&mut self, process: ProcessKey, time: BootTime) {
         self.identities.expect(process, time);
     }
 
-    /// The same of one that has executed; whether it was known before.
+    /// Does the same for one that has executed. Returns whether it was known before.
     pub(super) fn executed(&mut self, process: ProcessKey, time: BootTime) -> bool {
         self.identities.expect(process, time);
         self.changes.push(Change::Executed(process.pid));
         self.known_as(process).is_some()
     }
 
-    /// Who has Ray's title has joined its cluster, and its logs are open.
+    /// Identifies a process again when it has a title of Ray's: it has joined its cluster then, and
+    /// its logs are open.
     pub(super) fn has_title(&mut self, process: ProcessKey, time: BootTime) {
         if self.get_as(process).is_some_and(|known| !known.identified) {
             self.identities.expect_again(process, time);
         }
     }
 
-    /// In procfs mode: a title changes with what runs; without the kernel's word at death, the last one seen counts. No exec is seen
-    /// there either: whose command line could not be read before is looked at again.
+    /// In procfs mode, reads titles again. A title changes with what runs, and the kernel does not
+    /// report the last one at a death, so the last one that was seen counts. Execs are not seen in
+    /// this mode either, so a process is identified again if its command line could not be read
+    /// before.
     pub(super) fn refresh_titles(&mut self, now: BootTime, out: &mut Output) {
         for (pid, known) in &mut self.known {
             let argv = processes::argv(*pid);
@@ -228,7 +232,7 @@ impl Processes {
         }
     }
 
-    /// The end of a process that no event tells, with what is known of it.
+    /// Makes the exit of a process that no event reports, from what is known of it.
     pub(super) fn exit_of(&self, process: ProcessKey, status: Option<i32>) -> Exit {
         let known = self.known_as(process);
         Exit {

@@ -1,6 +1,7 @@
 //! Samples the memory of tracked processes and of the machine.
 //!
-//! Often near a limit, seldom far from it; a row only when a figure moved.
+//! Samples are frequent near a limit and rare far from it. A row is written only when a figure
+//! changed.
 
 mod gpus;
 mod machine;
@@ -31,14 +32,15 @@ use crate::{
     observe::{self, clock},
 };
 
-/// Far from any limit each tenth tick samples.
+/// Far from any limit, every tenth tick samples.
 const FAR_TICKS: u64 = 10;
-/// And each fifth looks whether one has come near.
+/// Every fifth tick checks whether a limit is near.
 const LIMIT_TICKS: u64 = 5;
-/// Near one each twentieth looks for who outside Ray holds memory: that is a look at the whole machine.
+/// Near a limit, every twentieth tick finds the processes outside Ray that hold memory. That scans
+/// the whole machine.
 const OUTSIDE_TICKS: u64 = 20;
 
-/// Whatever has memory, with its last row.
+/// Everything that has memory, with its last row.
 #[derive(Default)]
 pub(super) struct Samples {
     memories: Memories,
@@ -49,7 +51,7 @@ pub(super) struct Samples {
     gpus: Gpus,
     margins: Margins,
     near: bool,
-    /// Whether that is wanted far from all of them.
+    /// Whether to sample as if a limit were always near.
     armed: bool,
     ticks: u64,
 }
@@ -59,7 +61,7 @@ struct Now {
     time: BootTime,
     node: NodeMemory,
     cgroups: Vec<CgroupState>,
-    /// What the limit counts that is next.
+    /// What the next limit counts.
     next: Option<Counts>,
 }
 
@@ -69,12 +71,12 @@ impl Samples {
         self.near
     }
 
-    /// Looks as often as near a limit, also far from any.
+    /// Samples as often as near a limit, even far from any.
     pub(super) fn sample_as_near_limit(&mut self) {
         self.armed = true;
     }
 
-    /// Begins to read GPUs; how many there are, or why none can be seen.
+    /// Begins to read GPUs. Returns how many there are, or why none can be seen.
     pub(super) fn watch_gpus(&mut self) -> Result<u32, String> {
         self.gpus.watch()
     }
@@ -84,12 +86,13 @@ impl Samples {
         self.memories.follow(changes);
     }
 
-    /// A cluster is over.
+    /// Forgets a cluster that is over.
     pub(super) fn forget(&mut self, raylet: ProcessKey) {
         self.surroundings.forget(raylet);
     }
 
-    /// Called ten times a second: looks at the limits when it is their turn, and at everything when one of them is near.
+    /// Called ten times a second. Checks the limits when they are due, and samples everything when
+    /// one of them is near.
     pub(super) fn sample(&mut self, found: Found<'_>, out: &mut Output, costs: &mut Costs) {
         let ticks = self.ticks;
         self.ticks += 1;
@@ -114,10 +117,10 @@ impl Samples {
         }
     }
 
-    /// The machine and the cgroups, and what the limit that is next counts.
+    /// Reads the machine and its cgroups, and finds what the next limit counts.
     fn read_machine(&mut self, turn: bool, found: Found<'_>, out: &mut Output) -> Option<Now> {
         let mut node = observe::memory::node()?;
-        // The heads are a sum only where all are of one moment.
+        // This is not reused between turns: the figures add up only if all are read at one moment.
         node.cpu_lists = turn.then(observe::memory::cpu_lists).flatten();
         let time = clock::boot();
         let cgroups = self.surroundings.read_cgroups(turn, found.processes);
@@ -147,7 +150,7 @@ impl Samples {
             self.memories
                 .measure_families(time, near, found.processes, out);
         });
-        // Before the machine's row: what was shared then is of one moment.
+        // This comes before the machine's row, so that both show shared memory at one moment.
         let shared = now.node.shmem;
         let is_due = (turn || moved(self.machine.shared(), Some(shared)))
             && costs.charged(Cause::SharedFiles, || {
@@ -160,7 +163,7 @@ impl Samples {
         self.shared_memory(time, found, out);
     }
 
-    /// `/dev/shm` as each raylet sees it.
+    /// Samples `/dev/shm` as each raylet sees it.
     pub(super) fn shared_memory(&mut self, now: BootTime, found: Found<'_>, out: &mut Output) {
         self.surroundings.sample_shared_memory(now, found, out);
     }

@@ -1,4 +1,6 @@
-//! The thread that reads the stacks of what grows: what of the kernel it is given, and where its rows go.
+//! Starts the thread that reads the stacks of processes that grow.
+//!
+//! It gives the thread what it needs of the kernel, and sends its rows to the recording.
 
 pub(super) use raytrace_stacks::Stacks;
 use raytrace_stacks::{Interpreters, Kernel};
@@ -21,7 +23,7 @@ impl Interpreters for Pythons {
     }
 }
 
-/// Starts it.
+/// Starts the thread.
 pub(super) fn start(
     ids: Ids,
     recording: recording::Sender,

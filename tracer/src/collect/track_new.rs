@@ -1,4 +1,4 @@
-//! Tracks what is found: raylets, their descendants and drivers are known to each part from then on.
+//! Tracks raylets, their descendants and drivers once they are found, and tells each part of them.
 
 use super::{
     Collector,
@@ -16,14 +16,14 @@ use crate::{
 };
 
 impl Collector {
-    /// New raylets, and all that belongs to the known ones.
+    /// Finds new raylets and all processes of the known clusters.
     pub(super) fn scan_in(&mut self, table: &Table) {
         self.find_raylets(table);
         self.track_family(table);
         self.find_drivers();
     }
 
-    /// Takes up the raylets that are new.
+    /// Begins to follow new raylets.
     pub(super) fn find_raylets(&mut self, table: &Table) {
         let named = table.iter().filter(|(_, stat)| stat.comm == "raylet");
         let called: Vec<Pid> = named.map(|(pid, _)| *pid).collect();
@@ -42,7 +42,7 @@ impl Collector {
         }
     }
 
-    /// Takes up a raylet: its cluster, its logs, itself.
+    /// Begins to follow a raylet: its cluster, its logs and itself.
     fn found_raylet(&mut self, mut process: Process) {
         let Some(cluster) = self.clusters.add(&process) else {
             return;
@@ -75,7 +75,8 @@ impl Collector {
         self.processes.forget_non_ray_processes();
     }
 
-    /// The init of a raylet's container: with it the kernel ends all of them, so that its death is the cause of theirs.
+    /// Tracks the init of a raylet's container. When it dies, the kernel ends all processes of the
+    /// container, so its death is the cause of theirs.
     fn watch_init(&mut self, raylet: Pid) {
         let init = processes::in_namespace(raylet, Pid(1));
         if let Some(init) = init.filter(|init| self.processes.get(*init).is_none()) {
@@ -83,7 +84,7 @@ impl Collector {
         }
     }
 
-    /// Has a process outside Ray tracked with all its descendants.
+    /// Tracks a process outside Ray with all its descendants.
     pub(super) fn watch_root(&mut self, pid: Pid) {
         if let Some(process) = describe(pid) {
             let known = Known {
@@ -95,7 +96,8 @@ impl Collector {
         }
     }
 
-    /// Every descendant of what is tracked, and what of a session lost its parent: marked until nothing is new.
+    /// Tracks every descendant of a tracked process, and the parts of a session that lost their
+    /// parent. Repeats this until nothing new is found.
     pub(super) fn track_family(&mut self, first: &Table) {
         let mut again;
         let mut current = first;
@@ -116,7 +118,7 @@ impl Collector {
         }
     }
 
-    /// Looks at every process whose turn it is.
+    /// Identifies every process that is due.
     pub(super) fn identify_due(&mut self) {
         for look in self.processes.due_looks(clock::boot()) {
             if !self.identify(look.0.pid) {
@@ -125,14 +127,15 @@ impl Collector {
         }
     }
 
-    /// Describes a process and finds its worker id; true when nothing more is to be learnt.
+    /// Describes a process and finds its worker id. Returns true when the process is fully
+    /// identified.
     fn identify(&mut self, pid: Pid) -> bool {
         let Some(process) = describe(pid) else {
             return true;
         };
         let role = identify::role(&process.comm, &process.argv);
         if role == Some(Role::Raylet) {
-            // Else it has not executed its own program yet.
+            // If it is not, it has not executed its own program yet.
             let is_one = clusters::is_raylet(&process.argv, process.parent);
             if is_one {
                 self.found_raylet(process);
@@ -150,7 +153,8 @@ impl Collector {
         looked.done
     }
 
-    /// Drivers connect without being anyone's child: they are known by the logs that they make.
+    /// Finds drivers by the logs that they make. A driver connects without being a child of a known
+    /// process.
     pub(super) fn find_drivers(&mut self) {
         let mut found = false;
         for log in self.logs.new_drivers(&self.clusters) {
@@ -161,7 +165,7 @@ impl Collector {
         }
     }
 
-    /// Whether it is one of a driver that lives or has just ended.
+    /// Follows a log if its driver is alive or has just ended. Returns whether it does.
     fn look_at_log(&mut self, log: &DriverLog) -> bool {
         let Some(file) = log.file() else {
             return false;
@@ -181,7 +185,8 @@ impl Collector {
         known.is_some_and(|known| known.identified)
     }
 
-    /// Tracks a driver, once; its log names the pid that it has in Ray's namespace. False where it is gone.
+    /// Tracks a driver, once. Its log names the pid that it has in Ray's namespace. Returns false
+    /// if the driver is gone or its cluster is not known.
     fn found_driver(&mut self, log: &DriverLog, pid: Pid) -> bool {
         let Some(mut process) = describe(pid) else {
             return false;

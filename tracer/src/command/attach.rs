@@ -1,4 +1,4 @@
-//! The best mode that is allowed here: eBPF, else procfs; and what is missing for more.
+//! Attaches to the best source that is allowed here, eBPF or else procfs, and says what is missing.
 
 use super::privileges;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// What observing can rely on.
+/// The mode of recording and the sources that could be opened.
 pub(super) struct Attached {
     pub(super) mode: Mode,
     pub(super) watch: Watch,
@@ -23,7 +23,8 @@ pub(super) struct Attached {
     pub(super) keep: Option<kernel::Keep>,
 }
 
-/// Attaches; `narrow` where not every cluster of the machine is wanted.
+/// Attaches to eBPF, or falls back to procfs. `narrow` is set when only some clusters of the
+/// machine are wanted.
 pub(super) fn attach(narrow: bool, require_ebpf: bool) -> anyhow::Result<Attached> {
     let opened = Kmsg::open();
     let log = kmsg::probe(&opened);
@@ -64,7 +65,7 @@ pub(super) fn attach(narrow: bool, require_ebpf: bool) -> anyhow::Result<Attache
     Ok(attached)
 }
 
-/// A row where the limits of the processes that are seen cannot be.
+/// Returns a missing probe if not all cgroup limits of the observed processes can be read.
 fn limits() -> Option<Probe> {
     cgroup_namespace::enter_first();
     cgroups::why_partial().map(|reason| Probe {
@@ -75,7 +76,7 @@ fn limits() -> Option<Probe> {
     })
 }
 
-/// `--require-all-probes`: every probe must be there.
+/// Fails if a probe is missing, for `--require-all-probes`.
 pub(super) fn refuse_missing(probes: &[Probe]) -> anyhow::Result<()> {
     let missing: Vec<&Probe> = probes
         .iter()
@@ -103,7 +104,7 @@ pub(super) fn refuse_missing(probes: &[Probe]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Why there is no eBPF, with the capabilities that are missing and what to type in this place.
+/// Explains why eBPF cannot be used: which capabilities are missing, and what to type here.
 pub(super) fn reason(error: &KernelError) -> String {
     match error {
         KernelError::NotPermitted(text) => {

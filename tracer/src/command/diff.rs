@@ -1,4 +1,6 @@
-//! `raytrace diff`: two runs side by side, of one node or many, and which setting's change fits the change in memory.
+//! `raytrace diff`: compares two runs, and finds which setting explains which change of memory.
+//!
+//! A run can have recordings of one node or of many.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -87,7 +89,7 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl DiffArgs {
-    /// The recordings of each run.
+    /// Returns the recordings of each run.
     fn runs(&self) -> anyhow::Result<(&[PathBuf], &[PathBuf])> {
         match (self.files.as_slice(), self.to.as_slice()) {
             ([a, b], []) => Ok((std::slice::from_ref(a), std::slice::from_ref(b))),
@@ -100,7 +102,7 @@ impl DiffArgs {
     }
 }
 
-/// What a run is called: its file, or the first of them and how many more there are.
+/// Names a run after its first file, with the number of further files.
 fn named(files: &[PathBuf]) -> String {
     let first = files.first().map(|file| file.display().to_string());
     let first = first.unwrap_or_default();
@@ -110,7 +112,7 @@ fn named(files: &[PathBuf]) -> String {
     }
 }
 
-/// What a run's recordings say together, and whether any is damaged.
+/// Joins a run's recordings into one report, and tells whether any is damaged.
 fn read(files: &[PathBuf], only: &Only) -> anyhow::Result<(Report, bool)> {
     let one = matches!(files, [file] if !file.is_dir());
     if one || !only.is_all() {
@@ -119,7 +121,7 @@ fn read(files: &[PathBuf], only: &Only) -> anyhow::Result<(Report, bool)> {
     of_many(files)
 }
 
-/// What is asked for of some recordings or folders.
+/// Reads recordings or folders and keeps what `only` selects.
 fn of_some(files: &[PathBuf], only: &Only) -> anyhow::Result<(Report, bool)> {
     let files = fleet::expand(files)?;
     let (parts, damaged) = parts(&files, only, Need::Judged)?;

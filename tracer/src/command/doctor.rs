@@ -1,5 +1,6 @@
-//! `raytrace doctor`: what this machine will do to a Ray job, and whether it can be recorded. It changes nothing: the probes are attached
-//! and detached again.
+//! `raytrace doctor`: checks what this machine will do to a Ray job, and if it can be recorded.
+//!
+//! It changes nothing: the probes are attached and detached again.
 
 mod node;
 #[cfg_attr(not(feature = "record"), path = "doctor/stub.rs")]
@@ -70,7 +71,7 @@ pub fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(if problem { code::PROBLEM } else { 0 }))
 }
 
-/// Commands that work here as they are printed.
+/// Puts the path of this program into the commands, where sudo needs it.
 fn with_own_path(mut checks: Vec<Check>) -> Vec<Check> {
     for check in &mut checks {
         check.text = own_path::with_path(&check.text);
@@ -80,7 +81,7 @@ fn with_own_path(mut checks: Vec<Check>) -> Vec<Check> {
     checks
 }
 
-/// Looks at everything.
+/// Collects the facts that are checked.
 fn look(wanted: Option<Pid>) -> anyhow::Result<Machine> {
     let mut raylets = clusters::raylets();
     raylets.retain(|pid| wanted.is_none_or(|wanted| wanted == *pid));
@@ -120,7 +121,7 @@ fn look(wanted: Option<Pid>) -> anyhow::Result<Machine> {
     })
 }
 
-/// Where `record` writes without `-o`.
+/// Returns the folder into which `record` writes without `-o`.
 fn output() -> Folder {
     let here = Path::new(".");
     let folder = match place::remote(here) {
@@ -170,7 +171,7 @@ fn on_gpu(process: &GpuHolder) -> GpuProcess {
     }
 }
 
-/// A user's name, by /etc/passwd.
+/// Returns a user's name from /etc/passwd.
 fn user(uid: u32) -> Option<String> {
     let users = bounded::text("/etc/passwd", bounded::LARGE).ok()?;
     users.lines().find_map(|line| {

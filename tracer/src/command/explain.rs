@@ -1,4 +1,4 @@
-//! `raytrace explain`: the verdict from logs alone.
+//! `raytrace explain`: gives verdicts from logs alone.
 
 use std::{
     fs::File,
@@ -18,9 +18,9 @@ use super::{
 };
 use crate::{explain::Explainer, judge::from_text, recording, show::time::Zone};
 
-/// Files below a folder that are looked at.
+/// The most files below a folder that are read.
 const MAX_FILES: usize = 100_000;
-/// By so much of an input it is told whether it is a text.
+/// How many bytes of an input are used to tell whether it is a text.
 const BEGINNING: usize = 64 << 10;
 
 /// Arguments of `explain`.
@@ -80,7 +80,8 @@ pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     show(&report, Vec::new(), None, &view)
 }
 
-/// The recording that is to be explained: that is what `report` does.
+/// Returns the recording if it is the only file, because `report` reads recordings. Fails if there
+/// are logs beside it.
 fn recording_in(files: &[PathBuf]) -> anyhow::Result<Option<PathBuf>> {
     let is_one = |file: &&PathBuf| file.is_file() && recording::is_recording(file);
     match (files, files.iter().find(is_one)) {
@@ -99,7 +100,7 @@ fn recording_in(files: &[PathBuf]) -> anyhow::Result<Option<PathBuf>> {
     }
 }
 
-/// There was nothing to read.
+/// Returns the error for inputs without any text.
 fn empty(inputs: &[Input]) -> anyhow::Error {
     let what = match inputs {
         [] => "the folder has no logs (*.out, *.err, *.log, *.txt)".to_owned(),
@@ -116,9 +117,9 @@ fn empty(inputs: &[Input]) -> anyhow::Error {
 enum Input {
     /// Standard input.
     Stdin,
-    /// A file that was named.
+    /// A file that was named on the command line.
     File(PathBuf),
-    /// A file below a folder that was named.
+    /// A file below a named folder.
     Found(PathBuf),
 }
 
@@ -131,7 +132,7 @@ impl Input {
     }
 }
 
-/// Files as given, and the logs below folders in the order of their names.
+/// Lists files as they were given, and the logs below folders sorted by name.
 fn inputs(given: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
     if given.is_empty() {
         return Ok(vec![Input::Stdin]);
@@ -152,7 +153,8 @@ fn inputs(given: &[PathBuf]) -> anyhow::Result<Vec<Input>> {
     Ok(inputs)
 }
 
-/// No symlink below the folder is followed: a session's sockets and links lead elsewhere.
+/// Collects the logs below a folder. Symlinks are not followed, because a session's links and
+/// sockets lead elsewhere.
 fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -161,7 +163,7 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
             return Ok(());
         }
         if kind.is_dir() {
-            // A folder that may not be read hides no more than itself.
+            // A folder that cannot be read is skipped; the others are read.
             if let Err(error) = walk(&entry.path(), files) {
                 tracing::warn!("{}: {error}", entry.path().display());
             }
@@ -172,7 +174,8 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// What may hold text: a session's folder also holds runtime environments, spilled objects and sockets.
+/// Returns whether a file may hold text. A session's folder also holds runtime environments,
+/// spilled objects and sockets.
 fn is_log(path: &Path) -> bool {
     let skipped = ["runtime_resources", "ray_spilled_objects", "site-packages"];
     let below = path
@@ -189,7 +192,7 @@ fn is_log(path: &Path) -> bool {
     !below && extension.is_some_and(|extension| known.contains(&extension))
 }
 
-/// How much there is to read; what comes from standard input is not known.
+/// Returns the size of all inputs, or `None` if standard input is among them.
 fn total(inputs: &[Input]) -> Option<u64> {
     let size = |input: &Input| match input {
         Input::File(path) | Input::Found(path) => Some(std::fs::metadata(path).ok()?.len()),
@@ -198,7 +201,7 @@ fn total(inputs: &[Input]) -> Option<u64> {
     inputs.iter().map(size).sum()
 }
 
-/// Reads it; how many texts it held.
+/// Reads an input, and returns how many texts it held.
 fn read(input: &Input, explainer: &mut Explainer, progress: &Reading) -> anyhow::Result<usize> {
     let name = input.name();
     match read_texts(input, explainer, progress) {
@@ -245,7 +248,7 @@ fn read_texts(
     }
 }
 
-/// A text, or the logs in an archive; how many texts it held.
+/// Reads a text or the logs in an archive, and returns how many texts there were.
 fn contents(
     name: &str,
     packed: impl Read,
@@ -263,7 +266,7 @@ fn contents(
         if !entry.header().entry_type().is_file() || !is_log(&path) {
             continue;
         }
-        // Archives of several nodes hold the same names.
+        // The archives of several nodes contain the same file names.
         let name = format!("{archive_name}/{}", path.display());
         texts += if has_extension(&path, &["gz"]) {
             let unpacked = flate2::read::MultiGzDecoder::new(entry);
@@ -275,16 +278,16 @@ fn contents(
     Ok(texts)
 }
 
-/// What becomes of an input that is no text.
+/// What is done with an input that is not a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Other {
-    /// It was named: whoever did so is told.
+    /// Fail: the user has named it.
     Refuse,
-    /// It lies among others.
+    /// Skip it: it was found in a folder or an archive.
     Skip,
 }
 
-/// Reads one text, if it is one; whether there was any.
+/// Reads an input if it is a text, and returns whether it was one.
 fn text(
     name: &str,
     source: impl Read,
@@ -309,8 +312,11 @@ fn text(
     Ok(1)
 }
 
-/// Whether this is the beginning of a text. A log that was cut while it was written begins with one hole of zeros; whatever bytes it
-/// has beside lines, hardly any are control characters.
+/// Returns whether an input that begins like this is a text.
+///
+/// A log that was truncated while it was written begins with a run of zero bytes, so a few such
+/// runs are allowed. Apart from that, a text may contain any bytes, but hardly any control
+/// characters.
 fn is_text(beginning: &[u8]) -> bool {
     let holes = beginning
         .split(|byte| *byte != 0)

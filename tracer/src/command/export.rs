@@ -1,4 +1,4 @@
-//! `raytrace export`: one or several recordings for other programs.
+//! `raytrace export`: converts recordings for other programs.
 
 use std::{
     io::{BufWriter, ErrorKind, IsTerminal as _, Write},
@@ -98,7 +98,7 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let made = Export { parts, ray };
     match &args.output {
         Some(path) => {
-            // What cannot be made leaves no file.
+            // If the export cannot be made, no file must be left.
             let write = made.writer(args.format)?;
             let output = output::create(path, args.force, files.first().map(PathBuf::as_path))?;
             finished(write, BufWriter::new(output))
@@ -110,7 +110,8 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(if damaged { code::RECORDING } else { 0 }))
 }
 
-/// Each recorder's recordings, of them what is asked for, and whether something of them cannot be read.
+/// Reads what `only` selects of each recorder's recordings, and tells whether anything was
+/// unreadable.
 pub(super) fn parts(
     files: &[PathBuf],
     only: &Only,
@@ -119,7 +120,7 @@ pub(super) fn parts(
     let need = if only.is_all() {
         need
     } else {
-        // A report says what is of a node, a job or a cluster.
+        // Only the report tells what belongs to a node, a job or a cluster.
         need.max(Need::Judged)
     };
     let (groups, mut damaged) = by_recorder(files);
@@ -141,7 +142,7 @@ pub(super) fn parts(
     Ok((parts, damaged))
 }
 
-/// The files of each recorder, and whether one was left out.
+/// Groups files by recorder, and tells whether a file was left out.
 fn by_recorder(files: &[PathBuf]) -> (Vec<Vec<PathBuf>>, bool) {
     if let [file] = files {
         return (vec![vec![file.clone()]], false);
@@ -155,14 +156,14 @@ fn by_recorder(files: &[PathBuf]) -> (Vec<Vec<PathBuf>>, bool) {
     (groups.collect(), !failed.is_empty())
 }
 
-/// The parts that are asked for, and of each what is.
+/// Keeps the selected parts, reduced to the selected job.
 fn chosen(parts: Vec<Part>, only: &Only, need: Need) -> anyhow::Result<Vec<Part>> {
     let reports = parts.iter().map(|part| part.judge.report());
     let report = judge::fleet::join(reports.collect());
     let mut kept = Vec::new();
     for (number, part) in (0..).zip(parts) {
         if only.job.is_none() && only.has_recording(&report, number) {
-            // All of its events are asked for, and they have been read.
+            // All events of this part are wanted, and they have been read.
             kept.push(part);
             continue;
         }
@@ -188,7 +189,7 @@ fn next(format: ExportFormat) -> &'static str {
     }
 }
 
-/// Ray writes some 300 bytes a task, of 100,000 tasks at most.
+/// The largest `ray timeline` file. Ray writes about 300 bytes for each of at most 100,000 tasks.
 const TIMELINE_BYTES: u64 = 1 << 30;
 
 fn ray_timeline(path: &Path) -> anyhow::Result<RayTimeline> {
@@ -200,7 +201,7 @@ fn ray_timeline(path: &Path) -> anyhow::Result<RayTimeline> {
     RayTimeline::parse(&text).map_err(|error| usage(format!("--with {shown}: {error}")))
 }
 
-/// Whoever closes the pipe early has seen enough.
+/// Prints to stdout. A pipe that the reader closes early is not an error.
 fn print(made: Export, format: ExportFormat) -> anyhow::Result<()> {
     let stdout = std::io::stdout();
     if stdout.is_terminal() && format == ExportFormat::ChromeTrace {
@@ -219,23 +220,23 @@ fn is_closed(error: &anyhow::Error) -> bool {
     error.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
-/// Writes all of it.
+/// Writes everything and flushes the output.
 fn finished(write: Writer, mut output: impl Write) -> anyhow::Result<()> {
     write(&mut output)?;
     Ok(output.flush()?)
 }
 
-/// Writes a recording in one of its forms.
+/// A function that writes the export in one format.
 type Writer = Box<dyn FnOnce(&mut dyn Write) -> anyhow::Result<()>>;
 
-/// What a form needs of a recording before its first line is written; each needs what those before it need.
+/// How much of a recording a format needs before its first line is written, in increasing order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Need {
     /// The wall clock and the host's name.
     Clock,
-    /// What the judge knows at the end.
+    /// The state of the judge after the last event.
     Judged,
-    /// What each process is called.
+    /// The names of processes.
     Names,
     /// The series over time.
     Series,
@@ -264,21 +265,21 @@ impl Need {
     }
 }
 
-/// What one recorder saw.
+/// The events of one recorder.
 pub(super) struct Part {
     pub(super) judge: Judge,
     taken: TimelineBuilder,
     events: RecorderEvents,
 }
 
-/// Recordings that are turned into something else.
+/// Recordings to convert, and the output of `ray timeline` to merge.
 struct Export {
     parts: Vec<Part>,
     ray: Option<RayTimeline>,
 }
 
 impl Part {
-    /// Reads what the form needs; `None` where there are no events.
+    /// Reads what the format needs. The part is `None` if there are no events.
     fn read(mut events: RecorderEvents, need: Need) -> anyhow::Result<(Option<Self>, ReadSummary)> {
         let (mut judge, mut taken) = (Judge::default(), TimelineBuilder::default());
         let mut last = None;
@@ -308,7 +309,7 @@ impl Part {
         first.map_or_else(String::new, |one| sanitize::name(&one.host.name))
     }
 
-    /// Writes a line for each event for which there is one.
+    /// Writes what `line` returns for each event, if anything.
     fn lines(
         &self,
         output: &mut dyn Write,
@@ -329,7 +330,7 @@ impl Part {
         Ok(written?)
     }
 
-    /// With the host's name where there are several.
+    /// Writes JSON lines, with the host's name if there are several hosts.
     fn jsonl(self, host: Option<&str>, output: &mut dyn Write) -> anyhow::Result<()> {
         self.lines(output, |event| {
             Ok(Some(jsonl::line(event, self.judge.wall(event.time), host)?))
@@ -355,7 +356,7 @@ impl Part {
 }
 
 impl Export {
-    /// What writes it, where there is something to write.
+    /// Returns the function that writes the export, or an error if there is nothing to write.
     fn writer(self, format: ExportFormat) -> anyhow::Result<Writer> {
         match format {
             ExportFormat::ChromeTrace => self.trace(),
@@ -372,7 +373,7 @@ impl Export {
         }
     }
 
-    /// Writes one part after the other; of several each names its host.
+    /// Writes the parts one after the other, each with its host's name if there are several.
     fn each(
         self,
         write: fn(Part, Option<&str>, &mut dyn Write) -> anyhow::Result<()>,
@@ -400,7 +401,7 @@ impl Export {
         }))
     }
 
-    /// Of several hosts each is a frame below its stacks.
+    /// Draws the flame graph. If there are several hosts, each is the bottom frame of its stacks.
     fn flamegraph(self) -> anyhow::Result<Vec<u8>> {
         let several = self.parts.len() > 1;
         let mut folded = Vec::new();

@@ -1,4 +1,6 @@
-//! Several recordings, or folders of them, as one report: each recorder's files are judged in a thread of their own, then joined.
+//! Judges several recordings, or folders of them, and joins the results into one report.
+//!
+//! The files of different recorders are judged in parallel.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,28 +23,28 @@ use crate::{
     show::html::Drawn,
 };
 
-/// Folders below the one that is named.
+/// How many levels of folders below the named one are searched.
 const DEEPEST: usize = 4;
-/// Of files that end before what was asked for, those that end this shortly before it are read too.
+/// A file is also read if it ends at most this long before the requested time.
 const MARGIN_NS: i64 = 10 * MINUTE_NS;
 
-/// What was asked for, in time.
+/// The requested span of time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TimeRange {
     pub(super) since: Option<Utc>,
     pub(super) until: Option<Utc>,
 }
 
-/// A joined report, and what could not be read.
+/// A joined report, with what is needed to draw it.
 pub(super) struct Joined {
     pub(super) report: Report,
     /// Whether a file is damaged or was left out.
     pub(super) damaged: bool,
-    /// What is drawn of each recording, at its number, where that was asked for.
+    /// The series of each recording, in the order of recordings, if they were requested.
     pub(super) drawn: Vec<Option<Drawn>>,
 }
 
-/// The recordings that arguments name: files, and those in folders and the folders below.
+/// Lists the recordings that the arguments name: files, and those in folders and their subfolders.
 pub(super) fn expand(arguments: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in arguments {
@@ -78,7 +80,7 @@ fn in_folder(folder: &Path, deepest: usize, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The outlines of files, and for each that has none why.
+/// Reads the outlines of files, and returns an error for each file without one.
 pub(super) fn outlines(files: &[PathBuf]) -> (Vec<Outline>, Vec<(PathBuf, RecordingError)>) {
     let read = in_parallel(files, |file| Outline::of(file));
     let (mut outlines, mut failed) = (Vec::new(), Vec::new());
@@ -91,14 +93,15 @@ pub(super) fn outlines(files: &[PathBuf]) -> (Vec<Outline>, Vec<(PathBuf, Record
     (outlines, failed)
 }
 
-/// From when to when recordings reach.
+/// Returns the start of the first recording and the end of the last.
 pub(super) fn bounds(outlines: &[Outline]) -> Option<(Utc, Utc)> {
     let began = outlines.iter().map(|one| Utc(one.started.wall)).min()?;
     let ended = outlines.iter().map(|one| Utc(one.ended)).max()?;
     Some((began, ended))
 }
 
-/// Judges the files that `range` needs and joins what comes of it; with `draws`, the series over time are read too.
+/// Judges the files that `range` needs and joins their reports. With `draws`, the series over time
+/// are read too.
 pub(super) fn join(
     outlines: Vec<Outline>,
     failed: Vec<(PathBuf, RecordingError)>,
@@ -157,7 +160,7 @@ fn nothing(left_out: usize) -> anyhow::Error {
     ))
 }
 
-/// The error, with its file where it does not name one.
+/// Formats an error, and puts the file's name before it if the error does not contain it.
 pub(super) fn named(file: &Path, error: &RecordingError) -> String {
     let text = error.to_string();
     let name = file.display().to_string();
@@ -168,7 +171,7 @@ pub(super) fn named(file: &Path, error: &RecordingError) -> String {
     }
 }
 
-/// Whether a file reaches into that time, or ends shortly before it.
+/// Returns whether a file overlaps `range`, or ends shortly before it.
 pub(super) fn is_needed(outline: &Outline, range: TimeRange) -> bool {
     let since = range.since.map(|since| since.0.0.saturating_sub(MARGIN_NS));
     since.is_none_or(|since| outline.ended.0 >= since)
@@ -177,7 +180,7 @@ pub(super) fn is_needed(outline: &Outline, range: TimeRange) -> bool {
             .is_none_or(|until| outline.started.wall <= until.0)
 }
 
-/// What one recorder's files come to.
+/// The result of judging one recorder's files.
 struct Part {
     report: Report,
     drawn: Option<Drawn>,
@@ -185,7 +188,8 @@ struct Part {
     damaged: bool,
 }
 
-/// The report of one recorder's files, and their series, where one of so many parts is drawn.
+/// Judges one recorder's files. Its series are read too if `parts` is set: the number of parts that
+/// are drawn.
 fn judge(files: &[PathBuf], parts: Option<usize>) -> Result<Part, RecordingError> {
     let (mut judge, mut drawn) = (Judge::default(), parts.map(|_| TimelineBuilder::default()));
     let told = recording::parts_in_batches(files, |batch| {
@@ -211,7 +215,7 @@ fn judge(files: &[PathBuf], parts: Option<usize>) -> Result<Part, RecordingError
     })
 }
 
-/// Does `work` for each item, on as many threads as there are processors; the results in the order of the items.
+/// Runs `work` for each item on all processors, and returns the results in the order of the items.
 fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
@@ -241,10 +245,10 @@ mod tests {
     use crate::{golden, recording::Writer};
 
     const NAME: &str = "gallery-openrlhf";
-    /// Where a SQLite file has its `user_version`, which is the format of a recording.
+    /// The bytes of a SQLite file that hold its `user_version`, the format of a recording.
     const FORMAT: std::ops::Range<usize> = 60..64;
 
-    /// What a folder of files comes to.
+    /// Joins the recordings of a folder.
     fn of_folder(folder: &Path) -> Joined {
         let files = expand(&[folder.to_owned()]).expect("recordings");
         let (outlines, failed) = outlines(&files);
@@ -298,7 +302,7 @@ mod tests {
         for event in events {
             sender.send(event);
         }
-        // A batch is written within a second.
+        // The writer writes a batch every second.
         let begun = std::time::Instant::now();
         let joined = loop {
             let (outlines, failed) = outlines(std::slice::from_ref(&path));

@@ -29,17 +29,17 @@ use crate::recording::RecordingError;
 
 /// Exit codes beyond 0 (ok) and 1 (unexpected).
 pub mod code {
-    /// What was asked for cannot be done or is not there; clap's too.
+    /// The request is impossible or names something that does not exist; clap uses this code too.
     pub const USAGE: u8 = 2;
-    /// A privilege is missing, with `--require-ebpf`.
+    /// A privilege is missing, and `--require-ebpf` was given.
     pub const PRIVILEGE: u8 = 3;
-    /// The kernel lacks something, with `--require-ebpf`.
+    /// The kernel lacks a feature, and `--require-ebpf` was given.
     pub const KERNEL: u8 = 4;
-    /// No Ray where one was demanded.
+    /// No Ray runs, and `--require-ray` was given.
     pub const NO_RAY: u8 = 5;
     /// A recording is damaged or from a newer raytrace.
     pub const RECORDING: u8 = 6;
-    /// `--require-all-probes` and a probe is missing.
+    /// A probe is missing, and `--require-all-probes` was given.
     pub const REQUIRE_ALL_PROBES: u8 = 7;
     /// `--fail-on` or `--fail-above` was met.
     pub const FAIL_ON: u8 = 8;
@@ -51,13 +51,13 @@ pub mod code {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// The code.
+    /// The exit code.
     pub code: u8,
-    /// What failed, what was found, what to type.
+    /// What failed, what was found, and what to type next.
     pub message: String,
 }
 
-/// What was asked for cannot be done or is not there.
+/// Returns a failure with the exit code [`code::USAGE`].
 fn usage(message: impl Into<String>) -> anyhow::Error {
     Failure {
         code: code::USAGE,
@@ -66,7 +66,8 @@ fn usage(message: impl Into<String>) -> anyhow::Error {
     .into()
 }
 
-/// An error with its causes, each once: many say themselves what caused them.
+/// Formats an error with its causes. A cause that the error's own text already contains is left
+/// out.
 #[must_use]
 pub fn message(error: &anyhow::Error) -> String {
     let mut message = String::new();
@@ -82,7 +83,7 @@ pub fn message(error: &anyhow::Error) -> String {
     message
 }
 
-/// The exit code of an error.
+/// Returns the exit code of an error.
 #[must_use]
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     if let Some(failure) = error.downcast_ref::<Failure>() {
@@ -105,10 +106,10 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// Messages about raytrace itself go to stderr.
+/// Sends raytrace's own log messages to stderr.
 pub fn init_log(verbose: u8) {
     let level = match verbose {
-        // What a reader of stacks could not read is told in the recording, process by process.
+        // The recording states for each process why its stacks could not be read.
         0 => "warn,py_spy=off,remoteprocess=off",
         1 => "raytrace=info",
         _ => "raytrace=debug",
@@ -121,7 +122,7 @@ pub fn init_log(verbose: u8) {
         .init();
 }
 
-/// Writes to stdout; a pipe that is closed is no error.
+/// Writes to stdout. A closed pipe is not an error.
 pub fn print(text: &str) -> anyhow::Result<()> {
     view::output::print(text)
 }

@@ -1,4 +1,6 @@
-//! The observers, running: what `record` and `top` share. One step at a time, so that each has its own loop around it.
+//! Runs the observers for `record` and `top`.
+//!
+//! It runs one step at a time, so that each command can have its own loop around it.
 
 use std::{os::fd::OwnedFd, pin::Pin, time::Duration};
 
@@ -20,23 +22,26 @@ use crate::{
     recording::Sender,
 };
 
-/// Logs and verdicts are looked at this often while a death waits for them; Ray's logs come up to 60 ms after the act.
+/// How often logs and verdicts are checked while a death waits for them. Ray's logs appear up to 60
+/// ms after the act.
 const TICK: Duration = Duration::from_millis(25);
-/// The whole machine is looked over this often, for what no hook tells.
+/// How often all processes of the machine are scanned, to find what no hook has reported.
 const SCAN: Duration = Duration::from_secs(10);
-/// Where that is many processes, less often: after so many times the processor time that it took, but within a minute.
+/// On a machine with many processes, the next scan comes after this many times the CPU time that
+/// the last one took, but within [`SCAN_AT_MOST`].
 const SCAN_REST: u32 = 400;
 const SCAN_AT_MOST: Duration = Duration::from_secs(60);
-/// All that is looked at again and again has its turn this often, at one time: each wake-up costs as much as the looks themselves. Logs while
-/// no death waits for them, drivers, in procfs mode new processes, and near a limit memory.
+/// How often everything that is polled has its turn: logs while no death waits for them, drivers,
+/// new processes in procfs mode, and memory near a limit. They share one wake-up, because a wake-up
+/// costs as much as the work itself.
 const BEAT: Duration = Duration::from_millis(100);
-/// After the end is asked for, Ray's last lines are waited for.
+/// How long to wait for Ray's last log lines after recording was asked to end.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// Events that are taken before anything else has its turn.
+/// The most events that are handled before anything else has its turn.
 const AT_ONCE: usize = 4096;
 
-/// What was done in a step.
+/// The kind of work that a step did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// A second has passed.
@@ -45,28 +50,29 @@ pub(super) enum Step {
     Other,
 }
 
-/// The observers, the collector and the times at which each has its turn.
+/// The observers, the collector, and the timers for each kind of work.
 pub(super) struct ObserverLoop {
     pub(super) collector: Collector,
-    /// The ring that no thread empties yet.
+    /// The kernel's ring buffer, until a thread starts to empty it.
     ring: Option<(Ring, Ids, Sender)>,
     events: Option<mpsc::Receiver<Event>>,
     kernel: Option<kernel_thread::KernelThread>,
-    /// Between two beats, while a death waits.
+    /// Fires between two beats while a death waits.
     tick: Pin<Box<Sleep>>,
     beat: Interval,
     second: Interval,
     scan: Interval,
-    /// So many events wait that something else has a turn before the next.
+    /// Whether more events are waiting than one step takes, so that other work goes first.
     is_backlogged: bool,
-    /// The ring of mappings, where there is one.
+    /// The ring buffer of large mappings, if there is one.
     mappings: Option<AsyncFd<OwnedFd>>,
     /// Keeps the programs attached.
     _keep: Option<Keep>,
 }
 
 impl ObserverLoop {
-    /// Everything but the thread that empties the ring; all goes to `sender`. `previous` is the recording that an earlier recorder left.
+    /// Prepares everything except the thread that empties the ring. All events go to `sender`;
+    /// `previous` is the recording that an earlier recorder left.
     pub(super) fn prepare(
         attached: Attached,
         sender: Sender,
@@ -76,10 +82,11 @@ impl ObserverLoop {
         let ids = Ids::default();
         let ring = attached.ring;
         let ring = ring.map(|ring| (ring, ids.clone(), sender.clone()));
-        // A descriptor of its own: the ring is waited for while the collector works.
+        // A duplicated descriptor, because the ring is waited for while the collector uses it.
         let mappings = attached.watch.mappings();
         let mappings = mappings.map(|ring| ring.try_clone_to_owned()).transpose()?;
-        // SAFETY: an OwnedFd names the same open descriptor until it is dropped, and it is dropped with what waits for it.
+        // SAFETY: an OwnedFd names the same open descriptor until it is dropped, and it is dropped
+        // together with the AsyncFd that waits for it.
         let wait = |ring| unsafe { AsyncFd::register_with_interest(ring, Interest::READABLE) };
         let mappings = mappings.map(wait).transpose();
         let mappings = mappings.context("cannot wait for the ring of mappings")?;
@@ -100,7 +107,7 @@ impl ObserverLoop {
         })
     }
 
-    /// Begins to empty the ring, in a thread with the rights that this one has now.
+    /// Starts the thread that empties the ring, with the rights that the current thread has now.
     pub(super) fn start(&mut self) -> anyhow::Result<()> {
         if let Some((ring, ids, sender)) = self.ring.take() {
             let (thread, receiver) = kernel_thread::start(ring, ids, sender)
@@ -112,7 +119,7 @@ impl ObserverLoop {
         Ok(())
     }
 
-    /// Waits for the next thing to do and does it. May be cancelled while it waits.
+    /// Waits for the next event or timer and handles it. May be cancelled while it waits.
     pub(super) async fn step(&mut self) -> Step {
         let soon = Instant::now() + TICK;
         if self.collector.is_waiting() && self.tick.deadline() > soon {
@@ -144,7 +151,7 @@ impl ObserverLoop {
         Step::Other
     }
 
-    /// Looks at all processes of the machine, the more seldom the longer that takes.
+    /// Scans all processes of the machine. The longer a scan takes, the later the next one comes.
     fn scan_processes(&mut self) {
         let began = clock::cpu_time();
         self.collector.scan_processes();
@@ -162,14 +169,15 @@ impl ObserverLoop {
         );
     }
 
-    /// Takes the event and those that wait behind it, but not for ever while ever more come; true when there may be more.
+    /// Handles `first` and the events that wait behind it, at most [`AT_ONCE`]. Returns whether
+    /// there may be more.
     fn kernel_events(&mut self, first: Option<Event>) -> bool {
         let behind = std::iter::from_fn(|| self.events.as_mut()?.try_recv().ok());
         let events = first.into_iter().chain(behind).take(AT_ONCE);
         self.collector.kernel_events(events) == AT_ONCE
     }
 
-    /// Waits for Ray's last lines, and detaches; `tell` is called for what may be new.
+    /// Waits for Ray's last log lines, then detaches. `tell` is called whenever there may be news.
     pub(super) async fn finish(&mut self, mut tell: impl FnMut(&mut Collector)) {
         self.collector.sweep();
         let until = Instant::now() + LAST_WORDS;
@@ -196,7 +204,7 @@ fn every(period: Duration) -> Interval {
     interval
 }
 
-/// Until the kernel wakes for one; smaller ones are taken with the next sample.
+/// Waits until the kernel reports a large mapping. Smaller ones are read with the next sample.
 async fn large_mapping(ring: Option<&AsyncFd<OwnedFd>>) {
     match ring {
         Some(ring) => match ring.readable().await {

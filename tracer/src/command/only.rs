@@ -23,7 +23,7 @@ pub struct OnlyArgs {
 }
 
 impl OnlyArgs {
-    /// What is asked for.
+    /// Converts the options into a selection.
     pub(super) fn only(&self) -> Only {
         Only {
             node: self.node.clone(),
@@ -33,14 +33,15 @@ impl OnlyArgs {
     }
 }
 
-/// A job's id as Ray prints it.
+/// Parses a job's id as Ray prints it.
 pub(super) fn job(text: &str) -> Result<HexId, String> {
     HexId::parse(text)
         .filter(|id| id.0.len() == 8)
         .ok_or_else(|| format!("invalid job id {text}: 8 hexadecimal digits, for example 01000000"))
 }
 
-/// What is asked for of recording `number` in the report: all of its events, those of a job, or nothing.
+/// Returns what is selected of recording `number` in the report: all of its events, those of a job,
+/// or nothing.
 pub(super) fn of_recording(
     only: &Only,
     (report, number): (&Report, u32),
@@ -62,7 +63,7 @@ pub(super) fn of_recording(
     }
 }
 
-/// None of the recordings is of what was asked for.
+/// Returns the error for a selection that matches no recording.
 pub(super) fn nothing() -> anyhow::Error {
     usage("no recording matches --node, --job and --cluster; list nodes and jobs: raytrace report FILES".to_owned())
 }

@@ -1,8 +1,10 @@
-//! Commands to type with sudo, which finds this program by its name only in the folders of root's own path.
+//! Writes commands for `sudo` so that they work.
+//!
+//! sudo finds a program by its name only in the folders of its own search path.
 
 use std::path::Path;
 
-/// Folders that sudo searches: `secure_path` as Debian, Fedora and their descendants ship it.
+/// Folders that sudo searches: `secure_path` as Debian, Fedora and their derivatives set it.
 const SEARCHED: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -12,13 +14,14 @@ const SEARCHED: [&str; 6] = [
     "/bin",
 ];
 
-/// `text` with the program's path in each `sudo raytrace`, where sudo would not find the program by its name.
+/// Replaces each `sudo raytrace` in `text` by one with this program's path, if sudo would not find
+/// it by its name.
 #[must_use]
 pub fn with_path(text: &str) -> String {
     text.replace("sudo raytrace", &format!("sudo {}", name()))
 }
 
-/// What to type after `sudo`.
+/// Returns what to type after `sudo`: the name of this program, or its path.
 #[must_use]
 pub fn name() -> String {
     let path = std::env::current_exe();

@@ -1,4 +1,4 @@
-//! What the recorder may do: once its hooks are attached, no more than it needs from then on.
+//! Reduces the recorder's privileges to what it needs once its hooks are attached.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use rustix::{
     process::{Resource, getrlimit},
 };
 
-/// Attaching more hooks later; `/proc` and the files of others; the kernel's log and symbols.
+/// For attaching more hooks later, for `/proc` and the files of other users, and for the kernel's
+/// log and symbols.
 const NEEDED: [Capability; 5] = [
     Capability::CAP_BPF,
     Capability::CAP_PERFMON,
@@ -17,7 +18,7 @@ const NEEDED: [Capability; 5] = [
     Capability::CAP_SYSLOG,
 ];
 
-/// The capabilities without which acts cannot be observed, that this process lacks.
+/// Returns the capabilities that are needed to observe acts and that this process lacks.
 pub(super) fn missing() -> Vec<&'static str> {
     let effective = caps::read(None, CapSet::Effective).unwrap_or_default();
     let admin = effective.contains(&Capability::CAP_SYS_ADMIN);
@@ -39,9 +40,13 @@ pub(super) fn missing() -> Vec<&'static str> {
         .collect()
 }
 
-/// Gives up what is not needed, for this thread and those that it starts from now on. The threads that `start` starts make and remove
-/// files in `folder` (`None`: they write none) with the rights of `user` alone, where these suffice. With a cgroup of its own the
-/// right to remove that stays at hand: the folder of all cgroups is nobody's to write.
+/// Drops capabilities that are not needed, for this thread and the threads that it starts from now
+/// on.
+///
+/// The threads that `start` starts create and remove files in `folder` with the rights of `user`
+/// alone, if these suffice; with `None` they write no files. With `own_cgroup`, the capability to
+/// remove that cgroup is kept in the permitted set, because the root of the cgroup hierarchy is not
+/// writable for users.
 pub(super) fn reduce<T>(
     user: Option<(u32, u32)>,
     folder: Option<&Path>,
@@ -73,7 +78,7 @@ fn keep_needed(override_modes: bool, override_later: bool) -> Result<(), caps::e
     let held = caps::read(None, CapSet::Permitted)?;
     let mut kept: CapsHashSet = NEEDED.into_iter().collect();
     if getrlimit(Resource::Memlock).current.is_some() {
-        // Memory that is locked as it comes would be refused beyond the limit.
+        // Without it, memory that is locked on fault would be refused beyond the limit.
         kept.insert(Capability::CAP_IPC_LOCK);
     }
     if override_modes {
@@ -89,9 +94,11 @@ fn keep_needed(override_modes: bool, override_later: bool) -> Result<(), caps::e
     caps::set(None, CapSet::Permitted, &at_hand)
 }
 
-/// For this thread and those that it starts from now on; back to 0 without any right, as that is who runs this.
+/// Sets the file user and group ids of this thread and of the threads that it starts from now on.
+/// Setting them back to 0 needs no capability, because the process runs as 0.
 fn set_file_ids(uid: u32, gid: u32) {
-    // SAFETY: both take a number and change this thread's credentials only. The group goes first: the user may not change it.
+    // SAFETY: both take a number and change only this thread's credentials. The group is set first,
+    // because the user may not be allowed to change it.
     unsafe {
         libc::setfsgid(gid);
         libc::setfsuid(uid);
@@ -103,7 +110,7 @@ fn may_write(folder: &Path) -> bool {
     accessat(CWD, folder, access, AtFlags::EACCESS).is_ok()
 }
 
-/// Whether this process may make files there by the folder's owner and mode.
+/// Returns whether this process may create files in a folder by its owner and mode alone.
 fn may_write_without_override(folder: &Path) -> bool {
     let over = Capability::CAP_DAC_OVERRIDE;
     let _not_held = caps::drop(None, CapSet::Effective, over);

@@ -1,4 +1,4 @@
-//! `raytrace publish`: follows the recordings of a folder without any privilege, and hands on what was asked for.
+//! `raytrace publish`: follows the recordings of a folder without privileges and publishes deaths.
 
 mod events;
 mod folder;
@@ -32,13 +32,14 @@ use folder::Folder;
 use sink::Sink;
 use state::State;
 
-/// A recorder writes what it saw twice a second.
+/// How often the folder is read. A recorder writes events twice a second.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Looks at which lines may fail to be written, one after the other: a full disk may be cleared.
+/// How many times in a row lines may fail to be written before `publish` gives up. A full disk may
+/// be cleared in the meantime.
 const FAILURES: u32 = 60;
 
-/// Where the kubelet puts them.
+/// Where the kubelet mounts the service account.
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Arguments of `publish`.
@@ -156,14 +157,15 @@ struct Publisher {
     snapshot: Arc<Mutex<Snapshot>>,
     /// Lines that could not be written yet.
     lines: Vec<serde_json::Value>,
-    /// How often, one look after the other.
+    /// How many times in a row writing has failed.
     failures: u32,
-    /// Whether the state file has the state.
+    /// Whether the state file is up to date.
     written: bool,
 }
 
 impl Publisher {
-    /// Reads what is new, hands it on, and notes that: in this order, so that nothing is lost where it is ended in between.
+    /// Reads what is new, publishes it and then saves the state, in this order, so that nothing is
+    /// lost if the process ends in between.
     fn look(&mut self) -> anyhow::Result<()> {
         let before = self.state.clone();
         let updates = self.folder.look(&mut self.state, clock::boot());
@@ -189,7 +191,8 @@ impl Publisher {
         Ok(())
     }
 
-    /// Whether all lines are written. Until then nothing is noted, so that whoever is started again hands them on.
+    /// Writes all lines, and returns whether that worked. Until then the state is not saved, so
+    /// that the next `publish` writes them again.
     fn hand_on(&mut self) -> anyhow::Result<bool> {
         let lines = std::mem::take(&mut self.lines);
         let Some(Err(error)) = self.sink.as_mut().map(|sink| sink.write(&lines)) else {
@@ -208,7 +211,7 @@ impl Publisher {
     }
 }
 
-/// The last memory kill among these lines, with its five lines of text.
+/// Returns the five-line summary and the killer of a death, if it is a memory kill.
 fn last_kill(
     death: &crate::judge::report::Death,
     line: &serde_json::Value,
@@ -218,7 +221,7 @@ fn last_kill(
     words::is_memory_kill(killer).then(|| (summary.to_owned(), killer.name()))
 }
 
-/// As it is written to a file or pipe.
+/// Formats lines as they are written to a file or pipe.
 fn rendered(lines: &[serde_json::Value]) -> String {
     let lines = lines.iter().map(publish::render);
     lines.fold(String::new(), |text, line| text + &line + "\n")

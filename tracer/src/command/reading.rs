@@ -1,4 +1,4 @@
-//! A bar for what takes longer than a second to read, on a terminal only.
+//! Shows a progress bar on a terminal when reading takes longer than a second.
 
 use std::{
     cell::Cell,
@@ -8,20 +8,20 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// What is read in less shows no bar.
+/// Reading that takes less time shows no bar.
 const SOON: Duration = Duration::from_secs(1);
 
-/// How much was read, shown on standard error.
+/// How much has been read, shown on standard error.
 #[derive(Debug)]
 pub(super) struct Reading {
     bar: ProgressBar,
     began: Instant,
-    /// Whether the bar may still come: it is told nothing where no terminal shows it.
+    /// Whether the bar is still to be shown. Never set if standard error is not a terminal.
     waits: Cell<bool>,
 }
 
 impl Reading {
-    /// Of so many bytes, where that is known.
+    /// Creates a bar for `total` bytes, if the total is known.
     pub(super) fn of(total: Option<u64>) -> Self {
         Self::on(total, io::stderr().is_terminal())
     }
@@ -42,13 +42,13 @@ impl Reading {
         }
     }
 
-    /// A bar that nobody sees.
+    /// Creates a bar that is never shown.
     #[cfg(test)]
     pub(super) fn hidden() -> Self {
         Self::on(None, false)
     }
 
-    /// Counts what is read of `text`.
+    /// Counts the bytes that are read from `text`.
     pub(super) fn counts<R: Read>(&self, text: R) -> impl Read {
         Counted { text, of: self }
     }

@@ -1,4 +1,4 @@
-//! `raytrace record`: attach, collect, tell each death as it comes, end with a recording.
+//! `raytrace record`: attaches, records, prints each death, and ends with a recording.
 
 mod cgroup;
 mod directory;
@@ -31,10 +31,11 @@ use crate::{
 };
 use wrapped::Wrapped;
 
-/// The machine and the probes are in the file after some ms; a disk that hangs or is full is told, and tried again.
+/// How long to wait for the first events to be in the file; normally it takes some milliseconds. If
+/// the disk hangs or is full, the user is told and writing is tried again.
 const FIRST_EVENTS: Duration = Duration::from_secs(10);
 
-/// How long and in how much space a recording keeps all, as it is typed.
+/// The defaults of `--keep` and `--max-size`, as they are typed.
 static KEEP: LazyLock<String> =
     LazyLock::new(|| format!("{}h", Retention::default().keep.as_secs() / 3600));
 static MAX_SIZE: LazyLock<String> =
@@ -116,7 +117,7 @@ pub struct RecordArgs {
     command: Vec<String>,
 }
 
-/// A number, or a name of /etc/passwd.
+/// Parses a user: a number, or a name from /etc/passwd.
 fn parse_user(text: &str) -> Result<u32, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
@@ -136,7 +137,7 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(span).map_err(|error| error.to_string())
 }
 
-/// `500MiB`, `2GiB`, or bytes.
+/// Parses a size: `500MiB`, `2GiB`, or bytes.
 fn parse_size(text: &str) -> Result<u64, String> {
     let split = text
         .find(|one: char| !one.is_ascii_digit())
@@ -150,7 +151,7 @@ fn parse_size(text: &str) -> Result<u64, String> {
     };
     let bytes = figure.parse::<u64>().ok().zip(shift);
     let bytes = bytes.and_then(|(figure, shift)| figure.checked_mul(1 << shift));
-    // An empty recording has some pages.
+    // Even an empty recording needs some pages.
     bytes
         .filter(|bytes| *bytes >= 1 << 20)
         .ok_or_else(|| format!("invalid size {text}: minimum 1 MiB; for example 500MiB or 2GiB"))
@@ -165,7 +166,8 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     runtime.block_on(record(args))
 }
 
-/// A session's folder is there before anybody can name it: here, or in the root of a container whose raylet was given it.
+/// Fails if a session's folder does not exist, either here or in the root of a container whose
+/// raylet was given that folder.
 fn refuse_missing_session(folder: &Path) -> anyhow::Result<()> {
     let given = |pid: &Pid| {
         let raylet = processes::describe(*pid)?;
@@ -186,7 +188,7 @@ fn refuse_missing_session(folder: &Path) -> anyhow::Result<()> {
     });
 }
 
-/// The signals that a recorder takes, caught before it says that it records.
+/// The signals that a recorder handles, caught before it says that it records.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -254,7 +256,7 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     let wrapped = Wrapped::start(&args.command, owner, &mut observers.collector)?;
     let _own_cgroup = args.own_cgroup.then(cgroup::OwnCgroup::enter).transpose()?;
     self_protection::survive();
-    // Threads have the rights of the one that starts them: from here on all have few.
+    // Threads inherit the rights of the thread that starts them, so those from here on have few.
     let writer = privileges::reduce(owner, Some(folder), args.own_cgroup, || prepared.start())?;
     timed_read::begin();
     observers.start()?;
@@ -278,7 +280,8 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     }
     let signals = Signals::catch().context("cannot catch signals")?;
     let mut screen = output::Screen::new(wrapped.is_some());
-    // Whoever reads that it records may end it at once, and has a file that can be read.
+    // A user who reads that recording has started may end it at once, and must then have a readable
+    // file.
     if !writer.wait_for_first(FIRST_EVENTS) {
         screen.trouble(&writer.sender());
     }
@@ -303,7 +306,7 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl Session {
-    /// Until it is told to end, the time is over, or the wrapped command has ended.
+    /// Records until it is told to end, the time is over, or the wrapped command has ended.
     async fn run(
         &mut self,
         duration: Option<Duration>,
@@ -319,7 +322,8 @@ impl Session {
                 step = self.observers.step() => if step == Step::Second { self.second(); },
                 status = Wrapped::wait(&mut wrapped) => return Some(status),
                 _ = signals.hangup.recv() => {}
-                // With a wrapped command the signal is its own business: the recording ends with it.
+                // With a wrapped command, the signal is left to the command; recording ends when
+                // the command ends.
                 _ = signals.interrupt.recv(), if wrapped.is_none() => return None,
                 _ = signals.terminate.recv(), if wrapped.is_none() => return None,
                 () = &mut over => return None,
@@ -342,7 +346,7 @@ impl Session {
         self.screen.trouble(&self.writer.sender());
     }
 
-    /// Ray's last lines, then the end of the recording; whether it is whole.
+    /// Waits for Ray's last log lines and ends the recording. Returns whether the file is complete.
     async fn end(mut self) -> bool {
         service::ending();
         let screen = &mut self.screen;

@@ -1,4 +1,4 @@
-//! The events of one recorder as they lie in its files: read as often as a form needs them, and never held as a whole.
+//! Reads the events of one recorder from its files, as often as needed and never all at once.
 
 use std::{ops::ControlFlow, path::PathBuf};
 
@@ -9,16 +9,16 @@ use crate::{
     slice::Members,
 };
 
-/// One recorder's events, or those of a job.
+/// The events of one recorder, or those of a job in them.
 pub(super) struct RecorderEvents {
     files: Vec<PathBuf>,
     job: Option<Members>,
-    /// Of a recording that is still written, what comes after the first reading is left out.
+    /// The last event to read: later events of a recording that is still written are left out.
     last: Option<EventId>,
 }
 
 impl RecorderEvents {
-    /// All events of files that follow each other.
+    /// Selects all events of files that follow each other.
     pub(super) fn of(files: Vec<PathBuf>) -> Self {
         Self {
             files,
@@ -27,18 +27,18 @@ impl RecorderEvents {
         }
     }
 
-    /// Those that this job's owner may see.
+    /// Keeps only what the job's owner may see.
     pub(super) fn of_job(self, job: Members) -> Self {
         let job = Some(job);
         Self { job, ..self }
     }
 
-    /// Reads up to here from now on.
+    /// Sets the last event to read.
     pub(super) fn up_to(&mut self, last: EventId) {
         self.last = Some(last);
     }
 
-    /// Tells each event, in the order of ids.
+    /// Calls `tell` for each event, in the order of ids.
     pub(super) fn each(&self, mut tell: impl FnMut(&Event)) -> Result<ReadSummary, RecordingError> {
         self.each_until(|event| {
             tell(event);
@@ -46,7 +46,7 @@ impl RecorderEvents {
         })
     }
 
-    /// The same until `tell` has enough.
+    /// Calls `tell` for each event until it breaks.
     pub(super) fn each_until(
         &self,
         mut tell: impl FnMut(&Event) -> ControlFlow<()>,
@@ -62,7 +62,7 @@ impl RecorderEvents {
         })
     }
 
-    /// All but the samples of memory: few of a long recording.
+    /// Returns all events except memory samples: few, even of a long recording.
     pub(super) fn without_samples(&self) -> Result<Vec<Event>, RecordingError> {
         let mut events = Vec::new();
         self.each(|event| {
@@ -74,7 +74,7 @@ impl RecorderEvents {
     }
 }
 
-/// Whether an event is one of the figures of which a recording has most.
+/// Returns whether an event is a memory sample, the most frequent kind of event.
 pub(super) fn is_sample(event: &Event) -> bool {
     matches!(
         event.what,

@@ -1,4 +1,4 @@
-//! `raytrace report`: what a recording says, on any machine, without privilege.
+//! `raytrace report`: prints a report on recordings, on any machine and without privileges.
 
 use std::{
     path::{Path, PathBuf},
@@ -43,7 +43,7 @@ pub struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// Those of a report on `file`.
+    /// Builds the arguments for a report on `file`.
     pub(super) fn of(file: PathBuf, view: ViewArgs) -> Self {
         let files = vec![file];
         Self { files, view }
@@ -60,7 +60,7 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     one(&file, &args.view)
 }
 
-/// Several recordings.
+/// Reports on several recordings.
 fn several(arguments: &[PathBuf], view: &ViewArgs) -> anyhow::Result<ExitCode> {
     let files = fleet::expand(arguments)?;
     if let [file] = files.as_slice() {
@@ -80,7 +80,7 @@ fn several(arguments: &[PathBuf], view: &ViewArgs) -> anyhow::Result<ExitCode> {
     if !joined.damaged || code != ExitCode::SUCCESS {
         return Ok(code);
     }
-    // A report for people has it among its notes.
+    // The text report on stdout has these warnings among its notes.
     if !view.is_read_on_stdout() {
         for note in &joined.report.notes {
             anstream::eprintln!("raytrace: {note}");
@@ -89,7 +89,7 @@ fn several(arguments: &[PathBuf], view: &ViewArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code::RECORDING))
 }
 
-/// One recording.
+/// Reports on one recording.
 fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
     let mut judge = Judge::default();
     let mut drawn = view.draws().then(TimelineBuilder::default);
@@ -110,14 +110,15 @@ fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
     }
     report.notes.extend(read.warnings.iter().cloned());
     let timeline = drawn.and_then(|drawn| judge.timeline(drawn));
-    // Views need the report alone, and what is known of thousands of deaths is large.
+    // The views need only the report, and the judge's state is large if there are thousands of
+    // deaths.
     drop(judge);
     let drawn = timeline.map(|timeline| Drawn::of(&report, timeline, 1));
     let code = view::show(&report, vec![drawn], Some(file), view)?;
     if !read.damaged || code != ExitCode::SUCCESS {
         return Ok(code);
     }
-    // A report for people has it among its notes.
+    // The text report on stdout has these warnings among its notes.
     if !view.is_read_on_stdout() {
         for warning in &read.warnings {
             anstream::eprintln!("raytrace: {warning}");
@@ -126,7 +127,7 @@ fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code::RECORDING))
 }
 
-/// The recording that is meant where none is named.
+/// Returns the newest recording, for when none is named.
 pub(super) fn newest() -> anyhow::Result<PathBuf> {
     let Some(file) = place::newest() else {
         return Err(usage(format!(
@@ -138,7 +139,7 @@ pub(super) fn newest() -> anyhow::Result<PathBuf> {
     Ok(file)
 }
 
-/// A recording without events.
+/// Returns the error for a recording without events.
 pub(super) fn empty(file: &Path) -> anyhow::Error {
     Failure {
         code: code::RECORDING,

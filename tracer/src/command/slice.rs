@@ -1,4 +1,4 @@
-//! `raytrace slice`: a part of a recording as a small recording of its own.
+//! `raytrace slice`: writes a part of a recording as a smaller recording.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,9 +23,9 @@ use crate::{
     slice::{Members, SliceError, Window, end_of},
 };
 
-/// Before a death as much is kept as a recording keeps in full detail around it.
+/// How much is kept before a death: as much as a recording keeps in full detail.
 const BEFORE_DEATH_NS: i64 = 10 * MINUTE_NS;
-/// After it too: what Ray's logs say, and what followed.
+/// How much is kept after a death, for Ray's logs about it and for what followed.
 const AFTER_DEATH_NS: i64 = MINUTE_NS;
 
 /// Arguments of `slice`.
@@ -126,7 +126,7 @@ pub fn run(args: &SliceArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(if damaged { code::RECORDING } else { 0 }))
 }
 
-/// `job.raytrace` as `job-1.raytrace`.
+/// Numbers a file name: `job.raytrace` becomes `job-1.raytrace`.
 fn numbered(path: &Path, number: usize) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let end = path
@@ -147,15 +147,17 @@ fn refusal(error: &SliceError) -> anyhow::Error {
 
 /// The files to read.
 struct Chosen {
-    /// Those of each recorder, in their order.
+    /// The files of each recorder, in order.
     recorders: Vec<Vec<PathBuf>>,
-    /// What was asked for of several files, by the time that they reach over.
+    /// The requested span of time. `None` for a single file, since only its events tell what time
+    /// it covers.
     range: Option<TimeRange>,
     /// Whether a file was left out.
     damaged: bool,
 }
 
-/// The death that is meant, by its id in the files of its recorder: only these are read on.
+/// Finds the requested death, and keeps only the files of the recorder that saw it. Returns the id
+/// of the death in these files.
 fn only_its_recorder(kill: Kill, chosen: &mut Chosen) -> anyhow::Result<EventId> {
     let (outlines, failed) = fleet::outlines(&chosen.recorders.concat());
     let report = fleet::join(outlines, failed, TimeRange::default(), false)?.report;
@@ -169,7 +171,7 @@ fn only_its_recorder(kill: Kill, chosen: &mut Chosen) -> anyhow::Result<EventId>
     Ok(EventId(death.row()))
 }
 
-/// What is wanted of one recorder's files.
+/// The part of one recorder's events that is wanted.
 struct Part {
     events: RecorderEvents,
     window: Option<Window>,
@@ -180,7 +182,7 @@ impl Part {
         let (mut kept, mut before) = (Vec::new(), 0);
         let read = self.events.each(|event| {
             before += 1;
-            // Of the figures before the window nothing is kept: there may be days of them.
+            // Samples before the window are dropped at once, because there may be days of them.
             let reaches = |window: Window| window.reaches(event.time) || !is_sample(event);
             if self.window.is_none_or(reaches) {
                 kept.push(event.clone());
@@ -204,7 +206,7 @@ impl Part {
 }
 
 impl SliceArgs {
-    /// The recorders whose files hold what was asked for.
+    /// Finds the recorders whose files hold what was requested.
     fn choose(&self) -> anyhow::Result<Chosen> {
         let files = fleet::expand(&self.files)?;
         if let [_] = files.as_slice() {
@@ -228,7 +230,8 @@ impl SliceArgs {
         let needed = needed.filter(|outline| fleet::is_needed(outline, range));
         let recorders = recording::by_recorder(needed.collect()).into_iter();
         let recorders = recorders.filter(|files| {
-            // A file that ended shortly before is read for those that follow it.
+            // A file that ended shortly before the window is read only for the sake of those that
+            // follow it.
             let since = range.since;
             since.is_none_or(|since| files.iter().any(|file| file.ended >= since.0))
         });
@@ -255,7 +258,7 @@ impl SliceArgs {
         })
     }
 
-    /// What one recorder has of it; nothing where it saw no such death.
+    /// Selects what one recorder has of the request; `None` if it did not see the death.
     fn part(
         &self,
         files: Vec<PathBuf>,
@@ -300,7 +303,7 @@ impl SliceArgs {
         )
     }
 
-    /// The span of time that was asked for, by the clock of one recorder.
+    /// Converts the requested span of time to the boot clock of one recorder.
     fn window(
         &self,
         judge: &Judge,
@@ -337,7 +340,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// A recording that begins at this second of a boot, in which a process dies 60 s later.
+    /// Writes a recording that begins at `second` of a boot; a process dies in it 60 s later.
     fn record(folder: &Path, name: &str, boot_id: &str, second: u64, pid: u32) {
         let process = ProcessKey::new(pid, second * SECOND);
         let wall = WallTime(staged::WALL.0 + (second * SECOND).cast_signed());
@@ -426,7 +429,7 @@ mod tests {
         }
         let error = around("4").expect_err("three");
         assert!(error.to_string().contains("there are 1 to 3"), "{error}");
-        // A file that cannot be read is left out, and the others are told.
+        // A file that cannot be read is left out, and the others are sliced.
         std::fs::write(folder.path().join("d.raytrace"), "no recording").expect("written");
         assert_eq!(of(4900, 5100).expect("a slice"), [[8]]);
     }

@@ -1,4 +1,4 @@
-//! `raytrace top`: the live picture on a terminal, which is left as it was found, whatever happens.
+//! `raytrace top`: shows a live view on a terminal, and always restores the terminal.
 
 mod source;
 
@@ -20,7 +20,7 @@ use tokio::{
 use super::usage;
 use crate::show::top::{KeyOutcome, Top};
 
-/// Keys that wait at most: more is a paste.
+/// The most keys that are queued. More than that is pasted text.
 const KEYS: usize = 256;
 
 /// Arguments of `top`.
@@ -57,7 +57,8 @@ pub fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     runtime.block_on(top(args.file.as_deref()))
 }
 
-/// The terminal in its other mode; as it was, once this is dropped. A panic restores it too, by ratatui's hook.
+/// The terminal in its alternate screen, restored when this is dropped. Ratatui's hook restores it
+/// on a panic too.
 struct Screen(DefaultTerminal);
 
 impl Screen {
@@ -79,7 +80,7 @@ impl Drop for Screen {
 }
 
 async fn top(file: Option<&Path>) -> anyhow::Result<ExitCode> {
-    // Before the screen is taken: what goes wrong here is said on a plain terminal.
+    // Errors before the screen is opened are printed on a plain terminal.
     let mut source = Source::open(file)?;
     let mut ends = Ends::listen()?;
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
@@ -100,7 +101,7 @@ async fn top(file: Option<&Path>) -> anyhow::Result<ExitCode> {
             },
             () = ends.come() => break,
             change = source.next(&mut top) => stale |= change?,
-            // Many changes are one frame, also over a slow line.
+            // Changes are drawn together, so that a slow connection can keep up.
             _ = frame.tick(), if stale => {
                 screen.draw(&top)?;
                 stale = false;
@@ -112,7 +113,7 @@ async fn top(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The signals that end it.
+/// The signals that end the view.
 struct Ends([tokio::signal::unix::Signal; 4]);
 
 impl Ends {
@@ -136,7 +137,7 @@ impl Ends {
     }
 }
 
-/// Keys and changes of the terminal's size, read by a thread of their own that ends with the process.
+/// Starts a thread that reads keys and changes of the terminal's size. It ends with the process.
 fn keys() -> anyhow::Result<mpsc::Receiver<event::Event>> {
     let (sender, receiver) = mpsc::channel(KEYS);
     let read = move || {
@@ -165,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    /// A terminal: the side of whoever looks at it, and the program's.
+    /// Opens a pseudo-terminal: the side of the user, and the side of the program.
     fn terminal() -> (File, File) {
         let (mut outside, mut inside) = (-1, -1);
         let size = libc::winsize {
@@ -174,7 +175,8 @@ mod tests {
             ws_xpixel: 0,
             ws_ypixel: 0,
         };
-        // SAFETY: both descriptors are written to live integers; a name and modes are not asked for.
+        // SAFETY: both descriptors are written to live integers, and neither a name nor modes are
+        // requested.
         let result = unsafe {
             libc::openpty(
                 &raw mut outside,
@@ -185,7 +187,7 @@ mod tests {
             )
         };
         assert_eq!(result, 0, "a terminal");
-        // SAFETY: openpty has just made them, and nobody else owns them.
+        // SAFETY: openpty has just created them, and nothing else owns them.
         let own = |fd| File::from(unsafe { OwnedFd::from_raw_fd(fd) });
         (own(outside), own(inside))
     }
@@ -218,7 +220,7 @@ mod tests {
         let read = std::thread::spawn(move || {
             let mut seen = Vec::new();
             let mut piece = [0; 4096];
-            // The last program that has it open closes it.
+            // Reading ends when the last program that has the terminal open closes it.
             while let Ok(count) = outside.read(&mut piece) {
                 seen.extend_from_slice(&piece[..count]);
             }

@@ -1,4 +1,4 @@
-//! Holds what all commands that print a report share: which deaths, in which form, to where, and when it is a failure.
+//! Shared by all commands that print a report: selection, format, output and failure conditions.
 
 pub(super) mod output;
 #[cfg(test)]
@@ -28,7 +28,8 @@ use crate::{
     },
 };
 
-/// A list of killers; by another name, because clap takes a plain `Vec` for an option that is given many times.
+/// A list of killers. The alias keeps clap from treating the `Vec` as an option that may be
+/// repeated.
 type Killers = Vec<Killer>;
 
 /// The forms of a report.
@@ -118,8 +119,10 @@ pub struct ViewArgs {
     fail_above: Option<fail::Share>,
 }
 
-/// Prints `report` as asked, and says whether it is a failure. `recording` is the file it was read from, if one, and
-/// `drawn` has the series of each recording, where the form [draws](ViewArgs::draws) them.
+/// Prints `report` as requested, and returns the exit code.
+///
+/// `recording` is the file that it was read from, if any. `drawn` has the series of each recording,
+/// if the format [draws](ViewArgs::draws) them.
 pub fn show(
     report: &Report,
     drawn: Vec<Option<Drawn>>,
@@ -147,13 +150,13 @@ pub fn show(
 }
 
 impl ViewArgs {
-    /// Whether the form shows memory over time.
+    /// Returns whether the format shows memory over time.
     #[must_use]
     pub fn draws(&self) -> bool {
         self.format == Format::Html
     }
 
-    /// What is printed, and what of the recording must not be.
+    /// Renders the report. Also returns the names that must not appear in the output.
     fn text(
         &self,
         mut shown: Shown,
@@ -166,7 +169,7 @@ impl ViewArgs {
             (shown.report, known) = redact::redact_both(&shown.report, timelines, recording);
         }
         let text = self.render(&shown, &drawn, recording, &known)?;
-        // Of a page only the data may hold names; its scripts are the same for all.
+        // The scripts of a page are the same for every report; only its data may contain names.
         let text = match self.format {
             Format::Html => text,
             _ => known.take_out(&text),
@@ -174,12 +177,13 @@ impl ViewArgs {
         Ok((text, known))
     }
 
-    /// Whether people read it where errors are printed.
+    /// Returns whether the report is text on stdout, which people read together with messages on
+    /// stderr.
     pub(super) fn is_read_on_stdout(&self) -> bool {
         self.format == Format::Text && self.output.is_none()
     }
 
-    /// A page of a megabyte is not for a terminal.
+    /// Refuses to print an HTML page, which may be a megabyte, to a terminal.
     fn refuse_terminal(&self) -> anyhow::Result<()> {
         if self.draws() && self.output.is_none() && std::io::stdout().is_terminal() {
             let message = "--format html needs a file: -o report.html";
@@ -188,7 +192,7 @@ impl ViewArgs {
         Ok(())
     }
 
-    /// From when to when deaths are asked for, in what reaches from `began` to `ended`.
+    /// Returns the requested span of time, for recordings from `began` to `ended`.
     pub(super) fn time_range(&self, began: Utc, ended: Utc) -> anyhow::Result<TimeRange> {
         let of = |option: &str, text: &Option<String>| {
             let moment = text
@@ -250,7 +254,7 @@ impl ViewArgs {
             .map_err(|error| usage(format!("{option}: {error}")))
     }
 
-    /// What was asked for by its id must be there.
+    /// Fails if something that was requested by its id or name does not exist.
     fn refuse_nothing(&self, report: &Report, shown: &Shown) -> anyhow::Result<()> {
         if let Some(unknown) = self.only.only().unknown(report) {
             return Err(usage(unknown));
@@ -275,7 +279,7 @@ impl ViewArgs {
         )))
     }
 
-    /// Why this is a failure for a script.
+    /// Returns the reasons for which a script should see a failure.
     fn reasons(&self, shown: &Shown) -> Vec<String> {
         let when = fail::FailWhen {
             killers: self.fail_on.clone().unwrap_or_default(),
@@ -304,7 +308,7 @@ impl ViewArgs {
         let style = Style {
             width: width.into(),
             zone: self.tz.clone(),
-            // A recording is named after its host.
+            // The name of a recording contains the host's name.
             file: file.map(|file| if self.redact { "FILE".to_owned() } else { file }),
             program: if self.redact {
                 "raytrace".to_owned()
@@ -326,7 +330,7 @@ impl ViewArgs {
     }
 }
 
-/// From when to when the report reaches: its recordings, else its deaths.
+/// Returns the span of time of the recordings, or else of the deaths.
 fn bounds(report: &Report) -> Option<(Utc, Utc)> {
     let recordings = report.recordings.iter();
     let recordings = recordings.flat_map(|recording| [recording.started, recording.ended]);

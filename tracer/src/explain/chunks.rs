@@ -1,17 +1,17 @@
-//! A text in chunks of whole lines, which can be looked through one beside the other.
+//! Splits a text into chunks of whole lines, which can be scanned in parallel.
 //!
-//! A line that is longer than [`MAX_LINE`] is cut into pieces of that length, wherever chunks end. Each piece is read as a line of the same
-//! number: none of it is passed over.
+//! A line longer than [`MAX_LINE`] is cut into pieces of that length. The cuts do not depend on
+//! where chunks end. Each piece is read as a line with the same line number, so nothing is skipped.
 
 use std::{
     io::{self, Read},
     sync::Arc,
 };
 
-/// A longer line is cut: Ray's longest records are far below.
+/// Longer lines are cut. Ray's longest records are far shorter.
 pub(super) const MAX_LINE: usize = 512 << 10;
 
-/// Some lines of a text, or pieces of one line.
+/// Some lines of a text, or pieces of a long line.
 #[derive(Debug)]
 pub(super) struct Chunk {
     /// Ends with a newline, except at the end of the text and inside a line that is too long.
@@ -22,9 +22,9 @@ pub(super) struct Chunk {
 #[derive(Debug)]
 pub(super) struct Chunks<R> {
     text: R,
-    /// How many bytes are read for a chunk.
+    /// How many bytes are read at a time.
     size: usize,
-    /// The beginning of a line whose end was not read.
+    /// The beginning of a line that has not been read to its end.
     held: Vec<u8>,
     ended: bool,
 }
@@ -39,7 +39,7 @@ impl<R: Read> Chunks<R> {
         }
     }
 
-    /// The next chunk; `None` at the end of the text.
+    /// Returns the next chunk, or `None` at the end of the text.
     pub(super) fn next(&mut self) -> io::Result<Option<Arc<Chunk>>> {
         let mut bytes = std::mem::take(&mut self.held);
         loop {
@@ -60,7 +60,7 @@ impl<R: Read> Chunks<R> {
         }
     }
 
-    /// Reads `size` bytes, or to the end.
+    /// Reads up to `size` more bytes.
     #[expect(clippy::disallowed_methods, reason = "what is read is bounded")]
     fn fill(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         let wanted = self.size as u64;
@@ -71,11 +71,11 @@ impl<R: Read> Chunks<R> {
     }
 }
 
-/// The end of the last whole line, or of the last whole piece of one that is too long.
+/// Returns where the last whole line ends, or the last whole piece of a line that is too long.
 fn whole_lines(bytes: &[u8]) -> usize {
     match memchr::memrchr(b'\n', bytes) {
         Some(at) => at + 1,
-        // What is left over is never empty: it belongs to the same line.
+        // At least one byte is left over, because the line goes on.
         None => bytes.len().saturating_sub(1) / MAX_LINE * MAX_LINE,
     }
 }
@@ -85,12 +85,12 @@ fn whole_lines(bytes: &[u8]) -> usize {
 pub(super) struct Piece {
     pub(super) begin: usize,
     pub(super) end: usize,
-    /// Whether the line ends with it.
+    /// Whether this piece ends its line.
     pub(super) ends_line: bool,
 }
 
 impl Piece {
-    /// The piece that begins at `begin`.
+    /// Returns the piece that begins at `begin`.
     pub(super) fn at(begin: usize, bytes: &[u8]) -> Self {
         let room = bytes.len().min(begin + MAX_LINE + 1);
         match memchr::memchr(b'\n', &bytes[begin..room]) {
@@ -107,7 +107,7 @@ impl Piece {
         }
     }
 
-    /// Where the next one begins.
+    /// Returns where the next piece begins.
     pub(super) fn next(&self) -> usize {
         self.end + usize::from(self.ends_line)
     }
@@ -117,7 +117,8 @@ impl Piece {
 mod tests {
     use super::*;
 
-    /// All pieces of a text, with the number of newlines before each, read in chunks of this size.
+    /// Returns all pieces of a text and the number of newlines before each, read in chunks of
+    /// `size`.
     fn pieces(text: &[u8], size: usize) -> Vec<(u64, Vec<u8>)> {
         let mut chunks = Chunks::new(text, size);
         let (mut pieces, mut line) = (Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! What frameworks print of their settings, line by line, and the command lines that start them.
+//! Reads the settings that frameworks print, and the command lines that start them.
 
 use std::collections::HashMap;
 
@@ -11,27 +11,27 @@ use crate::{
     },
 };
 
-/// Processes whose prints are read at the same time.
+/// How many processes' printed settings are read at the same time.
 const MAX_OPEN: usize = 16;
-/// A print that has not come to its end after so many lines of the text never does.
+/// A configuration that has not ended after this many lines is given up.
 const MAX_LINES: u64 = 5_000;
-/// Configurations and command lines kept.
+/// The most configurations and command lines that are kept.
 const MAX_KEPT: usize = 8;
-/// Lines about GPU memory kept.
+/// The most lines about GPU memory that are kept.
 const MAX_MOVED: usize = 2_000;
-/// Words of a command line.
+/// The most words of a command line that are read.
 const MAX_WORDS: usize = 400;
 
-/// Words of a configuration's first line, and of command lines.
+/// Returns the keywords of a configuration's first line, and of command lines.
 pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
     framework::prints().chain(framework::commands())
 }
 
-/// The prints that are being read, by who prints.
+/// The configurations and the command line that are being read, by who prints them.
 #[derive(Debug, Default)]
 pub(super) struct Configurations {
     open: HashMap<String, (Configuration, Place)>,
-    /// A command line that goes on in the next line of the same writer.
+    /// A command line that continues in the next line of the same writer.
     command: Option<Command>,
 }
 
@@ -43,12 +43,12 @@ struct Command {
 }
 
 impl Configurations {
-    /// Whether the next lines may belong to one.
+    /// Returns whether the next lines may belong to a configuration or command line.
     pub(super) fn is_open(&self) -> bool {
         !self.open.is_empty() || self.command.is_some()
     }
 
-    /// Takes a line.
+    /// Reads a line.
     pub(super) fn line(
         &mut self,
         line: &LogLine,
@@ -102,13 +102,14 @@ impl Configurations {
         }
     }
 
-    /// `+ python3 -m verl.trainer.main_ppo data.train_batch_size=1024 …`.
+    /// Starts to read a command line: `+ python3 -m verl.trainer.main_ppo
+    /// data.train_batch_size=1024 …`.
     fn command(&mut self, who: String, place: Place, text: &str, remarks: &mut TextRemarks) {
         let argv = Vec::new();
         self.more(Command { who, argv, place }, text, remarks);
     }
 
-    /// A line of a command line: `\` at its end says that there is another.
+    /// Reads a line of a command line, which continues in the next one if it ends with `\`.
     fn more(&mut self, mut command: Command, text: &str, remarks: &mut TextRemarks) {
         let text = text.trim_end();
         let (words, goes_on) = match text.strip_suffix('\\') {
@@ -134,12 +135,12 @@ impl Configurations {
     }
 }
 
-/// Whether a line opens the print of a configuration.
+/// Returns whether a line opens a printed configuration.
 pub(super) fn opens(text: &str) -> bool {
     framework::prints().any(|words| text.contains(words))
 }
 
-/// `TaskRunner (pid 2413)`.
+/// Names who printed a line: `TaskRunner (pid 2413)`.
 fn printer(line: &LogLine) -> Option<String> {
     let speaker = line.speaker.as_ref()?;
     Some(match speaker.pid {

@@ -1,8 +1,10 @@
-//! User-space OOM killers and reporters: earlyoom, systemd-oomd, kubelet, Slurm, container runtimes.
+//! Reads lines of user-space OOM killers, and of programs that report kernel OOM kills.
 //!
-//! Forms: earlyoom 1.3 to 1.8 (`sending SIGTERM to process N uid U "NAME": …`), systemd 248 on (`Killed /a.scope due to memory pressure …`,
-//! `systemd-oomd killed N process(es) in this unit`), kubelet (`The node was low on resource: memory`, `OOMKilled`), slurmstepd (`oom-kill
-//! event`, `exceeded memory limit`).
+//! The programs are earlyoom, systemd-oomd, kubelet, Slurm and container runtimes. Formats:
+//! earlyoom 1.3 to 1.8 (`sending SIGTERM to process N uid U "NAME": …`), systemd from 248 on
+//! (`Killed /a.scope due to memory pressure …`, `systemd-oomd killed N process(es) in this unit`),
+//! kubelet (`The node was low on resource: memory`, `OOMKilled`), slurmstepd (`oom-kill event`,
+//! `exceeded memory limit`).
 
 use std::sync::LazyLock;
 
@@ -18,7 +20,7 @@ use crate::{
     },
 };
 
-/// Words of these lines.
+/// Keywords of these lines.
 pub(super) const ANCHORS: [&str; 19] = [
     "illed by OOM Killer",
     "illed by OOM killer",
@@ -73,7 +75,7 @@ static SRUN: LazyLock<Regex> =
 static PBS: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"PBS: job killed: (?:v?mem|pmem) (.{1,60}) exceeded limit (\S+)"));
 
-/// What a line says, if it is one of these.
+/// Reads a line, if it is one of these.
 pub(super) fn line(line: &LogLine, place: Place, out: &mut Vec<Statement>) {
     let Some((subject, claim)) = read(line) else {
         return;
@@ -104,7 +106,7 @@ fn read(line: &LogLine) -> Option<(Subject, Claim)> {
         } else {
             SIGTERM
         };
-        // The command line that it quotes is no reason.
+        // The quoted command line is not a reason.
         let why = found[4].split(", cmdline ").next().unwrap_or_default();
         return Some((subject, daemon("earlyoom", own, Some(signal), why)));
     }
@@ -139,7 +141,7 @@ fn read(line: &LogLine) -> Option<(Subject, Claim)> {
     batch(text, own).or_else(|| reported(text))
 }
 
-/// Batch systems and node agents with a limit of their own.
+/// Reads lines of batch systems and node agents with their own limits.
 fn batch(text: &str, own: Option<Pid>) -> Option<(Subject, Claim)> {
     let claim = if text.contains("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit")
     {
@@ -174,7 +176,7 @@ fn daemon(name: &str, pid: Option<Pid>, signal: Option<i32>, why: &str) -> Claim
     })
 }
 
-/// Those who only report that the kernel killed.
+/// Reads lines that only report a kill by the kernel.
 fn reported(text: &str) -> Option<(Subject, Claim)> {
     if let Some(found) = SYSTEM_OOM.captures(text) {
         let subject = Subject {
@@ -184,7 +186,8 @@ fn reported(text: &str) -> Option<(Subject, Claim)> {
         };
         return Some((subject, kernel("the kubelet", Some(Scope::Global))));
     }
-    // All of these count in a cgroup, whose count also rises with a kill for the whole machine.
+    // These reporters count kills in a cgroup. The count also rises when the whole machine is out
+    // of memory.
     let claim = if let Some(found) = SLURM_OOM.captures(text) {
         kernel(&format!("slurmstepd of step {}", &found[1]), None)
     } else if SRUN.is_match(text) {

@@ -1,8 +1,9 @@
-//! Kernel logs: OOM reports whole, without their head, or as single lines that somebody grepped.
+//! Reads OOM reports in kernel logs: complete, without their beginning, or as single lines.
 //!
-//! Forms of `mm/oom_kill.c`: 2.6.32 to 4.18 (`Kill process A … or sacrifice child`, then `Killed process B`: B died; `Task in /a killed as a
-//! result of limit of /b`), 4.19 to 4.20, and 5.0 on (`oom-kill:constraint=…`, then `Memory cgroup out of memory: Killed process …`). The
-//! columns of the task dump differ from kernel to kernel: its header names them.
+//! Formats of `mm/oom_kill.c`: 2.6.32 to 4.18 (`Kill process A … or sacrifice child`, then `Killed
+//! process B`: B died; `Task in /a killed as a result of limit of /b`), 4.19 to 4.20, and 5.0 on
+//! (`oom-kill:constraint=…`, then `Memory cgroup out of memory: Killed process …`). The columns of
+//! the task dump differ between kernels and are named by its header.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -21,7 +22,7 @@ use crate::{
     kernel_log,
 };
 
-/// Words of these lines.
+/// Keywords of these lines.
 pub(super) const ANCHORS: [&str; 14] = [
     "oom-kill:constraint=",
     "Killed process ",
@@ -38,11 +39,11 @@ pub(super) const ANCHORS: [&str; 14] = [
     "] trap ",
     "NVRM: Xid (",
 ];
-/// Lines of a report behind which it does not speak of a kill any more.
+/// A line further than this from the report's first line does not belong to it.
 const MAX_LINES: u64 = 6000;
-/// Tasks of a dump that are kept.
+/// The most tasks of a dump that are kept, not counting raylets.
 const MAX_TASKS: usize = 10;
-/// Kills whose second line has not come.
+/// The most kills that wait for their second line.
 const MAX_PENDING: usize = 256;
 
 static USAGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^memory: usage (\d+)kB, limit (\d+)kB"));
@@ -62,7 +63,7 @@ static REAPED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"oom_reaper: reaped process (\d+) \((.*)\), now anon-rss:"));
 static ROW: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[ *\d+\] +(.+)$"));
 
-/// The report that is being read, and kills whose second line has not come.
+/// The report that is being read, and kills that wait for their second line.
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
     report: Report,
@@ -78,12 +79,13 @@ struct Report {
     limit: Option<Bytes>,
     stats: Option<String>,
     result: Option<(String, String)>,
-    /// Which memory the lines above an old kernel's kill name, and where.
+    /// The scope that an old kernel names above the kill, and the number of that line.
     chosen: Option<(Scope, u64)>,
-    /// Whether lines of a second report are mixed in.
+    /// Whether lines of another report are mixed in.
     mixed: bool,
     tasks: Vec<Task>,
-    /// Whether a kill was read: what follows belongs to the next report, unless the whole group dies.
+    /// Whether a kill was read. Later lines belong to the next report, unless the whole group is
+    /// killed.
     spent: bool,
     group: bool,
 }
@@ -98,12 +100,12 @@ struct Pending {
 }
 
 impl Kernel {
-    /// Whether the next lines belong to a task dump.
+    /// Returns whether the next lines belong to a task dump.
     pub(super) fn is_open(&self) -> bool {
         self.columns.is_some()
     }
 
-    /// Takes a line.
+    /// Reads a line.
     pub(super) fn line(&mut self, line: &LogLine, place: Place, out: &mut Vec<Statement>) {
         let text = line.text.trim();
         if self.dump(text) {
@@ -142,7 +144,7 @@ impl Kernel {
                 out.push(statement(line, place, pid, comm, claim));
             }
             Some(killed @ KernelLog::Killed { .. }) => self.killed(&killed, line, place, out),
-            // An error of a GPU is no death: `gpu_error` takes it.
+            // A GPU error is not a death; `gpu_error` reads it.
             Some(KernelLog::Xid { .. }) => {}
             None => self.loose(text, line, place, out),
         }
@@ -158,7 +160,7 @@ impl Kernel {
         };
     }
 
-    /// Lines that say what was full. True where the line was one of them.
+    /// Reads a line that says which memory was full, and returns whether it was one.
     fn context(&mut self, text: &str, place: Place) -> bool {
         if let Some(found) = USAGE.captures(text) {
             let kilobytes = |at: usize| found[at].parse::<u64>().ok()?.checked_mul(1024).map(Bytes);
@@ -181,7 +183,7 @@ impl Kernel {
         true
     }
 
-    /// The task dump: its header, then its rows.
+    /// Reads the header or a row of the task dump, and returns whether the line was one.
     fn dump(&mut self, text: &str) -> bool {
         if heads_dump(text) {
             self.columns = Columns::of(text);
@@ -270,7 +272,8 @@ impl Kernel {
         out.push(statement(line, place, *pid, comm.clone(), claim));
     }
 
-    /// What the report says of this kill. The line of the choice is handed out as a statement of its own.
+    /// Returns what the report says about this kill. The line that chose the victim becomes a
+    /// statement of its own.
     fn finish(
         &mut self,
         pid: Pid,
@@ -317,7 +320,8 @@ impl Kernel {
         oom
     }
 
-    /// Lines that the parser of whole lines does not know: cut ones, and the reaper's.
+    /// Reads lines that the parser of whole lines does not know: cut lines, and those of the OOM
+    /// reaper.
     fn loose(&mut self, text: &str, line: &LogLine, place: Place, out: &mut Vec<Statement>) {
         if let Some(found) = REAPED.captures(text) {
             let Ok(pid) = found[1].parse().map(Pid) else {
@@ -347,7 +351,7 @@ impl Kernel {
         }
     }
 
-    /// Hands out kills whose second line is not in the text.
+    /// Adds the kills that have no second line in the text.
     pub(super) fn flush(&mut self, out: &mut Vec<Statement>) {
         let mut left: Vec<(Pid, Pending)> = self.pending.drain().collect();
         left.sort_by_key(|(_, pending)| pending.place);
@@ -370,12 +374,12 @@ impl Pending {
     }
 }
 
-/// Whether a line has the names of a task dump's columns.
+/// Returns whether a line is the header of a task dump.
 pub(super) fn heads_dump(text: &str) -> bool {
     text.contains(" uid ") && text.contains(" tgid ") && text.contains(" rss")
 }
 
-/// A line of NVIDIA's driver about an error of a GPU, unless a program other than the kernel wrote it.
+/// Reads a GPU error of NVIDIA's driver, unless the line was written by a program.
 pub(super) fn gpu_error(line: &LogLine, place: Place, remarks: &mut TextRemarks) {
     let program = line.program.as_ref().map(|(name, _)| name.as_str());
     let foreign = program.is_some_and(|name| name != "kernel");
@@ -387,7 +391,8 @@ pub(super) fn gpu_error(line: &LogLine, place: Place, remarks: &mut TextRemarks)
     }
 }
 
-/// Whether the words that `regex` finds stand at the beginning of a message: behind `Memory cgroup` they mean another thing.
+/// Returns whether the text that `regex` finds is at the beginning of a message. Behind `Memory
+/// cgroup` it has another meaning.
 fn is_global(regex: &Regex, text: &str) -> bool {
     let before = regex.find(text).map(|found| &text[..found.start()]);
     before.is_some_and(|before| {
@@ -398,7 +403,8 @@ fn is_global(regex: &Regex, text: &str) -> bool {
     })
 }
 
-/// The one scope that all lines name. A cpuset's or policy's kill is "Out of memory" in its second line.
+/// Returns the scope that all lines agree on. A kill by a cpuset or memory policy says "Out of
+/// memory" in its second line.
 fn agreed(scopes: impl Iterator<Item = Scope>) -> Option<Scope> {
     let mut agreed = None;
     for scope in scopes {

@@ -1,5 +1,6 @@
-//! One search for all the words that recognisers look for: lines without any are passed over, and a recogniser sees only lines with its
-//! own.
+//! Searches lines for the keywords of all recognisers at once.
+//!
+//! Lines without keywords are skipped, and a recogniser sees only lines with its own keywords.
 
 use std::sync::LazyLock;
 
@@ -13,11 +14,11 @@ use super::{
     ray_actor, ray_component, ray_words, ray_worker, warnings,
 };
 
-/// All words, and the group of each.
+/// All keywords, and the group of each.
 struct Index {
     words: AhoCorasick,
     groups: Vec<u16>,
-    /// The first of the warnings, which are the last words.
+    /// The number of the first warning keyword. The warnings come last.
     first_warning: usize,
 }
 
@@ -58,13 +59,13 @@ fn index() -> Index {
     }
 }
 
-/// Where the first word in `bytes` begins and ends.
+/// Returns where the first keyword in `bytes` begins and ends.
 pub(super) fn find(bytes: &[u8]) -> Option<(usize, usize)> {
     let found = INDEX.words.find(bytes)?;
     Some((found.start(), found.end()))
 }
 
-/// Looks for all words in a line.
+/// Finds all keywords in a line.
 pub(super) fn look(text: &str) -> Found {
     let mut found = Found::default();
     for word in INDEX.words.find_overlapping_iter(text) {

@@ -1,40 +1,40 @@
-//! A line without its wrappings: what the recognisers see.
+//! A log line without its wrappers, as the recognisers see it.
 
 use crate::{ids::Pid, judge::from_text::claim::Stamp};
 
-/// A line without its wrappings.
+/// A log line without its wrappers.
 #[derive(Debug, Default, Clone)]
 pub(super) struct LogLine {
-    /// The message, with Ray's own prefix `[time level pid tid] (component) file.cc:1:` taken off.
+    /// The message without Ray's own prefix, `[time level pid tid] (component) file.cc:1:`.
     pub(super) text: String,
-    /// The record with that prefix, where it has one.
+    /// The message with that prefix, if it has one.
     pub(super) record: Option<String>,
     /// When it was written.
     pub(super) stamp: Stamp,
-    /// `(WorkerDict pid=12, ip=…)`: who printed it.
+    /// The process that printed it: `(WorkerDict pid=12, ip=…)`.
     pub(super) speaker: Option<Speaker>,
     /// The component and pid of Ray's own prefix.
     pub(super) component: Option<(String, Pid)>,
-    /// `kernel`, `earlyoom`: the program of a journal's line, with its pid.
+    /// The program of a journal line and its pid: `kernel`, `earlyoom`.
     pub(super) program: Option<(String, Option<Pid>)>,
-    /// Which words of the recognisers stand in it.
+    /// The keywords in the message.
     pub(super) words: Found,
-    /// Whether it stands for several: `repeated 3x across cluster`.
+    /// How many more lines it stands for, from `repeated 3x across cluster`.
     pub(super) repeated: u64,
 }
 
 /// The process that printed a line, as Ray's driver shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Speaker {
-    /// `WorkerDict`, `raylet`.
+    /// Its name: `WorkerDict`, `raylet`.
     pub(super) name: String,
     /// Its pid.
     pub(super) pid: Option<Pid>,
-    /// Its node's address.
+    /// The address of its node.
     pub(super) ip: Option<String>,
 }
 
-/// Whose words stand in a line, as a set.
+/// The recognisers that have keywords in a line, as a bit set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Groups(pub(super) u16);
 
@@ -50,22 +50,22 @@ impl Groups {
     pub(super) const CONFIGURED: Self = Self(256);
     #[cfg(test)]
     pub(super) const ALL: Self = Self(511);
-    /// Those whose sentences may be broken over lines.
+    /// Recognisers with sentences that may be broken over several lines.
     pub(super) const SENTENCES: Self = Self(1 | 2 | 8 | 16);
 
-    /// Whether any of `others` is in it.
+    /// Returns whether the set contains any of `others`.
     pub(super) fn has(self, others: Self) -> bool {
         self.0 & others.0 != 0
     }
 }
 
-/// Which words stand in a line.
+/// The keywords that were found in a line.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Found {
-    /// Whose they are.
+    /// The recognisers that they belong to.
     pub(super) groups: Groups,
-    /// The first of the warnings, by its number in `warnings::anchors`.
+    /// The first keyword of a warning, by its number in `warnings::anchors`.
     pub(super) rule: Option<usize>,
-    /// The first of the after-effects, likewise.
+    /// The first keyword of an after-effect, by its number there too.
     pub(super) after_effect: Option<usize>,
 }

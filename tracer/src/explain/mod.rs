@@ -1,6 +1,7 @@
-//! The verdict from logs alone: reads any mix of texts, in any wrapping, and gathers what they say about deaths.
+//! Collects what texts say about deaths: any mix of logs, in any wrapping.
 //!
-//! `command::explain` opens the texts and hands them in; `judge::from_text` makes the verdicts. Pure: a text is an `impl Read`.
+//! `command::explain` opens the texts, and `judge::from_text` makes the verdicts. Pure: a text is
+//! an `impl Read`.
 
 mod chunks;
 mod configured;
@@ -45,28 +46,28 @@ use chunks::Chunks;
 use pool::{Done, Pool};
 use stream::Stream;
 
-/// Longest evidence text kept of a line.
+/// The most bytes of a line that are kept as evidence.
 const QUOTE_BYTES: usize = 300;
 
-/// Bytes that a thread looks through at once.
+/// How many bytes a thread scans at a time.
 const CHUNK: usize = 256 << 10;
 
 /// Reads texts one after another.
 ///
-/// Several threads look through large ones. What they say is taken in the order in which it stands, so that the answer is the same for any
-/// number of threads.
+/// Several threads scan large texts. Their results are processed in the order of the text, so that
+/// the outcome is the same for any number of threads.
 #[derive(Debug, Default)]
 pub struct Explainer {
     gathered: TextEvidence,
     pool: Pool,
-    /// Texts whose last chunk was not taken, in their order.
+    /// Texts that have not been processed to their end, in order.
     open: VecDeque<Stream>,
-    /// Size of chunks, where it is not [`CHUNK`].
+    /// The size of chunks, if it is not [`CHUNK`].
     chunk: Option<usize>,
 }
 
 impl Explainer {
-    /// With so many threads for all texts, and chunks of this size.
+    /// Creates an explainer with this many threads for all texts and this size of chunks.
     #[cfg(test)]
     fn with(threads: usize, chunk: usize) -> Self {
         Self {
@@ -76,7 +77,7 @@ impl Explainer {
         }
     }
 
-    /// Reads one text to its end; `progress` is told how many bytes were read since the last call.
+    /// Reads one text to its end. `progress` gets the number of bytes read since its last call.
     pub fn read(
         &mut self,
         name: &str,
@@ -99,7 +100,7 @@ impl Explainer {
         Ok(())
     }
 
-    /// What all texts said.
+    /// Returns what all texts said.
     #[must_use]
     pub fn finish(mut self) -> TextEvidence {
         while let Some(done) = self.pool.pop() {
@@ -111,7 +112,7 @@ impl Explainer {
         self.gathered
     }
 
-    /// Takes the next chunk; the texts before that of this one are at their ends.
+    /// Processes the next chunk. The texts before its own are complete.
     fn take(&mut self, done: Done) {
         let ended = |stream: &Stream| stream.number() < done.text;
         while self.open.front().is_some_and(ended) {
@@ -125,11 +126,11 @@ impl Explainer {
     }
 }
 
-/// Ids of Ray's, of exactly the digits that they have: a cut one is another one.
+/// Reads Ray's ids only in their full length, because a cut id would be another one.
 trait HexIds {
-    /// The text as an id of `digits` digits.
+    /// Reads the text as an id of `digits` digits.
     fn hex(&self, digits: usize) -> Option<HexId>;
-    /// The id of `digits` digits behind `words`.
+    /// Reads the id of `digits` digits behind `words`.
     fn hex_after(&self, words: &str, digits: usize) -> Option<HexId>;
 }
 
@@ -155,7 +156,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }
 
-/// A line as evidence: at most [`QUOTE_BYTES`], on a character border.
+/// Cuts a line for use as evidence: at most [`QUOTE_BYTES`], at a character boundary.
 fn cut(text: &str) -> String {
     let text = text.trim();
     let end = (0..=QUOTE_BYTES.min(text.len()))

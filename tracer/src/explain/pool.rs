@@ -1,4 +1,4 @@
-//! Threads that look through chunks, and the chunks in their order.
+//! Scans chunks on several threads, and returns the results in order.
 
 use std::{
     collections::VecDeque,
@@ -15,20 +15,20 @@ use super::{
     scan::{Scanned, scan},
 };
 
-/// More threads would wait for the one that joins what they find.
+/// More threads would wait for the one that joins their results.
 const MAX_THREADS: usize = 8;
-/// Chunks that wait or are looked through, for each thread.
+/// How many chunks per thread may wait or be scanned.
 const AHEAD: usize = 3;
-/// Texts that are smaller together are looked through where they are read: starting threads would take longer.
+/// Up to this many bytes, texts are scanned without threads: starting them would take longer.
 const WORTH_THREADS: usize = 1 << 20;
 
-/// A chunk to be looked through.
+/// A chunk to scan.
 struct Job {
     chunk: Arc<Chunk>,
     done: SyncSender<Scanned>,
 }
 
-/// A chunk that was handed in.
+/// A chunk that was added and has not been taken back.
 #[derive(Debug)]
 struct Pending {
     text: usize,
@@ -36,7 +36,7 @@ struct Pending {
     scanned: Receiver<Scanned>,
 }
 
-/// A chunk that was looked through, of text number `text`.
+/// A scanned chunk of text number `text`.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) text: usize,
@@ -44,12 +44,12 @@ pub(super) struct Done {
     pub(super) scanned: Scanned,
 }
 
-/// The threads, and what they were given.
+/// The threads and the chunks that they were given.
 #[derive(Debug)]
 pub(super) struct Pool {
     threads: usize,
     worth: usize,
-    /// Bytes that were handed in.
+    /// The number of bytes added so far.
     bytes: usize,
     jobs: Option<Sender<Job>>,
     pending: VecDeque<Pending>,
@@ -63,7 +63,7 @@ impl Default for Pool {
 }
 
 impl Pool {
-    /// So many threads once `worth` bytes have come.
+    /// Creates a pool that starts `threads` threads once `worth` bytes were added.
     pub(super) fn new(threads: usize, worth: usize) -> Self {
         Self {
             threads: threads.min(MAX_THREADS),
@@ -74,7 +74,7 @@ impl Pool {
         }
     }
 
-    /// Hands in the next chunk. What must be taken before another is handed in comes back.
+    /// Adds the next chunk. The caller must process the returned chunk before it adds another one.
     pub(super) fn push(&mut self, text: usize, chunk: Arc<Chunk>) -> Option<Done> {
         self.bytes = self.bytes.saturating_add(chunk.bytes.len());
         if self.threads < 2 || self.bytes < self.worth {
@@ -90,7 +90,7 @@ impl Pool {
             chunk: Arc::clone(&chunk),
             done,
         };
-        // Nobody takes it where no thread could be started: `pop` looks through it then.
+        // If no thread could be started, nobody receives it and `pop` scans the chunk.
         let _nobody = self.jobs().send(job);
         self.pending.push_back(Pending {
             text,
@@ -103,7 +103,7 @@ impl Pool {
         None
     }
 
-    /// The oldest chunk that was not taken, once it is looked through.
+    /// Waits for the oldest chunk to be scanned and returns it.
     pub(super) fn pop(&mut self) -> Option<Done> {
         let Pending {
             text,
@@ -118,7 +118,8 @@ impl Pool {
         })
     }
 
-    /// Where jobs go; the threads end with it.
+    /// Returns the queue of jobs, and starts the threads first if needed. They end when it is
+    /// dropped.
     fn jobs(&mut self) -> &Sender<Job> {
         let threads = self.threads;
         self.jobs.get_or_insert_with(|| {
@@ -136,7 +137,7 @@ impl Pool {
     }
 }
 
-/// Looks through chunks until there are no more.
+/// Scans chunks until the queue is closed.
 fn work(queue: &Mutex<Receiver<Job>>) {
     loop {
         let job = match queue.lock() {
@@ -144,7 +145,7 @@ fn work(queue: &Mutex<Receiver<Job>>) {
             Err(_) => return,
         };
         let Ok(job) = job else { return };
-        // Whoever asked may be gone.
+        // The receiver may have been dropped.
         let _gone = job.done.send(scan(&job.chunk.bytes));
     }
 }

@@ -1,7 +1,10 @@
-//! Two prefixes that nearly every line of Ray's has, read without a regular expression where they have their usual form: the one of its
-//! components, `[2026-11-21 00:11:38,555 I 374 374] (raylet) main.cc:283: `, and that of a driver's lines, `(WorkerDict pid=12, ip=…) `.
+//! Reads the two most frequent prefixes of Ray's lines without a regular expression.
 //!
-//! The grammar is that of the patterns [`RAY`] and [`SPEAKER`]; what is not plain ASCII is left to them.
+//! They are the prefix of components, `[2026-11-21 00:11:38,555 I 374 374] (raylet) main.cc:283: `,
+//! and that of lines in a driver's output, `(WorkerDict pid=12, ip=…) `.
+//!
+//! The grammar is that of the patterns [`RAY`] and [`SPEAKER`]. Lines with non-ASCII characters are
+//! left to these patterns.
 
 use std::sync::LazyLock;
 
@@ -19,16 +22,16 @@ static RAY: LazyLock<Regex> = LazyLock::new(|| {
         r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z] (\d+) \d+\] (?:\(([a-z_]+)\) )?[\w./-]+:\d+: ",
     )
 });
-/// Letters of a speaker's name.
+/// The most letters of a speaker's name.
 const MAX_NAME: usize = 120;
 
-/// What stands in parentheses before a driver's line.
+/// The parts of the parentheses before a line in a driver's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Speaks<'a> {
     pub(super) name: &'a str,
     pub(super) pid: Option<&'a str>,
     pub(super) ip: Option<&'a str>,
-    /// How long the prefix is.
+    /// The length of the prefix.
     pub(super) length: usize,
 }
 
@@ -38,20 +41,20 @@ pub(super) struct Record<'a> {
     pub(super) time: &'a str,
     pub(super) pid: &'a str,
     pub(super) component: Option<&'a str>,
-    /// How long the prefix is.
+    /// The length of the prefix.
     pub(super) length: usize,
 }
 
-/// Whether a prefix was read.
+/// The outcome of reading a prefix without a pattern.
 #[derive(Debug)]
 enum Quick<T> {
     Yes(T),
     No,
-    /// The pattern decides.
+    /// Unclear: the pattern decides.
     Unusual,
 }
 
-/// Who speaks.
+/// Reads the prefix that names the process behind a line.
 pub(super) fn speaker(text: &str) -> Option<Speaks<'_>> {
     match quick_speaker(text) {
         Quick::Yes(found) => Some(found),
@@ -86,7 +89,7 @@ fn quick_speaker(text: &str) -> Quick<Speaks<'_>> {
     let space = usize::from(text.as_bytes().get(end + 2) == Some(&b' '));
     let length = end + 2 + space;
     let may_begin = |byte: &u8| matches!(byte, b',' | b' ' | b'p');
-    // The shortest name that leaves a whole rest.
+    // Take the shortest name behind which the whole rest can be read.
     for (at, byte) in inside.bytes().enumerate().take(MAX_NAME + 1) {
         if may_begin(&byte)
             && let Some((pid, ip)) = fields(&inside[at..])
@@ -111,7 +114,7 @@ fn quick_speaker(text: &str) -> Quick<Speaks<'_>> {
     })
 }
 
-/// `,? ?pid=N` and `, ip=A`, or one of them, and nothing else.
+/// Reads `,? ?pid=N` and `, ip=A`, or one of them, and nothing else.
 fn fields(text: &str) -> Option<(Option<&str>, Option<&str>)> {
     let comma = text.strip_prefix(',').unwrap_or(text);
     let space = comma.strip_prefix(' ').unwrap_or(comma);
@@ -133,7 +136,7 @@ fn fields(text: &str) -> Option<(Option<&str>, Option<&str>)> {
     (!ip.is_empty() && !ip.bytes().any(is_cut)).then_some((pid, Some(ip)))
 }
 
-/// The prefix of a record.
+/// Reads the prefix of a component's record.
 pub(super) fn record(text: &str) -> Option<Record<'_>> {
     match quick_record(text) {
         Quick::Yes(found) => Some(found),
@@ -152,7 +155,8 @@ fn by_pattern_record(text: &str) -> Option<Record<'_>> {
     })
 }
 
-/// Reads from left to right; at each place one sign or class of signs is possible.
+/// Reads the prefix from left to right. At each place only one character, or one class, is
+/// possible.
 fn quick_record(text: &str) -> Quick<Record<'_>> {
     if !text.starts_with('[') {
         return Quick::No;
@@ -160,7 +164,7 @@ fn quick_record(text: &str) -> Quick<Record<'_>> {
     let mut reader = Reader { text, at: 1 };
     match reader.record() {
         Some(found) => Quick::Yes(found),
-        // Letters and digits of other scripts count as such in the pattern.
+        // The pattern also accepts letters and digits of other scripts.
         None if reader.is_foreign() => Quick::Unusual,
         None => Quick::No,
     }
@@ -203,7 +207,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// `(raylet) `; empty where there is none.
+    /// Reads `(raylet) `. The name is empty if there is no parenthesis.
     fn component(&mut self) -> Option<&'a str> {
         if self.sign("(").is_none() {
             return Some("");
@@ -224,7 +228,7 @@ impl<'a> Reader<'a> {
         (run.len() == count).then_some(())
     }
 
-    /// All signs of a class that follow; at least one.
+    /// Reads all following characters of a class, at least one.
     fn run(&mut self, class: impl Fn(&u8) -> bool) -> Option<&'a str> {
         let rest = &self.text[self.at..];
         let length = rest.bytes().take_while(|byte| class(byte)).count();
@@ -232,7 +236,7 @@ impl<'a> Reader<'a> {
         (length > 0).then(|| &rest[..length])
     }
 
-    /// Whether a letter that is not ASCII stands where the reader stopped.
+    /// Returns whether the reader stopped at a non-ASCII character.
     fn is_foreign(&self) -> bool {
         self.text[self.at..]
             .bytes()
@@ -297,7 +301,8 @@ mod tests {
         assert_eq!(&REAL[0][told.length..], "Setting");
     }
 
-    /// Signs that matter to the patterns, and some of other scripts that count as letters, digits or space in them.
+    /// Characters that matter to the patterns, and some that count as letters, digits or spaces in
+    /// them.
     const SIGNS: [&str; 22] = [
         "(", ")", "[", "]", ",", " ", "pid=", ", ip=", "1", "٣", "a", "é", "\u{a0}", "\u{b}", ":",
         "-", ".", "raylet", "A", "/", "\t", "_",

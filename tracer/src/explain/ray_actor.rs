@@ -1,7 +1,9 @@
-//! The driver's words about actors: `The actor died unexpectedly before finishing this task.`, the fields of the actor below it, and
-//! `The actor is dead because …` (2.1 to 2.60; `RayActorError` up to 2.9, `ActorDiedError` after).
+//! Reads what a driver prints about dead actors, with the fields and the reason below it.
 //!
-//! Fields and reason stand on lines of their own. Where lines of two such blocks are mixed, no reason is given to either.
+//! `The actor died unexpectedly before finishing this task.` is followed by the actor's fields and
+//! `The actor is dead because …` (2.1 to 2.60; `RayActorError` up to 2.9, `ActorDiedError` after).
+//! Each field and the reason is on a line of its own. If the lines of two such blocks are mixed,
+//! neither gets a reason.
 
 use std::sync::LazyLock;
 
@@ -13,7 +15,7 @@ use crate::{
     judge::from_text::claim::{Claim, Place, Stamp, Statement, Subject},
 };
 
-/// Words that open a block or give a reason.
+/// Keywords that open a block or give a reason.
 pub(super) const ANCHORS: [&str; 4] = [
     "The actor died ",
     "The actor is dead because",
@@ -22,9 +24,9 @@ pub(super) const ANCHORS: [&str; 4] = [
 ];
 /// The fields, in the order in which Ray prints them.
 const FIELDS: [&str; 6] = ["class_name", "actor_id", "pid", "name", "namespace", "ip"];
-/// A block without its reason confuses the next ones for so many lines.
+/// For this many lines after a block without a reason, a reason may belong to that block.
 const CONFUSED_LINES: u64 = 60;
-/// For so many lines behind a reason a stray field tells that two blocks were mixed.
+/// For this many lines after a reason, a stray field shows that two blocks were mixed.
 const WATCHED_LINES: u64 = 16;
 
 static CREATION: LazyLock<Regex> =
@@ -32,13 +34,13 @@ static CREATION: LazyLock<Regex> =
 static FLAT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"class_name: (\S*)\s+actor_id: ([0-9a-f]{32})(?:\s+pid: (\d+)\s)?"));
 
-/// The block that is being read.
+/// The block that is being read, and the blocks before it that may still change.
 #[derive(Debug, Default)]
 pub(super) struct Actors {
     open: Option<Block>,
-    /// Blocks whose reason has not come, and the line of the last.
+    /// The number of blocks without a reason, and the line of the last one.
     orphans: (u32, u64),
-    /// A block with its reason, until no stray field can come any more.
+    /// A block with its reason, kept until no stray field can follow.
     whole: Option<Whole>,
 }
 
@@ -55,22 +57,22 @@ struct Block {
     stamp: Stamp,
     quote: String,
     subject: Subject,
-    /// The next field in [`FIELDS`] that may come.
+    /// The next field of [`FIELDS`] that may follow.
     next: usize,
 }
 
 impl Actors {
-    /// Whether the next lines may belong to a block.
+    /// Returns whether the next lines may belong to a block.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Whether the next lines may tell that a block was mixed with another.
+    /// Returns whether the next lines may show that a block was mixed with another one.
     pub(super) fn is_watching(&self) -> bool {
         self.whole.is_some()
     }
 
-    /// Hands out what is open at the end of a text.
+    /// Adds what is still open at the end of a text.
     pub(super) fn finish(&mut self, place: Place, out: &mut Vec<Statement>) {
         self.abandon(place, out);
         self.believe(out);
@@ -87,7 +89,7 @@ impl Actors {
         }
     }
 
-    /// Takes back that a reason is that of the block above it.
+    /// Separates a reason from the block above it.
     fn doubt(&mut self, out: &mut Vec<Statement>) {
         if let Some(Whole { block, reason }) = self.whole.take() {
             out.extend(block.without_reason());
@@ -104,14 +106,14 @@ impl Actors {
         }
     }
 
-    /// Takes a line.
+    /// Reads a line.
     pub(super) fn line(&mut self, line: &LogLine, place: Place, out: &mut Vec<Statement>) {
         let text = line.text.trim();
         if text.is_empty() {
             return;
         }
         self.watch(text, place, out);
-        // Ray's own records may quote a reason; whom it concerns is read there.
+        // Ray's own records may quote a reason; `ray_component` reads those.
         if line.component.is_some() {
             return self.abandon(place, out);
         }
@@ -141,7 +143,7 @@ impl Actors {
         }
     }
 
-    /// Ends a block that has no reason: the actor died, of what is not said.
+    /// Ends a block without a reason: the actor died of an unknown cause.
     pub(super) fn abandon(&mut self, place: Place, out: &mut Vec<Statement>) {
         let Some(block) = self.open.take() else {
             return;
@@ -150,7 +152,7 @@ impl Actors {
         out.extend(block.without_reason());
     }
 
-    /// Whether a reason may be that of a block further up.
+    /// Returns whether a reason may belong to an earlier block.
     fn is_confused(&self, place: Place) -> bool {
         self.orphans.0 > 0 && place.line.saturating_sub(self.orphans.1) < CONFUSED_LINES
     }
@@ -187,7 +189,7 @@ impl Actors {
         self.believe(out);
         let reason = statement(Subject::default());
         match block {
-            // Its last field stands right above the reason.
+            // Its last field is right above the reason.
             Some(block) if block.subject.is_named() && block.next == FIELDS.len() => {
                 self.whole = Some(Whole { block, reason });
             }
@@ -199,14 +201,14 @@ impl Actors {
     }
 }
 
-/// Whether a line is a field of some block.
+/// Returns whether a line is a field of some block.
 fn is_field(text: &str) -> bool {
     let key = text.split_once(": ").map(|(key, _)| key);
     key.is_some_and(|key| FIELDS.contains(&key))
 }
 
 impl Block {
-    /// Whether the line is a field of this block, in order.
+    /// Reads a field of this block, if the line is the next one in order.
     fn field(&mut self, text: &str) -> bool {
         let Some((key, value)) = text.split_once(':') else {
             return false;
@@ -232,7 +234,7 @@ impl Block {
 
     fn without_reason(self) -> Option<Statement> {
         if self.next == 0 {
-            // The sentence alone: an actor died, and nothing says which.
+            // Only the sentence was found: an actor died, and nothing says which.
             return Some(self.stating(Claim::Died));
         }
         self.statement(Claim::Died)
@@ -259,7 +261,7 @@ fn reason(text: &str) -> Option<&str> {
         .find_map(|words| Some(text.split_once(words)?.1))
 }
 
-/// The subject that stands on the same line as the reason.
+/// Returns the subject that is named on the same line as the reason.
 fn own_subject(text: &str) -> Option<Subject> {
     if let Some(found) = CREATION.captures(text) {
         return Some(Subject {

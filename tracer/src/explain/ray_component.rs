@@ -1,4 +1,6 @@
-//! Records of Ray's own components (raylet, GCS, core workers) as claims, read by the parsers of `ray::log`.
+//! Turns log records of Ray's components (raylet, GCS, core workers) into claims.
+//!
+//! `ray::log` has the parsers.
 
 use super::{line::LogLine, ray_exit, ray_worker};
 use crate::{
@@ -21,7 +23,7 @@ use crate::{
     },
 };
 
-/// Words of these records.
+/// Keywords of these records.
 pub(super) const ANCHORS: [&str; 42] = [
     "Registering job.",
     "Adding job,",
@@ -67,28 +69,28 @@ pub(super) const ANCHORS: [&str; 42] = [
     "Actor creation task succeeded.",
 ];
 
-/// Sayings of processes and nodes elsewhere that are kept.
+/// The most mentions of processes and nodes elsewhere that are kept.
 const MAX_MENTIONS: usize = 200_000;
 
-/// Jobs whose ends are kept.
+/// The most jobs that are kept.
 const MAX_JOBS: usize = 10_000;
 
-/// Of the 48 digits behind the job in a driver's id, so many are `f`.
+/// At least this many of the 48 digits behind the job are `f` in a driver's id.
 const DRIVER_DIGITS: usize = 40;
 
-/// The parsers of one text; which one takes a line is decided by the line's own prefix.
+/// The parsers of one text. A line's own prefix decides which one reads it.
 #[derive(Debug)]
 pub(super) struct Components {
     raylet: LogParser,
     gcs: LogParser,
     core_worker: LogParser,
-    /// Worker and pid of a core worker's file, by its name.
+    /// The worker and pid in the name of a core worker's file.
     own: (Option<HexId>, Option<Pid>),
     records: Vec<Record>,
 }
 
 impl Components {
-    /// Parsers for a text of this name.
+    /// Creates the parsers for a text that belongs to this worker and pid.
     pub(super) fn new(worker_id: Option<HexId>, pid: Option<Pid>) -> Self {
         Self {
             raylet: LogParser::new(FileKind::Raylet, None),
@@ -99,12 +101,12 @@ impl Components {
         }
     }
 
-    /// Whether a record of several lines is being read.
+    /// Returns whether a record of several lines is being read.
     pub(super) fn is_open(&self) -> bool {
         self.raylet.is_open()
     }
 
-    /// Takes a line.
+    /// Reads a line.
     pub(super) fn line(
         &mut self,
         line: &LogLine,
@@ -119,7 +121,8 @@ impl Components {
             }
             return;
         };
-        // Kill records are read line by line elsewhere: here a cut one would swallow what follows.
+        // `ray_monitor` reads kill records line by line. Here, a cut one would swallow what
+        // follows.
         if line.text.starts_with("Killing ") && !line.text.starts_with("Killing leased") {
             return;
         }
@@ -135,7 +138,7 @@ impl Components {
         self.emit(Some((component, *pid)), line, place, out, gathered);
     }
 
-    /// Ends what is open.
+    /// Ends the record that is being read.
     pub(super) fn flush(
         &mut self,
         place: Place,
@@ -157,7 +160,7 @@ impl Components {
         let raylet = writer
             .filter(|(component, _)| *component == "raylet")
             .map(|(_, pid)| pid);
-        // A worker or driver speaks of itself.
+        // The prefix of a worker or driver names no component; its pid is its own.
         let itself = writer
             .filter(|(component, _)| component.is_empty())
             .map(|(_, pid)| pid);
@@ -188,7 +191,7 @@ impl Components {
 }
 
 impl Components {
-    /// Keeps what a record says of processes and nodes that may be elsewhere.
+    /// Keeps what a record says about processes and nodes that may be elsewhere.
     fn keep_mentions(
         &self,
         fact: &RayFact,
@@ -210,13 +213,13 @@ impl Components {
     }
 }
 
-/// Whether no id lost its end: it would be another one.
+/// Returns whether all ids have their full length. A cut id would be another one.
 fn whole(subject: &Subject) -> bool {
     let whole = |id: &Option<HexId>, digits| id.as_ref().is_none_or(|id| id.has_digits(digits));
     whole(&subject.worker_id, HexId::WORKER_DIGITS) && whole(&subject.actor_id, HexId::ACTOR_DIGITS)
 }
 
-/// What a record says besides deaths.
+/// Keeps what a record says about other things than deaths.
 fn remark(fact: &RayFact, stamp: Stamp, remarks: &mut TextRemarks) {
     let room = remarks.jobs.len() < MAX_JOBS;
     match fact {
@@ -246,7 +249,7 @@ fn remark(fact: &RayFact, stamp: Stamp, remarks: &mut TextRemarks) {
     }
 }
 
-/// What a record says of the end of a worker or raylet.
+/// Returns what a record claims about the end of a worker or raylet.
 fn claim(fact: &RayFact, raylet: Option<Pid>) -> Option<(Subject, Claim)> {
     about_raylet(fact, raylet).or_else(|| about_worker(fact))
 }
@@ -326,7 +329,7 @@ fn about_worker(fact: &RayFact) -> Option<(Subject, Claim)> {
     })
 }
 
-/// What a worker says of its own end, and the GCS of any.
+/// Returns what a worker says about its own end, and what the GCS says about any worker's.
 fn by_itself(fact: &RayFact) -> Option<(Subject, Claim)> {
     Some(match fact {
         RayFact::SelfDisconnect {
@@ -365,7 +368,8 @@ fn by_itself(fact: &RayFact) -> Option<(Subject, Claim)> {
     })
 }
 
-/// A driver that left is the end of its job, as every job has one; a worker that owned others died.
+/// Returns the claim for a dead owner. If the owner is a driver, its job has ended, which is
+/// normal; if it is a worker, it died.
 fn owner_died(owner: Option<&HexId>, reason: &str) -> Claim {
     let died = Cause::OwnerDied {
         says: Some(what_ended(reason).to_owned()),
@@ -378,7 +382,7 @@ fn owner_died(owner: Option<&HexId>, reason: &str) -> Claim {
         };
     };
     let tail = owner.0[8..].bytes().filter(|digit| *digit == b'f').count();
-    // All of them are, in a text without damage; a worker's are random.
+    // In an undamaged text all of a driver's are; a worker's digits are random.
     if tail >= DRIVER_DIGITS {
         Claim::Intended(died)
     } else {
@@ -386,7 +390,8 @@ fn owner_died(owner: Option<&HexId>, reason: &str) -> Claim {
     }
 }
 
-/// The raylet's view of a disconnect. An end that it did not expect says nothing of its reason.
+/// Returns what the raylet says about a disconnect. For an unexpected one it does not know the
+/// reason.
 fn disconnected(exit_type: ExitType) -> Option<Claim> {
     Some(match exit_type {
         ExitType::NodeOutOfMemory => Claim::MemoryDigit,
@@ -395,7 +400,7 @@ fn disconnected(exit_type: ExitType) -> Option<Claim> {
             code: None,
             creating_actor: true,
         },
-        // An end that was wanted; by whom stands in a line of its own.
+        // An intended end; another line says who asked for it.
         ExitType::IntendedSystemExit | ExitType::IntendedUserExit | ExitType::Other => return None,
     })
 }

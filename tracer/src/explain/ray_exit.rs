@@ -1,7 +1,8 @@
-//! What Ray's words for a worker's end mean: exit types and details, and why an actor is dead.
+//! Interprets Ray's words for a worker's end: exit types and details, and why an actor is dead.
 //!
-//! Only what Ray knows counts. Its lists of "potential root causes" (up to 2.5x) and "common causes" (2.54 on), and "may have
-//! exceeded K8s pod memory limits", are guesses that it prints for every sudden end.
+//! Only what Ray knows counts. It also prints guesses for every sudden end: lists of "potential
+//! root causes" (up to 2.5x) and "common causes" (2.54 on), and "may have exceeded K8s pod memory
+//! limits".
 
 use crate::{
     judge::{
@@ -11,13 +12,14 @@ use crate::{
     ray::{log::kill, words},
 };
 
-/// An exception in the constructor of its actor.
+/// The claim for an exception in the actor's constructor.
 const CREATION_FAILED: Claim = Claim::Exit {
     code: None,
     creating_actor: true,
 };
 
-/// The claim of `Worker exit type: T Worker exit detail: D`, of `exit_type = T, exit_detail = D`, and of a worker's own last words.
+/// Returns the claim of `Worker exit type: T Worker exit detail: D`, of `exit_type = T, exit_detail
+/// = D`, and of a worker's own last words.
 pub(super) fn exit(exit_type: &str, detail: &str) -> Claim {
     let kind = exit_type.trim();
     let detail = without_traceback(detail);
@@ -27,7 +29,7 @@ pub(super) fn exit(exit_type: &str, detail: &str) -> Claim {
     if kind == "NODE_OUT_OF_MEMORY" || killed_for_memory(detail) {
         return Claim::RayMemory(Box::default());
     }
-    // A worker that handles a SIGTERM exits with a code that says nothing.
+    // If a worker handles SIGTERM, its exit code says nothing.
     if words::received_sigterm(detail) {
         return asked(detail).unwrap_or(Claim::Signalled(libc::SIGTERM));
     }
@@ -49,10 +51,10 @@ pub(super) fn exit(exit_type: &str, detail: &str) -> Claim {
     }
 }
 
-/// The claim of `The actor is dead because …` and `The actor died because …`.
+/// Returns the claim of `The actor is dead because …` and `The actor died because …`.
 pub(super) fn actor(reason: &str) -> Claim {
     let reason = without_traceback(reason);
-    // The owner's exit type stands behind it: not that of the actor.
+    // The exit type that follows is the owner's, not the actor's.
     if let Some(claim) = asked(reason).filter(|_| reason.starts_with("its owner")) {
         return claim;
     }
@@ -85,17 +87,17 @@ pub(super) fn actor(reason: &str) -> Claim {
     Claim::Died
 }
 
-/// What Ray says, without what the user's code raised: its words are anything.
+/// Returns Ray's own words, without the traceback of user code, which may say anything.
 fn without_traceback(text: &str) -> &str {
     text.split("Traceback").next().unwrap_or(text)
 }
 
-/// Whether Ray's monitor killed it, in Ray's own words.
+/// Returns whether Ray's own words say that its memory monitor killed the process.
 pub(super) fn killed_for_memory(text: &str) -> bool {
     kill::killed_for_memory(without_traceback(text))
 }
 
-/// What Ray, or the death of an owner, asked for.
+/// Returns the claim if Ray or the death of an owner asked for the end.
 fn asked(text: &str) -> Option<Claim> {
     if let Some(request) = Request::of(text) {
         return Some(Claim::Intended(Cause::requested(request)));
@@ -121,7 +123,8 @@ fn asked(text: &str) -> Option<Claim> {
         })
 }
 
-/// A connection that broke without a word: kernel OOM kill, `kill -9`, crash and `os._exit` alike.
+/// Returns whether a connection broke without a reason: a kernel OOM kill, `kill -9`, a crash and
+/// `os._exit` all look like this.
 fn broken(text: &str) -> bool {
     [
         "connection error code",

@@ -1,7 +1,8 @@
-//! Kills by Ray's memory monitor, as raylets, drivers and the GCS print them, line by line: a text may be cut anywhere, shuffled or
-//! mixed with another, so only a line that names the killed itself is believed.
+//! Reads kills by Ray's memory monitor, as raylets, drivers and the GCS print them.
 //!
-//! The grammar of the lines is [`kill`]'s.
+//! Records are read line by line. A text may be cut anywhere, shuffled or mixed with another one,
+//! so a kill is believed only if its own line names the killed process. The grammar of the lines is
+//! in [`kill`].
 
 use super::line::LogLine;
 use crate::{
@@ -10,9 +11,9 @@ use crate::{
     ray::{facts::Candidate, log::kill},
 };
 
-/// Lines of one record: 100 candidates, the object store's state and ten users.
+/// The most lines of one record: 100 candidates, the object store's state and ten users.
 const MAX_LINES: u32 = 160;
-/// The biggest processes kept.
+/// The most of the largest processes that are kept.
 const MAX_TOP: usize = 10;
 
 /// The record that is being read.
@@ -31,21 +32,21 @@ struct Block {
     ip: Option<String>,
     figures: RayMemory,
     found: Vec<Statement>,
-    /// Whether the record itself says that Ray killed for memory, whatever is left of its list.
+    /// Whether the record says that Ray killed for memory, even if its list is lost.
     claims: bool,
-    /// Whether it says that Ray kills.
+    /// Whether the record says that Ray kills.
     kills: bool,
-    /// Whether the table of the biggest processes stands in it.
+    /// Whether the record has the table of the largest processes.
     table: bool,
 }
 
 impl Monitor {
-    /// Whether the next lines belong to a record.
+    /// Returns whether the next lines belong to a record.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Takes a line.
+    /// Reads a line.
     pub(super) fn line(&mut self, line: &LogLine, place: Place, out: &mut Vec<Statement>) {
         let text = line.text.as_str();
         let opens = kill::opens(text) || super::ray_exit::killed_for_memory(text);
@@ -78,7 +79,7 @@ impl Monitor {
         block.read(line, place);
     }
 
-    /// Ends the record.
+    /// Ends the record that is being read.
     pub(super) fn flush(&mut self, out: &mut Vec<Statement>) {
         let Some(block) = self.open.take() else {
             return;
@@ -88,7 +89,7 @@ impl Monitor {
 }
 
 impl Block {
-    /// Whether nothing but the table has been read.
+    /// Returns whether only the table has been read.
     fn is_table(&self) -> bool {
         self.table && !self.claims && !self.kills && self.found.is_empty() && self.node.is_none()
     }
@@ -120,7 +121,7 @@ impl Block {
         self.figures.top.extend(top.into_iter().take(room));
     }
 
-    /// Those of the first line that has any; exact ones are better.
+    /// Keeps the figures of the first line that has any, or exact ones from a later line.
     fn figures(&mut self, text: &str) {
         let found = kill::figures(text);
         if kill::is_exact(text) {
@@ -157,7 +158,7 @@ impl Block {
 
     fn finish(self, out: &mut Vec<Statement>) {
         if self.found.is_empty() && (self.claims || self.kills) {
-            // The monitor's figures, or words of memory, say what it was about.
+            // The monitor's figures, or words about memory, show that memory was the reason.
             let for_memory = self.claims || self.figures.used.is_some();
             let claim = if for_memory {
                 Claim::RayMemory(Box::new(self.figures))
@@ -203,13 +204,13 @@ fn is_whole(id: Option<&HexId>, digits: usize) -> bool {
     id.is_none_or(|id| id.has_digits(digits))
 }
 
-/// Whether no id lost its end: it would be another one.
+/// Returns whether all ids have their full length. A cut id would be another one.
 fn has_whole_ids(one: &Candidate) -> bool {
     is_whole(one.worker_id.as_ref(), HexId::WORKER_DIGITS)
         && is_whole(one.actor_id.as_ref(), HexId::ACTOR_DIGITS)
 }
 
-/// The worker without ids that lost their end, if anything is left of it.
+/// Removes ids that were cut. Returns nothing if neither a pid nor a worker id is left.
 fn uncut(one: Candidate) -> Option<Candidate> {
     let worker = is_whole(one.worker_id.as_ref(), HexId::WORKER_DIGITS);
     let actor = is_whole(one.actor_id.as_ref(), HexId::ACTOR_DIGITS);
@@ -228,14 +229,14 @@ fn subject(one: Candidate) -> Subject {
         worker_id: one.worker_id,
         actor_id: one.actor_id,
         job_id: one.job_id,
-        // The creation task is over when its actor works.
+        // The creation task is over once the actor runs.
         task: one.task_name.filter(|_| class.is_none()),
         class,
         ..Subject::default()
     }
 }
 
-/// `name:WorkerDict.__init__` is an actor of class `WorkerDict`.
+/// Returns the actor class of a creation task: `name:WorkerDict.__init__` is class `WorkerDict`.
 fn class_of(task: &str) -> Option<String> {
     let class = task.strip_suffix(".__init__")?;
     Some(class.rsplit(':').next().unwrap_or(class).to_owned())

@@ -1,4 +1,4 @@
-//! Reads what Ray's words tell besides deaths: its own count of kills, and its version.
+//! Reads what Ray says about other things than deaths: its own count of kills, and its version.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use regex::Regex;
 use super::{HexIds as _, line::LogLine, pattern};
 use crate::{ids::HexId, judge::from_text::claim::TextRemarks, ray::log::kill};
 
-/// Words of these lines.
+/// Keywords of these lines.
 pub(super) const ANCHORS: [&str; 5] = [
     "killed due to memory pressure (OOM)",
     "docs.ray.io/en/releases-",
@@ -16,16 +16,17 @@ pub(super) const ANCHORS: [&str; 5] = [
     NODE_ID[2],
 ];
 
-/// A raylet's words for its own node: `Setting node ID node_id=…` (2.44 to 2.60), the same of `Initializing NodeManager`, and its
-/// state dump's (2.9 to 2.60).
+/// How a raylet names its own node: `Setting node ID node_id=…` (2.44 to 2.60), the same in
+/// `Initializing NodeManager`, and in its state dump (2.9 to 2.60).
 const NODE_ID: [&str; 3] = [
     "Setting node ID node_id=",
     "Initializing NodeManager node_id=",
     "[state-dump] Node ID: ",
 ];
 
-/// `3 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node (ID: …` (2.2 to 2.60),
-/// and what people quote of it: `10 Workers killed due to memory pressure (OOM)`.
+/// Ray's own count: `3 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers
+/// crashed due to other reasons at node (ID: …` (2.2 to 2.60), and what people quote of it: `10
+/// Workers killed due to memory pressure (OOM)`.
 static COUNT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(\d+) Workers? (?:\(tasks / actors\) )?killed due to memory pressure \(OOM\)(?:, (\d+) Workers? crashed due to other reasons)?",
@@ -34,10 +35,10 @@ static COUNT: LazyLock<Regex> = LazyLock::new(|| {
 static RELEASE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"docs\.ray\.io/en/releases-(\d+\.\d+\.\d+)/"));
 
-/// Notes what a line tells.
+/// Notes what a line says.
 pub(super) fn line(line: &LogLine, remarks: &mut TextRemarks) {
     let text = line.text.as_str();
-    // A pattern that begins with digits is slow where there is nothing to find.
+    // A pattern that begins with digits is slow on lines without a match.
     let count = text.contains(ANCHORS[0]).then(|| COUNT.captures(text));
     if let Some(found) = count.flatten() {
         let node = text
@@ -58,7 +59,7 @@ pub(super) fn line(line: &LogLine, remarks: &mut TextRemarks) {
     }
 }
 
-/// The node of the raylet that writes this line, where it says so.
+/// Returns the id of the node, if the line is by a raylet that names it.
 pub(super) fn node_id(line: &LogLine) -> Option<HexId> {
     let mut words = NODE_ID.iter();
     words.find_map(|words| line.text.hex_after(words, HexId::WORKER_DIGITS))

@@ -1,5 +1,7 @@
-//! The driver's other words: `A worker died or was killed while executing a task …`, `Raylet is terminated.`, crashed and lost workers,
-//! shells and loaders that tell of a child's end. Ray 2.1 to 2.60.
+//! Reads other words about ends: of workers, raylets and child processes. Ray 2.1 to 2.60.
+//!
+//! A driver prints `A worker died or was killed while executing a task …`, `Raylet is terminated.`,
+//! or that a worker crashed or was lost. Shells and data loaders report the end of a child.
 
 use std::sync::LazyLock;
 
@@ -17,7 +19,7 @@ use crate::{
     signals,
 };
 
-/// Words of these lines.
+/// Keywords of these lines.
 pub(super) const ANCHORS: [&str; 17] = [
     "terminated by signal ",
     ":actor_name:",
@@ -38,9 +40,9 @@ pub(super) const ANCHORS: [&str; 17] = [
     "*** SIG",
 ];
 
-/// Children that one line names.
+/// The most children of one line that are read.
 const MAX_LOADERS: usize = 64;
-/// Signals that a process brings on itself, as strsignal(3) names them.
+/// Signals that a process causes itself, with the names of strsignal(3).
 const FAULTS: [&str; 5] = [
     "Segmentation fault",
     "Bus error",
@@ -69,7 +71,7 @@ static FATAL: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"Fatal Python error: (Segmentation fault|Bus error|Aborted|Illegal instruction)")
 });
 
-/// What a line says, if it is one of these.
+/// Reads a line, if it is one of these.
 pub(super) fn line(line: &LogLine, own: &Subject, place: Place, out: &mut Vec<Statement>) {
     let text = line.text.as_str();
     let mut found = loaders(text);
@@ -131,7 +133,7 @@ fn raylet(text: &str) -> Option<(Subject, Claim)> {
         })
 }
 
-/// A child of a driver or worker.
+/// Returns the subject for a child of a driver or worker.
 fn descendant(pid: &str) -> Subject {
     Subject {
         pid: pid.parse().ok().map(Pid),
@@ -140,7 +142,8 @@ fn descendant(pid: &str) -> Subject {
     }
 }
 
-/// Children that load data, as their parent tells it: one by its signal, or all that have gone.
+/// Reads what a parent says about its data loaders: one ended by a signal, or several that have
+/// exited.
 fn loaders(text: &str) -> Vec<(Subject, Claim)> {
     let Some(found) = LOADER.captures(text) else {
         return Vec::new();
@@ -155,7 +158,8 @@ fn loaders(text: &str) -> Vec<(Subject, Claim)> {
     pids.map(|pid| (descendant(pid), claim.clone())).collect()
 }
 
-/// A child as its shell tells it, or `xargs`, which does not say which.
+/// Reads what a shell says about a child, or what `xargs` says, which does not tell which child it
+/// was.
 fn shell(text: &str) -> Option<(Subject, Claim)> {
     let xargs = text.contains("xargs: ").then(|| XARGS.captures(text));
     if let Some(found) = xargs.flatten() {
@@ -170,7 +174,7 @@ fn shell(text: &str) -> Option<(Subject, Claim)> {
     Some((descendant(&found[1]), claim))
 }
 
-/// A fault, as a text names it.
+/// Returns the claim for a fault that a text names.
 pub(super) fn crashed(says: &str) -> Claim {
     Claim::Crash {
         says: says.to_owned(),
@@ -178,7 +182,8 @@ pub(super) fn crashed(says: &str) -> Claim {
     }
 }
 
-/// What a signal does that abseil's handler reports: it takes the faults and those that others send.
+/// Returns the claim for a signal that abseil's failure handler reports. It handles faults, but
+/// also signals that other processes send.
 pub(super) fn failure(signal: &str) -> Claim {
     match signal {
         "SIGHUP" => Claim::Signalled(SIGHUP),
@@ -188,7 +193,7 @@ pub(super) fn failure(signal: &str) -> Claim {
     }
 }
 
-/// The failure handlers of abseil and of Python, in the process that crashes.
+/// Reads the output of abseil's and Python's failure handlers in the process that crashes.
 fn crash(line: &LogLine, own: &Subject) -> Option<(Subject, Claim)> {
     let text = line.text.trim_start();
     let claim = FAILURE
@@ -207,17 +212,18 @@ fn crash(line: &LogLine, own: &Subject) -> Option<(Subject, Claim)> {
     Some((subject, claim))
 }
 
-/// `:actor_name:Rollout`, `:task_name:compute_score`: what a worker prints into its own file when it begins one.
+/// Reads the markers that a worker prints into its own file when it begins to run an actor or task:
+/// `:actor_name:Rollout`, `:task_name:compute_score`.
 pub(super) fn marker(text: &str, own: &mut Subject) {
     if let Some(name) = text.strip_prefix(":actor_name:") {
-        // A second one is the actor's own name for itself.
+        // A second marker is the name that the actor gave itself.
         own.class.get_or_insert_with(|| name.trim().to_owned());
     } else if let Some(name) = text.strip_prefix(":task_name:") {
         own.task = Some(name.trim().to_owned());
     }
 }
 
-/// Lines that tell of an end and not whose.
+/// Reads lines that report an end without naming the process.
 fn nameless(text: &str) -> Option<(Subject, Claim)> {
     let died = [
         "The worker died unexpectedly while executing this task",
@@ -235,7 +241,7 @@ fn nameless(text: &str) -> Option<(Subject, Claim)> {
         return Some((subject, Claim::Died));
     }
     let Some((_, detail)) = text.split_once("Worker exit detail: ") else {
-        // What people quote of it.
+        // People quote only this part of it.
         let lost = text.contains("Worker unexpectedly exits with a connection error");
         return lost.then(|| (Subject::default(), Claim::Lost));
     };

@@ -1,6 +1,7 @@
-//! Scans a chunk by itself for lines with any of the words, and unwraps them.
+//! Finds the lines of a chunk that contain keywords, and unwraps them.
 //!
-//! Nothing here depends on the lines before: chunks are looked through in any order. `stream` takes the lines in theirs.
+//! The result does not depend on earlier lines, so that chunks can be scanned in any order.
+//! `stream` processes the lines in their order.
 
 use super::{
     chunks::Piece,
@@ -10,29 +11,29 @@ use super::{
 };
 use crate::ray::log::kill;
 
-/// A line that has any of the words, or stands below one that opens a block.
+/// A line that contains keywords, or follows one that opens a block.
 #[derive(Debug)]
 pub(super) struct Hit {
-    /// Where it begins in the chunk.
+    /// Where the line begins in the chunk.
     pub(super) begin: usize,
-    /// Newlines before it in the chunk.
+    /// The number of newlines before it in the chunk.
     pub(super) newlines: u64,
-    /// What stands in it.
+    /// The unwrapped line; several if a wrapper had put several into one.
     pub(super) lines: Vec<LogLine>,
-    /// Whether it has any of the words. One that has none is wanted only where a block is open.
+    /// Whether it contains keywords. A line without any is needed only while a block is open.
     pub(super) has_words: bool,
 }
 
-/// A chunk that was looked through.
+/// The result of scanning a chunk.
 #[derive(Debug, Default)]
 pub(super) struct Scanned {
-    /// In the order of the chunk.
+    /// The lines found, in order.
     pub(super) hits: Vec<Hit>,
-    /// All of the chunk.
+    /// The number of newlines in the whole chunk.
     pub(super) newlines: u64,
 }
 
-/// Looks through a chunk.
+/// Scans a chunk.
 pub(super) fn scan(bytes: &[u8]) -> Scanned {
     let mut scanned = Scanned::default();
     let (mut at, mut below) = (0, 0_usize);
@@ -57,7 +58,8 @@ pub(super) fn scan(bytes: &[u8]) -> Scanned {
     scanned
 }
 
-/// The next piece that has any of the words; below the opening of a block the next one, with whether it has.
+/// Returns the next piece that contains keywords, or within a block simply the next piece. Tells
+/// whether it contains keywords.
 fn next_wanted(bytes: &[u8], at: usize, in_block: bool) -> Option<(Piece, bool)> {
     if !in_block {
         return Some((next_hit(bytes, at)?, true));
@@ -67,8 +69,9 @@ fn next_wanted(bytes: &[u8], at: usize, in_block: bool) -> Option<(Piece, bool)>
     Some((piece, has_words))
 }
 
-/// How many lines below this one are likely to be wanted whatever they say. They are unwrapped here, where threads share the work; a wrong
-/// number costs time alone.
+/// Estimates how many lines below this one will be needed whatever they contain.
+///
+/// They are unwrapped here, where threads share the work. A wrong number only costs time.
 fn lines_below(line: &LogLine) -> usize {
     let text = line.text.as_str();
     let has = |group| line.words.groups.has(group);
@@ -84,7 +87,7 @@ fn lines_below(line: &LogLine) -> usize {
         .unwrap_or(0)
 }
 
-/// The first piece from `at` on that has any of the words.
+/// Returns the first piece from `at` on that contains keywords.
 fn next_hit(bytes: &[u8], mut at: usize) -> Option<Piece> {
     loop {
         let (begin, end) = keywords::find(&bytes[at..])?;
@@ -94,7 +97,7 @@ fn next_hit(bytes: &[u8], mut at: usize) -> Option<Piece> {
         while piece.end <= begin {
             piece = Piece::at(piece.next(), bytes);
         }
-        // A word that a cut divides is none.
+        // A keyword that is divided between two pieces does not count.
         if end <= piece.end {
             return Some(piece);
         }
@@ -102,7 +105,7 @@ fn next_hit(bytes: &[u8], mut at: usize) -> Option<Piece> {
     }
 }
 
-/// What stands in a line.
+/// Unwraps a line.
 pub(super) fn unwrap_line(line: &[u8]) -> Vec<LogLine> {
     let text = String::from_utf8_lossy(line);
     let mut lines = Vec::with_capacity(1);

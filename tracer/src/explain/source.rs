@@ -1,4 +1,4 @@
-//! One text, line by line: every recogniser sees every interesting line, since a text may be any mix of logs.
+//! Reads one text line by line with all recognisers, since a text may be any mix of logs.
 
 use super::{
     configured::Configurations,
@@ -25,12 +25,12 @@ use crate::{
     ray::log::{FileKind, file_name},
 };
 
-/// Lines that the driver quotes of a raylet that ended.
+/// How many lines the driver quotes from the log of a raylet that has ended.
 const QUOTED: u32 = 24;
-/// Raylets whose pids are kept.
+/// The most raylet pids that are kept.
 const MAX_RAYLETS: usize = 64;
 
-/// The state of one text.
+/// The state of reading one text.
 #[derive(Debug)]
 pub(super) struct Source {
     number: usize,
@@ -40,21 +40,22 @@ pub(super) struct Source {
     kernel: Kernel,
     wrapped: Wrapped,
     configurations: Configurations,
-    /// The worker that writes this file, by the file's name and markers.
+    /// The worker that writes this file, from the file's name and its markers.
     own: Subject,
-    /// The folder of this file, where it is a raylet's.
+    /// The folder of this file, if it is a raylet's log.
     folder: Option<String>,
-    /// Whether it is a log: a session's folder also holds dashboards and settings, with texts of Ray's.
+    /// Whether it is a log. A session's folder also holds dashboards and settings, which contain
+    /// texts of Ray.
     is_log: bool,
-    /// Lines of a raylet's log that may still be quoted after its end.
+    /// How many of the next lines may be quotes from the log of a raylet that has ended.
     quoted: u32,
-    /// Whether this worker has said that a connection to its peers broke.
+    /// Whether this worker's broken connection to its peers has been noted.
     told_of_peers: bool,
     found: Vec<Statement>,
 }
 
 impl Source {
-    /// The state before the first line of text number `number`.
+    /// Creates the state before the first line of text number `number`.
     pub(super) fn new(number: usize, name: &str) -> Self {
         let base = path::base(name);
         let parsed = file_name::parse(base);
@@ -85,7 +86,7 @@ impl Source {
         }
     }
 
-    /// Whether the next line matters whatever it says.
+    /// Returns whether the next line matters even if it contains no keywords.
     pub(super) fn wants_all(&self) -> bool {
         self.quoted > 0
             || self.monitor.is_open()
@@ -97,7 +98,7 @@ impl Source {
             || self.configurations.is_open()
     }
 
-    /// Takes a line, or the lines that stood in one.
+    /// Reads a line, or the lines that were wrapped in one.
     pub(super) fn line(&mut self, lines: Vec<LogLine>, number: u64, gathered: &mut TextEvidence) {
         let place = Place {
             text: self.number,
@@ -160,7 +161,7 @@ impl Source {
         }
     }
 
-    /// What a worker's own output says of its peers, once.
+    /// Notes, once, what a worker's own output says about its peers.
     fn of_peers(&mut self, line: &LogLine, place: Place, gathered: &mut TextEvidence) {
         let Some(worker) = self.own.worker_id.clone().filter(|_| !self.told_of_peers) else {
             return;
@@ -176,7 +177,7 @@ impl Source {
         }
     }
 
-    /// Lines that no block has taken: a reason inside one must not count twice.
+    /// Reads a line that belongs to no block. A reason is left out, because it would count twice.
     fn other(&mut self, line: &LogLine, place: Place) {
         if self.own.worker_id.is_some() {
             ray_worker::marker(&line.text, &mut self.own);
@@ -188,7 +189,7 @@ impl Source {
         }
     }
 
-    /// Lines that the driver quotes of a raylet that ended name its pid.
+    /// Reads the pid of a raylet from the log lines that the driver quotes after its end.
     fn raylet(&mut self, line: &LogLine, place: Place) {
         if line.words.groups.has(Groups::WORKER)
             && line.text.contains("Raylet is terminated. Termination is")
@@ -221,7 +222,7 @@ impl Source {
         });
     }
 
-    /// Ends the text.
+    /// Ends the text and adds what is still open.
     pub(super) fn end(&mut self, gathered: &mut TextEvidence) {
         for (line, place) in self.wrapped.flush() {
             self.take_line(&line, place, gathered);
@@ -256,24 +257,25 @@ impl Source {
     }
 }
 
-/// Whether a file of this name is what a program printed, and no settings of one.
+/// Returns whether a file of this name is a log, rather than settings or a page.
 fn is_log(base: &str) -> bool {
     const SETTINGS: [&str; 6] = ["yml", "yaml", "ini", "html", "js", "toml"];
     let end = std::path::Path::new(base).extension();
     let end = end.and_then(|end| end.to_str()).unwrap_or_default();
-    // A container's log may be JSON by its name; a dashboard's is one whole document.
+    // A container's log may have a name that ends with `json`. A dashboard is one JSON document.
     let dashboard = end == "json" && base.contains("dashboard");
     !dashboard && !SETTINGS.contains(&end)
 }
 
-/// Who writes this file, where that is a worker.
+/// Names the worker that writes this file, if it is one.
 fn own_name(own: &Subject) -> Option<String> {
     let pid = own.pid?;
     let class = own.class.as_deref().unwrap_or("a worker");
     Some(format!("{class} (pid {pid})"))
 }
 
-/// The pid of a raylet in its own pid namespace tells whether a kernel log counts in the same one.
+/// Notes the pid that a raylet has in its own pid namespace. It shows whether a kernel log uses the
+/// same namespace.
 fn note_raylet(line: &LogLine, gathered: &mut TextEvidence) {
     let raylets = &mut gathered.remarks.raylets;
     let component = line
@@ -285,7 +287,7 @@ fn note_raylet(line: &LogLine, gathered: &mut TextEvidence) {
     }
 }
 
-/// Which clocks a line shows, and its zone where it shows two.
+/// Notes which clocks a line shows, and its time zone if it shows both UTC and local time.
 fn clocks(line: &LogLine, text: &mut Text) {
     let stamp = line.stamp;
     text.clocks.utc |= stamp.utc.is_some();

@@ -1,10 +1,10 @@
-//! Times as logs print them, in nanoseconds.
+//! Parses the times that logs print, to nanoseconds.
 
 use jiff::{Timestamp, civil::DateTime, fmt::strtime};
 
 use crate::{ids::SECOND_NS, ray::log::clock};
 
-/// `2026-11-21T00:11:38.555+08:00`, with or without the colon of the offset.
+/// Parses `2026-11-21T00:11:38.555+08:00`, with or without the colon in the offset.
 pub(super) fn zoned(text: &str) -> Option<i64> {
     let text = text.replace(',', ".");
     let parsed = text
@@ -14,19 +14,19 @@ pub(super) fn zoned(text: &str) -> Option<i64> {
     i64::try_from(parsed.as_nanosecond()).ok()
 }
 
-/// `2026-11-21 00:11:38,555` as if it were UTC.
+/// Parses `2026-11-21 00:11:38,555` as if it were UTC.
 pub(super) fn local(text: &str) -> Option<i64> {
     let unusual = || as_utc(text.replacen(',', ".", 1).parse().ok()?);
     clock::usual(text).or_else(unusual)
 }
 
-/// `Sat Nov 21 00:23:48 2026` as if it were UTC.
+/// Parses `Sat Nov 21 00:23:48 2026` as if it were UTC.
 pub(super) fn ctime(text: &str) -> Option<i64> {
     let parsed = strtime::parse("%a %b %e %H:%M:%S %Y", text).ok()?;
     as_utc(parsed.to_datetime().ok()?)
 }
 
-/// Seconds since boot.
+/// Parses seconds since boot, with microseconds.
 pub(super) fn boot(text: &str) -> Option<i64> {
     let (seconds, fraction) = text.split_once('.')?;
     let seconds: i64 = seconds.parse().ok()?;
@@ -36,7 +36,8 @@ pub(super) fn boot(text: &str) -> Option<i64> {
         .checked_add(microseconds.checked_mul(1000)?)
 }
 
-/// Seconds, milliseconds, microseconds or nanoseconds since 1970, told apart by their size.
+/// Converts seconds, milliseconds, microseconds or nanoseconds since 1970. The size of the number
+/// tells the unit.
 pub(super) fn epoch(number: i64) -> Option<i64> {
     let factor = match number {
         1_000_000_000..=9_999_999_999 => 1_000_000_000,

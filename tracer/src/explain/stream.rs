@@ -1,5 +1,7 @@
-//! Gigabytes of log in seconds: threads look through chunks for lines that have any of the words, and these lines are taken in the order of
-//! their texts. Most lines are passed over.
+//! Processes the scanned chunks of a text in order.
+//!
+//! Threads scan chunks for lines with keywords, and only these lines are processed here. Most lines
+//! are skipped, so gigabytes of logs take seconds.
 
 use super::{
     chunks::{Chunk, Piece},
@@ -14,12 +16,12 @@ use crate::judge::from_text::text_evidence::TextEvidence;
 pub(super) struct Stream {
     source: Source,
     number: usize,
-    /// So far.
+    /// The number of newlines before the next chunk.
     newlines: u64,
 }
 
 impl Stream {
-    /// Text number `number`, of this name.
+    /// Creates the stream of text number `number`, called `name`.
     pub(super) fn new(name: &str, number: usize) -> Self {
         Self {
             source: Source::new(number, name),
@@ -32,7 +34,7 @@ impl Stream {
         self.number
     }
 
-    /// Takes the next chunk.
+    /// Processes the next chunk.
     pub(super) fn take(&mut self, done: Done, gathered: &mut TextEvidence) {
         let bytes = &done.chunk.bytes;
         let mut hits = done.scanned.hits.into_iter().peekable();
@@ -63,7 +65,7 @@ impl Stream {
     }
 }
 
-/// Whether the last line lacks its newline.
+/// Returns whether the last line has no newline.
 fn is_open(chunk: &Chunk) -> bool {
     chunk.bytes.last().is_some_and(|last| *last != b'\n')
 }

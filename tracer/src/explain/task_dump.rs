@@ -1,17 +1,18 @@
-//! The task dump of a kernel's OOM report, by the names in its header.
+//! Reads the task dump of a kernel OOM report by the column names in its header.
 //!
-//! Columns from 2.6.32 (`cpu oom_adj oom_score_adj`) and 3.10 (`nr_ptes swapents`) to 6.x (`rss_anon rss_file rss_shmem pgtables_bytes`): none is
-//! counted on but `tgid`, `rss` and the name at the end.
+//! Columns differ from 2.6.32 (`cpu oom_adj oom_score_adj`) and 3.10 (`nr_ptes swapents`) to 6.x
+//! (`rss_anon rss_file rss_shmem pgtables_bytes`). Only `tgid`, `rss` and the name at the end are
+//! required.
 
 use crate::{
     ids::{Bytes, Pid},
     judge::from_text::claim::Task,
 };
 
-/// A page of nearly every machine that Ray runs on.
+/// The page size of nearly every machine that runs Ray.
 const PAGE: u64 = 4096;
 
-/// Where a task dump has what.
+/// The positions of the columns that are used.
 #[derive(Debug)]
 pub(super) struct Columns {
     count: usize,
@@ -32,7 +33,7 @@ impl Columns {
         })
     }
 
-    /// A row; the name is the last column and may hold spaces.
+    /// Reads a row. The name is the last column and may contain spaces.
     pub(super) fn task(&self, row: &str) -> Option<Task> {
         let mut rest = row.trim_start();
         let mut values = Vec::new();

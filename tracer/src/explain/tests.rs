@@ -1,4 +1,4 @@
-//! Every message form gives its verdict, in every wrapping, and no damage makes it name another killer.
+//! Tests that each known message gives its verdict, in any wrapping, and never a wrong killer.
 
 mod apart;
 mod chunks;
@@ -19,12 +19,12 @@ use crate::judge::{
 
 use super::Explainer;
 
-/// The texts of all message forms.
+/// Returns the texts of all known messages.
 pub(crate) fn texts() -> Vec<&'static str> {
     fixtures::ALL.iter().map(|fixture| fixture.text).collect()
 }
 
-/// The report on texts with these names.
+/// Makes the report on texts with these names.
 fn explain(texts: &[(&str, &str)]) -> Report {
     let mut explainer = Explainer::default();
     for (name, text) in texts {
@@ -35,7 +35,7 @@ fn explain(texts: &[(&str, &str)]) -> Report {
     from_text::judge(&explainer.finish(), None)
 }
 
-/// The pid (0 for none) and killer of each death, in order of pids.
+/// Returns the pid (0 for none) and killer of each death, sorted by pid.
 fn killers(report: &Report) -> Vec<(u32, Killer)> {
     let of = |death: &Death| (death.process.pid.0, death.verdict.killer);
     let mut found: Vec<_> = report.deaths.iter().map(of).collect();
@@ -43,7 +43,7 @@ fn killers(report: &Report) -> Vec<(u32, Killer)> {
     found
 }
 
-/// Text proves nothing.
+/// Checks that no verdict is `proven`: a text proves nothing.
 fn assert_nothing_is_proven(report: &Report) {
     for death in &report.deaths {
         assert_ne!(death.verdict.certainty, Certainty::Proven, "{death:?}");

@@ -1,9 +1,13 @@
-//! Takes from a line what others put around it: colours, container runtimes, kubectl, journald, syslog, dmesg, Ray's driver and
-//! JSON. What was taken is kept as data: times, the process that printed the line, how often it is repeated.
+//! Removes from a line what other programs have put around it, and keeps it as data.
 //!
-//! Forms: CRI (`2026-11-21T00:00:00.1Z stdout F …`), Docker's JSON, `kubectl logs --prefix --timestamps`, compose (`name-1  | …`),
-//! `journalctl -o short|short-iso|short-precise`, syslog levels, `dmesg` plain, `-T`, `-x` and `--time-format iso`, and Ray's
-//! `(Class pid=1, ip=…)`, `(raylet, ip=…)`, `… [repeated 2x across cluster]`.
+//! Removed are colours and the wrappers of container runtimes, kubectl, journald, syslog, dmesg,
+//! Ray's driver and JSON. Kept are times, the process that printed the line, and how often it is
+//! repeated.
+//!
+//! Formats: CRI (`2026-11-21T00:00:00.1Z stdout F …`), Docker's JSON, `kubectl logs --prefix
+//! --timestamps`, compose (`name-1  | …`), `journalctl -o short|short-iso|short-precise`, syslog
+//! levels, `dmesg` plain, `-T`, `-x` and `--time-format iso`, and Ray's `(Class pid=1, ip=…)`,
+//! `(raylet, ip=…)`, `… [repeated 2x across cluster]`.
 
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -17,11 +21,11 @@ use super::{
 };
 use crate::{ids::Pid, judge::from_text::claim::Stamp};
 
-/// Layers around one line; more stay.
+/// The most layers that are removed from a line.
 const MAX_LAYERS: usize = 8;
-/// JSON inside JSON.
+/// How deep JSON may be nested in JSON.
 const MAX_NESTED: u8 = 3;
-/// Lines inside one JSON line.
+/// The most lines that are read from one JSON line.
 const MAX_INNER: usize = 4000;
 
 static COLOUR: LazyLock<Regex> = LazyLock::new(|| {
@@ -37,7 +41,8 @@ static SYSLOG: LazyLock<Regex> = LazyLock::new(|| {
         r"^(?:([A-Z][a-z]{2} [ \d]\d [\d:.]{8,15}) )?[\w.-]{1,64} ([\w./@-]{1,64})(?:\[(\d+)\])?: ",
     )
 });
-/// The same without a host, or with the host left out (`…`): of the kernel, or of a program with its pid.
+/// The same without a host, or with the host left out (`…`): from the kernel, or a program with its
+/// pid.
 static HOSTLESS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"^(?:([A-Z][a-z]{2} [ \d]\d [\d:.]{8,15}) )?(?:(?:…|\.\.\.) ?)?(?:(kernel)|([\w./@-]{1,64})\[(\d+)\]): ",
@@ -52,7 +57,7 @@ static DMESG: LazyLock<Regex> = LazyLock::new(|| {
 static REPEATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[repeated (\d+)x across cluster\]"));
 static PYTHON: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\t[A-Z]+ \S+:\d+ -- "));
-/// Hands out the lines that `raw` holds: one, or several where a wrapper put several into one.
+/// Unwraps `raw` and calls `out` for each line in it; a wrapper may put several lines into one.
 pub(super) fn unwrap_line(raw: &str, out: &mut dyn FnMut(LogLine)) {
     nested(raw, LogLine::default(), MAX_NESTED, out);
 }
@@ -74,13 +79,13 @@ fn nested(raw: &str, mut line: LogLine, depth: u8, out: &mut dyn FnMut(LogLine))
     finish(rest, &line, out);
 }
 
-/// Whether a line has what one of the forms of a colour has.
+/// Returns whether a line may contain a colour code.
 fn may_be_coloured(raw: &str) -> bool {
     let escape = memchr::memchr3(0x1b, b'\\', b'^', raw.as_bytes());
     escape.is_some() || raw.contains("m(") || raw.contains("[0m")
 }
 
-/// A message may hold newlines as `\n`: each is a line of its own.
+/// Splits a message at each `\n` that is written as two characters.
 fn finish(rest: &str, outer: &LogLine, out: &mut dyn FnMut(LogLine)) {
     if !rest.contains("\\n") {
         return one(rest, outer.clone(), out);
@@ -106,7 +111,7 @@ fn one(rest: &str, mut line: LogLine, out: &mut dyn FnMut(LogLine)) {
     out(line);
 }
 
-/// A JSON line: the message inside, with its time.
+/// Reads the message inside a JSON line, and its time.
 fn inner(value: &Value, json: &str, outer: &LogLine, depth: u8, out: &mut dyn FnMut(LogLine)) {
     let text = ["log", "message", "msg", "MESSAGE", "text"]
         .iter()
@@ -123,7 +128,7 @@ fn inner(value: &Value, json: &str, outer: &LogLine, depth: u8, out: &mut dyn Fn
             .and_then(number)
             .map_or(0, |pid| u32::try_from(pid).unwrap_or(0));
         line.component = Some((component.to_lowercase(), Pid(pid)));
-        // Ray's own JSON lines are read as they are: their fields stand beside the message.
+        // Ray's own JSON lines are kept whole, because some of their fields are beside the message.
         line.record = value.get("asctime").map(|_| json.to_owned());
     }
     let program = field("SYSLOG_IDENTIFIER").or_else(|| field("_COMM"));
@@ -165,7 +170,7 @@ fn json_times(value: &Value, stamp: &mut Stamp) {
     stamp.utc = stamp.utc.or_else(|| journal.and_then(stamp::epoch));
 }
 
-/// Takes off layer after layer.
+/// Removes one layer after another.
 fn layers<'a>(raw: &'a str, line: &mut LogLine) -> &'a str {
     let mut rest = raw;
     for _ in 0..MAX_LAYERS {
@@ -227,7 +232,7 @@ fn dated<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     Some(&rest[found[0].len()..])
 }
 
-/// `HOST kernel: ` behind an ISO time.
+/// Reads `HOST kernel: ` behind an ISO time.
 fn journal<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     let found = SYSLOG.captures(rest).filter(|found| found.get(1).is_none());
     let Some(found) = found else {
@@ -237,7 +242,7 @@ fn journal<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     Some(&rest[found[0].len()..])
 }
 
-/// `kernel: `, `Nov 21 00:23:48 kernel: `, `… earlyoom[812]: `.
+/// Reads `kernel: `, `Nov 21 00:23:48 kernel: `, `… earlyoom[812]: `.
 fn hostless<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     let found = HOSTLESS.captures(rest)?;
     let name = found.get(2).or_else(|| found.get(3))?.as_str();
@@ -255,11 +260,12 @@ fn named<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     if let Some(shorter) = hostless(rest, line) {
         return Some(shorter);
     }
-    // Compose names its containers like that; a table of Ray's may too, so only the plain form is taken.
+    // Compose puts names in this form before a line. A table of Ray may look like it, so only the
+    // plain form is accepted.
     cut(&POD, rest)
 }
 
-/// Whether a line begins like `Nov `: without a date, hardly any line is one of a journal's.
+/// Returns whether a line begins like `Nov `. Hardly any line without a date is from a journal.
 fn begins_with_month(rest: &str) -> bool {
     let begin = rest.as_bytes();
     begin.first().is_some_and(u8::is_ascii_uppercase) && begin.get(3) == Some(&b' ')
@@ -286,7 +292,7 @@ fn speaker<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     Some(&rest[found.length..])
 }
 
-/// Ray's own prefix; lines that the driver quotes are indented.
+/// Removes Ray's own prefix. Lines that the driver quotes are indented.
 fn ray_prefix<'a>(rest: &'a str, line: &mut LogLine) -> &'a str {
     let trimmed = rest.trim_start();
     let Some(found) = prefix::record(trimmed) else {

@@ -1,5 +1,7 @@
-//! Lines that are no kill of a process for memory and look like one, or warn of one: GPU memory, `/dev/shm`, the object store, disks,
-//! refused allocations and settings; and the consequences that follow any sudden death.
+//! Notes lines that warn of full memory or look like a memory kill, and after-effects of deaths.
+//!
+//! Warnings concern GPU memory, `/dev/shm`, the object store, disks, refused allocations and
+//! settings. After-effects follow any sudden death.
 
 use super::line::LogLine;
 use crate::{
@@ -10,7 +12,8 @@ use crate::{
     ray::log::after_effects,
 };
 
-/// GPU memory: torch before and after 2.5, CUDA itself, XLA, vLLM. Then what else runs out, by rule.
+/// Keywords of each warning. GPU memory comes first: torch before and after 2.5, CUDA itself, XLA,
+/// vLLM.
 pub(super) const RULES: [(&str, Warning); 37] = [
     ("CUDA out of memory", Warning::GpuMemory),
     ("OutOfMemoryError: CUDA", Warning::GpuMemory),
@@ -75,10 +78,11 @@ pub(super) const RULES: [(&str, Warning); 37] = [
     ),
 ];
 
-/// What messages of Ray up to 2.57 link to (`ray-core/scheduling/`); the page is another since.
+/// The page that messages of Ray up to 2.57 link to (in `ray-core/scheduling/`); it has moved
+/// since.
 const OLD_PAGE: &str = "ray-oom-prevention.html";
 
-/// Words of these lines.
+/// Returns the keywords of these lines.
 pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
     let rules = RULES.iter().map(|(words, _)| *words);
     let effects = after_effects::WORDS.iter().map(|(words, _)| *words);
@@ -98,7 +102,7 @@ pub(super) fn line(line: &LogLine, place: Place, claimed: bool, remarks: &mut Te
             weight,
         );
     }
-    // A line that is a death's own is not its after-effect.
+    // A line that reports a death is not its after-effect.
     let effect = line.words.after_effect.filter(|_| !claimed);
     let effect = effect.and_then(|number| after_effects::WORDS.get(number - RULES.len()));
     if let Some((_, kind)) = effect {

@@ -1,6 +1,7 @@
-//! Lines that a terminal or an editor broke: put together again before they are read.
+//! Joins lines that a terminal or an editor has broken, before they are read.
 //!
-//! Only a line that begins one of Ray's long sentences and does not come to its point waits for the next ones.
+//! Only an incomplete line that begins one of the long sentences of Ray or the kernel waits for the
+//! next lines.
 
 use super::{
     keywords,
@@ -11,12 +12,12 @@ use crate::{
     ray::log::kill::{self, Sentence},
 };
 
-/// Lines that one sentence is broken into at most.
+/// The most lines that one sentence is broken into.
 const MAX_PARTS: u32 = 24;
-/// Longest sentence.
+/// The most bytes of a sentence.
 const MAX_BYTES: usize = 8192;
 
-/// Words that begin a sentence, and whether it has come to its point.
+/// The words that begin each sentence, and whether a text contains all that is needed of it.
 static SENTENCES: [Sentence; 4] = [
     ("A worker died or was killed while executing", |text| {
         text.contains("Worker exit detail: ")
@@ -31,7 +32,7 @@ static SENTENCES: [Sentence; 4] = [
     ("oom-kill:constraint=", |text| text.contains(",uid=")),
 ];
 
-/// The sentence that waits for its rest.
+/// The sentence that waits for the rest of it.
 #[derive(Debug, Default)]
 pub(super) struct Wrapped {
     open: Option<Open>,
@@ -41,20 +42,20 @@ pub(super) struct Wrapped {
 struct Open {
     first: LogLine,
     place: Place,
-    /// The lines as they came, for the case that they do not belong together.
+    /// The lines as they came, in case they do not belong together.
     parts: Vec<(LogLine, Place)>,
-    /// Put together without and with a space: the break may have taken one.
+    /// The lines joined without a space and with one, because the break may have removed a space.
     tight: String,
     loose: String,
 }
 
 impl Wrapped {
-    /// Whether a sentence waits.
+    /// Returns whether a sentence waits.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Takes a line; hands out what is whole.
+    /// Adds a line, and returns the lines that are complete.
     pub(super) fn take(&mut self, line: LogLine, place: Place) -> Vec<(LogLine, Place)> {
         let Some(open) = &mut self.open else {
             return self.begin(line, place);
@@ -111,7 +112,7 @@ impl Wrapped {
         Vec::new()
     }
 
-    /// Hands out the lines of a sentence that did not come to its point, as they were.
+    /// Returns the lines of an incomplete sentence as they were.
     pub(super) fn flush(&mut self) -> Vec<(LogLine, Place)> {
         self.open.take().map_or_else(Vec::new, |open| open.parts)
     }
@@ -125,9 +126,9 @@ fn begins(text: &str) -> bool {
     sentences().any(|(words, _)| text.contains(words))
 }
 
-/// Whether the last sentence that begins in `text` lacks its point.
+/// Returns whether the last sentence that begins in `text` is incomplete.
 fn incomplete(text: &str) -> bool {
-    // Looking from the left is quicker, and hardly any line has such words.
+    // Searching from the left is faster, and hardly any line contains these words.
     let last = |words: &str| text.contains(words).then(|| text.rfind(words)).flatten();
     let lacks = |(words, whole): &Sentence| last(words).is_some_and(|at| !whole(&text[at..]));
     text.len() <= MAX_BYTES && sentences().any(lacks)

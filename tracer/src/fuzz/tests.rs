@@ -1,7 +1,7 @@
-//! The targets on damaged real samples.
+//! Runs the fuzz targets on damaged real samples.
 //!
-//! `RAYTRACE_FUZZ_SECONDS=60 cargo test --release -p raytrace --lib fuzz` gives each so long; a second without it. The inputs
-//! depend on the number that a failure names.
+//! `RAYTRACE_FUZZ_SECONDS=60 cargo test --release -p raytrace --lib fuzz` runs each target for that
+//! long; the default is one second. A failure names the number of its input, which reproduces it.
 
 use std::{
     env, fs,
@@ -19,13 +19,13 @@ use crate::{
     recording::Writer,
 };
 
-/// No input may take longer, on however busy a machine.
+/// No input may take longer, however busy the machine is.
 const STALLED: Duration = Duration::from_secs(20);
 
-/// What is damaged.
+/// The samples to damage.
 type Seeds = Vec<Vec<u8>>;
 
-/// Makes a test of each target, and one that writes the seeds of all.
+/// Makes a test for each target, and one that writes the seeds of all targets.
 macro_rules! targets {
     ($($target:ident: $seeds:expr,)*) => {
         $(
@@ -70,7 +70,7 @@ fn time_of_each() -> Duration {
     Duration::from_secs(asked.and_then(|text| text.parse().ok()).unwrap_or(1))
 }
 
-/// Gives `target` one damaged input after the other.
+/// Runs `target` on one damaged input after another.
 fn fuzz(seeds: &[Vec<u8>], target: impl Fn(&[u8])) {
     let end = Instant::now() + time_of_each();
     let mut tried = 0u64;
@@ -93,7 +93,7 @@ fn fuzz(seeds: &[Vec<u8>], target: impl Fn(&[u8])) {
     eprintln!("{tried} inputs");
 }
 
-/// The texts of all message forms.
+/// Returns the texts of all known messages.
 fn logs() -> Seeds {
     texts()
         .into_iter()

@@ -1,22 +1,23 @@
-//! What differs between two JSON reports of one recording, by path: `deaths[346].verdict.killer`.
+//! Compares two JSON reports on one recording, by path: `deaths[346].verdict.killer`.
 //!
-//! Elements of a list are matched by what names them (a death's id, a hook's name), not by their place.
+//! Elements of a list are matched by their name (a death's id, a hook's name), not by their
+//! position.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// A typed field that is not what it was.
+/// A typed field with another value than before.
 pub(super) struct Difference {
     /// The path of the field.
     pub(super) path: String,
-    /// What was reported.
+    /// The value that was reported before.
     pub(super) kept: String,
-    /// What is reported now.
+    /// The value that is reported now.
     pub(super) now: String,
 }
 
-/// What is said in words, by its path without keys. These are not compared.
+/// Fields with sentences, by their path without keys. They are not compared.
 const SENTENCES: [&str; 18] = [
     ".verdict.summary",
     ".verdict.missing",
@@ -39,7 +40,7 @@ const SENTENCES: [&str; 18] = [
     "raytrace",
 ];
 
-/// The first of these that an element has names it.
+/// Fields that name an element. The first that it has counts.
 const NAMES: [&str; 12] = [
     "id", "hook", "name", "rule", "key", "class", "job_id", "death_id", "pid", "path", "source",
     "time",
@@ -55,7 +56,7 @@ fn is_one_of(list: &[&str], shape: &str) -> bool {
     })
 }
 
-/// A place in a report: with the keys of elements, and without.
+/// A position in a report: its path with the keys of elements, and without them.
 #[derive(Clone, Default)]
 struct Place {
     path: String,
@@ -79,7 +80,8 @@ impl Place {
     }
 }
 
-/// The typed fields of `kept` that are another or not there in `now`, and the elements that `now` has besides.
+/// Returns the typed fields of `kept` that are changed or missing in `now`, and new elements in
+/// `now`.
 pub(super) fn differences(kept: &Value, now: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     compare(&Place::default(), kept, now, &mut found);
@@ -163,7 +165,8 @@ fn elements(at: &Place, kept: &[Value], now: &[Value], found: &mut Vec<Differenc
     }
 }
 
-/// Each element with its name; the second of a name is `NAME#2`, and one without a name has its place.
+/// Returns each element with its name. The second one with a name is `NAME#2`; an element without a
+/// name has its position as its name.
 fn by_name(list: &[Value]) -> Vec<(String, &Value)> {
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     let mut named = Vec::new();
@@ -181,7 +184,7 @@ fn by_name(list: &[Value]) -> Vec<(String, &Value)> {
     named
 }
 
-/// A name without spaces, as it stands in the list of differences.
+/// Returns a name without spaces, as in the list of differences.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.replace(' ', "_")),
@@ -202,7 +205,7 @@ fn short(value: Option<&Value>) -> String {
     short
 }
 
-/// What raytrace says in its own words, each with its path without keys.
+/// Returns the sentences of a report, each with its path without keys.
 pub(super) fn sentences(report: &Value) -> Vec<(String, &str)> {
     let mut found = Vec::new();
     collect(&Place::default(), report, &mut found);
@@ -231,7 +234,7 @@ fn collect<'a>(at: &Place, value: &'a Value, found: &mut Vec<(String, &'a str)>)
     }
 }
 
-/// Evidence that quotes a log file.
+/// Returns whether a piece of evidence quotes a log file.
 fn is_foreign(element: &Value) -> bool {
     let source = element.get("source").and_then(Value::as_str);
     element.get("what").is_some()

@@ -1,4 +1,4 @@
-//! The live path of warnings over a golden recording.
+//! Tests the live warnings on a golden recording.
 
 use super::read;
 use crate::{
@@ -14,7 +14,7 @@ fn a_real_run_is_warned_of_half_a_minute_before_ray_kills_it() {
     let (mut told, mut killed) = (Vec::new(), None);
     let mut look = events.first().expect("an event").time;
     for event in &events {
-        // Each second, as the recorder does.
+        // Once a second, as the recorder does.
         while look <= event.time {
             let warning = forecaster.look(look, &judge);
             told.extend(warning.into_iter().map(|warning| (look, warning)));

@@ -1,4 +1,4 @@
-//! The list of differences that are meant: `RECORDING PATH REASON`, where `*` is any text.
+//! Reads the list of intended differences: `RECORDING PATH REASON`, where `*` is any text.
 
 /// A line of the list.
 pub(super) struct Listed {
@@ -6,7 +6,7 @@ pub(super) struct Listed {
     path: String,
 }
 
-/// Reads the list; what follows `#` at the start of a line is a comment.
+/// Reads the list. A line that begins with `#` is a comment.
 pub(super) fn parse(list: &str) -> Vec<Listed> {
     let lines = list
         .lines()
@@ -27,13 +27,13 @@ fn line(line: &str) -> Listed {
 }
 
 impl Listed {
-    /// Whether this difference is meant.
+    /// Returns whether the list has this difference.
     pub(super) fn is(&self, recording: &str, path: &str) -> bool {
         fits(&self.recording, recording) && fits(&self.path, path)
     }
 }
 
-/// Whether `text` is `form`, where `*` is any text.
+/// Returns whether `text` matches `form`, where `*` is any text.
 fn fits(form: &str, text: &str) -> bool {
     let Some((before, after)) = form.split_once('*') else {
         return form == text;

@@ -1,7 +1,8 @@
-//! Judges the golden recordings of `tests/golden` again: what an earlier version reported of them, this one must report too.
+//! Judges the golden recordings of `tests/golden` again: reports must stay the same.
 //!
-//! Typed fields are equal, but for those that `tests/golden/differences.txt` lists with a reason; fields may be added. Sentences are a
-//! snapshot, so that a change of wording is reviewed as old → new.
+//! Typed fields must be equal to those that an earlier version reported, except where
+//! `tests/golden/differences.txt` lists a difference with its reason. Fields may be added.
+//! Sentences are a snapshot, so that a change of wording is reviewed as old → new.
 
 mod compare;
 mod forecast;
@@ -28,12 +29,12 @@ use crate::{judge::judge, recording, show::json};
 use compare::{Difference, differences, sentences};
 use listed::Listed;
 
-/// The folder of the golden recordings.
+/// Returns the folder of the golden recordings.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden")
 }
 
-/// The names of the golden recordings, in order.
+/// Returns the names of the golden recordings, sorted.
 pub(crate) fn names() -> Vec<String> {
     let entries = fs::read_dir(folder()).expect("tests/golden");
     let names = entries.map(|entry| entry.expect("an entry").file_name());
@@ -44,7 +45,7 @@ pub(crate) fn names() -> Vec<String> {
     names
 }
 
-/// A golden recording as a file.
+/// Unpacks a golden recording into a temporary file.
 pub(crate) fn unpacked(name: &str) -> tempfile::NamedTempFile {
     let unpacked = tempfile::NamedTempFile::new().expect("a file");
     let packed = File::open(folder().join(format!("{name}.raytrace.gz"))).expect("a recording");
@@ -53,12 +54,12 @@ pub(crate) fn unpacked(name: &str) -> tempfile::NamedTempFile {
     unpacked
 }
 
-/// What a golden recording holds.
+/// Reads a golden recording.
 pub(crate) fn read(name: &str) -> recording::Read {
     recording::read(unpacked(name).path()).expect("a recording")
 }
 
-/// The report that was kept beside a golden recording.
+/// Reads the report that was stored with a golden recording.
 fn kept(name: &str) -> Value {
     let packed = File::open(folder().join(format!("{name}.json.gz"))).expect("a report");
     let mut text = String::new();
@@ -67,7 +68,7 @@ fn kept(name: &str) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// What `raytrace report --format json` says of it now.
+/// Returns what `raytrace report --format json` says about it now.
 fn now(name: &str) -> Value {
     let read = read(name);
     let mut report = judge(&read.events);
@@ -76,17 +77,17 @@ fn now(name: &str) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// The differences that are meant.
+/// Reads the list of intended differences.
 fn listed() -> Vec<Listed> {
     let list = fs::read_to_string(folder().join("differences.txt")).expect("the list");
     listed::parse(&list)
 }
 
-/// Of each recording its name, the report that was kept, and the one that is made now.
+/// For each recording: its name, the stored report, and today's report.
 static REPORTS: LazyLock<Vec<(String, Value, Value)>> =
     LazyLock::new(|| for_each(|name| (name.to_owned(), kept(name), now(name))));
 
-/// Does it for each golden recording, on all processors.
+/// Runs `work` for each golden recording, on all processors.
 pub(crate) fn for_each<T: Send>(work: impl Fn(&str) -> T + Sync) -> Vec<T> {
     let (names, next) = (names(), AtomicUsize::new(0));
     let threads = thread::available_parallelism().map_or(1, usize::from);

@@ -1,4 +1,6 @@
-//! Replays golden recordings as the live half sees them: what it tells as settled is what the report says later.
+//! Replays golden recordings as the live half sees them.
+//!
+//! A verdict that is reported as settled must be the one in the later report.
 
 use crate::{
     deaths::Deaths,
@@ -12,7 +14,7 @@ use crate::{
     },
 };
 
-/// Whether this was read in a log.
+/// Returns whether an event was read from a log.
 fn is_log(event: &Event) -> bool {
     matches!(
         event.source,
@@ -20,14 +22,14 @@ fn is_log(event: &Event) -> bool {
     )
 }
 
-/// The deaths of a recording as they were told, each when it was.
+/// Returns the deaths of a recording as they are reported live, each time that they are.
 fn live_deaths(events: &[Event]) -> Vec<Death> {
     let (mut judge, mut deaths) = (Judge::default(), Deaths::default());
     let mut now = BootTime(0);
     let mut all = Vec::new();
     let next = events.iter().skip(1).map(Some).chain([None]);
     for (event, next) in events.iter().zip(next) {
-        // A line of a log has the time that stands in it, which may be any.
+        // The time of a log line is the one that it contains, which may be any.
         if !is_log(event) {
             now = now.max(event.time);
         }
@@ -35,7 +37,7 @@ fn live_deaths(events: &[Event]) -> Vec<Death> {
         if let Observation::Exit(exit) = &event.what {
             deaths.add(event.id, exit.process, event.time);
         }
-        // What logs say is read before a death is told.
+        // Log lines are read before a death is reported.
         if next.is_some_and(is_log) {
             continue;
         }
@@ -48,8 +50,8 @@ fn live_deaths(events: &[Event]) -> Vec<Death> {
     all
 }
 
-/// What of a verdict is another later. Not compared are the act, which groups deaths that are all known, and the evidence, which grows by
-/// what is read later.
+/// Returns what differs in a later verdict. Two things are not compared: the act, which groups
+/// deaths once all are known, and the evidence, which grows with what is read later.
 fn differences(told: &Death, later: &Death) -> impl Iterator<Item = String> {
     let fields = |death: &Death| {
         let verdict = &death.verdict;
@@ -76,8 +78,9 @@ fn differences(told: &Death, later: &Death) -> impl Iterator<Item = String> {
         .map(|(told, later)| format!("{told} → {later}"))
 }
 
-/// What a driver failed of is found among all deaths of its job (`judge/jobs.rs`), and so is the first of the deaths of which another process
-/// says that it noticed them (`judge/peers.rs`): by its own end it is an exit or a crash, and is told as such.
+/// Returns whether the cause is found only once all deaths are known: what a driver failed of among
+/// the deaths of its job (`judge/jobs.rs`), and the first of several deaths that other processes
+/// noticed (`judge/peers.rs`). Live, such a death is reported as an exit or a crash.
 fn is_joined_later(told: &Death, later: &Death) -> bool {
     let none_yet = told.verdict.cause_death_id.is_none();
     let by_itself = matches!(later.verdict.killer, Killer::Exit | Killer::Crash);
@@ -91,7 +94,7 @@ fn what_is_told_as_settled_is_what_the_report_has() {
         let report = judge::judge(&events);
         let told = live_deaths(&events).into_iter();
         let told: Vec<Death> = told.filter(|death| death.verdict.settled).collect();
-        // Nobody's death is whole in the recording of every row.
+        // The recording `every-row` has no complete death.
         let some = !told.is_empty() || name == "every-row";
         assert!(some, "{name}: no death was told as settled");
         let mut wrong = Vec::new();

@@ -1,17 +1,19 @@
-//! Checks that there are no dependency cycles: no two modules of a folder use each other, not by a third one either. A parent and its child may.
+//! Checks that there are no dependency cycles among the modules of a folder.
+//!
+//! A cycle may pass through several modules. A parent and its child may use each other.
 
 use std::collections::BTreeSet;
 
 use super::sources::{self, Module, Uses};
 
-/// Who uses whom among the modules that lie in one folder, for each folder.
+/// Returns which modules of the same folder use each other, for each folder.
 fn siblings(uses: &Uses) -> Uses {
     let mut found = Uses::new();
     for (own, others) in uses {
         for other in others {
             let same = own.iter().zip(other).take_while(|(one, two)| one == two);
             let parts = same.count() + 1;
-            // One that lies inside the other is its child.
+            // A module inside another one is its child.
             if let (Some(one), Some(two)) = (own.get(..parts), other.get(..parts)) {
                 found.entry(one.to_vec()).or_default().insert(two.to_vec());
             }
@@ -20,7 +22,7 @@ fn siblings(uses: &Uses) -> Uses {
     found
 }
 
-/// All that a module uses, and what these use.
+/// Returns everything that a module uses, directly or indirectly.
 fn reached<'a>(uses: &'a Uses, module: &Module) -> BTreeSet<&'a Module> {
     let mut reached = BTreeSet::new();
     let mut next: Vec<&Module> = uses.get(module).into_iter().flatten().collect();
@@ -32,7 +34,7 @@ fn reached<'a>(uses: &'a Uses, module: &Module) -> BTreeSet<&'a Module> {
     reached
 }
 
-/// The modules of each cycle.
+/// Returns the modules of each cycle.
 fn cycles(uses: &Uses) -> BTreeSet<Vec<String>> {
     let siblings = siblings(uses);
     let cycle = |module: &Module| {

@@ -1,7 +1,8 @@
-//! Reads from the source which module uses which: from each path that begins with `super` or `crate`, in all crates.
+//! Reads from the source of all crates which module uses which.
 //!
-//! The crates have one tree of modules: `tracer` and `core` share its root, `proc` and `stacks` are modules of it. Tests and comments are
-//! left out. What a parent uses of its children needs no such path.
+//! A use is a path that begins with `super` or `crate`. The crates have one tree of modules:
+//! `tracer` and `core` share its root, and `proc` and `stacks` are modules in it. Tests and
+//! comments are left out. What a parent uses of its children needs no such path and is not seen.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,30 +10,30 @@ use std::{
     path::Path,
 };
 
-/// A module, by its names from the root.
+/// The path of a module from the root.
 pub(super) type Module = Vec<String>;
-/// Of each module those that it uses.
+/// The modules that each module uses.
 pub(super) type Uses = BTreeMap<Module, BTreeSet<Module>>;
 
-/// The folder of each crate, with its module.
+/// The folder of each crate, and its module.
 const CRATES: [(&str, &str); 4] = [
     ("src", ""),
     ("core/src", ""),
     ("proc/src", "proc"),
     ("stacks/src", "stacks"),
 ];
-/// What is compiled for tests alone.
+/// Modules that are compiled only for tests or fuzzing.
 const TESTS: [&str; 7] = [
     "layering", "damage", "fuzz", "golden", "sample", "skips", "tests",
 ];
 
-/// A module's names.
+/// Splits the path of a module.
 pub(super) fn module(path: &str) -> Module {
     let names = path.split("::").filter(|name| !name.is_empty());
     names.map(str::to_owned).collect()
 }
 
-/// The code of each module of all crates.
+/// Reads the code of each module of all crates.
 pub(super) fn read_all() -> BTreeMap<Module, String> {
     let mut sources = BTreeMap::new();
     for (folder, name) in CRATES {
@@ -42,12 +43,12 @@ pub(super) fn read_all() -> BTreeMap<Module, String> {
     sources
 }
 
-/// Which module of all crates uses which.
+/// Returns which module uses which, in all crates.
 pub(super) fn all() -> Uses {
     uses(&read_all())
 }
 
-/// Which module uses which, by the code of each.
+/// Returns which module uses which, from the code of each.
 pub(super) fn uses(sources: &BTreeMap<Module, String>) -> Uses {
     let mut known: BTreeSet<&[String]> = BTreeSet::new();
     for module in sources.keys() {
@@ -57,7 +58,7 @@ pub(super) fn uses(sources: &BTreeMap<Module, String>) -> Uses {
     sources.iter().map(of).collect()
 }
 
-/// The code of each module in a folder.
+/// Reads the code of each module in a folder.
 fn read(folder: &Path, module: &Module, found: &mut BTreeMap<Module, String>) {
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -83,7 +84,7 @@ fn read(folder: &Path, module: &Module, found: &mut BTreeMap<Module, String>) {
     }
 }
 
-/// Names, and the marks of paths between them.
+/// Splits code into names and punctuation; `::` is one word.
 pub(super) fn words(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -105,7 +106,8 @@ pub(super) fn words(text: &str) -> Vec<&str> {
     found
 }
 
-/// The paths that begin at a word, each of a list in braces by itself; and the words behind them.
+/// Collects the paths that begin at a word, with one path for each item of a list in braces.
+/// Returns the words behind them.
 fn paths<'a>(
     mut words: &'a [&'a str],
     begin: &[&'a str],
@@ -138,7 +140,7 @@ fn paths<'a>(
     }
 }
 
-/// The modules that the code of one uses.
+/// Returns the modules that the code of one module uses.
 fn used(own: &Module, code: &str, known: &BTreeSet<&[String]>) -> BTreeSet<Module> {
     let words = words(code);
     let mut found = Vec::new();
@@ -152,7 +154,7 @@ fn used(own: &Module, code: &str, known: &BTreeSet<&[String]>) -> BTreeSet<Modul
     found.map(|path| module_of(own, path, known)).collect()
 }
 
-/// The module that a path leads into.
+/// Returns the module that a path leads to.
 fn module_of(own: &Module, path: &[&str], known: &BTreeSet<&[String]>) -> Module {
     let mut module = own.clone();
     let mut names = path.iter().peekable();
@@ -161,7 +163,7 @@ fn module_of(own: &Module, path: &[&str], known: &BTreeSet<&[String]>) -> Module
             .iter()
             .find(|(_, name)| own.first().is_some_and(|own| own == name));
         module.truncate(usize::from(root.is_some()));
-        // What is not the crate's own is of `core`, which it names in its root.
+        // What is not the crate's own belongs to `core`, which the crate's root re-exports.
         let inside =
             |name: &&str| known.contains(&[&module[..], &[(**name).to_owned()]].concat()[..]);
         if !names.peek().is_some_and(|name| inside(name)) {

@@ -1,6 +1,7 @@
-//! Raylets of this machine: session, version, settings and log folder of each, by its command line and environment.
+//! Finds the raylets of this machine, with their session, version, settings and log folder.
 //!
-//! Files of a raylet in a container are reached through `/proc/PID/root`; nothing there is executed.
+//! These come from the raylet's command line and environment. Files of a raylet in a container are
+//! reached through `/proc/PID/root`; nothing there is executed.
 
 use std::path::{Path, PathBuf};
 
@@ -20,13 +21,13 @@ use crate::{
     },
 };
 
-/// Bytes of an environment that are looked at.
+/// How many bytes of an environment are read.
 const ENVIRONMENT_BYTES: u64 = 256 << 10;
-/// Variables of Ray's that are kept, and characters of a name.
+/// The most `RAY_*` variables that are kept, and the most characters of a name.
 const MOST_SETTINGS: usize = 512;
 const NAME: usize = 200;
 
-/// Pids of all raylets that run.
+/// Returns the pids of all raylets that run.
 #[must_use]
 pub fn raylets() -> Vec<Pid> {
     let mut found = called_raylet();
@@ -37,14 +38,15 @@ pub fn raylets() -> Vec<Pid> {
     found
 }
 
-/// Whether a process of that name and of this command line is a raylet. A raylet's child has both until it executes its own program.
+/// Whether a process named `raylet` with this command line is a raylet. A child of a raylet has
+/// both too until it executes its own program.
 #[must_use]
 pub fn is_raylet(argv: &[String], parent: Option<Pid>) -> bool {
     role("raylet", argv) == Some(Role::Raylet)
         && parent.is_none_or(|parent| processes::argv(parent) != argv)
 }
 
-/// Pids of all processes of that name.
+/// Returns the pids of all processes named `raylet`.
 fn called_raylet() -> Vec<Pid> {
     let named = |pid: &Pid| {
         bounded::text_of_process(*pid, "comm", bounded::SMALL)
@@ -53,14 +55,14 @@ fn called_raylet() -> Vec<Pid> {
     processes::all().into_iter().filter(named).collect()
 }
 
-/// The cluster of a raylet.
+/// Describes the cluster of a raylet.
 #[must_use]
 pub fn describe(raylet: &Process) -> Cluster {
     let pid = raylet.process.pid;
     let argv = &raylet.argv;
     let text = |key: &str| option(argv, key).map(str::to_owned);
     let session_dir = text("session-dir").or_else(|| {
-        // Up to 2.9 the folder stands only in the socket's path: SESSION/sockets/raylet.
+        // Up to Ray 2.9 the folder is named only in the socket's path: SESSION/sockets/raylet.
         let socket = option(argv, "raylet-socket-name")?;
         Path::new(socket)
             .parent()?
@@ -96,7 +98,8 @@ pub fn describe(raylet: &Process) -> Cluster {
     }
 }
 
-/// The name of the log of a raylet: several raylets of one session each have their own. By its command line, before 2.45 by its output.
+/// Returns the name of a raylet's log. Several raylets of one session have a log each. The name is
+/// on the command line; before Ray 2.45 it is that of the raylet's standard output.
 #[must_use]
 pub fn log_name(raylet: Pid, argv: &[String]) -> String {
     let named = option(argv, "stdout-filepath").map(PathBuf::from);
@@ -109,7 +112,8 @@ pub fn log_name(raylet: Pid, argv: &[String]) -> String {
         .to_owned()
 }
 
-/// The raylet lies at `site-packages/ray/core/src/ray/raylet/raylet`; the version is in the name of `site-packages/ray-VERSION.dist-info`.
+/// Finds the version of Ray. The raylet is at `site-packages/ray/core/src/ray/raylet/raylet`, and
+/// the version is in the name of `site-packages/ray-VERSION.dist-info`.
 fn ray_version(raylet: &Process) -> Option<String> {
     let packages = site_packages(raylet)?
         .names(|name| name.starts_with("ray-") && name.ends_with(".dist-info"));
@@ -121,7 +125,7 @@ fn ray_version(raylet: &Process) -> Option<String> {
     })
 }
 
-/// The folder that Ray's package is installed in.
+/// Returns the folder that Ray's package is installed in.
 pub(super) fn site_packages(raylet: &Process) -> Option<Folder> {
     let exe = Path::new(raylet.exe.as_deref()?);
     let package = exe.ancestors().find(|path| {
@@ -136,7 +140,8 @@ pub(super) fn site_packages(raylet: &Process) -> Option<Folder> {
     Folder::at(raylet.process.pid, package.parent()?)
 }
 
-/// The drivers of a cluster that run: each holds its log file open, which names its pid.
+/// Returns the drivers of a cluster that run. Each keeps its log file open, and the file's name has
+/// its pid.
 #[must_use]
 pub fn drivers(cluster: &Cluster) -> Vec<Pid> {
     let Some(folder) = Folder::logs(cluster) else {
@@ -159,14 +164,15 @@ pub fn drivers(cluster: &Cluster) -> Vec<Pid> {
         .collect()
 }
 
-/// The `RAY_*` variables; of all others not even the names are kept, and a value only of what tunes Ray: what a runtime environment or a
-/// user hands on there may be secret.
+/// Returns the `RAY_*` variables of a process. Other variables are left out, their names too. A
+/// value is kept only if the variable tunes Ray: values that a runtime environment or a user passes
+/// on may be secret.
 #[must_use]
 pub fn settings(pid: Pid) -> Vec<(String, String)> {
     kept(&environment(pid).unwrap_or_default())
 }
 
-/// Whether the environment of a process may be read: its own user and root may.
+/// Whether the environment of a process may be read. Its own user and root may read it.
 #[must_use]
 pub fn has_readable_environment(pid: Pid) -> bool {
     environment(pid).is_some()
@@ -195,8 +201,9 @@ fn kept(environment: &[u8]) -> Vec<(String, String)> {
     found
 }
 
-/// The offset of the raylet's local time: by the first stamp of its log against the time of the file's making is unsure, so by its
-/// TZ variable, else by its `/etc/localtime`.
+/// Returns the UTC offset of the raylet's local time: that of its TZ variable, or else of its
+/// `/etc/localtime`. Comparing the first timestamp in its log with the creation time of the file
+/// would be uncertain.
 #[must_use]
 pub fn log_offset(pid: Pid) -> i32 {
     let zone = zone_variable(pid).and_then(|name| {
@@ -215,7 +222,7 @@ pub fn log_offset(pid: Pid) -> i32 {
         .seconds()
 }
 
-/// `CUDA_VISIBLE_DEVICES` of a process; for `doctor`, which keeps nothing.
+/// Returns `CUDA_VISIBLE_DEVICES` of a process. This is for `doctor`, which stores nothing.
 #[must_use]
 pub fn visible_devices(pid: Pid) -> Option<String> {
     variable(pid, b"CUDA_VISIBLE_DEVICES=")
@@ -225,7 +232,7 @@ fn zone_variable(pid: Pid) -> Option<String> {
     variable(pid, b"TZ=").filter(|zone| !zone.is_empty())
 }
 
-/// The value of a variable of a process's environment, by its name and the `=`.
+/// Returns the value of a variable of a process's environment. `prefix` is its name with the `=`.
 pub(super) fn variable(pid: Pid, prefix: &[u8]) -> Option<String> {
     let bytes = environment(pid)?;
     let entry = bytes
@@ -234,7 +241,7 @@ pub(super) fn variable(pid: Pid, prefix: &[u8]) -> Option<String> {
     String::from_utf8(entry.to_vec()).ok()
 }
 
-/// The boot time of a local time in this cluster's logs.
+/// Converts a local time in a cluster's logs to boot time.
 #[must_use]
 pub fn log_time(local_time: i64, utc_offset_s: Option<i32>) -> BootTime {
     let wall = local_time - i64::from(utc_offset_s.unwrap_or(0)) * SECOND_NS;

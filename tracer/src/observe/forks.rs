@@ -1,9 +1,10 @@
-//! How much of a process's anonymous memory only this process has mapped, and whether it is a fork.
+//! Measures how much anonymous memory only one process has mapped, and whether it is a fork.
 //!
-//! From /proc/PID/pagemap (`fs/proc/task_mmu.c`: bit 56, `PM_MMAP_EXCLUSIVE`), in places at even
-//! distances where there are many: short reads, each of which holds the lock of the mapping for some
-//! microseconds. `smaps_rollup` would be exact and holds it for 20 ms a GiB; a busy machine made
-//! seconds of that for the process that is read (docs/development/performance.md).
+//! This reads /proc/PID/pagemap (`fs/proc/task_mmu.c`: bit 56, `PM_MMAP_EXCLUSIVE`). Where there
+//! are many pages, it reads samples at even distances. These are short reads; each holds the lock
+//! of the mapping for some microseconds. `smaps_rollup` would be exact, but holds it for 20 ms for
+//! each GiB. On a busy machine, that cost the process that is read seconds
+//! (docs/development/performance.md).
 
 use std::{
     fs::File,
@@ -19,32 +20,33 @@ use crate::{
 
 /// `PF_FORKNOEXEC` of include/linux/sched.h: forked, and no exec since.
 const PF_FORKNOEXEC: u32 = 0x40;
-/// Fields of /proc/PID/stat after the name: flags, then minor faults.
+/// Where the flags are among the fields of /proc/PID/stat after the name; the minor faults follow.
 const FLAGS: usize = 6;
 
-/// Places that are looked at, and pages of one.
+/// The number of places that are sampled, and the pages read at each.
 const WINDOWS: u64 = 4096;
 const WINDOW: u64 = 16;
-/// Who has no more than these is read as a whole, as much at a time as the kernel reads under one lock of the mapping (`PAGEMAP_WALK_SIZE`).
+/// A process with no more pages than these places have is read as a whole. It is read in pieces of
+/// the size that the kernel reads under one lock of the mapping (`PAGEMAP_WALK_SIZE`).
 const WHOLE: usize = 512;
-/// Bits of an entry: whether it is there, a page of a file, mapped by one process alone.
+/// Bits of an entry: the page is present, it is a page of a file, only one process maps it.
 const PRESENT: u64 = 1 << 63;
 const FILE: u64 = 1 << 61;
 const ALONE: u64 = 1 << 56;
 
-/// Anonymous pages that were looked at.
+/// Counts of the anonymous pages that were sampled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pages {
     /// All that are present.
     pub present: u64,
     /// Those that no other process has mapped.
     pub alone: u64,
-    /// What the look took.
+    /// How long reading them took.
     pub took: Duration,
 }
 
 impl Pages {
-    /// What of `anon` only this process has; `None` where no page was seen.
+    /// Returns the part of `anon` that only this process has; `None` if no page was present.
     #[must_use]
     pub fn own(&self, anon: u64) -> Option<u64> {
         let product = u128::from(anon) * u128::from(self.alone);
@@ -56,11 +58,13 @@ impl Pages {
 /// A process that was forked and has not executed a program since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forked {
-    /// At most what it has touched since: a page for each minor fault. Huge pages make it more.
+    /// An upper bound on what it has touched since: one page for each minor fault. Huge pages make
+    /// the true figure higher.
     pub faulted: Bytes,
 }
 
-/// Looks on a helper thread; `None` where the process has gone, may not be read, or takes too long.
+/// Samples a process's pages on a helper thread. Returns `None` if the process is gone, may not be
+/// read, or takes too long.
 #[must_use]
 pub fn look(pid: Pid) -> Option<Pages> {
     timed_read::ask_for(pid, move || {
@@ -73,7 +77,7 @@ pub fn look(pid: Pid) -> Option<Pages> {
     })
 }
 
-/// The first page of each mapping without a file, and how many it has.
+/// Returns the first page and the number of pages of each mapping without a file.
 fn anonymous(maps: &str) -> Vec<(u64, u64)> {
     let page = rustix::param::page_size() as u64;
     maps::parse(maps)
@@ -84,7 +88,7 @@ fn anonymous(maps: &str) -> Vec<(u64, u64)> {
 
 fn look_in(pagemap: &File, ranges: &[(u64, u64)]) -> Pages {
     let all: u64 = ranges.iter().map(|(_, pages)| pages).sum();
-    // How much is read at a time, and from the beginning of that to the next at least.
+    // The pages read at a time, and the distance from one read to the next.
     let (window, stride) = if all > WINDOWS * WINDOW {
         (WINDOW, all / WINDOWS)
     } else {
@@ -118,8 +122,8 @@ impl Pages {
     }
 }
 
-/// Whether a process is a fork without exec, and what it has touched; `None` where it is not, or
-/// is gone.
+/// Returns what a process has touched since it was forked, if it is a fork without exec. Returns
+/// `None` if it is not, or if it is gone.
 #[must_use]
 pub fn forked(pid: Pid) -> Option<Forked> {
     let stat = bounded::text_of_process(pid, "stat", bounded::SMALL).ok()?;

@@ -1,4 +1,6 @@
-//! GPUs by NVML, where a driver is installed: memory in use, and who computes on each. The library is opened at run time only.
+//! Reads GPUs by NVML: the memory in use, and the processes that compute on each.
+//!
+//! The library is opened only at run time, because not every machine has NVIDIA's driver.
 
 use std::{
     sync::mpsc::{Receiver, SyncSender, sync_channel},
@@ -18,9 +20,10 @@ use crate::{
     ids::{Bytes, Pid},
 };
 
-/// The name under which containers have it too; the one without number comes with development packages only.
+/// The name that the library has in containers too. The name without a version comes only with
+/// development packages.
 const LIBRARY: &str = "libnvidia-ml.so.1";
-/// A training step is longer, and each look asks the driver.
+/// How often GPUs are read. Each read asks the driver, and most training steps take longer.
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// The driver's library.
@@ -30,7 +33,7 @@ pub struct Gpus {
 }
 
 impl Gpus {
-    /// Opens it, or says why GPUs cannot be seen.
+    /// Opens the library, or says why GPUs cannot be seen.
     pub fn open() -> Result<Self, String> {
         let open = || {
             let nvml = Nvml::builder().lib_path(LIBRARY.as_ref()).init()?;
@@ -40,13 +43,13 @@ impl Gpus {
         open().map_err(|error| said(&error))
     }
 
-    /// How many there are.
+    /// Returns the number of GPUs.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// All of them now.
+    /// Reads the present state of all GPUs.
     pub fn read(&self) -> Result<Vec<GpuState>, String> {
         let all = (0..self.count).map(|device| self.device(device));
         all.collect::<Result<_, _>>().map_err(|error| said(&error))
@@ -76,7 +79,8 @@ impl Gpus {
         })
     }
 
-    /// Reads them each second in a thread of its own: a driver that is busy with a broken GPU answers late.
+    /// Reads the GPUs each second in a thread of its own. A driver that is busy with a broken GPU
+    /// answers late.
     pub fn watch(self) -> std::io::Result<Receiver<Vec<GpuState>>> {
         let (sender, receiver) = sync_channel(2);
         thread::Builder::new()
@@ -87,7 +91,7 @@ impl Gpus {
 
     fn run(&self, sender: &SyncSender<Vec<GpuState>>) {
         loop {
-            // A GPU that has fallen off the bus has no figures; it may come back.
+            // A GPU that has fallen off the bus has no figures. It may come back.
             if let Ok(states) = self.read()
                 && sender.send(states).is_err()
             {

@@ -1,4 +1,4 @@
-//! Facts about this machine and about what the recorder may do here.
+//! Finds facts about this machine, and what the recorder may do here.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::{
     observe::clock,
 };
 
-/// The first event of a recording.
+/// Makes the first event of a recording.
 #[must_use]
 pub fn started(mode: Mode) -> RecordingStarted {
     let uname = rustix::system::uname();
@@ -36,19 +36,19 @@ pub fn started(mode: Mode) -> RecordingStarted {
     }
 }
 
-/// The name that a `DaemonSet` gives: a pod's own host name is the pod's.
+/// Returns the node's name that a `DaemonSet` sets. The host name inside a pod is the pod's name.
 fn node_name() -> Option<String> {
     let name = std::env::var("RAYTRACE_NODE_NAME").ok();
     name.filter(|name| !name.is_empty())
 }
 
-/// The inode of a namespace: `pid:[4026531836]`.
+/// Returns the inode of a namespace: the number in `pid:[4026531836]`.
 fn namespace(path: &str) -> Option<u64> {
     let link = std::fs::read_link(path).ok()?;
     link.to_str()?.split(['[', ']']).nth(1)?.parse().ok()
 }
 
-/// Where the recorder runs, which decides what gives it the right to observe acts.
+/// Where the recorder runs. This decides what gives it the right to observe signals and exits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// A pod of Kubernetes.
@@ -59,7 +59,7 @@ pub enum Place {
     Host,
 }
 
-/// The place, by the marks that runtimes leave.
+/// Finds the place by the marks that container runtimes leave.
 #[must_use]
 pub fn place() -> Place {
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
@@ -71,7 +71,7 @@ pub fn place() -> Place {
     }
 }
 
-/// What to type in this place for full detail.
+/// Returns the command to type in this place for full detail.
 #[must_use]
 pub fn advice(place: Place) -> &'static str {
     match place {

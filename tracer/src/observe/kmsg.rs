@@ -1,4 +1,4 @@
-//! `/dev/kmsg`: the kernel log as it is written.
+//! Reads the kernel log from `/dev/kmsg` as it is written.
 
 use std::{
     fs::File,
@@ -17,26 +17,27 @@ use crate::{
     observe::{clock, read_errors},
 };
 
-/// The reader; a record a read.
+/// The reader of the kernel log. Each read gives one record.
 pub struct Kmsg {
     file: File,
     /// Records that were overwritten before they were read.
     pub lost: u64,
-    /// Errors of GPUs in the last second.
+    /// Errors of GPUs that were reported in the last second.
     late: Vec<(BootTime, KernelLog)>,
 }
 
 const KMSG: &str = "/dev/kmsg";
-/// Taken at once: who floods the kernel's log delays nobody else.
+/// Records taken in one poll. A flood of the kernel log must not delay the other sources.
 const RECORDS: usize = 4096;
-/// A GPU in trouble writes hundreds of equal lines a second: one each second is told, and of at most so many kinds.
+/// A failing GPU writes hundreds of equal lines a second. One of each kind is reported each second,
+/// and at most this many kinds.
 const ALIKE_NS: i64 = SECOND_NS;
 const MOST_KINDS: usize = 64;
-/// A record is read so soon, even on a busy machine.
+/// Within this time a record is read, even on a busy machine.
 const READ_WITHIN_NS: i64 = 5 * SECOND_NS;
 
 impl Kmsg {
-    /// Opens it at its end.
+    /// Opens the kernel log at its end.
     pub fn open() -> std::io::Result<Self> {
         let mut file = File::options()
             .read(true)
@@ -50,7 +51,7 @@ impl Kmsg {
         })
     }
 
-    /// Takes what is new. The times are near, and no proof of order.
+    /// Takes the new records. Their times are approximate, and do not prove an order.
     pub fn poll(&mut self, mut sink: impl FnMut(BootTime, KernelLog)) {
         let mut buffer = [0u8; 8192];
         for _ in 0..RECORDS {
@@ -68,7 +69,7 @@ impl Kmsg {
                         }
                     }
                 }
-                // EPIPE: records were overwritten; the next read goes on behind the gap.
+                // EPIPE: records were overwritten. The next read continues after the gap.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => self.lost += 1,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => return read_errors::log_once(Path::new(KMSG), &error),
@@ -77,15 +78,16 @@ impl Kmsg {
     }
 }
 
-/// When a record was written that is read `now`. Its stamp is the kernel's local clock, which nobody corrects, and which stands still in most
-/// kinds of suspend; so it is believed only within the time that reading takes.
+/// Estimates when a record that is read `now` was written. Its timestamp is from the kernel's local
+/// clock. That clock is never corrected, and it stops in most kinds of suspend. So the timestamp is
+/// trusted only within the time in which records are read.
 fn written(stamp: BootTime, suspended_ns: i64, now: BootTime) -> BootTime {
     stamp
         .plus(suspended_ns)
         .clamp(now.plus(-READ_WITHIN_NS), now)
 }
 
-/// Whether a line is no repetition; `late` is what was told in the last second.
+/// Whether a line is not a repetition. `late` has what was reported in the last second.
 fn is_new(late: &mut Vec<(BootTime, KernelLog)>, time: BootTime, line: &KernelLog) -> bool {
     if !matches!(line, KernelLog::Xid { .. }) {
         return true;
@@ -104,7 +106,7 @@ impl AsFd for Kmsg {
     }
 }
 
-/// The state of the probe.
+/// Returns the state of the probe.
 #[must_use]
 pub fn probe(opened: &std::io::Result<Kmsg>) -> Probe {
     let (state, reason) = match opened {
@@ -135,7 +137,7 @@ mod tests {
         let slept = 3600 * second.cast_signed();
         assert_eq!(written(at(98), 0, at(100)), at(98));
         assert_eq!(written(at(98), slept, at(3700)), at(3698));
-        // Some kinds of suspend do not stop its clock.
+        // Some kinds of suspend do not stop the kernel's local clock.
         assert_eq!(written(at(3698), slept, at(3700)), at(3700));
         assert_eq!(written(at(3000), 0, at(3700)), at(3695));
     }

@@ -1,6 +1,8 @@
-//! Checks whether an installed Ray reads a `RAY_*` variable: its name stands in full in the program or package.
+//! Checks whether an installed Ray reads a `RAY_*` variable.
 //!
-//! Ray's C++ builds each name at compile time (`"RAY_" #name` in `ray_config.h`), its Python writes it out.
+//! A variable that Ray reads has its full name in one of Ray's programs or modules: the C++ code
+//! builds each name at compile time (`"RAY_" #name` in `ray_config.h`), and the Python code
+//! contains it literally.
 
 use std::{collections::HashSet, path::Path};
 
@@ -19,12 +21,13 @@ const PROGRAMS: [&str; 3] = [
     "_raylet.so",
 ];
 
-/// A file of Ray's has some 50 MiB at most.
+/// The most bytes read from a file. Ray's files have some 50 MiB at most.
 const FILE_BYTES: u64 = 256 << 20;
-/// Its package has some 6,000 files.
+/// The most files read. Ray's package has some 6,000.
 const MOST_FILES: usize = 50_000;
 
-/// Those of `keys` that this raylet's Ray reads nowhere; `None` where its package cannot be read.
+/// Returns those of `keys` that this raylet's Ray does not read; `None` if its package cannot be
+/// read.
 #[must_use]
 pub fn unread(raylet: &Process, keys: &[&str]) -> Option<Vec<String>> {
     let exe = raylet.exe.as_deref()?;
@@ -33,7 +36,8 @@ pub fn unread(raylet: &Process, keys: &[&str]) -> Option<Vec<String>> {
     unread_in(raylet.process.pid, package, keys)
 }
 
-/// A package as the process `pid` sees it. Its files may be links, into a store of packages; its folders are none.
+/// Does the same for a package as the process `pid` sees it. Its files may be links into a store of
+/// packages; its folders may not be links.
 fn unread_in(pid: Pid, package: &Path, keys: &[&str]) -> Option<Vec<String>> {
     let mut left: HashSet<&str> = keys.iter().copied().collect();
     let folder = Folder::at(pid, package)?;
@@ -63,7 +67,7 @@ fn unread_in(pid: Pid, package: &Path, keys: &[&str]) -> Option<Vec<String>> {
                 );
             }
         }
-        // Of what is not looked at nothing can be said.
+        // Nothing can be said about files that are not read.
         if files > MOST_FILES {
             return None;
         }
@@ -73,7 +77,7 @@ fn unread_in(pid: Pid, package: &Path, keys: &[&str]) -> Option<Vec<String>> {
     Some(left)
 }
 
-/// Takes out of `left` what stands in a file as a whole word.
+/// Removes from `left` the names that a file contains as a whole word.
 fn strike(pid: Pid, file: &Path, left: &mut HashSet<&str>) {
     if left.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! The observers: one file a source; each turns what it reads into observations and judges nothing.
+//! The observers, one module for each source. They turn what they read into observations.
 
 pub mod clusters;
 pub mod forks;

@@ -1,19 +1,21 @@
-//! Which versions of frameworks a driver runs: by the names of the `NAME-VERSION.dist-info` folders beside Ray's own package. No file is
-//! opened, and nothing there is executed.
+//! Finds the versions of frameworks that a driver runs.
 //!
-//! What a driver imports from a folder of its own is another version, which is not looked for.
+//! They are in the names of the `NAME-VERSION.dist-info` folders beside Ray's own package. No file
+//! is opened, and nothing there is executed. A framework that a driver imports from a folder of its
+//! own may be another version, so it is left out.
 
 use std::path::{Path, PathBuf};
 
 use super::{clusters, rooted::Folder, timed_read};
 use crate::{event::Process, ids::Pid, ray::framework};
 
-/// Characters of a version.
+/// The most characters of a version.
 const LONGEST: usize = 40;
-/// Entries of `PYTHONPATH` that are looked at.
+/// The most entries of `PYTHONPATH` that are searched.
 const MOST_PATHS: usize = 16;
 
-/// The frameworks that are installed beside the raylet's Ray, with their versions, but for those that the driver imports from elsewhere.
+/// Returns the frameworks installed beside the raylet's Ray, with their versions. Those that the
+/// driver imports from elsewhere are left out.
 #[must_use]
 pub fn of_driver(driver: &Process, raylet: &Process) -> Vec<(String, String)> {
     let Some(site) = clusters::site_packages(raylet) else {
@@ -29,7 +31,8 @@ pub fn of_driver(driver: &Process, raylet: &Process) -> Vec<(String, String)> {
         .filter_map(|path| Folder::at(pid, path))
         .filter(|folder| folder.identity() != site.identity())
         .collect();
-    // A package that is installed by a link (`pip install -e`) has no folder here: that one is its source.
+    // A package that is installed by a link (`pip install -e`) has no folder in `site-packages`.
+    // The folder found elsewhere is then its source.
     found.retain(|(name, _)| {
         !has_folder(&site, name) || !before.iter().any(|one| may_have(one, name))
     });
@@ -48,7 +51,7 @@ fn installed(site: &Folder) -> Vec<(String, String)> {
     found
 }
 
-/// The name and version in `verl-0.5.0.dist-info`, where it is a framework's.
+/// Returns the name and version in `verl-0.5.0.dist-info`, if it is a framework's.
 fn of_framework(folder: &str) -> Option<(&'static str, &str)> {
     let (name, version) = folder.strip_suffix(".dist-info")?.split_once('-')?;
     let name = framework::distributions().find(|one| one.eq_ignore_ascii_case(name))?;
@@ -64,13 +67,14 @@ fn has_folder(folder: &Folder, name: &str) -> bool {
     entry.is_some_and(|entry| entry.is_folder)
 }
 
-/// Whether there is such a folder, or a link, which may lead to one.
+/// Whether there is such a folder, or a link that may lead to one.
 fn may_have(folder: &Folder, name: &str) -> bool {
     let entry = folder.entry(name.as_ref());
     entry.is_some_and(|entry| !entry.is_file)
 }
 
-/// Where Python looks before what is installed: the working folder, the script's, and `PYTHONPATH`.
+/// Returns the folders that Python searches before the installed packages: the script's folder,
+/// `PYTHONPATH` and the working folder.
 fn searched_before(pid: Pid, argv: &[String]) -> Vec<PathBuf> {
     let here = move || std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
     let here = timed_read::ask_for(pid, here).unwrap_or_else(|| PathBuf::from("/"));
@@ -93,7 +97,7 @@ mod tests {
     use super::*;
     use crate::observe::processes;
 
-    /// A raylet that lies in this `site-packages`.
+    /// Makes a raylet whose program is in this `site-packages`.
     fn raylet(site: &Path) -> Process {
         let this = processes::describe(Pid(std::process::id())).expect("this process");
         let exe = site.join("ray/core/src/ray/raylet/raylet");
@@ -140,7 +144,7 @@ mod tests {
         ];
         let script = at.path().join("job/train.py");
         assert_eq!(versions(&site, &script), all);
-        // The script's own folder has another verl, which is the one that runs.
+        // The script's own folder has another verl, and that one runs.
         create_dir_all(at.path().join("job/verl")).expect("a folder");
         assert_eq!(versions(&site, &script), [all[0].clone(), all[2].clone()]);
     }

@@ -1,7 +1,12 @@
-//! Follows the log files of Ray's sessions: the raylet's and GCS's all the time, a worker's when it ends.
+//! Follows the log files of Ray's sessions.
 //!
-//! Files are opened once and held, so that a container deleted after its death stays readable. Only regular files are read, no
-//! planted link is followed ([`super::rooted`]), and a file that shrank (copytruncate) or was renamed (rotation) is taken up anew.
+//! The logs of the raylet, the GCS and the drivers are read continuously. A worker's log is read
+//! when the worker ends.
+//!
+//! Files are opened once and kept open, so logs of a container that was deleted after its death
+//! stay readable. Only regular files are read, and planted links are not followed
+//! ([`super::rooted`]). A file that shrank (copytruncate) or was renamed (rotation) is read again
+//! from its start.
 
 use std::{collections::HashMap, fs::File, os::unix::fs::FileExt as _, path::Path, sync::Arc};
 
@@ -20,38 +25,43 @@ use crate::{
     },
 };
 
-/// Of a file that was there before, this much is read back at most.
+/// How many bytes of an existing file are read at most when following it begins.
 const LOOK_BACK: u64 = 32 << 20;
-/// Read at once from one file.
+/// Bytes read at once from one file.
 const CHUNK: usize = 256 << 10;
-/// Read of one file in one poll: who writes faster is read later, and nobody else waits for it.
+/// Bytes read from one file in one poll. The rest of a file that is written faster waits for the
+/// next poll, so that it does not delay the other files.
 const AT_ONCE: u64 = 4 << 20;
-/// Nor are more records taken from it at once.
+/// A poll of one file also stops once it has this many records.
 const RECORDS: usize = 1024;
-/// Logs that are followed at most: each raylet has two, each driver one.
+/// The most logs that are followed: each raylet has two, each driver one.
 const MAX_FOLLOWED: usize = 2048;
-/// Of these, those of drivers, which anybody can make in a session of their own.
+/// The most logs of drivers among them. Any user can make such files in a session of their own.
 const MAX_DRIVERS: usize = 1024;
-/// At the end, lines behind this much of what was not read are not counted any more.
+/// When the recording ends, unread lines are counted only in the first bytes that were not read, up
+/// to this many.
 const MOST_UNREAD: u64 = 64 << 20;
-/// Files of workers that are held open, three of each: 5,000 workers. Files of more are counted as missed.
+/// The most files of workers that are kept open: three each for 5,000 workers. Further files are
+/// counted as missed.
 const MAX_WORKER_FILES: usize = 15_000;
-/// Of a worker's file, this much of its end is read when it dies.
+/// How many bytes of the end of a worker's file are read when the worker dies.
 const TAIL: u64 = 64 << 10;
-/// And this much of its head.
+/// How many bytes of its beginning are read then.
 const HEAD: u64 = 4 << 10;
-/// A framework prints its configuration within this much of its worker's output, if it does.
+/// A framework prints its configuration within this many bytes of its worker's output, or not at
+/// all.
 const CONFIGURED: u64 = 256 << 10;
 
-/// A file that says nothing is looked for under its path again after this many polls, about once a second.
+/// After this many polls without new data, about a second, the path of a file is checked for
+/// rotation.
 const ROTATION_EVERY: u8 = 16;
 
-/// A record with what an event needs.
+/// A log record with what an event needs besides.
 #[derive(Debug)]
 pub struct Line {
-    /// When it was written, by its own stamp, else now.
+    /// When it was written: by its own timestamp, or now if it has none.
     pub time: BootTime,
-    /// Raylet and GCS are Ray's own word; the rest is the worker's.
+    /// The logs of the raylet and the GCS are Ray's own statements; the others are the worker's.
     pub source: Source,
     /// The record.
     pub log: RayLog,
@@ -70,18 +80,18 @@ struct Followed {
     offset_s: Option<i32>,
     kind: FileKind,
     still: u8,
-    /// A driver's log: whose, by the pid in its name, and for how many rounds nobody has lived who had it.
+    /// For a driver's log, the pid in its name.
     driver: Option<Pid>,
     over: u32,
 }
 
-/// All files.
+/// All log files that are open.
 #[derive(Default)]
 pub struct RayLogs {
     followed: Vec<Followed>,
     workers: HashMap<ProcessKey, Vec<WorkerFile>>,
     held: usize,
-    /// Files that were not opened because too many were.
+    /// Files that were not opened because too many were open.
     pub skipped: u64,
 }
 
@@ -92,7 +102,8 @@ struct WorkerFile {
     kind: FileKind,
     worker_id: Option<HexId>,
     offset_s: Option<i32>,
-    /// Looks for the configuration that a framework prints; `None` once it was found, or will not come.
+    /// Searches the output for the configuration that a framework prints. `None` once it was found,
+    /// or when it can no longer come.
     beginning: Option<Beginning>,
 }
 
@@ -105,7 +116,8 @@ struct Beginning {
 }
 
 impl RayLogs {
-    /// Follows a file from (near) its beginning. False when it cannot be opened.
+    /// Follows a file from its beginning, or from near the end of a long one. Returns false when it
+    /// cannot be opened.
     pub fn follow(
         &mut self,
         cluster: ProcessKey,
@@ -116,7 +128,8 @@ impl RayLogs {
         let Some(parsed) = file_name::parse(name) else {
             return false;
         };
-        // One file may be reached by several paths: through the raylet's root and through the driver's.
+        // One file may be reached by several paths: through the raylet's root and through the
+        // driver's.
         if self
             .followed
             .iter()
@@ -157,7 +170,7 @@ impl RayLogs {
         self.followed.len() < MAX_FOLLOWED && (!for_driver || drivers.count() < MAX_DRIVERS)
     }
 
-    /// Holds a worker's file open for its end.
+    /// Keeps a worker's file open until the worker ends.
     pub fn hold(
         &mut self,
         worker: ProcessKey,
@@ -193,7 +206,8 @@ impl RayLogs {
         }
     }
 
-    /// Configurations that frameworks have printed since the last call; a job of days prints its once, long before anyone dies.
+    /// Reports configurations that frameworks have printed since the last call. A job of several
+    /// days prints its configuration once, long before any process dies.
     pub fn configurations(&mut self, sink: &mut impl FnMut(Line)) {
         let mut files: Vec<&mut WorkerFile> = self.workers.values_mut().flatten().collect();
         files.retain(|file| file.beginning.is_some());
@@ -203,7 +217,7 @@ impl RayLogs {
         }
     }
 
-    /// What is new in the followed files.
+    /// Reports what is new in the followed files.
     pub fn poll(&mut self, sink: &mut impl FnMut(Line)) {
         let sizes = self.sizes();
         for (file, size) in self.followed.iter_mut().zip(sizes) {
@@ -217,21 +231,21 @@ impl RayLogs {
         sizes(self.followed.iter().map(|one| (one.cluster, &one.file)))
     }
 
-    /// Whether some file is not read to its end.
+    /// Whether any file has not been read to its end.
     #[must_use]
     pub fn is_behind(&self) -> bool {
         let mut all = self.followed.iter().zip(self.sizes());
         all.any(|(one, size)| size.is_some_and(|size| one.position < size))
     }
 
-    /// Lines that are not read.
+    /// Returns the number of lines that have not been read.
     #[must_use]
     pub fn unread(&self) -> u64 {
         let all = self.followed.iter().zip(self.sizes());
         all.map(|(one, size)| one.unread(size.unwrap_or(0))).sum()
     }
 
-    /// The last words in a dead worker's files, which are then closed.
+    /// Reports the last lines of a dead worker's files, and closes the files.
     pub fn last_words(&mut self, worker: ProcessKey, sink: &mut impl FnMut(Line)) {
         let Some(files) = self.workers.remove(&worker.truncated()) else {
             return;
@@ -247,7 +261,7 @@ impl RayLogs {
         }
     }
 
-    /// The zone of a cluster's logs has another offset now.
+    /// Sets a new UTC offset for a cluster's logs.
     pub fn set_offset(&mut self, cluster: ProcessKey, offset_s: Option<i32>) {
         for one in &mut self.followed {
             if one.cluster.same(cluster) {
@@ -261,12 +275,12 @@ impl RayLogs {
         }
     }
 
-    /// Stops following a cluster's files that no one can write any more.
+    /// Stops following a cluster's files once no process can write them any more.
     pub fn forget(&mut self, cluster: ProcessKey) {
         self.followed.retain(|one| !one.cluster.same(cluster));
     }
 
-    /// Stops following the logs of drivers of which none has lived for so many calls.
+    /// Stops following the log of a driver that was not alive in the last `rounds` calls.
     pub fn forget_drivers(&mut self, rounds: u32, lives: impl Fn(ProcessKey, Pid) -> bool) {
         self.followed.retain_mut(|one| {
             let is_over = one.driver.is_some_and(|pid| !lives(one.cluster, pid));
@@ -284,7 +298,8 @@ impl Followed {
         if self.position == before && self.still.is_multiple_of(ROTATION_EVERY) {
             self.rotated(&mut records);
         }
-        // A kill record without its end: after some still polls it is told as far as it came.
+        // A kill record may lack its end. After some polls without new data it is reported as far
+        // as it was written.
         self.still = if self.position == before {
             self.still.wrapping_add(1).max(1)
         } else {
@@ -310,7 +325,7 @@ impl Followed {
     }
 
     fn read(&mut self, size: u64, records: &mut Vec<Record>) {
-        // Most polls find nothing: they cost one fstat and no buffer.
+        // Most polls find nothing. They cost one fstat and no buffer.
         if size < self.position {
             tracing::debug!("{:?} has become shorter: read anew", self.name);
             self.position = 0;
@@ -350,7 +365,7 @@ impl Followed {
         lines
     }
 
-    /// Its name may be a new file's by now.
+    /// Reads the new file if the name belongs to another file by now.
     fn rotated(&mut self, records: &mut Vec<Record>) {
         let named = self.folder.entry(self.name.as_ref());
         if named.is_some_and(|entry| entry.inode != self.inode)
@@ -367,7 +382,7 @@ impl Followed {
 }
 
 impl WorkerFile {
-    /// Reads on from the beginning; one fstat where nothing is new.
+    /// Continues to read from the beginning of the output. Costs one fstat where nothing is new.
     fn configured(&mut self, size: u64, sink: &mut impl FnMut(Line)) {
         let Some(mut beginning) = self.beginning.take() else {
             return;
@@ -417,7 +432,7 @@ impl WorkerFile {
     fn tail(&mut self, size: u64) -> Vec<Line> {
         let start = size.saturating_sub(TAIL);
         let mut bytes = Vec::new();
-        // The markers of job and actor stand at the head, what was last said at the end.
+        // The markers of job and actor are at the beginning, the last messages at the end.
         if start > HEAD {
             self.part(0, HEAD, &mut bytes);
             bytes.push(b'\n');
@@ -443,7 +458,8 @@ impl WorkerFile {
     }
 }
 
-/// Of the steps of training that a worker printed, the last alone says where it was.
+/// Keeps only the last of the training steps that a worker printed: it alone says how far the
+/// worker was.
 fn only_last_step(records: &mut Vec<Record>) {
     let is_step = |record: &Record| matches!(record.fact, RayFact::TrainingStep { .. });
     if let Some(last) = records.iter().rposition(is_step) {
@@ -459,7 +475,7 @@ fn line(
     source: Source,
     offset_s: Option<i32>,
 ) -> Line {
-    // A zone that has just changed its offset must not put a line into the future.
+    // A time zone that has just changed its offset must not put a line into the future.
     let now = clock::boot();
     let time = record
         .local_time
@@ -477,7 +493,8 @@ fn line(
     }
 }
 
-/// The sizes of files of clusters, those of one cluster by one question: a file system that never answers is one's own.
+/// Returns the sizes of log files. One read is made for each cluster, so that a file system that
+/// never answers delays only the cluster that it belongs to.
 fn sizes<'a>(files: impl Iterator<Item = (ProcessKey, &'a Arc<File>)>) -> Vec<Option<u64>> {
     let mut of: HashMap<Pid, (Vec<usize>, Vec<Arc<File>>)> = HashMap::new();
     let mut count = 0;
@@ -498,7 +515,7 @@ fn sizes<'a>(files: impl Iterator<Item = (ProcessKey, &'a Arc<File>)>) -> Vec<Op
     sizes
 }
 
-/// A part of a file of the cluster of `raylet`.
+/// Reads a part of a file of the cluster of `raylet`.
 fn part(raylet: Pid, file: &Arc<File>, start: u64, length: u64) -> Option<Vec<u8>> {
     let file = Arc::clone(file);
     timed_read::ask_for(raylet, move || {
@@ -555,7 +572,7 @@ mod tests {
         assert!(poll(&mut logs).is_empty());
         file.write_all(second.as_bytes()).expect("write");
         assert_eq!(poll(&mut logs).len(), 1);
-        // Renamed: what was written just before and what comes after are both seen.
+        // Renamed: lines written just before and just after are both found.
         file.write_all(started(3).as_bytes()).expect("write");
         std::fs::rename(&path, folder.path().join("raylet.out.1")).expect("rename");
         std::fs::write(&path, started(4)).expect("write");
@@ -590,7 +607,7 @@ mod tests {
             all += poll(&mut logs).len();
         }
         assert_eq!((all, logs.unread()), (lines, 0));
-        // Lines that say nothing are no records.
+        // Lines without a fact produce no records.
         let nothing = "[2026-11-21 00:00:00,000 I 1 1] x.cc:1: step\n";
         let mut file = File::options().append(true).open(&path).expect("open");
         file.write_all(nothing.repeat(4 * lines).as_bytes())

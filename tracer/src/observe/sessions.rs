@@ -1,4 +1,4 @@
-//! Session folders and file systems: how big, how full, which sessions have ended.
+//! Measures session folders and file systems: their size, what is free, which sessions have ended.
 
 use std::{
     ffi::OsStr,
@@ -13,10 +13,10 @@ use crate::{
     observe::rooted::Folder,
 };
 
-/// A walk over old sessions ends after this time: the size is then a lower bound.
+/// A walk over old sessions ends after this time. The size is then a lower bound.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A file system: free for an unprivileged user, and all.
+/// Returns the bytes of a file system: those free for an unprivileged user, and all.
 #[must_use]
 pub fn space(path: &Path) -> Option<(Bytes, Bytes)> {
     let found = rustix::fs::statvfs(path).ok()?;
@@ -26,13 +26,14 @@ pub fn space(path: &Path) -> Option<(Bytes, Bytes)> {
     ))
 }
 
-/// The same of a folder as a process sees it.
+/// Returns the same for a folder as a process sees it.
 #[must_use]
 pub fn space_seen_by(pid: Pid, path: &str) -> Option<(Bytes, Bytes)> {
     Folder::at(pid, Path::new(path))?.space()
 }
 
-/// Pages of the object store that were ever touched: its file is unlinked, but the raylet holds it open.
+/// Returns the bytes of the object store's pages that were ever touched. Its file is unlinked, but
+/// the raylet keeps it open.
 #[must_use]
 pub fn plasma_used(raylet: Pid) -> Option<Bytes> {
     let entries = std::fs::read_dir(format!("/proc/{raylet}/fd")).ok()?;
@@ -50,8 +51,8 @@ pub fn plasma_used(raylet: Pid) -> Option<Bytes> {
     (!bytes.is_empty()).then(|| Bytes(bytes.iter().map(|(_, bytes)| bytes).sum()))
 }
 
-/// Sessions beside those of `clusters` in the folder of the first, that nobody runs any more: that folder as it is called there, count
-/// and size.
+/// Finds sessions that no process runs any more, in the folder of the first of `clusters`. Returns
+/// that folder by its name there, the number of such sessions, and their size.
 #[must_use]
 pub fn old(clusters: &[&Cluster]) -> Option<(PathBuf, u32, Bytes)> {
     let sessions = clusters

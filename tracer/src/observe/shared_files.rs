@@ -1,7 +1,9 @@
-//! Files that are shared memory: of tmpfs, memfds, and shared mappings without a file, as processes have them open or mapped.
+//! Finds files of shared memory that processes have open or mapped.
 //!
-//! Nothing is opened. A descriptor is judged by its link first: only what lies in a tmpfs by its name is asked for its size, so that a
-//! network file system that hangs is never touched. The size is that of its pages, mapped by somebody or by nobody.
+//! These are files of tmpfs, memfds, and shared mappings without a file. No file is opened. The
+//! link of a descriptor is checked first: only a file whose name is in a tmpfs is asked for its
+//! size, so a network file system that hangs is never accessed. The size counts all pages of a
+//! file, whether or not a process has mapped them.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -21,16 +23,16 @@ use crate::{
 
 /// The kernel's `stat` counts blocks of this size.
 const BLOCK: u64 = 512;
-/// A process with more text of mappings than this is looked at in part.
+/// How much text of a process's mappings is read. Of a longer text, only the beginning is read.
 const MAPS_BYTES: u64 = 1 << 20;
-/// And one that sees more text of mounts than this.
+/// The same for the text of its mounts.
 const MOUNTS_BYTES: u64 = 1 << 20;
-/// Files of one tmpfs that are looked at.
+/// The most files of one tmpfs that are read, and the most descriptors of one process.
 const MOST_ENTRIES: usize = 4_096;
-/// What the kernel puts behind the name of a file without one.
+/// What the kernel appends to the name of a deleted file.
 const DELETED: &str = " (deleted)";
 
-/// One file, however many have it open or mapped.
+/// One file, however many processes have it open or mapped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     /// Its file system's device.
@@ -39,29 +41,29 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// A file that was found, and where to ask for its size again.
+/// A file that was found, and the path by which its size can be read again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The file.
     pub id: FileId,
-    /// Its path as its process sees it, or `memfd:NAME`.
+    /// Its path as the process sees it, or `memfd:NAME`.
     pub name: String,
-    /// Its pages.
+    /// The size of its pages.
     pub bytes: Bytes,
-    /// A path of this process that leads to it.
+    /// A path through the process in /proc that leads to it.
     pub path: PathBuf,
 }
 
 /// Shared memory that a process has mapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mapping {
-    /// Its path, or what the kernel calls it.
+    /// Its path, or the kernel's name for it.
     pub name: String,
-    /// Length of all its mappings there, touched or not.
+    /// The length of all mappings of it in the process, touched or not.
     pub length: Bytes,
 }
 
-/// The tmpfs of one mount namespace.
+/// The tmpfs mounts of one mount namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mounts {
     points: Vec<(String, u64)>,
@@ -69,7 +71,7 @@ pub struct Mounts {
 }
 
 impl Mounts {
-    /// Those that `pid` sees.
+    /// Reads the mounts that `pid` sees.
     #[must_use]
     pub fn of(pid: Pid) -> Option<Self> {
         let read = move || bounded::text_of_process(pid, "mountinfo", MOUNTS_BYTES).ok();
@@ -78,7 +80,8 @@ impl Mounts {
         Some(Self::parse(&text, kernels_own()))
     }
 
-    /// `36 25 0:32 / /dev/shm rw,nosuid shared:4 - tmpfs shm rw`; `own` is where memfds are, which no table shows.
+    /// Parses lines like `36 25 0:32 / /dev/shm rw,nosuid shared:4 - tmpfs shm rw`. `own` is the
+    /// device of memfds, which no table of mounts shows.
     fn parse(text: &str, own: Option<u64>) -> Self {
         let points: Vec<(String, u64)> = text.lines().filter_map(tmpfs).collect();
         let devices = points.iter().map(|(_, device)| *device).chain(own);
@@ -88,7 +91,7 @@ impl Mounts {
         }
     }
 
-    /// Where they are mounted, each once, with their devices.
+    /// Returns the mount points, one for each device.
     pub fn points(&self) -> impl Iterator<Item = (&str, u64)> {
         let mut seen = HashSet::new();
         let points = self.points.iter();
@@ -97,7 +100,7 @@ impl Mounts {
             .map(|(point, device)| (point.as_str(), *device))
     }
 
-    /// Whether a file of this name may lie in one.
+    /// Whether a file of this name may be in one of them, or is a memfd.
     fn may_hold(&self, name: &str) -> bool {
         let below = |point: &str| {
             let rest = name.strip_prefix(point.trim_end_matches('/'));
@@ -118,19 +121,20 @@ fn tmpfs(line: &str) -> Option<(String, u64)> {
     Some((fields.nth(1)?.to_owned(), device))
 }
 
-/// The device of the kernel's own tmpfs, where memfds and shared anonymous mappings are: that of an empty file of our own.
+/// Returns the device of the kernel's own tmpfs, which has memfds and shared anonymous mappings. An
+/// empty memfd of this process shows it.
 fn kernels_own() -> Option<u64> {
     let make = |flags| memfd_create("raytrace", MemfdFlags::CLOEXEC | flags);
-    // Kernels before 6.3 do not know the flag, later ones log its absence.
+    // Kernels before 6.3 do not know the flag; later ones log its absence.
     let file = make(MemfdFlags::NOEXEC_SEAL).or_else(|_| make(MemfdFlags::empty()));
     Some(fstat(file.ok()?).ok()?.st_dev)
 }
 
-/// What `pid` has open.
+/// Returns the files of shared memory that `pid` has open.
 #[must_use]
 pub fn open(pid: Pid, mounts: &Arc<Mounts>) -> Vec<Found> {
     let mounts = Arc::clone(mounts);
-    // A name below a tmpfs may be that of another mount, whose file system never answers.
+    // A path below a tmpfs may be on another mount whose file system never answers.
     timed_read::ask(pid, move || opened(pid, &mounts)).unwrap_or_default()
 }
 
@@ -151,7 +155,8 @@ fn opened(pid: Pid, mounts: &Mounts) -> Vec<Found> {
         .collect()
 }
 
-/// The size of the file at `path`, which leads through process `pid`, if it is still that one.
+/// Returns the size of the file at `path`, which leads through process `pid`, if it is still the
+/// same file.
 #[must_use]
 pub fn size(pid: Pid, path: &Path, id: FileId) -> Option<Bytes> {
     let path = path.to_owned();
@@ -182,14 +187,14 @@ fn plain(name: &str) -> &str {
     }
 }
 
-/// What `pid` has mapped of it.
+/// Returns the shared memory that `pid` has mapped.
 #[must_use]
 pub fn mapped(pid: Pid, mounts: &Mounts) -> BTreeMap<FileId, Mapping> {
     let text = maps::read(pid, MAPS_BYTES).unwrap_or_default();
     mappings(&text, &mounts.devices)
 }
 
-/// `7f00-7f10 rw-s 00000000 00:01 1024  /memfd:weights (deleted)`
+/// Parses lines like `7f00-7f10 rw-s 00000000 00:01 1024 /memfd:weights (deleted)`.
 fn mappings(text: &str, devices: &HashSet<u64>) -> BTreeMap<FileId, Mapping> {
     let mut all: BTreeMap<FileId, Mapping> = BTreeMap::new();
     for map in maps::parse(text) {
@@ -208,7 +213,8 @@ fn mappings(text: &str, devices: &HashSet<u64>) -> BTreeMap<FileId, Mapping> {
     all
 }
 
-/// The files of `smallest` bytes and more in the tmpfs that `pid` sees at `point`, open in a process or not.
+/// Returns the files of at least `smallest` bytes in the tmpfs that `pid` sees at `point`, whether
+/// or not a process has them open.
 #[must_use]
 pub fn lying_in(pid: Pid, point: &str, device: u64, smallest: u64) -> Vec<Found> {
     let point = point.to_owned();

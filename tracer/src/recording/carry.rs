@@ -1,7 +1,7 @@
-//! Collects what the next file of a recorder begins with: the processes that live on, and what is known of them.
+//! Copies what the next file of a recorder begins with: live processes, and what is known of them.
 //!
-//! These rows keep the ids that they have in the file before. The table `carried` lists them: who reads several files of one
-//! recorder leaves them out.
+//! These rows keep the ids that they have in the file before. The table `carried` lists them, so
+//! that a reader of several files of one recorder can leave them out.
 
 use rusqlite::{Connection, params_from_iter, types::Value};
 
@@ -11,18 +11,21 @@ use crate::{
     ids::{BootTime, MINUTE_NS, WallTime},
 };
 
-/// What logs said is carried over for this long: a record may stand before a death and explain it.
+/// How long log records are carried over. A record may come before a death and explain it.
 const WORDS_NS: i64 = MINUTE_NS;
-/// A sample is written at least each ten minutes, of cgroups each minute; what has no newer one than this is not alive.
+/// Samples older than this are not carried over. One is written at least every ten minutes, for
+/// cgroups every minute, so an item without a newer sample no longer exists.
 const SAMPLES_NS: i64 = 25 * MINUTE_NS;
-/// Records of logs that stay true (a worker's job, a job's driver) are carried over up to this many.
+/// The most records of logs that are carried over because they stay true (a worker's job, a job's
+/// driver).
 const LASTING: usize = 5_000;
 
-/// The end of each pid that was seen, as a common table expression.
+/// The last exit of each pid, as a common table expression.
 const ENDED: &str =
     "WITH ended AS (SELECT pid, max(id) AS id FROM events WHERE kind = 'exit' GROUP BY pid)";
 
-/// Copies what is still true at `now` from the file `old` to the empty file `new`, as its part with this number.
+/// Copies what is still true at `now` from the file `old` to the empty file `new`, which becomes
+/// `part`.
 pub(super) fn over(
     old: &Connection,
     new: &Connection,
@@ -45,7 +48,7 @@ pub(super) fn over(
     transaction.commit()
 }
 
-/// The recording's first event, as that of this part.
+/// Writes the recording's first event, as that of this part.
 fn started(
     old: &Connection,
     new: &Connection,
@@ -78,7 +81,8 @@ fn started(
     Ok(())
 }
 
-/// Of each process without an end: what it is, what was done to it, its last title and call.
+/// Selects, for each process without an exit: what it is, what was done to it, its last title and
+/// call.
 fn of_processes() -> [String; 2] {
     let alive = "LEFT JOIN ended ON ended.pid = events.pid
          WHERE events.pid IS NOT NULL AND (ended.id IS NULL OR events.id > ended.id)";
@@ -94,7 +98,8 @@ fn of_processes() -> [String; 2] {
     ]
 }
 
-/// What is true of the node: its probes, shared memory, GPUs, warnings that stand, and what logs said of lasting things or just now.
+/// Selects what is true of the node: its probes, shared memory, GPUs, the last warning of each
+/// limit, and what logs said recently or about lasting things.
 fn of_the_node(boot: i64) -> [String; 5] {
     let last = |kinds: &str, keys: &str| {
         format!(
@@ -120,7 +125,7 @@ fn of_the_node(boot: i64) -> [String; 5] {
     ]
 }
 
-/// The last sample of each process that lives, of each cgroup and of the machine.
+/// Selects the last sample of each live process, of each cgroup and of the machine.
 fn samples(boot: i64) -> [(&'static str, String); 3] {
     let since = boot.saturating_sub(SAMPLES_NS);
     [

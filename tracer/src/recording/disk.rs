@@ -1,4 +1,4 @@
-//! The file of a recording that is being written, and what is done when it is deleted meanwhile.
+//! Writes a recording's file, and writes it anew if it is deleted meanwhile.
 
 use std::{
     fs::{File, Permissions},
@@ -25,7 +25,7 @@ use crate::{
     ids::{BootTime, EventId, WallTime},
 };
 
-/// How often the end looks whether the last reader has closed the file.
+/// How often closing checks whether the last reader has closed the file.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// An open recording.
@@ -33,13 +33,13 @@ pub(super) struct Disk {
     path: PathBuf,
     owner: Option<(u32, u32)>,
     connection: Connection,
-    /// Holds the writer's lock; closed after the connection (see [`lock`]).
+    /// Holds the writer's lock. It is closed after the connection (see [`lock`]).
     file: File,
     inode: u64,
 }
 
 impl Disk {
-    /// Makes a new file (0600; `owner` is the user who ran sudo) with empty tables.
+    /// Makes a new file with empty tables. Its mode is 0600; `owner` is the user who ran sudo.
     pub(super) fn create(path: &Path, owner: Option<(u32, u32)>) -> Result<Self, RecordingError> {
         let (file, inode) = make(path, owner).map_err(|source| match source.kind() {
             std::io::ErrorKind::AlreadyExists => RecordingError::Exists(path.to_owned()),
@@ -63,12 +63,14 @@ impl Disk {
         })
     }
 
-    /// Where the file was deleted, renamed or lost its log, all that it held is written anew to its path; then true.
+    /// Writes the whole recording anew to its path if the file was deleted, renamed or lost its
+    /// log. Returns true if it did.
     pub(super) fn stay(&mut self) -> rusqlite::Result<bool> {
         if self.is_there() {
             return Ok(false);
         }
-        // The open files stay readable without their names; what is left under them belongs to nothing any more.
+        // The open files stay readable without their names. Files that are left under these names
+        // belong to nothing any more.
         for end in ["", "-wal", "-shm"] {
             let _gone_already = std::fs::remove_file(beside(&self.path, end));
         }
@@ -87,13 +89,13 @@ impl Disk {
         Ok(true)
     }
 
-    /// Whether path and log are still those that are written.
+    /// Whether the file at the path and its log are still those that are written.
     fn is_there(&self) -> bool {
         let same = std::fs::symlink_metadata(&self.path).is_ok_and(|data| data.ino() == self.inode);
         same && beside(&self.path, "-wal").exists()
     }
 
-    /// Writes a batch as one transaction; one that holds a death is on disk when it returns.
+    /// Writes a batch as one transaction. A batch with a death is on disk when this returns.
     pub(super) fn write(&self, batch: &[Event]) -> rusqlite::Result<()> {
         if batch.is_empty() {
             return Ok(());
@@ -111,7 +113,7 @@ impl Disk {
         transaction.commit()
     }
 
-    /// The file system that it lies on.
+    /// Returns the space on the file system of the recording.
     pub(super) fn space(&self) -> Option<Space> {
         let found = rustix::fs::statvfs(
             self.path
@@ -126,21 +128,22 @@ impl Disk {
         })
     }
 
-    /// Gives up some of what is older than wanted.
+    /// Downsamples some of the rows that are older than wanted.
     pub(super) fn downsample(
         &self,
         downsampling: &mut Downsampling,
         at_most: Duration,
     ) -> rusqlite::Result<()> {
         if downsampling.is_busy() {
-            // The batch before may have held a death; nobody waits for this one.
+            // The last batch may have held a death. Nothing waits for this transaction.
             self.connection
                 .pragma_update(None, "synchronous", "NORMAL")?;
         }
         downsampling.work(&self.connection, at_most)
     }
 
-    /// The next file at `path`, which begins with what lives on; this one is ended as if its recorder had.
+    /// Makes the next file at `path`, which begins with what is known of live processes. This file
+    /// is ended as if its recorder had ended.
     pub(super) fn next(
         &self,
         path: &Path,
@@ -165,7 +168,7 @@ impl Disk {
         Ok(next)
     }
 
-    /// Writes the last event of a file that another one follows.
+    /// Writes the last event of a file that is followed by another one.
     fn end(&self, now: BootTime) -> rusqlite::Result<()> {
         let last = schema::last_id(&self.connection)?;
         let ended = Event {
@@ -181,7 +184,7 @@ impl Disk {
         &self.path
     }
 
-    /// Leaves one file. Whoever reads it at this moment is waited for, at most for `patience`.
+    /// Turns the recording into a single file. Waits for readers for at most `patience`.
     pub(super) fn close(&self, patience: Duration) -> rusqlite::Result<()> {
         self.connection.busy_timeout(LOOK)?;
         let until = Instant::now() + patience;
@@ -208,7 +211,7 @@ impl Disk {
     }
 }
 
-/// Whether somebody else's lock is in the way.
+/// Whether another process's lock is in the way.
 pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -216,7 +219,7 @@ pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// An empty file that was not there, locked, and its inode.
+/// Makes an empty file that did not exist, and locks it. Returns it with its inode.
 fn make(path: &Path, owner: Option<(u32, u32)>) -> std::io::Result<(File, u64)> {
     let file = File::options()
         .write(true)
@@ -224,7 +227,7 @@ fn make(path: &Path, owner: Option<(u32, u32)>) -> std::io::Result<(File, u64)> 
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW)
         .open(path)?;
-    // Root with a group of its own, as a service has by `Group=`: that group reads recordings.
+    // Root with another group, as a service has by `Group=`: that group may read recordings.
     if geteuid().is_root() && !getegid().is_root() {
         file.set_permissions(Permissions::from_mode(0o640))?;
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// What to type when a recording cannot be opened.
+/// Returns what to type when a recording cannot be opened.
 fn hint(path: &Path, source: &std::io::Error) -> String {
     match source.kind() {
         std::io::ErrorKind::PermissionDenied => {
@@ -12,10 +12,10 @@ fn hint(path: &Path, source: &std::io::Error) -> String {
     }
 }
 
-/// Each with what was found and what to do.
+/// Why a recording could not be made or read. Each message says what was found and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
-    /// The output is there already.
+    /// The output file exists already.
     #[error("{path} exists; choose another name with -o, or remove it: rm {path}", path = .0.display())]
     Exists(PathBuf),
     /// The folder cannot be written.
@@ -34,23 +34,23 @@ pub enum RecordingError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A file without a byte, or without a first event.
+    /// The file is empty, or has no first event.
     #[error("{path} is empty, it holds no events: its recorder was ended before it wrote any, or a copy of it failed; record again: sudo raytrace record", path = .0.display())]
     Empty(PathBuf),
-    /// A file of something else.
+    /// The file is something else.
     #[error("{path} is not a raytrace recording; list recordings with: ls *.raytrace (logs are read by: raytrace explain {path})", path = .0.display())]
     NotARecording(PathBuf),
-    /// A later raytrace wrote it.
+    /// A newer raytrace wrote it.
     #[error("{path} has format {found}, this raytrace reads up to {known}: use a newer raytrace", path = .path.display())]
     Newer {
         /// The file.
         path: PathBuf,
         /// Its format.
         found: i64,
-        /// What is known here.
+        /// The newest format that is known here.
         known: i64,
     },
-    /// Nothing of it is left.
+    /// The file is cut short or damaged, and no event is left.
     #[error("{path} is cut short or damaged ({reason}), and no event of it is left", path = .path.display())]
     Cut {
         /// The file.

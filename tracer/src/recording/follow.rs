@@ -1,4 +1,4 @@
-//! Follows a recording while it is written: each call gives the events that are new.
+//! Follows a recording while it is written: each call returns the new events.
 
 use std::{
     collections::BTreeSet,
@@ -11,24 +11,25 @@ use std::{
 use super::{disk::is_busy, error::RecordingError, lock, merge, reader};
 use crate::{event::Event, ids::EventId};
 
-/// Two threads number events and hand them on: an event may reach the file after one with a higher number, at most one batch of
-/// either later.
+/// Two threads number events and pass them on. An event may reach the file after one with a higher
+/// number, but at most this many later, which is one batch of either thread.
 const LATE: u64 = 4096;
 
-/// Events that are held at a time: a file may have days of them.
+/// The most events in memory at a time. A file may have days of them.
 const MOST: usize = 16_384;
 
-/// A recording and how far it was read. Between two looks it is not open, so that its writer can end.
+/// A recording and how far it was read. It is not kept open between two calls, so that its writer
+/// can end.
 pub struct Follower {
     path: PathBuf,
-    /// What was opened.
+    /// The file that was opened.
     file: Option<Identity>,
-    /// The events of the last [`LATE`] ids that were given.
+    /// The events that were returned, of the last [`LATE`] ids.
     given: BTreeSet<EventId>,
 }
 
 impl Follower {
-    /// Opens it; it may be written by another process.
+    /// Opens a recording. Another process may be writing it.
     pub fn open(path: &Path) -> Result<Self, RecordingError> {
         let (found, ()) = (file(path), reader::check(path)?);
         Ok(Self {
@@ -38,18 +39,20 @@ impl Follower {
         })
     }
 
-    /// The recording that has taken the place of this one, if another file has its name now and is one.
+    /// Returns the recording that replaced this one, if another file has its name now and is a
+    /// recording.
     #[must_use]
     pub fn replaced(&self) -> Option<Self> {
         let now = file(&self.path).filter(|now| Some(*now) != self.file)?;
         let mut anew = Self::open(&self.path).ok()?;
-        // One that has no tables yet is looked at again.
+        // A file without tables is checked again at the next call.
         let readable = anew.new_events().is_ok();
         anew.given.clear();
         (readable && anew.file == Some(now)).then_some(anew)
     }
 
-    /// Tells all events that were not given yet, by id; none while another file has its name, or none.
+    /// Passes all new events to `tell`, by id. There are none while another file, or no file, has
+    /// its name.
     pub fn each_new(&mut self, mut tell: impl FnMut(Event)) -> Result<(), RecordingError> {
         loop {
             let events = self.new_events()?;
@@ -61,7 +64,7 @@ impl Follower {
         }
     }
 
-    /// The next of them, not all where they are many.
+    /// Returns the next of the new events. If there are many, more are left for the next call.
     pub fn new_events(&mut self) -> Result<Vec<Event>, RecordingError> {
         if file(&self.path).is_none_or(|now| Some(now) != self.file) {
             return Ok(Vec::new());
@@ -73,7 +76,7 @@ impl Follower {
             opened => opened?,
         };
         match self.read(&opened) {
-            // It is at its end, or written anew: the next look has it.
+            // It is ending or being rewritten. The next call finds the events.
             Err(source) if is_busy(&source) => Ok(Vec::new()),
             read => read.map_err(|source| RecordingError::Damaged {
                 path: self.path.clone(),
@@ -92,7 +95,7 @@ impl Follower {
         let last = self.given.last().map_or(0, |id| id.0);
         let from = last.saturating_sub(LATE);
         let mut events = Vec::new();
-        // What was given is not parsed again: these are thousands of rows at each look.
+        // Events that were returned are not parsed again: there are thousands of them at each call.
         let wanted = |id: i64| !self.given.contains(&EventId(id.cast_unsigned()));
         let ended_early = merge::each(&opened.connection, from.cast_signed(), wanted, |event| {
             // An event of a kind that only a newer raytrace knows is left out.
@@ -113,7 +116,7 @@ impl Follower {
     }
 }
 
-/// Device and inode, and when it was made: an inode's number is used again.
+/// The device, inode and creation time of a file. Inode numbers are used again.
 type Identity = (u64, u64, Option<SystemTime>);
 
 fn file(path: &Path) -> Option<Identity> {

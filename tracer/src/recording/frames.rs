@@ -1,7 +1,7 @@
-//! Frames of stacks: each stands once in a table of its own, and the row of a stack has their numbers.
+//! Stores each frame of a stack once, in a table of its own. The row of a stack has their numbers.
 //!
-//! Most of a stack is frames that the stacks before it had too: files and functions of libraries. With numbers in their place a recording of
-//! a training job is a fifth as large.
+//! Most frames of a stack are in the stacks before it too: files and functions of libraries. With
+//! numbers, a recording of a training job is a fifth as large.
 
 use std::{
     borrow::Cow,
@@ -11,18 +11,20 @@ use std::{
 use rusqlite::{Connection, OptionalExtension as _};
 use serde_json::Value;
 
-/// The table; a row is never changed.
+/// The table. Its rows never change.
 pub(super) const TABLE: &str =
     "CREATE TABLE frames (id INTEGER PRIMARY KEY, frame TEXT NOT NULL UNIQUE);";
-/// Frames that are stored at most, and held by a reader: a program has some thousands. Of later ones each row has all of its own.
+/// The most frames that are stored, and that a reader keeps in memory. A program has some
+/// thousands. A stack with frames that are not stored has its frames in its row.
 const MOST: i64 = 65_536;
-/// A longer frame, or more of them in one stack, is no row of ours.
+/// Longer frames, or stacks with more frames, were not written by raytrace.
 const LONGEST: usize = 16 << 10;
 const DEEPEST: usize = 1024;
-/// The lists of a stack's body.
+/// The lists of frames in a stack's body.
 const LISTS: [&str; 2] = ["frames", "native"];
 
-/// Puts numbers in the place of the frames of a stack's body; a list that has no room in the table stays.
+/// Replaces the frames of a stack's body by numbers. A list with frames that do not fit into the
+/// table stays as it is.
 pub(super) fn shorten(connection: &Connection, body: &mut Value) -> rusqlite::Result<()> {
     for list in LISTS {
         let Some(frames) = body.get_mut(list).and_then(Value::as_array_mut) else {
@@ -38,7 +40,8 @@ pub(super) fn shorten(connection: &Connection, body: &mut Value) -> rusqlite::Re
     Ok(())
 }
 
-/// The number of a frame, which is stored where it is new; `None` where there is no room for it.
+/// Returns the number of a frame, and stores the frame if it is new. Returns `None` if there is no
+/// room for it.
 fn number(connection: &Connection, frame: &str) -> rusqlite::Result<Option<i64>> {
     if frame.len() > LONGEST {
         return Ok(None);
@@ -58,7 +61,7 @@ fn number(connection: &Connection, frame: &str) -> rusqlite::Result<Option<i64>>
     Ok((added > 0).then(|| connection.last_insert_rowid()))
 }
 
-/// The frames of a recording that is read.
+/// The frames of a recording that is being read.
 pub(super) struct Frames<'a> {
     connection: &'a Connection,
     known: HashMap<i64, Option<Box<str>>>,
@@ -72,7 +75,8 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// The body of a stack with its frames in it. One with a number that stands for no frame stays as it is, and cannot be read then.
+    /// Returns the body of a stack with its frames in it. A body with a number that stands for no
+    /// frame stays as it is, and cannot be parsed.
     pub(super) fn expand<'b>(&mut self, body: &'b str) -> rusqlite::Result<Cow<'b, str>> {
         let mut whole = Cow::Borrowed(body);
         for list in LISTS {

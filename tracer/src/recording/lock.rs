@@ -1,8 +1,11 @@
-//! Whether a recording is being written: its writer holds a lock on the file (`flock`), and the kernel releases it when the writer
-//! ends, however it ends. A reader in another container or pid namespace sees it too.
+//! Shows whether a recording is being written: its writer holds a lock on the file (`flock`).
 //!
-//! `flock` and the locks that SQLite takes (`fcntl`) do not see each other. Closing any descriptor of a file drops its process's `fcntl`
-//! locks on it, however: the writer closes this one after its connection.
+//! The kernel releases the lock when the writer ends, however it ends. A reader in another
+//! container or pid namespace sees the lock too.
+//!
+//! `flock` and the locks that SQLite takes (`fcntl`) do not see each other. However, closing any
+//! descriptor of a file drops all `fcntl` locks that its process has on it. So the writer closes
+//! this descriptor after its connection.
 
 use std::{fs::File, path::Path, thread, time::Duration};
 
@@ -11,10 +14,11 @@ use rustix::{
     io::Errno,
 };
 
-/// A reader that looks at this moment holds it for some microseconds.
+/// How often the lock is tried. A reader that is checking it holds it for some microseconds.
 const TRIES: u32 = 50;
 
-/// Takes the lock for as long as `file` is open. Where the file system has no locks, a recording only looks as if nobody wrote it.
+/// Takes the lock for as long as `file` is open. On a file system without locks, the recording only
+/// looks as if it were not being written.
 pub(super) fn hold(file: &File) {
     for _ in 0..TRIES {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {

@@ -1,6 +1,7 @@
-//! The rows of all tables as one sequence, in the order of their ids.
+//! Reads the rows of all tables as one sequence, in the order of their ids.
 //!
-//! One `UNION ALL` would do the same, but takes every row of the samples through all columns of all tables: several times as long.
+//! One `UNION ALL` would do the same, but takes several times as long, because it passes each
+//! sample through all columns of all tables.
 
 use std::{fmt, ops::ControlFlow};
 
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::event::Event;
 
-/// The rows of a table from its next one on.
+/// The remaining rows of a table.
 struct Rest<'a> {
     table: Table,
     rows: Rows<'a>,
@@ -30,7 +31,7 @@ impl Rest<'_> {
     }
 }
 
-/// What follows the row `after` in a table; everything without one.
+/// The part of a table after the row `after`; without that row, the whole table.
 #[derive(Debug)]
 pub(super) struct Part {
     table: Table,
@@ -53,15 +54,15 @@ impl fmt::Display for Part {
     }
 }
 
-/// Tells the event of each `wanted` row after the id `from`, as [`schema::event`] gives it, until `tell` has enough; returns what of
-/// damaged tables could not be read.
+/// Passes the event of each `wanted` row after the id `from` to `tell`, as [`schema::event`]
+/// returns it, until `tell` breaks. Returns the parts of damaged tables that could not be read.
 pub(super) fn each(
     connection: &Connection,
     from: i64,
     wanted: impl Fn(i64) -> bool,
     mut tell: impl FnMut(rusqlite::Result<Option<Event>>) -> rusqlite::Result<ControlFlow<()>>,
 ) -> rusqlite::Result<Vec<(Part, rusqlite::Error)>> {
-    // All tables as they are at one moment, also while they are written.
+    // The transaction shows all tables at one moment, even while they are written.
     let _moment = connection.unchecked_transaction()?;
     let mut ended_early = Vec::new();
     let mut statements = Vec::new();
@@ -99,7 +100,8 @@ pub(super) fn each(
     }
 }
 
-/// Whether a step went well; where the file is damaged, that table ends here and the others go on.
+/// Whether a step succeeded. If the file is damaged, reading this table ends here and the others go
+/// on.
 fn readable(
     rest: &Rest<'_>,
     after: Option<i64>,
@@ -118,7 +120,7 @@ fn readable(
 fn is_damage(error: &rusqlite::Error) -> bool {
     let damaged = [ErrorCode::DatabaseCorrupt, ErrorCode::SystemIoFailure];
     let by_sqlite = error.sqlite_error_code();
-    // A flipped bit in a row's id.
+    // A flipped bit may change a row's id.
     let by_type = matches!(
         error,
         rusqlite::Error::InvalidColumnType(..) | rusqlite::Error::FromSqlConversionFailure(..)

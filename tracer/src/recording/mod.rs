@@ -1,7 +1,8 @@
-//! The recording: one SQLite file, valid at every instant. The only module that knows SQL.
+//! The recording: one SQLite file that is valid at every instant. Only this module contains SQL.
 //!
-//! A recording is WAL while it is written and a single file after a clean end. [`Writer`] takes events on a queue of its own thread and
-//! never makes a sender wait; [`read`] and [`in_batches`] give them back in the order of their ids.
+//! A recording is in WAL mode while it is written, and a single file after a clean end. [`Writer`]
+//! takes events on a queue, writes them in a thread of its own, and never makes a sender wait.
+//! [`read`] and [`in_batches`] return them in the order of their ids.
 
 mod carry;
 mod disk;
@@ -39,7 +40,7 @@ use std::{path::Path, time::Duration};
 
 use crate::event::Event;
 
-/// Writes these events as a new recording, which is one file at the end.
+/// Writes these events as a new recording, which is a single file at the end.
 pub fn write(path: &Path, events: &[Event]) -> Result<(), RecordingError> {
     let disk = disk::Disk::create(path, None)?;
     let written = disk.write(events).and_then(|()| disk.close(Duration::ZERO));

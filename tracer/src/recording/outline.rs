@@ -1,4 +1,4 @@
-//! Outlines a recording without judging it: whose, from when to when, and which part of a recorder's files.
+//! Outlines a recording without judging it: its host, its time span, and its part number.
 
 use std::path::{Path, PathBuf};
 
@@ -13,18 +13,18 @@ use crate::{
 /// A recording's first and last moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outline {
-    /// Its file.
+    /// The file.
     pub path: PathBuf,
     /// Its first event.
     pub started: RecordingStarted,
     /// When its last event happened.
     pub ended: WallTime,
-    /// Whether it ended as asked.
+    /// Whether it ended as requested.
     pub clean: bool,
 }
 
 impl Outline {
-    /// Reads it; a few rows, however long the recording is.
+    /// Reads the outline of a recording. This reads a few rows, however long the recording is.
     pub fn of(path: &Path) -> Result<Self, RecordingError> {
         let source = reader::Source::open(path)?;
         let reader::Opened { connection, .. } = reader::connect(source.path(), path)?;
@@ -46,20 +46,20 @@ impl Outline {
         })
     }
 
-    /// When its recorder began: equal for all files of one recorder.
+    /// Returns when its recorder began. This is equal for all files of one recorder.
     #[must_use]
     pub fn began(&self) -> WallTime {
         let part = self.started.part.as_ref();
         part.map_or(self.started.wall, |part| part.began)
     }
 
-    /// The number of files that its recorder wrote before it.
+    /// Returns the number of files that its recorder wrote before it.
     #[must_use]
     pub fn part(&self) -> u32 {
         self.started.part.as_ref().map_or(0, |part| part.number)
     }
 
-    /// What the next recorder says of it.
+    /// Returns what the next recorder records about it.
     #[must_use]
     pub fn as_previous(&self) -> Previous {
         let name = self.path.file_name().unwrap_or_default();
@@ -71,7 +71,8 @@ impl Outline {
     }
 }
 
-/// The boot time and the body of the first event, if it is the one that every recording begins with.
+/// Returns the boot time and content of the first event, if it is the one that every recording
+/// begins with.
 fn first(connection: &Connection) -> rusqlite::Result<Option<(i64, RecordingStarted)>> {
     let select = "SELECT time, body FROM events WHERE kind = 'recording_started' LIMIT 1";
     let row = connection
@@ -85,7 +86,7 @@ fn first(connection: &Connection) -> rusqlite::Result<Option<(i64, RecordingStar
     }))
 }
 
-/// The boot time of the newest event, and whether it says that the recording ended.
+/// Returns the boot time of the newest event, and whether the recording ended as requested.
 fn last(connection: &Connection) -> rusqlite::Result<(i64, bool)> {
     let clean = "SELECT time FROM events WHERE kind = 'recording_ended' LIMIT 1";
     let ended: Option<i64> = connection
@@ -97,7 +98,7 @@ fn last(connection: &Connection) -> rusqlite::Result<(i64, bool)> {
     }
 }
 
-/// The last statement of the wall clock: boot time and wall time.
+/// Returns the last reading of the wall clock: boot time and wall time.
 fn clock(connection: &Connection) -> rusqlite::Result<Option<(i64, WallTime)>> {
     let select = "SELECT time, body FROM events WHERE kind = 'clock' ORDER BY id DESC LIMIT 1";
     let row = connection

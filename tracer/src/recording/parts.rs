@@ -1,4 +1,4 @@
-//! The files of one recorder, read as one recording: what a later file carried over is told once.
+//! Reads the files of one recorder as one recording: rows that a later file carried over come once.
 
 use std::{
     collections::HashSet,
@@ -16,7 +16,7 @@ use crate::{
     ids::EventId,
 };
 
-/// Tells the events of files that follow each other, the first one first.
+/// Passes the events of consecutive files to `tell`, the first file first.
 pub fn parts_in_batches(
     paths: &[PathBuf],
     mut tell: impl FnMut(Vec<Event>),
@@ -27,7 +27,7 @@ pub fn parts_in_batches(
     })
 }
 
-/// The same until `tell` has enough.
+/// Does the same until `tell` breaks.
 pub fn parts_in_batches_until(
     paths: &[PathBuf],
     mut tell: impl FnMut(Vec<Event>) -> ControlFlow<()>,
@@ -42,7 +42,7 @@ pub fn parts_in_batches_until(
         };
         let last = number + 1 == paths.len();
         let told = in_batches_until(path, |mut batch| {
-            // A file alone has nothing to be left out.
+            // In a single file, nothing is left out.
             if !carried.is_empty() || !last {
                 batch.retain(|event| {
                     let ended = matches!(event.what, Observation::RecordingEnded);
@@ -63,7 +63,7 @@ pub fn parts_in_batches_until(
     Ok(all)
 }
 
-/// Which rows of a file stand in the one before it too.
+/// Returns the rows of a file that the file before it has too.
 pub fn carried(path: &Path) -> Result<HashSet<EventId>, RecordingError> {
     let source = reader::Source::open(path)?;
     let reader::Opened { connection, .. } = reader::connect(source.path(), path)?;
@@ -79,7 +79,8 @@ pub fn carried(path: &Path) -> Result<HashSet<EventId>, RecordingError> {
     })
 }
 
-/// Files by their recorders: each group is read as one recording. A file whose predecessor is missing begins a group.
+/// Groups files by their recorder. Each group is read as one recording. A file without its
+/// predecessor begins a group.
 #[must_use]
 pub fn by_recorder(mut files: Vec<Outline>) -> Vec<Vec<Outline>> {
     files.sort_by(|one, other| {
@@ -104,7 +105,8 @@ pub fn by_recorder(mut files: Vec<Outline>) -> Vec<Vec<Outline>> {
     groups
 }
 
-/// Writes these events as two files of one recorder, the second of which begins with the event at `cut`.
+/// Writes these events as two files of one recorder. The second file begins with the event at
+/// `cut`.
 #[cfg(test)]
 pub(crate) fn write_two(folder: &Path, events: &[Event], cut: usize) -> [PathBuf; 2] {
     use crate::ids::WallTime;
@@ -187,7 +189,8 @@ mod tests {
         }
     }
 
-    /// Three processes over at least three files; one dies in the first file, one in the last.
+    /// Records events of processes over at least three files. One process dies in the first file,
+    /// one in the last.
     fn record(folder: &Path) -> Vec<PathBuf> {
         let rotation = Rotation {
             folder: folder.to_owned(),

@@ -1,11 +1,12 @@
-//! Where a recording may lie: SQLite's WAL needs a local file system.
+//! Finds places for recordings, and recordings in them. SQLite's WAL needs a local file system.
 
 use std::path::{Path, PathBuf};
 
-/// The folder of recordings when the current one will not do.
+/// The folder for recordings if the current folder is not suitable.
 pub const FALLBACK: &str = "/var/lib/raytrace";
 
-/// File systems on which WAL does not work, by the magic of `statfs(2)` (linux/magic.h and the file systems' own headers).
+/// File systems on which WAL does not work, by the magic number of `statfs(2)` (linux/magic.h and
+/// the file systems' own headers).
 const REMOTE: [(u64, &str); 11] = [
     (0x6969, "NFS"),
     (0xff53_4d42, "CIFS"),
@@ -20,7 +21,7 @@ const REMOTE: [(u64, &str); 11] = [
     (0xaad7_aaea, "PanFS"),
 ];
 
-/// The name of the network file system that a folder lies on, if it does.
+/// Returns the name of the network file system that a folder is on, if it is on one.
 #[must_use]
 pub fn remote(folder: &Path) -> Option<&'static str> {
     let found = rustix::fs::statfs(folder).ok()?;
@@ -31,7 +32,8 @@ pub fn remote(folder: &Path) -> Option<&'static str> {
         .map(|(_, name)| *name)
 }
 
-/// `raytrace-HOST-TIME.raytrace`, with characters of the host name that no file should have taken out.
+/// Returns `raytrace-HOST-TIME.raytrace`. Characters of the host name that are unsuitable for a
+/// file name are left out.
 #[must_use]
 pub fn default_name(host: &str, time: jiff::Timestamp) -> String {
     let host: String = host
@@ -43,7 +45,7 @@ pub fn default_name(host: &str, time: jiff::Timestamp) -> String {
     format!("raytrace-{host}-{time}.raytrace")
 }
 
-/// The recordings of this host in a folder that have default names, the oldest first.
+/// Returns the recordings of this host in a folder that have default names, the oldest first.
 #[must_use]
 pub fn of_host(folder: &Path, host: &str) -> Vec<PathBuf> {
     let example = default_name(host, jiff::Timestamp::UNIX_EPOCH);
@@ -62,7 +64,7 @@ pub fn of_host(folder: &Path, host: &str) -> Vec<PathBuf> {
     files
 }
 
-/// Whether this is how a default name ends: another host's name may begin as this one's.
+/// Whether this is the end of a default name. Another host's name may begin with this one's.
 fn is_stamp(text: &str) -> bool {
     let Some(time) = text.strip_suffix("Z.raytrace") else {
         return false;
@@ -74,13 +76,13 @@ fn is_stamp(text: &str) -> bool {
         })
 }
 
-/// The path of a file that SQLite keeps beside a recording: `-wal`, `-shm`.
+/// Returns the path of a file that SQLite keeps beside a recording: `-wal`, `-shm`.
 #[must_use]
 pub fn beside(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(format!("{}{end}", path.display()))
 }
 
-/// The newest recording in the current folder, else in [`FALLBACK`].
+/// Returns the newest recording in the current folder, or else in [`FALLBACK`].
 #[must_use]
 pub fn newest() -> Option<PathBuf> {
     newest_in(Path::new(".")).or_else(|| newest_in(Path::new(FALLBACK)))

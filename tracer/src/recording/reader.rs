@@ -1,7 +1,8 @@
-//! Reads a recording: also one that is being written, that was cut off, or that lies in a read-only folder.
+//! Reads a recording: also one being written, one cut short, or one in a read-only folder.
 //!
-//! Reading changes nothing: no log is folded into the file and none is removed. The file may be anybody's: it is taken for one of
-//! SQLite's, its tables for tables of plain columns, and no code of its schema runs.
+//! Reading changes nothing: no log is checkpointed into the file, and none is removed. The file is
+//! not trusted. It must be an SQLite database, its tables must have plain columns only, and no code
+//! in its schema is run.
 
 use std::{
     ops::ControlFlow,
@@ -33,22 +34,22 @@ pub struct Read {
     pub damaged: bool,
 }
 
-/// What is to be said of events that were told in batches.
+/// What to say about events that were read in batches.
 #[derive(Debug, Default)]
 pub struct ReadSummary {
-    /// How many they were.
+    /// The number of events.
     pub count: usize,
     /// What is missing, in words for the user.
     pub warnings: Vec<String>,
     /// Whether some events could not be read because the file is damaged.
     pub damaged: bool,
-    /// Whether it was being written when it was opened.
+    /// Whether the recording was being written when it was opened.
     pub live: bool,
 }
 
-/// Events of a batch.
+/// The number of events in a batch.
 const BATCH: usize = 1024;
-/// Batches that wait at most.
+/// The most batches that wait.
 const WAITING: usize = 8;
 
 /// Reads all events into memory.
@@ -62,16 +63,17 @@ pub fn read(path: &Path) -> Result<Read, RecordingError> {
     })
 }
 
-/// Whether this is a file of SQLite's, as a recording is.
+/// Whether this is an SQLite file, as every recording is.
 #[must_use]
 pub fn is_recording(path: &Path) -> bool {
     header(path).is_ok_and(|header| header.starts_with(MAGIC))
 }
 
-/// The beginning of each of SQLite's files (SQLite file format, 1.3.1).
+/// The beginning of every SQLite file (SQLite file format, 1.3.1).
 const MAGIC: &[u8] = b"SQLite format 3\0";
 
-/// Tells all events by id, a batch after the other: they need little room then, and a thread reads the next ones meanwhile.
+/// Passes all events to `tell` by id, in batches. Batches need little memory, and a thread reads
+/// the next one meanwhile.
 pub fn in_batches(
     path: &Path,
     mut tell: impl FnMut(Vec<Event>),
@@ -82,7 +84,7 @@ pub fn in_batches(
     })
 }
 
-/// The same until `tell` has enough.
+/// Does the same until `tell` breaks.
 pub(super) fn in_batches_until(
     path: &Path,
     tell: impl FnMut(Vec<Event>) -> ControlFlow<()>,
@@ -102,13 +104,13 @@ pub(super) fn in_batches_until(
     let (sender, batches) = sync_channel(WAITING);
     thread::scope(|scope| {
         let reading = thread::Builder::new().name("reader".into());
-        // The sender goes with it: the batches end when it does.
+        // The sender moves into the thread, so the batches end when the thread does.
         let reading = reading.spawn_scoped(scope, move || rows(source, path, told, &sender));
         let reading = reading.map_err(open)?;
         let _all_or_enough = batches.into_iter().try_for_each(tell);
         let read = reading.join();
         match (read.unwrap_or_else(|panic| resume_unwind(panic)), warning) {
-            // All that it had may have been in its log.
+            // All of its events may have been in its log.
             (Err(RecordingError::Damaged { path, .. }), Some(_)) => {
                 let reason = "it was not ended, and the -wal file beside it is missing".to_owned();
                 Err(RecordingError::Cut { path, reason })
@@ -142,7 +144,8 @@ impl<'a> Source<'a> {
                 path.display()
             )
         });
-        // A copy is read where the folder cannot be written: SQLite needs a -shm file beside a WAL recording.
+        // A copy is read where the folder cannot be written: SQLite needs a -shm file beside a WAL
+        // recording.
         let copied = kind == Kind::WithLog && !writable(path);
         let aside = copied.then(|| copy(path, &beside(path, "-wal")));
         Ok(Self {
@@ -158,27 +161,27 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What lies at a path.
+/// The kind of recording at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// A recording that is one file.
+    /// A recording that is a single file.
     Whole,
-    /// One that is written, or was not ended, and its log.
+    /// One that is being written, or was not ended, with its log.
     WithLog,
     /// The same without its log.
     WithoutLog,
 }
 
-/// Refuses what is no recording that this raytrace knows.
+/// Refuses a file that is not a recording, or has a newer format.
 pub(super) fn check(path: &Path) -> Result<(), RecordingError> {
     kind(path)?;
     connect(path, path).map(drop)
 }
 
-/// Looks at the file's first bytes.
+/// Finds the kind of a recording by its first bytes.
 fn kind(path: &Path) -> Result<Kind, RecordingError> {
     let mut kind = kind_now(path)?;
-    // A writer that ends, or writes its file anew, is between two of its steps.
+    // A writer that is ending, or rewriting its file, may be between two steps.
     for _ in 0..100 {
         if kind != Kind::WithoutLog || !lock::is_held(path) {
             break;
@@ -213,11 +216,11 @@ fn kind_now(path: &Path) -> Result<Kind, RecordingError> {
 /// A recording that is open for reading.
 pub(super) struct Opened {
     pub(super) connection: Connection,
-    /// Why it cannot be whole.
+    /// Why it cannot be complete.
     pub(super) damage: Option<rusqlite::Error>,
 }
 
-/// Opens the database at `source`, if it is a recording that this raytrace knows.
+/// Opens the database at `source`, if it is a recording of a format that this version knows.
 pub(super) fn connect(source: &Path, named: &Path) -> Result<Opened, RecordingError> {
     let damaged = |source| RecordingError::Damaged {
         path: named.to_owned(),
@@ -232,7 +235,8 @@ pub(super) fn connect(source: &Path, named: &Path) -> Result<Opened, RecordingEr
     if let Err(error) = &application
         && error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
     {
-        // SQLite refuses a file that is shorter than its header says, unless its schema may be repaired.
+        // SQLite refuses a file that is shorter than its header says, unless repairing its schema
+        // is allowed.
         connection
             .set_db_config(DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, true)
             .map_err(damaged)?;
@@ -253,11 +257,11 @@ pub(super) fn connect(source: &Path, named: &Path) -> Result<Opened, RecordingEr
     Ok(Opened { connection, damage })
 }
 
-/// A connection that changes nothing.
+/// Opens a connection that changes nothing.
 fn open(source: &Path) -> rusqlite::Result<Connection> {
     let alone = kind_now(source).is_ok_and(|kind| kind == Kind::WithoutLog);
     let connection = if alone {
-        // SQLite would make an empty log.
+        // SQLite would otherwise make an empty log.
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         Connection::open_with_flags(immutable(source), flags | OpenFlags::SQLITE_OPEN_URI)?
     } else {
@@ -268,12 +272,12 @@ fn open(source: &Path) -> rusqlite::Result<Connection> {
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    // As SQLite advises for files of others (sqlite.org/security.html).
+    // SQLite advises this for untrusted files (sqlite.org/security.html).
     connection.execute_batch("PRAGMA query_only=ON; PRAGMA cell_size_check=ON")?;
     Ok(connection)
 }
 
-/// A path as a URI that tells SQLite that nobody writes it.
+/// Returns a path as a URI that tells SQLite that no process writes the file.
 fn immutable(path: &Path) -> String {
     use std::{fmt::Write as _, os::unix::ffi::OsStrExt as _};
     let mut uri = "file:".to_owned();
@@ -287,7 +291,7 @@ fn immutable(path: &Path) -> String {
     uri + "?immutable=1"
 }
 
-/// Sends the events in batches; returns `told` with how it went.
+/// Sends the events in batches. Returns `told`, completed with the result.
 fn rows(
     source: &Path,
     named: &Path,
@@ -316,7 +320,7 @@ fn rows(
                 return Ok(ControlFlow::Continue(()));
             }
             let full = std::mem::replace(&mut batch, Vec::with_capacity(BATCH));
-            // Nobody waits for more after a panic there, and who has enough does not.
+            // The receiver is gone if it panicked or has enough events.
             Ok(match sender.send(full) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
@@ -351,7 +355,7 @@ fn rows(
     Ok(told)
 }
 
-/// What a damaged file does not give, in words.
+/// Says in words what a damaged file lacks.
 fn missing(ended_early: &[(merge::Part, rusqlite::Error)], count: usize) -> String {
     let parts: Vec<String> = ended_early
         .iter()
@@ -363,7 +367,7 @@ fn missing(ended_early: &[(merge::Part, rusqlite::Error)], count: usize) -> Stri
     format!("events left: {count}; missing are {}", parts.join(", "))
 }
 
-/// The file's first bytes.
+/// Reads the file's first bytes.
 fn header(path: &Path) -> std::io::Result<Vec<u8>> {
     bounded::file(path, 100)
 }
@@ -377,7 +381,7 @@ fn writable(path: &Path) -> bool {
         && rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// A copy in a folder of its own, removed at the end.
+/// A copy in a temporary folder, which is removed when this is dropped.
 struct Aside {
     folder: PathBuf,
     path: PathBuf,

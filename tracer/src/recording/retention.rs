@@ -1,12 +1,16 @@
 //! Downsamples a long recording: older rows first, rows around deaths last.
 //!
-//! These are the rules for every file, the ones of a folder that rotates too; what a folder gives up besides is whole files.
-//! Beyond [`Retention::keep`] samples are a minute apart, later ten minutes and an hour. Around deaths all detail stays: [`ends`] says how much
-//! of many. A file that would become too large, or a disk too full, shortens the time of full detail, then gives up the surroundings of the oldest
-//! deaths (but for the first and the last), then every second sample.
+//! These rules hold for every file, also for the files of a folder that rotates. Such a folder also
+//! deletes whole files.
 //!
-//! Each row is looked at once, when it has become old enough, in the order of ids and a few at a time: what comes in never waits for
-//! that. Processes, what they did to each other and deaths stay.
+//! Beyond [`Retention::keep`], samples are a minute apart, later ten minutes and an hour. Around
+//! deaths all detail stays; [`ends`] says how much if there are many. If a file would become too
+//! large, or the disk too full, the time of full detail is shortened first. Then the detail around
+//! the oldest deaths is given up (except the first and the last), then every second sample.
+//!
+//! Each row is checked once, when it has become old enough. Rows are checked in the order of ids, a
+//! few at a time, so incoming events never wait for this. Processes, what they did to each other,
+//! and deaths stay.
 
 mod ends;
 mod rows;
@@ -26,44 +30,46 @@ use rows::Rows;
 use samples::Samples;
 use stacks::Stacks;
 
-/// To fit into a size, detail is kept for half the time, and half again; never for less than this.
+/// To fit into a size, the time of full detail is halved repeatedly, but it is never shorter than
+/// this.
 const SHORTEST: Duration = Duration::from_secs(600);
-/// Pages that are given back in one step.
+/// Pages that are returned to the file system in one step.
 const PAGES: i64 = 256;
 
 /// How much a recording keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// Samples stay in full detail for this time.
+    /// How long samples stay in full detail.
     pub keep: Duration,
-    /// The file is not to become larger than this.
+    /// The maximum size of the file.
     pub max_bytes: u64,
 }
 
 /// The file system of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Space {
-    /// What is free.
+    /// The free bytes.
     pub free: u64,
-    /// All that it has.
+    /// All bytes.
     pub total: u64,
 }
 
 impl Space {
-    /// What stays free, or a twentieth of the file system where that is less: the job's checkpoints need it more.
+    /// This much stays free, or a twentieth of the file system if that is less. The job's
+    /// checkpoints need it more.
     const FLOOR: u64 = 2 << 30;
 
     fn floor(self) -> u64 {
         Self::FLOOR.min(self.total / 20)
     }
 
-    /// Whether there is less than that by half.
+    /// Whether less than half of that is free.
     pub(super) fn is_short(self) -> bool {
         self.free < self.floor() / 2
     }
 }
 
-/// Where nobody says anything else.
+/// The defaults of `record`.
 impl Default for Retention {
     fn default() -> Self {
         Self {
@@ -74,7 +80,8 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// What a file of `size` may have, of which a sixteenth is left for what comes until the next look; with `space` on its file system.
+    /// Returns the size that a file of `size` bytes may reach, with `space` on its file system. A
+    /// sixteenth of the maximum is left for what arrives until the next check.
     fn most(&self, size: u64, space: Option<Space>) -> u64 {
         let own = self.max_bytes - self.max_bytes / 16;
         let by_space = space.map_or(u64::MAX, |space| {
@@ -84,26 +91,26 @@ impl Retention {
     }
 }
 
-/// What is done next of a pass.
+/// The next step of a pass.
 #[derive(Debug, Clone, Copy)]
 enum Next {
-    /// Thins the samples of this table, then the stacks and the rest.
+    /// Downsamples this table of samples; the stacks and the other rows follow.
     Samples(usize),
     Stacks,
     Rows,
-    /// Takes every second sample of this table.
+    /// Deletes every second sample of this table.
     Halve(usize),
     GiveBack,
 }
 
-/// A look through what has become old.
+/// A pass over the rows that have become old.
 #[derive(Debug)]
 struct Pass {
     now: BootTime,
     keep: Duration,
     space: Option<Space>,
     next: Next,
-    /// The size before samples were halved.
+    /// The size before samples were last halved.
     before: Option<u64>,
 }
 
@@ -115,7 +122,7 @@ pub(super) struct Downsampling {
     stacks: Stacks,
     rows: Rows,
     pass: Option<Pass>,
-    /// The time of full detail that the last pass came to.
+    /// The time of full detail that the last pass ended with.
     keep: Duration,
     too_large: bool,
 }
@@ -134,14 +141,14 @@ impl Downsampling {
         }
     }
 
-    /// Takes note of what was written: around some ends everything stays.
+    /// Notes events that were written: around some ends everything stays.
     pub(super) fn note(&mut self, written: &[Event]) {
         for event in written {
             self.ends.note(event);
         }
     }
 
-    /// Begins to look at what has become old by `now`.
+    /// Begins a pass over the rows that have become old by `now`.
     pub(super) fn begin(&mut self, now: BootTime, space: Option<Space>) {
         self.pass.get_or_insert(Pass {
             now,
@@ -152,17 +159,17 @@ impl Downsampling {
         });
     }
 
-    /// Whether there is something left to do.
+    /// Whether a pass is under way.
     pub(super) fn is_busy(&self) -> bool {
         self.pass.is_some()
     }
 
-    /// Whether the file is larger than wanted though nothing more can be given up.
+    /// Whether the file is too large and nothing more can be given up.
     pub(super) fn is_too_large(&self) -> bool {
         self.too_large
     }
 
-    /// Does a part of it, for about this time. What fails is tried again by the next pass.
+    /// Continues the pass for about this time. What fails is tried again by the next pass.
     pub(super) fn work(
         &mut self,
         connection: &Connection,
@@ -180,7 +187,7 @@ impl Downsampling {
         Ok(())
     }
 
-    /// One step; whether there is another.
+    /// Does one step. Returns whether there is another.
     fn step(&mut self, connection: &Connection, pass: &mut Pass) -> rusqlite::Result<bool> {
         let until = before(pass.now, pass.keep);
         let (ends, next) = (&self.ends, pass.next);
@@ -220,13 +227,13 @@ impl Downsampling {
         Ok(true)
     }
 
-    /// What more is to be given up, where the file is too large.
+    /// Returns what to give up next, if the file is too large.
     fn more(&mut self, connection: &Connection, pass: &mut Pass) -> rusqlite::Result<Option<Next>> {
         let size = size(connection)?;
         let most = self.retention.most(size, pass.space);
         let Some(excess) = size.checked_sub(most).filter(|excess| *excess > 0) else {
             self.too_large = false;
-            // Where there is room again, detail is kept for longer again.
+            // If there is room again, full detail is kept for longer again.
             let ample = size < most / 2;
             self.keep = if ample {
                 self.retention.keep
@@ -246,7 +253,7 @@ impl Downsampling {
             self.rows.downsample_anew();
             return Ok(Some(Next::Samples(0)));
         }
-        // All halvings to come give back as much as the last one did.
+        // All further halvings together free about as much as the last one did.
         let freed = pass.before.map(|before| before.saturating_sub(size));
         self.too_large |= freed.is_some_and(|freed| excess > freed);
         if self.too_large {
@@ -260,20 +267,20 @@ impl Downsampling {
     }
 }
 
-/// The time so long before `now`.
+/// Returns the time that is `time` before `now`.
 fn before(now: BootTime, time: Duration) -> i64 {
     let time = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
     now.0.cast_signed().saturating_sub(time)
 }
 
-/// Gives some free pages back to the file system; whether there are more.
+/// Returns some free pages to the file system. Returns whether there are more.
 fn give_back(connection: &Connection) -> rusqlite::Result<bool> {
     let free = || connection.query_row("PRAGMA freelist_count", [], |row| row.get::<_, i64>(0));
     let before = free()?;
     let mut statement =
         connection.prepare_cached(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
     let mut rows = statement.query([])?;
-    // Each step gives one page back.
+    // Each step returns one page.
     while rows.next()?.is_some() {}
     let after = free()?;
     Ok(after > 0 && after < before)

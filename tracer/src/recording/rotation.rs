@@ -1,7 +1,8 @@
-//! A recorder that always runs: one file after another in a folder, and the oldest ones deleted.
+//! Rotates the files of a recorder that always runs, and deletes the oldest ones.
 //!
-//! The writer's thread closes a file and opens the next one between two batches, so each event is in one file. What a reader of
-//! the new file alone needs to know of processes that live on is [carried](super::carry) over.
+//! The writer's thread closes a file and opens the next one between two batches, so each event is
+//! in one file. A reader of the new file alone needs to know the live processes; these are
+//! [carried](super::carry) over.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,18 +15,18 @@ use crate::ids::WallTime;
 /// After a new file could not be made, it is tried again this often.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// Where the files lie and how many are kept.
+/// Where the files are and how many are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rotation {
     /// The folder.
     pub folder: PathBuf,
     /// The host's name, which is part of each file's name.
     pub host: String,
-    /// The next file is begun after this time.
+    /// How long a file is written before the next one is begun.
     pub every: Duration,
-    /// So many files are kept, the one that is written included.
+    /// The number of files that are kept, including the one that is being written.
     pub keep_files: usize,
-    /// All files together are not to become larger than this.
+    /// The maximum size of all files together.
     pub max_total: u64,
 }
 
@@ -51,24 +52,25 @@ impl Rotating {
         Instant::now() >= self.due
     }
 
-    /// Where a file that is begun at `now` lies.
+    /// Returns the path of a file that is begun at `now`.
     pub(super) fn next(&self, now: WallTime) -> PathBuf {
         let name = place::default_name(&self.rotation.host, now.timestamp());
         self.rotation.folder.join(name)
     }
 
-    /// The next file is written.
+    /// Notes that the next file was begun.
     pub(super) fn begun(&mut self) {
         self.due = Instant::now() + self.rotation.every;
         self.part += 1;
     }
 
-    /// The next file could not be made.
+    /// Notes that the next file could not be made.
     pub(super) fn failed(&mut self) {
         self.due = Instant::now() + RETRY.min(self.rotation.every);
     }
 
-    /// Deletes the oldest files that are too many; `current` is the one that is written.
+    /// Deletes the oldest files that exceed the limits. `current` is the file that is being
+    /// written.
     pub(super) fn prune(&self, current: &Path) {
         for path in self.rotation.surplus(current) {
             for end in ["", "-wal", "-shm"] {
@@ -79,7 +81,7 @@ impl Rotating {
 }
 
 impl Rotation {
-    /// The files that are too many, the oldest first.
+    /// Returns the files that exceed the limits, the oldest first.
     fn surplus(&self, current: &Path) -> Vec<PathBuf> {
         let mut files = place::of_host(&self.folder, &self.host);
         files.retain(|path| path != current);
@@ -102,7 +104,7 @@ impl Rotation {
     }
 }
 
-/// A file's size, with its log.
+/// Returns a file's size, including its log.
 fn size(path: &Path) -> u64 {
     let of = |end: &str| std::fs::metadata(place::beside(path, end)).map_or(0, |data| data.len());
     of("") + of("-wal")

@@ -1,7 +1,7 @@
-//! The tables, and how an event is a row.
+//! Defines the tables, and converts an event to a row and back.
 //!
-//! Every event is a row of `events` with the observation as JSON; memory samples, which are most of all rows, have tables of
-//! plain integers. All share one sequence of ids.
+//! Every event is a row of `events`, with the observation as JSON. Only memory samples, which are
+//! most of all rows, have tables of plain integers. All tables share one sequence of ids.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
@@ -42,7 +42,7 @@ pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
     settings(connection)
 }
 
-/// What holds for a connection that writes, not for the file.
+/// Sets what belongs to a writing connection, not to the file.
 pub(super) fn settings(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-2048; PRAGMA wal_autocheckpoint=500;",
@@ -156,7 +156,7 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
     Ok(())
 }
 
-/// The highest id of all tables; 0 in an empty file.
+/// Returns the highest id of all tables; 0 in an empty file.
 pub(super) fn last_id(connection: &Connection) -> rusqlite::Result<u64> {
     let mut last = 0;
     for (_, name, ..) in READ {
@@ -167,7 +167,7 @@ pub(super) fn last_id(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(last.max(0).cast_unsigned())
 }
 
-/// The boot time of the event with the highest id of any table; 0 in an empty file.
+/// Returns the latest boot time among the last rows of all tables; 0 in an empty file.
 pub(super) fn last_time(connection: &Connection) -> rusqlite::Result<i64> {
     let mut last = 0;
     for (_, name, ..) in READ {
@@ -188,7 +188,8 @@ pub(super) enum Table {
     Mapped,
 }
 
-/// Each table with its name, its columns after id and time, and those of them that the first recordings did not have.
+/// Each table with its name, its columns after id and time, and further columns that the first
+/// recordings did not have.
 const READ: [(Table, &str, &str, &[&str]); 5] = [
     (Table::Events, "events", "source, body, kind", &[]),
     (
@@ -225,7 +226,8 @@ const READ: [(Table, &str, &str, &[&str]); 5] = [
     ),
 ];
 
-/// For each table a SELECT of what follows the id ?1, in the order of ids. A column that the file does not have is NULL.
+/// Returns, for each table, a SELECT of the rows after the id ?1, in the order of ids. A column
+/// that the file does not have is NULL.
 pub(super) fn selects(connection: &Connection) -> rusqlite::Result<Vec<(Table, String)>> {
     let mut selects = Vec::new();
     if connection.table_exists(None, "frames")? {
@@ -256,7 +258,8 @@ pub(super) fn selects(connection: &Connection) -> rusqlite::Result<Vec<(Table, S
     Ok(selects)
 }
 
-/// A view, a virtual table or a computed column would run code of whoever made the file.
+/// Refuses a table that is not plain. A view, a virtual table or a computed column would run code
+/// of whoever made the file.
 fn refuse_code(connection: &Connection, name: &str) -> rusqlite::Result<()> {
     let plain = "SELECT count(*) FROM sqlite_schema WHERE name = ?1 AND type = 'table'
         AND sql LIKE 'CREATE TABLE %' AND sql NOT LIKE '% AS (%'";
@@ -269,7 +272,7 @@ fn refuse_code(connection: &Connection, name: &str) -> rusqlite::Result<()> {
     Err(rusqlite::Error::SqliteFailure(error, Some(words)))
 }
 
-/// The event of a row of one of [`selects`]; `None` for one that this version cannot read.
+/// Returns the event of a row of one of [`selects`]; `None` if this version cannot read it.
 pub(super) fn event(
     table: Table,
     row: &Row<'_>,

@@ -8,10 +8,10 @@ use crate::{
     ids::{Bytes, ProcessKey, WallTime},
 };
 
-/// When recordings begin that need no other time.
+/// When a recording begins that needs no particular time.
 pub(crate) const WALL: WallTime = WallTime(1_795_161_600_000_000_000);
 
-/// The first event of a recording of `node`.
+/// Makes the first event of a recording of `node`.
 pub(crate) fn started(boot_id: &str, wall: WallTime) -> RecordingStarted {
     RecordingStarted {
         raytrace: "0".into(),
@@ -29,7 +29,7 @@ pub(crate) fn started(boot_id: &str, wall: WallTime) -> RecordingStarted {
     }
 }
 
-/// A worker that is alive.
+/// Makes a worker that is alive.
 pub(crate) fn worker(process: ProcessKey) -> Observation {
     Observation::Process(Process {
         process,
@@ -47,7 +47,7 @@ pub(crate) fn worker(process: ProcessKey) -> Observation {
     })
 }
 
-/// Its end by SIGKILL.
+/// Makes its end by SIGKILL.
 pub(crate) fn killed(process: ProcessKey) -> Observation {
     Observation::Exit(Exit {
         process,
@@ -64,7 +64,7 @@ pub(crate) fn killed(process: ProcessKey) -> Observation {
     })
 }
 
-/// A warning of a limit, or that one is over.
+/// Makes a warning of a limit, or the end of one.
 pub(crate) fn warning(limit: LimitName, stands: bool) -> Observation {
     Observation::LimitWarning(LimitWarning {
         limit,

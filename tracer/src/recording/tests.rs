@@ -1,4 +1,4 @@
-//! Round trips, cuts, kills and full disks.
+//! Tests of round trips, cut files, unfinished recordings and full queues.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -80,7 +80,7 @@ fn record(path: &Path, events: &[Event]) -> Summary {
     writer.finish()
 }
 
-/// The writer of a file that has [`exit`] 1 and no end yet.
+/// Returns the writer of a file that has [`exit`] 1 and no end yet.
 fn with_its_first_event(path: &Path) -> Writer {
     let writer = Writer::create(path, None).expect("create");
     writer.sender().send(exit(1));
@@ -110,7 +110,7 @@ fn what_was_sent_is_read_back_in_order_from_one_file() {
     );
 }
 
-/// A sample of each kind with another number in every column.
+/// Makes a sample of each kind, with a different number in every column.
 fn samples() -> [Event; 4] {
     let at = |id: u64, source, what| Event {
         id: EventId(id),
@@ -171,8 +171,7 @@ fn samples() -> [Event; 4] {
     ]
 }
 
-/// What tells one sender from another comes back.
-/// A warning with one process as grower and victim.
+/// Makes a warning with the same process as grower and victim.
 fn limit_warning(process: ProcessKey) -> LimitWarning {
     let grower = ForecastProcess {
         process,
@@ -415,7 +414,7 @@ fn a_truncated_recording_gives_what_is_left_and_says_what_is_missing() {
         match read(&part) {
             Ok(found) => {
                 assert!(found.events.len() <= events.len(), "cut at {cut}");
-                // What is cut off at the very end may be a page that nothing was read from.
+                // A page at the very end may hold nothing that is read.
                 let said = found.warnings.join(" ");
                 assert!(!said.is_empty() || found.events == events, "cut at {cut}");
                 assert_eq!(found.damaged, said.contains("cut short"), "{said}");
@@ -432,7 +431,8 @@ fn a_truncated_recording_gives_what_is_left_and_says_what_is_missing() {
                 "cut at {cut}: {error}"
             ),
         }
-        // Pages of tables and of indexes alternate: half of the file is an eighth of its events at least.
+        // Pages of tables and of indexes alternate, so half of the file has at least an eighth of
+        // the events.
         let found = read(&part).map_or(0, |found| found.events.len());
         assert!(
             cut < whole.len() / 2 || found >= events.len() / 8,
@@ -480,7 +480,7 @@ fn who_follows_a_recording_does_not_keep_it_from_its_end_and_who_reads_it_is_wai
     }
     let told = in_batches(&path, |_| ()).expect("read");
     assert!(told.live, "it is being written");
-    // Somebody reads it still.
+    // A reader still has it open.
     let reader = rusqlite::Connection::open(&path).expect("open");
     let transaction = "BEGIN; SELECT count(*) FROM events;";
     reader.execute_batch(transaction).expect("a reader");
@@ -539,7 +539,7 @@ fn words_of_logs_leave_room_for_deaths() {
         });
         Event { what, ..exit(id) }
     };
-    // Nobody writes yet.
+    // The writer has not started yet.
     for id in 1..=20_000 {
         sender.send(words(id));
     }
@@ -582,7 +582,7 @@ fn what_comes_in_masses_leaves_room_for_deaths() {
             bytes: Bytes(1),
         },
     ];
-    // Nobody writes yet.
+    // The writer has not started yet.
     for (id, what) in (1..).zip(masses.iter().cycle().take(80_000)) {
         let what = what.clone();
         sender.send(Event { what, ..exit(id) });
@@ -605,7 +605,7 @@ fn what_is_old_by_the_clock_is_given_up_though_nothing_new_comes() {
         ..Retention::default()
     };
     let prepared = Writer::prepare(&path, None, retention).expect("a file");
-    // Before the first time to downsample all has been written.
+    // All events are written before the first downsampling.
     let prepared = prepared.downsampling_every(Duration::from_secs(2));
     let sender = prepared.sender();
     for id in 1..=100 {
@@ -684,7 +684,7 @@ fn a_recording_that_is_written_anew_is_followed_from_its_beginning() {
     assert_eq!(follower.new_events().expect("events").len(), 2);
     assert!(follower.replaced().is_none());
 
-    // Gone, empty, no recording: the old one goes on.
+    // Missing, empty, not a recording: the old file is still followed.
     std::fs::remove_file(&file).expect("removed");
     assert!(follower.replaced().is_none());
     std::fs::write(&file, "").expect("a file");

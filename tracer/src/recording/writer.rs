@@ -1,4 +1,4 @@
-//! Writes a recording: a thread of its own, batches, and queues that drop samples before deaths.
+//! Writes a recording in a thread of its own, in batches. Full queues drop samples before deaths.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,25 +20,27 @@ use super::{
 };
 use crate::{event::Event, ids::BootTime, observe::clock};
 
-/// Events about deaths that wait at most; about 1 KiB each.
+/// The most events about deaths that wait, of about 1 KiB each.
 const DEATHS_QUEUE: usize = 16_384;
-/// Of these, what logs said waits in this part only: who writes a million lines a second drops no death.
+/// Log records may fill only this part of that queue, so that a process that writes a million lines
+/// a second causes no death to be dropped.
 const WORDS_QUEUE: usize = DEATHS_QUEUE / 2;
-/// And forks, new programs, titles and exits with 0 in this one.
+/// Forks, execs, titles and exits with status 0 may fill only this part.
 const LIVES_QUEUE: usize = DEATHS_QUEUE / 4 * 3;
-/// Samples that wait at most; about 100 bytes each.
+/// The most samples that wait, of about 100 bytes each.
 const SAMPLES_QUEUE: usize = 16_384;
-/// What was seen is on disk within a second: a batch each half.
+/// Events are on disk within a second: a batch is written every half second.
 const BATCH: Duration = Duration::from_millis(500);
-/// What is older than wanted is given up this often.
+/// How often rows that are older than wanted are downsampled.
 const DOWNSAMPLE_EVERY: Duration = Duration::from_secs(300);
-/// For so long at a time, and after each such time the writer rests as long, unless there is something to write.
+/// How long downsampling runs at a time. Then the writer rests for as long, unless there is
+/// something to write.
 const DOWNSAMPLE_FOR: Duration = Duration::from_millis(30);
-/// The first batch takes some ms.
+/// How often to check whether the first batch, which takes some ms, is written.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
-/// After a failure (a full disk) it is tried again this often.
+/// After a failure (a full disk), writing is tried again this often.
 const RETRY: Duration = Duration::from_secs(2);
-/// So long the end waits for those who read the file: `report` of a large one takes some seconds.
+/// How long closing waits for readers: `report` of a large file takes some seconds.
 const READERS_LEAVE: Duration = Duration::from_secs(20);
 
 /// What waits to be written.
@@ -60,19 +62,19 @@ struct Shared {
     written: AtomicU64,
     /// The last failure, until it is taken or a write succeeds.
     failure: Mutex<Option<String>>,
-    /// Nothing more can be given up of a file that is too large, until it is taken.
+    /// Whether the file is too large and nothing more can be given up, until this is taken.
     too_large: AtomicBool,
-    /// The file was gone and has been written anew, until it is taken.
+    /// Whether the file was gone and has been written anew, until this is taken.
     anew: AtomicBool,
     /// The file that is written now.
     file: Mutex<PathBuf>,
-    /// It is another than before, until it is taken.
+    /// Whether a new file was begun, until this is taken.
     moved: AtomicBool,
-    /// When there was last nothing to give up.
+    /// The last time at which there was nothing to downsample.
     settled: AtomicU64,
 }
 
-/// The time by which a recording downsamples.
+/// The clock that downsampling uses.
 type Clock = Arc<dyn Fn() -> BootTime + Send + Sync>;
 
 impl Shared {
@@ -87,18 +89,19 @@ impl Shared {
     }
 }
 
-/// Hands events to the writer; never waits.
+/// Passes events to the writer. Never waits.
 #[derive(Clone)]
 pub struct Sender(Option<Arc<Shared>>);
 
 impl Sender {
-    /// One behind which nothing is written.
+    /// Makes a sender that discards events.
     #[must_use]
     pub fn discarding() -> Self {
         Self(None)
     }
 
-    /// Queues an event; whether it was taken. When its queue is full it is dropped and counted.
+    /// Queues an event. Returns whether it was taken: when its queue is full, it is dropped and
+    /// counted.
     pub fn send(&self, event: Event) -> bool {
         let Some(shared) = &self.0 else { return true };
         let class = Class::of(&event.what);
@@ -125,7 +128,7 @@ impl Sender {
         true
     }
 
-    /// Events that wait to be written: about deaths, and samples.
+    /// Returns how many events wait to be written: those about deaths, and samples.
     #[must_use]
     pub fn waiting(&self) -> (usize, usize) {
         self.0.as_ref().map_or((0, 0), |shared| {
@@ -134,7 +137,7 @@ impl Sender {
         })
     }
 
-    /// Events that were dropped: about deaths, and samples.
+    /// Returns how many events were dropped: those about deaths, and samples.
     #[must_use]
     pub fn dropped(&self) -> (u64, u64) {
         self.0.as_ref().map_or((0, 0), |shared| {
@@ -145,7 +148,7 @@ impl Sender {
         })
     }
 
-    /// Whether there is room for what logs say: they are files, and may be read later.
+    /// Whether there is room for log records. Logs are files, and may be read later.
     #[must_use]
     pub fn has_room_for_words(&self) -> bool {
         let Some(shared) = &self.0 else { return true };
@@ -153,14 +156,14 @@ impl Sender {
         queues.deaths.len() < WORDS_QUEUE / 2
     }
 
-    /// Records of logs that were dropped.
+    /// Returns how many log records were dropped.
     #[must_use]
     pub fn dropped_words(&self) -> u64 {
         let dropped = |shared: &Arc<Shared>| shared.dropped_words.load(Ordering::Relaxed);
         self.0.as_ref().map_or(0, dropped)
     }
 
-    /// The failure to write that is new since the last call.
+    /// Returns the failure to write since the last call, if there is one.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let shared = self.0.as_ref()?;
@@ -171,7 +174,7 @@ impl Sender {
             .take()
     }
 
-    /// Whether the file has become larger than wanted, and nothing more can be given up, since the last call.
+    /// Whether, since the last call, the file has become too large with nothing more to give up.
     #[must_use]
     pub fn too_large(&self) -> bool {
         let too_large = |shared: &Arc<Shared>| shared.too_large.swap(false, Ordering::Relaxed);
@@ -185,7 +188,7 @@ impl Sender {
         self.0.as_ref().is_some_and(anew)
     }
 
-    /// The next file, if one was begun since the last call.
+    /// Returns the next file, if one was begun since the last call.
     #[must_use]
     pub fn moved(&self) -> Option<PathBuf> {
         let shared = self.0.as_ref()?;
@@ -197,22 +200,22 @@ impl Sender {
 /// How a recording ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Summary {
-    /// Size of the file.
+    /// The size of the file.
     pub bytes: u64,
-    /// Events in it.
+    /// The number of events written.
     pub events: u64,
-    /// Events about deaths that were dropped.
+    /// The number of events about deaths that were dropped.
     pub dropped: u64,
-    /// Why the end failed, if so.
+    /// Why closing failed, if it did.
     pub failure: Option<EndFailure>,
 }
 
-/// How an end can fail.
+/// How closing a recording can fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EndFailure {
     /// The last events could not be written.
     Events(String),
-    /// All events are written, but some of them lie in the `-wal` file beside the recording.
+    /// All events are written, but some of them are in the `-wal` file beside the recording.
     TwoFiles(String),
 }
 
@@ -228,7 +231,7 @@ impl std::fmt::Display for EndFailure {
     }
 }
 
-/// A new file whose thread does not run yet; what is sent meanwhile waits.
+/// A new file before its thread is started. Events that are sent meanwhile wait.
 pub struct Prepared {
     path: PathBuf,
     shared: Arc<Shared>,
@@ -240,7 +243,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Thins by another clock than this machine's: a month is written in an hour.
+    /// Downsamples by another clock than this machine's, so that a test can write a month in an
+    /// hour.
     #[must_use]
     pub fn by_clock(self, clock: impl Fn() -> BootTime + Send + Sync + 'static) -> Self {
         Self {
@@ -263,13 +267,13 @@ impl Prepared {
         Self { rotation, ..self }
     }
 
-    /// A handle to send events with.
+    /// Returns a handle to send events with.
     #[must_use]
     pub fn sender(&self) -> Sender {
         Sender(Some(Arc::clone(&self.shared)))
     }
 
-    /// Starts the thread, which has the rights of the one that calls this.
+    /// Starts the thread. It has the rights of the thread that calls this.
     pub fn start(self) -> Result<Writer, RecordingError> {
         let Self {
             path,
@@ -311,7 +315,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Makes a new file: 0600; `owner` is the user who ran sudo.
+    /// Makes a new file. Its mode is 0600; `owner` is the user who ran sudo.
     pub fn prepare(
         path: &Path,
         owner: Option<(u32, u32)>,
@@ -337,7 +341,7 @@ impl Writer {
         Self::keeping(path, owner, Retention::default())
     }
 
-    /// The same, with another bound on what a long recording keeps.
+    /// Does the same with other bounds on what a long recording keeps.
     pub fn keeping(
         path: &Path,
         owner: Option<(u32, u32)>,
@@ -346,19 +350,19 @@ impl Writer {
         Self::prepare(path, owner, retention)?.start()
     }
 
-    /// A handle to send events with.
+    /// Returns a handle to send events with.
     #[must_use]
     pub fn sender(&self) -> Sender {
         Sender(Some(Arc::clone(&self.shared)))
     }
 
-    /// Where it writes now.
+    /// Returns the file that it writes now.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.shared.file()
     }
 
-    /// Has it write what waits and look for what is old at once.
+    /// Makes it write waiting events and check for old rows at once.
     pub fn flush_now(&self) {
         let queues = &self.shared.queues;
         let mut queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
@@ -366,7 +370,7 @@ impl Writer {
         self.shared.wake.notify_one();
     }
 
-    /// How many events wait, and up to when everything that is old was given up.
+    /// Returns how many events wait, and up to which time all old rows have been downsampled.
     #[must_use]
     pub fn waiting(&self) -> (usize, BootTime) {
         let queues = &self.shared.queues;
@@ -378,7 +382,7 @@ impl Writer {
         )
     }
 
-    /// Waits until the first events are in the file; false where they were not after this time.
+    /// Waits until the first events are in the file. Returns false if they are not after this time.
     #[must_use]
     pub fn wait_for_first(&self, patience: Duration) -> bool {
         let began = Instant::now();
@@ -391,7 +395,7 @@ impl Writer {
         true
     }
 
-    /// Writes what waits and leaves one file.
+    /// Writes waiting events and leaves a single file.
     #[must_use]
     pub fn finish(mut self) -> Summary {
         self.shared
@@ -420,16 +424,16 @@ struct Files {
     retention: Retention,
     rotating: Option<Rotating>,
     clock: Clock,
-    /// When the last look for what has become old began.
+    /// When the last pass of downsampling began.
     downsampled: BootTime,
-    /// When there was last seen to that.
+    /// When downsampling was last called.
     looked: BootTime,
-    /// There is no room on the disk, and nothing more to give up: samples are left out.
+    /// Whether the disk is full and nothing more can be given up. Samples are then left out.
     is_starved: bool,
 }
 
 impl Files {
-    /// Gives up some of what has become old.
+    /// Downsamples some of the rows that have become old.
     fn downsample(&mut self, shared: &Shared, every: Duration) -> rusqlite::Result<()> {
         let now = (self.clock)();
         self.looked = now;
@@ -446,7 +450,7 @@ impl Files {
         Ok(())
     }
 
-    /// Leaves samples out where the disk is nearly full: deaths need what room there is.
+    /// Leaves samples out if the disk is nearly full. The remaining room is for deaths.
     fn spare(&self, shared: &Shared, backlog: &mut Vec<Event>) {
         if !self.is_starved {
             return;
@@ -459,7 +463,8 @@ impl Files {
             .fetch_add(left_out, Ordering::Relaxed);
     }
 
-    /// Begins the next file, if it is time: all that was taken from the queues is in this one.
+    /// Begins the next file, if it is due. All events that were taken from the queues are in this
+    /// one.
     fn rotate(&mut self, shared: &Shared) {
         let Some(rotating) = self.rotating.as_mut().filter(|rotating| rotating.is_due()) else {
             return;
@@ -475,7 +480,7 @@ impl Files {
         };
         let last = std::mem::replace(&mut self.disk, next);
         self.downsampling = Downsampling::new(self.retention);
-        // It is complete with its -wal file too.
+        // If this fails, the recording is still complete with its -wal file.
         if let Err(error) = last.close(Duration::ZERO) {
             tracing::info!("{} is not one file: {error}", last.path().display());
         }
@@ -489,7 +494,8 @@ impl Files {
     }
 }
 
-/// The thread: a batch each half second, at once for a death, until it is told to close.
+/// Runs the thread: writes a batch each half second, or at once for a death, until it is told to
+/// close.
 fn run(shared: &Shared, mut files: Files, downsample_every: Duration) -> Option<EndFailure> {
     let mut backlog: Vec<Event> = Vec::new();
     if let Some(rotating) = &files.rotating {
@@ -518,7 +524,7 @@ fn run(shared: &Shared, mut files: Files, downsample_every: Duration) -> Option<
                 files.rotate(shared);
             }
         }
-        // Not while a death waits to be written.
+        // Downsampling does not run while a death waits to be written.
         let result = result.and_then(|()| {
             if closing {
                 return Ok(());
@@ -544,7 +550,7 @@ fn run(shared: &Shared, mut files: Files, downsample_every: Duration) -> Option<
     }
 }
 
-/// Waits for work and moves it behind the backlog, as far as that has room.
+/// Waits for events and appends them to the backlog, if that has room. Returns whether to close.
 fn take(shared: &Shared, backlog: &mut Vec<Event>, wait: Duration) -> bool {
     let queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
     let retrying = !backlog.is_empty();

@@ -1,4 +1,4 @@
-//! Many first causes that are alike, in words: one headline, what holds for all, then a line each.
+//! Describes a group of similar first causes: a headline, the common facts, then a line for each.
 
 use std::collections::BTreeSet;
 
@@ -16,10 +16,11 @@ use crate::{
     },
 };
 
-/// Longer lists of numbers leave the headline no room; each line below has its own.
+/// Longest label of a group, in columns. A longer one would leave the headline no room, and each
+/// line below has its own number.
 const LONGEST_LABEL: usize = 30;
 
-/// `KILLS 1, 3 and 5–9`, or `KILLS 2, 4, 6 and 53 more`.
+/// Returns `KILLS 1, 3 and 5–9`, or `KILLS 2, 4, 6 and 53 more` if that would be too long.
 #[must_use]
 pub fn label(causes: &[Cause<'_>]) -> String {
     let numbers: Vec<u32> = causes.iter().map(|cause| cause.number).collect();
@@ -38,7 +39,8 @@ pub fn label(causes: &[Cause<'_>]) -> String {
     format!("{word} {} and {more} more", first.join(", "))
 }
 
-/// Label, headline and the death with the least certain verdict, of one first cause or of several alike.
+/// Returns the label, the headline and the death with the least certain verdict, for one first
+/// cause or a group.
 #[must_use]
 pub fn heading<'a>(causes: &[Cause<'a>]) -> (String, String, &'a Death) {
     match causes {
@@ -47,7 +49,7 @@ pub fn heading<'a>(causes: &[Cause<'a>]) -> (String, String, &'a Death) {
     }
 }
 
-/// The facts that hold for all: those that read the same for each.
+/// Returns the facts that read the same for every cause of the group.
 #[must_use]
 pub fn facts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<Fact> {
     let mut facts = facts::shared(view, causes[0].death);
@@ -58,7 +60,7 @@ pub fn facts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<Fact> {
     facts
 }
 
-/// A line for each of the first `most`, and how many are left.
+/// Returns a line for each of the first `most` causes, and one that counts the rest.
 #[must_use]
 pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> {
     if causes.iter().all(|cause| is_only_counted(cause.death)) {
@@ -73,7 +75,8 @@ pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> 
     lines
 }
 
-/// `the kernel killed 30 Rollout processes (within 580 ms, the largest 1.9 GiB): cgroup /job hit its limit of 2.0 GiB`.
+/// Returns the headline of a group: `the kernel killed 30 Rollout processes (within 580 ms, the
+/// largest 1.9 GiB): cgroup /job hit its limit of 2.0 GiB`.
 #[must_use]
 pub fn headline(causes: &[Cause<'_>]) -> String {
     let deaths: Vec<&Death> = causes.iter().map(|cause| cause.death).collect();
@@ -88,7 +91,7 @@ pub fn headline(causes: &[Cause<'_>]) -> String {
             format!(", the largest {}", size(bytes))
         });
     let class = words::class(first);
-    // Of those that are only counted nothing else is known.
+    // Nothing else is known of deaths that were only counted.
     let subject = if deaths.iter().all(|death| is_only_counted(death)) {
         format!("{} {class}s", deaths.len())
     } else {
@@ -102,13 +105,13 @@ pub fn headline(causes: &[Cause<'_>]) -> String {
     words::headline_of(&subject, &deaths, &clause)
 }
 
-/// Whether a text says no more of it than that it was one of so many.
+/// Returns whether a text only counted this death, without saying which process it was.
 fn is_only_counted(death: &Death) -> bool {
     let work = &death.work;
     death.process.pid.0 == 0 && work.worker_id.is_none() && work.actor_id.is_none()
 }
 
-/// How most of them ended; of the first, where each ended in a way of its own.
+/// Returns how most of the deaths ended, or how the first did if no two ended alike.
 fn most_common(deaths: &[&Death]) -> String {
     let clauses: Vec<String> = deaths.iter().map(|death| words::clause(death)).collect();
     let count = |clause: &String| clauses.iter().filter(|other| *other == clause).count();
@@ -130,7 +133,7 @@ fn most_common(deaths: &[&Death]) -> String {
     }
 }
 
-/// The death whose certainty holds for all.
+/// Returns the death with the least certain verdict. Its certainty holds for the whole group.
 #[must_use]
 pub fn least_certain<'a>(causes: &[Cause<'a>]) -> &'a Death {
     let rank = |death: &Death| match death.verdict.certainty {
@@ -147,7 +150,7 @@ pub fn least_certain<'a>(causes: &[Cause<'a>]) -> &'a Death {
     least
 }
 
-/// One of them: its number, which process, and the facts that are not `said` of all.
+/// Returns the line of one cause: its number, its process, and the facts that are not in `said`.
 fn line(view: &View<'_>, cause: &Cause<'_>, said: &[Fact]) -> String {
     let death = cause.death;
     let time = view.death_time(death);

@@ -1,4 +1,4 @@
-//! Folds what a first cause took along to a few lines: how many, of which classes, how soon, and what ended them.
+//! Summarizes a cascade in a few lines: how many deaths, of which classes, how soon, and why.
 
 use crate::{
     event::Role,
@@ -6,12 +6,13 @@ use crate::{
     show::{causes::Cause, clause, fleet, jobs, sanitize, time::relative, view::View, words},
 };
 
-/// Lines unless one first cause was asked for.
+/// Maximum number of lines of a cascade, unless one first cause or all deaths were asked for.
 const MAX_LINES: usize = 5;
-/// Classes that one line names.
+/// Maximum number of classes that one line names.
 const MAX_CLASSES: usize = 6;
 
-/// The deaths that hang on `cause`, one line where there is one kind; else a count, then a line for each kind.
+/// Returns the cascade of `cause`: one line if all its deaths are of one kind, else a count and a
+/// line for each kind.
 #[must_use]
 pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
     let mut lines = followed(view, cause);
@@ -19,8 +20,10 @@ pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
     lines
 }
 
-/// `Ray stopped 2 more workers of the job on purpose before it ended: normal exits`. Whether Ray tells the owner's death as such or as a
-/// request depends on which of them ended first.
+/// Returns `Ray stopped 2 more workers of the job on purpose as it ended: normal exits (--all)`.
+///
+/// Ray reports such an exit as the death of the owner or as a request, depending on which of the
+/// two processes ended first.
 fn stopped_meanwhile(view: &View<'_>, cause: &Cause<'_>) -> Option<String> {
     let job = jobs::ended_by(view, cause)?;
     let number = meanwhile(&view.shown.report, job, cause).count();
@@ -30,7 +33,7 @@ fn stopped_meanwhile(view: &View<'_>, cause: &Cause<'_>) -> Option<String> {
     })
 }
 
-/// Workers of a job that are no deaths of the list and ended between the first cause and the end of the job.
+/// Returns the unlisted workers of a job that Ray stopped on purpose after the first cause.
 fn meanwhile<'a>(
     report: &'a Report,
     job: &'a Job,
@@ -74,7 +77,7 @@ fn followed(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
     lines
 }
 
-/// `8 deaths followed from it`, or `3 deaths in the same act, 5 followed from it`.
+/// Returns `8 deaths followed from it`, or `3 deaths in the same act, 5 followed from it`.
 #[must_use]
 pub(super) fn counted(cause: &Cause<'_>) -> String {
     let followed = cause.followers().len();
@@ -89,10 +92,11 @@ pub(super) fn counted(cause: &Cause<'_>) -> String {
     }
 }
 
-/// Role, killer, the rule of a link between nodes, and whether the act of the first cause ended it too.
+/// What makes deaths one kind: role, killer, rule of the link between nodes, and whether the act of
+/// the first cause also ended them.
 type Kind = (Role, Killer, Option<LinkRule>, bool);
 
-/// Deaths of one kind with one killer stand together, in the order of the first of each.
+/// Groups deaths by kind. The groups are in the order of their first deaths.
 fn folded<'a>(cause: &Cause<'a>) -> Vec<Vec<&'a Death>> {
     let mut lines: Vec<(Kind, Vec<&Death>)> = Vec::new();
     for death in &cause.cascade {
@@ -107,7 +111,7 @@ fn folded<'a>(cause: &Cause<'a>) -> Vec<Vec<&'a Death>> {
     lines.into_iter().map(|(_, members)| members).collect()
 }
 
-/// `+18 ms to +21 ms: 14 workers (8 WorkerDict, TaskRunner, 4 compute_score) were stopped by …`
+/// `+18 ms to +21 ms 14 workers (8 WorkerDict, TaskRunner, 4 compute_score) were stopped by …`
 fn line(cause: &Cause<'_>, members: &[&Death]) -> String {
     let when = |death: &Death| relative(death.when.act_time.since(cause.death.when.act_time));
     let (Some(first), Some(last)) = (members.first(), members.last()) else {
@@ -141,7 +145,7 @@ fn line(cause: &Cause<'_>, members: &[&Death]) -> String {
     )
 }
 
-/// What ties a death to one on another node.
+/// Returns the link of a death to its cause on another node: how certain it is, and the reason.
 fn link(death: &Death) -> String {
     let link = death.verdict.cause_link.as_ref();
     link.map_or_else(String::new, |link| {

@@ -1,7 +1,7 @@
-//! First causes and what hangs on them: a report leads with the deaths that nothing else caused.
+//! Finds the first causes of a report and their cascades, and folds similar causes into groups.
 //!
-//! A first cause keeps its number in every view and under every filter: it counts the first causes of the whole report
-//! in the order of their acts.
+//! A first cause has the same number in every view and under every filter: causes are numbered over
+//! the whole report, in the order of their acts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,38 +11,40 @@ use crate::{
     show::words,
 };
 
-/// From so many alike on, first causes are shown as one group.
+/// Minimum number of similar first causes that are shown as one group.
 const GROUP: usize = 4;
 /// A first cause with a longer cascade is never folded into a group.
 const SMALL_CASCADE: usize = 3;
 
-/// A death that no other death caused, with the listed deaths that hang on it.
+/// A death that no other death caused, with its cascade.
 #[derive(Debug, Clone)]
 pub struct Cause<'a> {
     /// Its number in the report, from 1.
     pub number: u32,
     /// The death.
     pub death: &'a Death,
-    /// Listed deaths whose chain of causes ends here, in order of their acts; the other victims of its act are among them.
+    /// Listed deaths that lead back to this one, in the order of their acts. Other victims of its
+    /// act are among them.
     pub cascade: Vec<&'a Death>,
 }
 
 impl<'a> Cause<'a> {
-    /// The deaths that followed from it: the other victims of one act did not, and the headline counts them.
+    /// Returns the deaths that followed from it. Other victims of the same act are left out,
+    /// because the headline counts them.
     #[must_use]
     pub fn followers(&self) -> Vec<&'a Death> {
         let followed = self.cascade.iter().filter(|death| !self.is_of_act(death));
         followed.copied().collect()
     }
 
-    /// Whether the act that this death stands for ended that one too.
+    /// Returns whether the act that ended this process also ended that of `death`.
     #[must_use]
     pub fn is_of_act(&self, death: &Death) -> bool {
         let act = death.verdict.act;
         act.is_some_and(|act| act.death_id == self.death.id)
     }
 
-    /// `KILL 2`, or `DEATH 2` where nobody killed; the two words stay on one line.
+    /// Returns `KILL 2`, or `DEATH 2` if nobody killed. The two words stay on one line.
     #[must_use]
     pub fn label(&self) -> String {
         let word = if words::is_kill(self.death.verdict.killer) {
@@ -54,7 +56,8 @@ impl<'a> Cause<'a> {
     }
 }
 
-/// Whether a finding has a remedy for another memory kill of these deaths' jobs.
+/// Returns whether a finding has a remedy for a memory kill in the same job as a memory kill in
+/// `deaths`.
 #[must_use]
 pub fn mends_a_kill_beside(report: &Report, finding: &Finding, deaths: &BTreeSet<EventId>) -> bool {
     let kills = || {
@@ -72,7 +75,7 @@ pub fn mends_a_kill_beside(report: &Report, finding: &Finding, deaths: &BTreeSet
     !finding.remedy.is_empty() && kills().any(beside)
 }
 
-/// All first causes of a report, numbered in the order of their acts.
+/// Returns all first causes of a report, numbered in the order of their acts.
 #[must_use]
 pub fn all(report: &Report) -> Vec<Cause<'_>> {
     let roots = roots(report);
@@ -99,7 +102,7 @@ pub fn all(report: &Report) -> Vec<Cause<'_>> {
     causes
 }
 
-/// For each death the one at the end of its chain of causes; its own id where nothing caused it.
+/// Maps each death to its first cause. A first cause maps to itself.
 #[must_use]
 pub fn roots(report: &Report) -> BTreeMap<EventId, EventId> {
     let by_id = by_id(report);
@@ -110,7 +113,7 @@ pub fn roots(report: &Report) -> BTreeMap<EventId, EventId> {
         .collect()
 }
 
-/// A chain that bites its own tail ends where it would repeat.
+/// Follows the chain of causes to its end. A chain with a cycle ends where it would repeat.
 fn root(by_id: &HashMap<EventId, &Death>, death: &Death) -> EventId {
     let mut seen = vec![death.id];
     let mut current = death;
@@ -124,13 +127,14 @@ fn root(by_id: &HashMap<EventId, &Death>, death: &Death) -> EventId {
     stands_for(by_id, current)
 }
 
-/// One act is one first cause: the death that stands for it is that of all its victims.
+/// Returns the death that stands for the act. An act is one first cause, however many victims it
+/// has.
 fn stands_for(by_id: &HashMap<EventId, &Death>, death: &Death) -> EventId {
     let act = death.verdict.act.map(|act| act.death_id);
     act.filter(|id| by_id.contains_key(id)).unwrap_or(death.id)
 }
 
-/// The deaths by their ids.
+/// Indexes the deaths by id.
 pub(super) fn by_id(report: &Report) -> HashMap<EventId, &Death> {
     report
         .deaths
@@ -145,15 +149,15 @@ fn in_order(report: &Report) -> Vec<&Death> {
     deaths
 }
 
-/// What one place of the report shows: a first cause, or several that are alike.
+/// An entry of the report: one first cause, or a group of similar ones.
 #[derive(Debug, Clone)]
 pub struct Entry<'a> {
-    /// One, or at least [`GROUP`] alike, in order.
+    /// One cause, or at least [`GROUP`] similar ones, in order.
     pub causes: Vec<Cause<'a>>,
 }
 
 impl<'a> Entry<'a> {
-    /// The first of its causes, after which the place is ordered.
+    /// Returns the first of its causes, which decides the order of entries.
     #[must_use]
     pub fn first(&self) -> &Cause<'a> {
         &self.causes[0]
@@ -187,7 +191,7 @@ pub fn fold(causes: Vec<Cause<'_>>) -> Vec<Entry<'_>> {
     entries
 }
 
-/// What makes two first causes alike.
+/// The properties that make two first causes alike.
 #[derive(PartialEq, Eq, Hash)]
 struct Likeness {
     killer: Killer,

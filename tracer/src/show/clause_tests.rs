@@ -1,4 +1,4 @@
-//! The sentences of causes, told of the deaths of the samples.
+//! Tests of the sentences for causes, with deaths of the samples.
 
 use std::{
     fs,
@@ -110,7 +110,7 @@ fn nothing_but_a_view_makes_words_of_a_cause() {
     });
     for (source, file) in all {
         let name = file.strip_prefix(source).unwrap_or(&file);
-        // `golden` is built for tests alone.
+        // `golden` is compiled only for tests.
         let exempt = name.starts_with("show")
             || name.starts_with("contract.rs")
             || name.starts_with("golden")

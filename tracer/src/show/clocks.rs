@@ -1,4 +1,4 @@
-//! Says how far clocks of nodes are apart, where that matters: by each node's kernel and by Ray's messages.
+//! Says by how much the clocks of nodes differ, according to their kernels and Ray's messages.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,11 @@ use crate::{
     show::{sanitize, view::View},
 };
 
-/// A clock that is off by less puts hardly any two deaths in the wrong order.
+/// A smaller error hardly ever puts two deaths in the wrong order.
 const MATTERS_MS: i64 = 100;
 
-/// `±0.4 s by its kernel`, or how far the clock of the death's node is wrong, with its time by the clock of the node with the GCS.
+/// Returns `±0.4 s by its kernel`, or how wrong the clock of the death's node is, with the time of
+/// the death by the clock of the node with the GCS.
 #[must_use]
 pub fn of_death(view: &View<'_>, death: &Death) -> Option<String> {
     let report = &view.shown.report;
@@ -28,7 +29,7 @@ pub fn of_death(view: &View<'_>, death: &Death) -> Option<String> {
     Some(format!("{} by its kernel", plus_minus(error)))
 }
 
-/// A line for each clock that is wrong, and one for those that may be.
+/// Returns a line for each clock that is wrong, and one for all clocks that may be.
 #[must_use]
 pub fn gaps(view: &View<'_>) -> Vec<String> {
     let report = &view.shown.report;
@@ -91,7 +92,10 @@ fn head(report: &Report) -> String {
     )
 }
 
-/// By how much the clock of a node may be off, where there are several clocks, that matters, and no message says more.
+/// Returns by how much the clock of a node may be wrong.
+///
+/// Returns `None` if all recordings have the same clock, if the error is too small to matter, or if
+/// Ray's messages say more.
 fn uncertain_ms(report: &Report, node: &Node) -> Option<i64> {
     let recordings = report.recordings.iter();
     let boots: HashSet<&str> = recordings.map(|one| one.host.boot_id.as_str()).collect();
@@ -114,8 +118,9 @@ fn uncertain_ms(report: &Report, node: &Node) -> Option<i64> {
     (error >= MATTERS_MS).then_some(error)
 }
 
-/// Whether messages bound from both sides how far each other clock is from that of the node with the GCS: what its own kernel says of
-/// it then bears on no order.
+/// Returns whether messages limit the difference between the clock of the node with the GCS and
+/// every other clock, from both sides. Then what its own kernel says of that clock affects no
+/// order.
 fn is_compared(report: &Report) -> bool {
     let recorded = report
         .nodes
@@ -137,7 +142,7 @@ mod tests {
     use super::*;
     use crate::show::{sample, select::Shown};
 
-    /// The lines on a node whose clock is that much ahead.
+    /// Returns the lines for a node with a clock that is `ms` ahead.
     fn lines(ms: i64) -> Vec<String> {
         let mut report = sample::quiet();
         report.nodes = vec![Node {

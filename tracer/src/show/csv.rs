@@ -1,4 +1,4 @@
-//! The memory series as CSV: a row for each sample of a process, a memory cgroup or the machine.
+//! Writes the memory series as CSV: a row for each sample of a process, a cgroup or the machine.
 
 use crate::{
     event::{Event, MemorySplit, Observation},
@@ -7,13 +7,14 @@ use crate::{
     show::sanitize,
 };
 
-/// The first row. Sizes are in bytes; what a scope does not have is empty.
+/// The first row. Sizes are in bytes. Columns that do not apply to a scope are empty.
 pub const HEADER: &str = "time,boot_ns,scope,pid,start_ns,name,anon,file,shmem,swap,peak,usage,limit,total,available,kernel,stalled_us,own";
 
-/// The figures of one row, from `anon` on.
+/// The figures of one row, from `anon` to `kernel`.
 type Figures = [Option<Bytes>; 10];
 
-/// The row of a memory event, whose wall time is `wall`; `None` for events of other kinds. `name` says what a process is called.
+/// Returns the row of a memory event at the wall time `wall`, or `None` for an event of another
+/// kind. `name` returns the name of a process.
 #[must_use]
 pub fn row(
     event: &Event,
@@ -91,7 +92,8 @@ pub fn row(
     ))
 }
 
-/// A field by RFC 4180; a spreadsheet must not take a name for a formula.
+/// Quotes a field as RFC 4180 asks. A name that a spreadsheet would take for a formula gets a `'`
+/// in front.
 #[must_use]
 pub fn quoted(name: &str) -> String {
     let formula = name.starts_with(['=', '+', '-', '@']);

@@ -1,4 +1,4 @@
-//! Two recordings side by side, as people read it.
+//! Renders the comparison of two recordings as text.
 
 mod nodes;
 mod table;
@@ -20,13 +20,13 @@ use crate::{
 };
 use table::{table, with_notes};
 
-/// Longest key and value of a table.
+/// Longest key and value in a table, in characters.
 const KEY: usize = 46;
 const VALUE: usize = 60;
-/// Jobs of each of the two that have a line.
+/// Maximum number of jobs of each recording that have a line.
 const MAX_JOBS: usize = 3;
 
-/// The whole comparison, coloured.
+/// Renders the whole comparison, with colours.
 #[must_use]
 pub fn render(diff: &Diff, style: &Style) -> String {
     let mut page = Page::new(style.width);
@@ -70,7 +70,8 @@ fn head(side: &Side, style: &Style) -> String {
     parts.join(" · ")
 }
 
-/// `job 01000000 FAILED: WorkerDict by ray-memory-monitor, limit 5.6 GiB`, one for each of the first jobs.
+/// Returns `job 01000000 FAILED: WorkerDict by ray-memory-monitor, limit 5.6 GiB` for each of the
+/// first jobs.
 fn jobs(side: &Side) -> Vec<String> {
     let told = |job: &JobEnd| {
         let by = job.class.as_ref().zip(job.killer);
@@ -97,7 +98,8 @@ fn settings(page: &mut Page, diff: &Diff) {
     let same = words::count(diff.same_settings, "other is", "others are");
     let mut last = String::new();
     let rows = diff.settings.iter().map(|change: &SettingChange| {
-        // The key is what is copied from here; a source that several have stands once.
+        // Users copy the key from here, so it gets more room. A source is not repeated in the next
+        // row.
         let key = sanitize::line(&change.key, sanitize::EVIDENCE);
         let source = source(change);
         let note = if source == last {
@@ -187,7 +189,7 @@ fn memory(page: &mut Page, diff: &Diff) {
     );
 }
 
-/// Whether a peak changed by a MiB and by 1 %.
+/// Returns whether a peak changed by at least 1 MiB and 1 %.
 fn has_changed(owner: &OwnerChange) -> bool {
     let peak = |side: Option<OwnerSide>| {
         let bytes = side.and_then(|side| side.private_peak_bytes);
@@ -198,7 +200,8 @@ fn has_changed(owner: &OwnerChange) -> bool {
     delta >= 1 << 20 && delta * 100 >= most
 }
 
-/// `64.8 GiB in 8`: all of a class together, and how many they were; with `on 2 of 4 nodes` where it did not run on all.
+/// Returns `64.8 GiB in 8`: the memory of a class and the number of its processes. If it did not
+/// run on all nodes, this ends in `on 2 of 4 nodes`.
 fn held(side: Option<OwnerSide>, nodes: u32) -> String {
     let Some(side) = side else {
         return "–".to_owned();
@@ -224,7 +227,7 @@ fn signed_by(shown: fn(Bytes) -> String, delta: i128) -> String {
     }
 }
 
-/// As the figures beside it; less than their unit is in KiB.
+/// Formats bytes like the figures beside them. Below 1 MiB the unit is KiB.
 fn fine(bytes: Bytes) -> String {
     match bytes.0 {
         ..0x10_0000 => size(bytes),
@@ -232,7 +235,7 @@ fn fine(bytes: Bytes) -> String {
     }
 }
 
-/// `3`, and how many of these were warned of: `3 (2 warned, 74 s before or more)`.
+/// Returns `3`, or `3 (2 warned, 74 s before or more)` if there were warnings.
 fn count(deaths: u32, warned: Option<Warned>) -> String {
     let Some(warned) = warned else {
         return deaths.to_string();
@@ -278,7 +281,7 @@ fn deaths(page: &mut Page, diff: &Diff) {
     table(page, "DEATHS", ["A", "B", "change"], &rows);
 }
 
-/// What findings of the first expected, beside what came.
+/// Writes what findings of the first recording expected to save, and what was measured.
 fn savings(page: &mut Page, diff: &Diff) {
     if diff.savings.is_empty() {
         return;
@@ -315,7 +318,7 @@ fn fits(page: &mut Page, diff: &Diff) {
         page.paragraph("  ", Colour::new(), none, 2);
     }
     let line = |fit: &Fit| {
-        // It is copied from here.
+        // Users copy the key from here.
         let key = sanitize::line(&fit.key, sanitize::EVIDENCE);
         format!("{key}: {}", sanitize::line(&fit.why, sanitize::EVIDENCE))
     };

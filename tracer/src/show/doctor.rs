@@ -1,4 +1,4 @@
-//! The checks of `doctor` as people read them, section by section, and as one JSON object.
+//! Renders the checks of `doctor`: as text, section by section, and as one JSON object.
 
 use owo_colors::Style as Colour;
 use serde::Serialize;
@@ -9,10 +9,10 @@ use crate::{
     show::{json, layout::Page, sanitize, words},
 };
 
-/// Columns of the word before a check.
+/// Width of the word before a check, in columns.
 const WORD: usize = 12;
 
-/// The text, for `width` columns.
+/// Renders the checks as text, for `width` columns.
 #[must_use]
 pub fn render(machine: &Machine, checks: &[Check], width: usize) -> String {
     let mut page = Page::new(width);
@@ -92,7 +92,7 @@ fn write(page: &mut Page, title: &str, checks: &[&Check]) {
     if checks.is_empty() {
         return;
     }
-    // A first check without a word stands beside the title.
+    // If the first check has no word, its text is beside the title.
     let (beside, checks) = match checks.split_first() {
         Some((first, rest)) if first.word.is_empty() => (first.text.as_str(), rest),
         _ => ("", checks),
@@ -191,7 +191,7 @@ struct JsonRaylet<'a> {
     container_id: Option<&'a str>,
 }
 
-/// The same as one object.
+/// Renders the checks as one JSON object.
 pub fn render_json(machine: &Machine, checks: &[Check]) -> Result<String, serde_json::Error> {
     let count = |state| checks.iter().filter(|check| check.state == state).count();
     let clusters = machine

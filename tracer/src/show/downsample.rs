@@ -1,6 +1,7 @@
 //! Downsamples a series to what a screen can show, without losing a peak.
 
-/// At most about `most` of `points`: of each bucket of equal count the first, the lowest, the highest and the last.
+/// Returns about `most` of `points` or fewer. They are split into buckets of equal count, and each
+/// keeps its first, lowest, highest and last point.
 #[must_use]
 pub fn downsample<T: Copy>(points: &[T], most: usize, figure: impl Fn(&T) -> u64) -> Vec<T> {
     if points.len() <= most {

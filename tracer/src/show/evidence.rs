@@ -1,24 +1,24 @@
-//! The evidence of a death, each piece on a line with its time relative to the act.
+//! Lists the evidence of a death: a line for each piece, with its time relative to the act.
 
 use crate::{
     judge::report::{Death, Evidence},
     show::{causes::Cause, sanitize, time::relative, view::View, words},
 };
 
-/// Pieces of evidence that are shown unless one first cause was asked for.
+/// Maximum number of pieces of evidence that are shown, unless one first cause was asked for.
 const MAX_PIECES: usize = 4;
-/// Of these, lines of logs: they say what signals cannot.
+/// Maximum number of log lines among these. They say what signals cannot.
 const MAX_LOG_LINES: usize = 2;
-/// Length of one piece where space is short.
+/// Longest piece of evidence where space is short, in characters.
 const SHORT: usize = 180;
-/// Beginnings of lines of Ray's that say why it ended a process.
+/// Prefixes of Ray's log lines that say why it ended a process.
 const REASONS: [&str; 4] = [
     "Killing ",
     "Force kill actor",
     "The leased worker",
     "Kill actor",
 ];
-/// And of those that follow from each end, whatever it was.
+/// Prefixes of Ray's log lines that follow every end of a process, whatever its reason.
 const BOOKKEEPING: [&str; 7] = [
     "Disconnecting worker",
     "DisconnectClient",
@@ -29,7 +29,8 @@ const BOOKKEEPING: [&str; 7] = [
     "Actor is failed on worker",
 ];
 
-/// `−43 ms raylet.out: Killing 1 worker(s) …`, and how many pieces are left out.
+/// Returns lines like `−43 ms raylet.out: Killing 1 worker(s) …`, and one that counts the pieces
+/// left out.
 #[must_use]
 pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
     let death = cause.death;
@@ -65,7 +66,8 @@ fn line(death: &Death, piece: &Evidence, limit: usize) -> String {
     }
 }
 
-/// How much a line of a log says of the reason: 0 the reason itself, 2 what follows from each end.
+/// Ranks a log line by what it says about the reason: 0 is the reason itself, 2 is what follows
+/// every end.
 fn rank(piece: &Evidence) -> u8 {
     let begins = |words: &[&str]| words.iter().any(|word| piece.what.starts_with(word));
     if piece.source == "kmsg" || begins(&REASONS) {
@@ -77,7 +79,8 @@ fn rank(piece: &Evidence) -> u8 {
     }
 }
 
-/// The pieces that say most where not all are shown: the reason by a log, the sender's own signal, then what lies nearest to the act.
+/// Returns the pieces to show if not all are shown: log lines with the reason, the sender's own
+/// signal, then what is nearest to the act in time.
 fn strongest(death: &Death) -> Vec<&Evidence> {
     let all = &death.verdict.evidence;
     if all.len() <= MAX_PIECES {
@@ -90,7 +93,7 @@ fn strongest(death: &Death) -> Vec<&Evidence> {
         .collect();
     logs.sort_by_key(|at| (rank(&all[*at]), distance(&all[*at])));
     logs.truncate(MAX_LOG_LINES);
-    // Bookkeeping stands only where nothing says more.
+    // Keep bookkeeping only if no other line says more.
     let first = logs.first().map(|at| rank(&all[*at]));
     logs.retain(|at| rank(&all[*at]) < 2 || first == Some(2));
     let mut acts: Vec<usize> = (0..all.len())

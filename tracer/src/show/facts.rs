@@ -1,4 +1,4 @@
-//! The facts of one death, one labelled line each.
+//! Lists the facts of one death, each with a label.
 
 use std::time::Duration;
 
@@ -22,10 +22,11 @@ use crate::{
     signals,
 };
 
-/// A label of at most eight letters, and what it says.
+/// A label of at most eight letters, and its text.
 pub type Fact = (&'static str, String);
 
-/// Who, why, which limit, whose memory, and what would settle what is not known.
+/// Returns all facts of a death: who ended it and why, the limit, the memory of processes, and what
+/// evidence is missing.
 #[must_use]
 pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let memory = view.shown.detail || words::is_memory_kill(death.verdict.killer);
@@ -89,14 +90,15 @@ fn warning(death: &Death) -> Option<String> {
     ))
 }
 
-/// The line that ran last, and how long before its death that was seen.
+/// Returns the line that ran last, and how long before the death it was seen.
 fn doing(death: &Death) -> Option<String> {
     let line = running(death)?;
     let age = death.activity.stack_age_ms?;
     Some(format!("{line} ({:.1} s before)", age as f64 / 1000.0))
 }
 
-/// The line of the user's own code, and what that had called: `reward.py:5 score, in numpy/_core/numeric.py:330 full`.
+/// Returns the line of the user's own code, and the line that it had called: `reward.py:5 score, in
+/// numpy/_core/numeric.py:330 full`.
 pub(super) fn running(death: &Death) -> Option<String> {
     let first = first_line(death)?;
     let first = if is_rays(first) {
@@ -117,17 +119,18 @@ fn first_line(death: &Death) -> Option<&str> {
     stack.lines().next().map(str::trim)
 }
 
-/// A stack without a line of the job's says only how many frames Ray has.
+/// Returns whether a line only counts frames of Ray. A stack without a line of the job has one such
+/// line.
 fn is_rays(line: &str) -> bool {
     line.starts_with('(')
 }
 
-/// Whether a line of the job's is known to have run.
+/// Returns whether a line of the job's own code is known to have run.
 pub(super) fn runs_own_code(death: &Death) -> bool {
     death.activity.line_at_death.is_some() || first_line(death).is_some_and(|line| !is_rays(line))
 }
 
-/// Its pod and its Slurm job, as `kubectl` and `squeue` name them.
+/// Returns the pod and the Slurm job, as `kubectl` and `squeue` name them.
 fn place(death: &Death) -> Option<String> {
     let pod = death.process.place.kubernetes.as_ref().map(pod);
     let job = death.process.place.slurm.as_ref().map(|slurm| {
@@ -174,7 +177,7 @@ fn known<const N: usize>(facts: [(&'static str, Option<String>); N]) -> impl Ite
     facts.filter_map(|(label, text)| Some((label, text?)))
 }
 
-/// The facts that hold for deaths that are alike.
+/// Returns the facts that similar deaths can have in common.
 #[must_use]
 pub fn shared(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let sender = death.sender.as_ref();
@@ -189,7 +192,7 @@ pub fn shared(view: &View<'_>, death: &Death) -> Vec<Fact> {
     .collect()
 }
 
-/// Who sent which signal: not always the one that ended the process.
+/// Returns who sent which signal. It is not always the signal that ended the process.
 fn who(sender: &SenderReport) -> String {
     let signal = sender
         .signal
@@ -226,7 +229,7 @@ fn who(sender: &SenderReport) -> String {
     text
 }
 
-/// What Ray's monitor counted.
+/// Returns what Ray's memory monitor counted, and its threshold.
 fn why(death: &Death) -> Option<String> {
     if death.verdict.killer != Killer::RayMemoryMonitor {
         return None;
@@ -247,7 +250,7 @@ fn why(death: &Death) -> Option<String> {
 fn printed(death: &Death, decided: Bytes) -> String {
     let mut evidence = death.verdict.evidence.iter();
     let figure = evidence.find_map(|piece| kill::rounded(&piece.what));
-    // Two decimals are printed.
+    // Ray prints two decimals.
     let another = figure.filter(|figure| (figure.gib() - decided.gib()).abs() > 0.01);
     another.map_or_else(String::new, |figure| {
         let gib = figure.gib();
@@ -284,7 +287,7 @@ fn limit(oom: &OomReport) -> Option<String> {
     Some(format!("{}{figures}{charging}{own}", words::cgroup(cgroup)))
 }
 
-/// Who asked for the memory, where it was another process.
+/// Returns which process asked for the memory, if it was not the one that died.
 fn trigger(death: &Death) -> Option<String> {
     let oom = death.memory.oom.as_ref()?;
     let pid = oom.invoker_pid.filter(|pid| *pid != death.process.pid)?;
@@ -297,7 +300,7 @@ fn trigger(death: &Death) -> Option<String> {
     ))
 }
 
-/// The dead process's own memory.
+/// Returns the memory of the process that died.
 fn memory_line(memory: &MemoryReport) -> Option<String> {
     let resident = memory.resident()?;
     let parts = [
@@ -337,7 +340,7 @@ fn memory_line(memory: &MemoryReport) -> Option<String> {
     Some(text)
 }
 
-/// Which call it died in, and what the calls before left behind.
+/// Returns which call the process died in, and the memory that earlier calls left behind.
 fn calls(view: &View<'_>, death: &Death) -> Option<String> {
     let calls = death.activity.calls.as_ref()?;
     let told = calls.per_call_bytes.is_some() || calls.complete > 0;
@@ -379,10 +382,11 @@ fn calls(view: &View<'_>, death: &Death) -> Option<String> {
     (!parts.is_empty() && (told || grew || view.shown.detail)).then(|| parts.join("; "))
 }
 
-/// How old the figure of a process is matters if it held at least one part in so many of what the largest did.
+/// A process counts for the age of the samples if it held at least the largest figure divided by
+/// this.
 const SHARE_OF_LARGEST: u64 = 4;
 
-/// The biggest processes of the node, by class.
+/// Returns the biggest processes of the node, by class.
 fn biggest(death: &Death) -> Option<String> {
     death
         .memory
@@ -399,7 +403,7 @@ fn biggest(death: &Death) -> Option<String> {
             format!(" (sampled up to {} before)", milliseconds(age))
         });
     let shown = words::biggest(&death.memory);
-    // The biggest of the machine may lie outside the cgroup that was full.
+    // The biggest processes of the machine may be outside the cgroup that was full.
     let memcg = death.verdict.killer == Killer::KernelOomMemcg;
     let scope = match (memcg, death.recording_id) {
         (true, Some(_)) => " on the whole node",
@@ -412,7 +416,7 @@ fn biggest(death: &Death) -> Option<String> {
     Some(format!("{shown} of private memory{scope}{age}{rest}"))
 }
 
-/// Who held the memory, where the victim did not.
+/// Returns the process that held the memory, if the victim did not.
 #[must_use]
 pub fn suspect(death: &Death) -> Option<String> {
     let suspect = death.memory.suspect.as_ref()?;
@@ -432,7 +436,8 @@ pub fn suspect(death: &Death) -> Option<String> {
     ))
 }
 
-/// What it held on GPUs; beside a kill for memory also that it was not the GPUs', where they had room.
+/// Returns what the process held on GPUs. For a memory kill while all GPUs had room, this adds that
+/// it was not an OOM of a GPU.
 fn gpu(death: &Death) -> Option<String> {
     let figures = |gpu: &GpuUse| of(gpu.used_bytes, gpu.total_bytes);
     let first = death.memory.gpu.first()?;
@@ -471,7 +476,7 @@ fn missing(view: &View<'_>, death: &Death) -> Option<String> {
     Some(sanitize::line(&view.command(&missing), sanitize::LONGEST))
 }
 
-/// A cgroup that was full before Ray's monitor could act.
+/// Returns why Ray's memory monitor did not act before the kernel did in a full cgroup.
 fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
     let limit = death.memory.oom.as_ref()?.limit_bytes?;
     let clusters = &view.shown.report.clusters;
@@ -489,7 +494,7 @@ fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
             size(threshold)
         ));
     }
-    // It counts what this limit bounds.
+    // The monitor counts the memory that this limit bounds.
     let every = monitor
         .refresh_ms
         .map_or_else(String::new, |every| format!(" and checks every {every} ms"));
@@ -501,7 +506,7 @@ fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
     })
 }
 
-/// Ids and origin, for one first cause that was asked for.
+/// Returns ids and origin, for one first cause that was asked for.
 #[must_use]
 pub fn identity(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let title = death.process.title.as_deref();

@@ -1,4 +1,4 @@
-//! When a report is a failure for a script: `--fail-on` and `--fail-above`.
+//! Decides whether a report is a failure for a script: `--fail-on` and `--fail-above`.
 
 use std::{str::FromStr, sync::LazyLock};
 
@@ -11,9 +11,9 @@ use crate::{
     },
 };
 
-/// What `--fail-on` means without a list: every kill for memory.
+/// The killers that `--fail-on` means without a list: those of all memory kills.
 pub static MEMORY_KILLERS: LazyLock<String> = LazyLock::new(|| names(true).join(","));
-/// What `--fail-on` does.
+/// The help text of `--fail-on`.
 pub static FAIL_ON: LazyLock<String> = LazyLock::new(|| {
     format!(
         "Exit with code 8 if a first cause shown was one of these killers. Without a list: {}. Others: {}",
@@ -28,12 +28,13 @@ fn names(memory: bool) -> Vec<&'static str> {
     of.map(Killer::name).collect()
 }
 
-/// What a script takes for a failure.
+/// What makes a report a failure.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FailWhen {
-    /// A first cause by one of these; what merely followed from another death never fails by itself.
+    /// Killers that fail a report as the killer of a first cause. A death that followed from
+    /// another never fails it.
     pub killers: Vec<Killer>,
-    /// Memory came nearer to its nearest limit than this share of it.
+    /// The share of its nearest limit above which memory fails a report.
     pub above: Option<Share>,
 }
 
@@ -48,7 +49,7 @@ impl FromStr for Share {
         let text = text.trim();
         let number = text.trim_end_matches('%').trim_end();
         let parsed = number.parse::<f64>().ok();
-        // 0.85 is a fraction elsewhere, as in Ray's threshold.
+        // 0.85 may be meant as a fraction, as in Ray's threshold.
         let is_fraction = |percent: f64| percent > 0.0 && percent < 1.0 && !text.ends_with('%');
         parsed
             .filter(|percent| (0.0..=100.0).contains(percent) && !is_fraction(*percent))
@@ -57,7 +58,7 @@ impl FromStr for Share {
     }
 }
 
-/// The killers of a list like `kernel-oom-memcg,signal`.
+/// Parses a list of killers like `kernel-oom-memcg,signal`.
 pub fn parse_killers(text: &str) -> Result<Vec<Killer>, String> {
     text.split(',')
         .map(|name| parse_killer(name.trim()))
@@ -80,13 +81,14 @@ fn parse_killer(name: &str) -> Result<Killer, String> {
     })
 }
 
-/// Why the report is a failure, one sentence each; empty where it is none.
+/// Returns why the report is a failure, one sentence for each reason. The list is empty if it is
+/// none.
 #[must_use]
 pub fn reasons(report: &Report, when: &FailWhen) -> Vec<String> {
     let mut reasons = Vec::new();
     let causes = causes::all(report);
     let died = causes.iter().map(|cause| cause.death);
-    // Who is killed and waits in the kernel is lost as well.
+    // A process that was killed and is still blocked in the kernel is lost as well.
     let killed: Vec<Killer> = died
         .chain(&report.pending)
         .filter(|death| death.listed)
@@ -231,7 +233,7 @@ mod tests {
                 "--fail-above: the peak was 23.9 GiB, 99.6 % of cgroup .../kubepods/pod7 24.0 GiB, above 90.0 %"
             ]
         );
-        // A monitor that takes the container for the machine kills first.
+        // A monitor that takes the container for the whole machine kills first.
         report.clusters[0].monitor = Some(Monitor {
             enabled: true,
             threshold_bytes: Some(Bytes(22 << 30)),

@@ -1,4 +1,4 @@
-//! What to change, and the next commands to type.
+//! Renders the findings: what to change, and the next commands to type.
 
 use std::collections::BTreeSet;
 
@@ -7,23 +7,25 @@ use crate::{
     show::{causes::Cause, sanitize, size::size, summary, view::View, words},
 };
 
-/// The rule whose finding says that no other explains a kill.
+/// The rule for a kill that no other rule explains.
 const NO_RULE: &str = "nothing-fits";
-/// The rule whose findings differ by their cgroup alone.
+/// The rule with findings that differ only in their cgroup.
 const HIDDEN_LIMIT: &str = "hidden-limit";
 
-/// What a finding says, in parts that stand in the same order in each.
+/// The text of a finding. Its parts are in the same order in every finding.
 #[derive(Debug)]
 pub struct FindingText<'a> {
     /// The finding.
     pub finding: &'a Finding,
     /// What was found.
     pub summary: String,
-    /// What to do, what that saves and costs, what else would do, and how to see that it is wrong: a label and a text.
+    /// Labelled texts: what to do, what that saves and costs, alternatives, and how to see that the
+    /// finding is wrong.
     pub parts: Vec<(&'static str, String)>,
 }
 
-/// Each finding. A limit that Ray cannot see is shown once, however many cgroups have such a limit, unless all is asked for.
+/// Returns the text of each finding. Limits that Ray cannot see are shown once, however many
+/// cgroups have one, unless all or details are asked for.
 #[must_use]
 pub fn texts<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
     let findings: &'a [Finding] = &view.shown.report.findings;
@@ -46,7 +48,7 @@ pub fn texts<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
     .collect()
 }
 
-/// What is said besides what to change: which kills no rule explains, and the notes of the report.
+/// Returns which kills no rule explains, and the notes of the report.
 #[must_use]
 pub fn notes(view: &View<'_>) -> Vec<String> {
     let report = &view.shown.report;
@@ -81,7 +83,7 @@ fn unexplained_kills(view: &View<'_>, finding: &Finding) -> String {
     format!("{label}{}{next}", sentence(&finding.summary))
 }
 
-/// One sentence or a few for each finding.
+/// Returns one or a few sentences for each finding.
 #[must_use]
 pub fn lines(view: &View<'_>) -> Vec<String> {
     let line = |found: FindingText<'_>| {
@@ -107,7 +109,7 @@ fn summary(view: &View<'_>, finding: &Finding, more: usize) -> String {
     text
 }
 
-/// `KILLS 1 and 3`: which memory kills a finding is about, where others are shown too.
+/// Returns `KILLS 1 and 3`: the memory kills that a finding is about, if others are shown too.
 fn kills(view: &View<'_>, finding: &Finding) -> Option<String> {
     let shown = view.shown;
     let deaths = || shown.report.deaths.iter();
@@ -135,7 +137,8 @@ fn parts(finding: &Finding) -> Vec<(&'static str, String)> {
     let remedies = finding.remedy.iter();
     let mut remedies = remedies.map(|remedy| {
         let text = sanitize::line(remedy, sanitize::EVIDENCE);
-        // Hydra's sign for a key that the configuration does not have looks like one of a comparison.
+        // Hydra needs a `+` before a key that the configuration does not have. It looks like the
+        // sign of a comparison.
         if remedy.contains("+actor_rollout_ref") || remedy.starts_with('+') {
             text + " (type the + too: it adds the key)"
         } else {
@@ -166,7 +169,8 @@ fn sentence(text: &str) -> String {
     format!("{}.", text.trim_end_matches('.'))
 }
 
-/// The commands to type next; none where the report is not of a file.
+/// Returns the commands to type next. A report of texts without a file advises to record the next
+/// run.
 #[must_use]
 pub fn next(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
     let Some(file) = view.style.file.as_deref().map(sanitize::quoted) else {
@@ -211,7 +215,8 @@ mod tests {
         }
     }
 
-    /// Two of the kills, with a finding of two remedies about the second alone.
+    /// Makes a report of two kills, with one finding that has two remedies and is about the second
+    /// kill only.
     fn two_kills() -> Report {
         let mut report = burst();
         report.deaths.truncate(2);
@@ -255,7 +260,7 @@ mod tests {
             "fix     num_cpus=4: 2 at once (cost: less parallelism) (for another kill of this job)"
         );
 
-        // What ended for another reason, or in another job, has nothing of it.
+        // A death for another reason, or in another job, does not get that finding.
         for change in [
             |report: &mut Report| report.deaths[0].verdict.killer = Killer::Exit,
             |report: &mut Report| report.deaths[0].work.job_id = None,
@@ -266,7 +271,7 @@ mod tests {
             let fix = &summary::lines(&other, &other.deaths[0], summary::Disclosure::All, "")[3];
             assert_eq!(fix, "fix     unknown");
         }
-        // Its own comes first.
+        // A finding of its own comes first.
         let mut own = report.clone();
         own.deaths[0] = titled(own.deaths[0].clone(), Role::Worker, "ray::score");
         own.findings.push(Finding {

@@ -1,8 +1,11 @@
-//! The flame graph: width is what memory grew by through a stack, in MiB; its first row tells what became of it.
+//! Renders the flame graph of memory growth.
+//!
+//! A width is how much memory grew through a stack, in MiB. The first row says what became of that
+//! memory.
 
 use inferno::flamegraph::{Options, from_lines};
 
-/// The picture of [folded stacks](crate::judge::Judge::folded), as SVG.
+/// Renders [folded stacks](crate::judge::Judge::folded) as SVG.
 pub fn render(folded: &[String]) -> std::io::Result<Vec<u8>> {
     let mut options = Options::default();
     "Memory growth by line of Python".clone_into(&mut options.title);

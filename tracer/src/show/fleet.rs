@@ -1,6 +1,7 @@
-//! The first screen of a report of several recordings: which nodes, how each job ended, the first causes, what is missing.
+//! Renders the first screen of a report of several recordings.
 //!
-//! It stays below forty lines, however many nodes there are; the blocks of the first causes follow it.
+//! It shows the nodes, how each job ended, the first causes and what is missing. It stays below
+//! forty lines, however many nodes there are. The blocks of the first causes follow it.
 
 use std::collections::HashSet;
 
@@ -10,20 +11,22 @@ use crate::{
     show::{causes::Cause, clocks, rank, sanitize, texts, view::View, words},
 };
 
-/// Names of nodes in one list.
+/// Maximum number of names of nodes in one list.
 const MAX_NAMES: usize = 6;
-/// Lines of what is missing, where nobody says otherwise.
+/// Maximum number of lines about what is missing, unless the caller gives another number.
 pub const MAX_MISSING: usize = 6;
-/// Clusters that have a line.
+/// Maximum number of clusters that have a line.
 const MAX_CLUSTERS: usize = 3;
 
-/// Whether a report is one of several recordings.
+/// Returns whether a report is of several recordings.
 #[must_use]
 pub fn is_one(report: &Report) -> bool {
     !report.nodes.is_empty()
 }
 
-/// `16 nodes, 14 recordings (none from gpu-13, gpu-14) · Ray 2.60.0 · session_… · 0 lost`.
+/// Returns `16 nodes, 14 recordings (none from gpu-13, gpu-14) · 2026-11-20 06:02:11Z–08:42:20Z · 0
+/// lost`, then a line for each cluster. Without recordings, the first line says how many nodes have
+/// logs, and the lines about the texts follow.
 #[must_use]
 pub fn header(view: &View<'_>) -> Vec<String> {
     let report = &view.shown.report;
@@ -56,7 +59,7 @@ pub fn header(view: &View<'_>) -> Vec<String> {
     lines
 }
 
-/// One line for each Ray cluster.
+/// Returns one line for each Ray cluster.
 fn clusters(report: &Report) -> Vec<String> {
     let mut found: Vec<(String, Vec<String>, usize)> = Vec::new();
     for cluster in &report.clusters {
@@ -108,7 +111,7 @@ fn range(view: &View<'_>) -> Option<String> {
     })
 }
 
-/// What was not seen, each kind once with the nodes that it holds for.
+/// Returns what was not seen: a line for each kind, with the nodes that it holds for.
 #[must_use]
 pub fn gaps(view: &View<'_>, most: usize) -> Vec<String> {
     let report = &view.shown.report;
@@ -171,7 +174,7 @@ fn unseen(view: &View<'_>) -> Vec<String> {
     lines.collect()
 }
 
-/// A node that the GCS took for dead although its raylet lived.
+/// Returns a line for each node that the GCS declared dead although its raylet lived.
 fn cut_off(report: &Report) -> Vec<String> {
     let nodes = report.nodes.iter();
     let lines = nodes.filter_map(|node| {
@@ -194,7 +197,7 @@ fn cut_off(report: &Report) -> Vec<String> {
     lines.collect()
 }
 
-/// The nodes that have a recording of this kind.
+/// Returns the nodes that have a recording for which `wanted` holds.
 fn nodes_where(report: &Report, wanted: impl Fn(&Recording) -> bool) -> Vec<&str> {
     let ids: HashSet<u32> = (report.recordings.iter())
         .filter(|recording| wanted(recording))
@@ -205,7 +208,8 @@ fn nodes_where(report: &Report, wanted: impl Fn(&Recording) -> bool) -> Vec<&str
     nodes.map(|node| node.name.as_str()).collect()
 }
 
-/// `2 first causes, 62 deaths on 9 nodes`, then a line for each first cause, at most so many.
+/// Returns `2 first causes, 62 deaths on 9 nodes`, then a line for each of at most `most` first
+/// causes.
 #[must_use]
 pub fn causes(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> {
     if causes.is_empty() {
@@ -235,7 +239,8 @@ pub fn causes(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String>
     lines
 }
 
-/// `KILL 1  08:41:49Z  gpu-07  WorkerDict … was killed by the kernel …; 61 deaths on 8 nodes followed`.
+/// `KILL 1  08:41:49Z  gpu-07  WorkerDict … was killed by the kernel …; 61 deaths on 8 nodes
+/// followed`.
 fn cause_line(view: &View<'_>, cause: &Cause<'_>, alike: usize) -> String {
     let death = cause.death;
     let mut text = format!(
@@ -287,7 +292,8 @@ pub fn quiet(report: &Report) -> Option<String> {
     (!quiet.is_empty()).then(|| format!("{count} ({}): nothing died", names(&quiet)))
 }
 
-/// ` on gpu-01, gpu-02 and 6 more` for deaths of one line of a cascade; nothing in a report of one recording.
+/// Returns ` on gpu-01, gpu-02 and 6 more` for the deaths of one line of a cascade. This is empty
+/// in a report of one recording.
 #[must_use]
 pub fn on_nodes(deaths: &[&Death]) -> String {
     let mut on: Vec<&str> = deaths

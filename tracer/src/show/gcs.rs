@@ -1,11 +1,12 @@
-//! Whose a process was, by Ray's GCS.
+//! Says what Ray's GCS knows about a process: its actor, placement group, node and job.
 
 use crate::{
     judge::report::Death,
     show::sanitize::{EVIDENCE, line as clean, name as short},
 };
 
-/// `actor keeper, placement group shelf, node gpu-07, job 01000000: python train.py`; `None` where the GCS was not asked or knows nothing.
+/// Returns `actor keeper, placement group shelf, node gpu-07, job 01000000: python train.py`, or
+/// `None` if the GCS was not asked or knows nothing.
 #[must_use]
 pub(super) fn line(death: &Death) -> Option<String> {
     let said = death.work.gcs.as_ref()?;

@@ -1,4 +1,4 @@
-//! The GPUs of a recording in a line: how full they were at most, and their errors by NVML and by the kernel log.
+//! Describes GPUs in a line: how full they were, and their errors by NVML and the kernel log.
 
 use crate::{
     ids::Bytes,
@@ -6,9 +6,9 @@ use crate::{
     show::{sanitize, size::of},
 };
 
-/// Errors that are shown.
+/// Maximum number of errors that are shown.
 const MOST: usize = 4;
-/// The Xid of the clean-up after a process or another Xid: told behind those.
+/// The Xid of the cleanup after a process or another Xid. It is shown after those.
 const CLEANUP: u32 = 45;
 
 /// `61.2 of 79.1 GiB at most on each of 8; 3 uncorrected ECC errors on GPU 2`.
@@ -22,13 +22,14 @@ pub(super) fn line(report: &Report) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// `60.0 of 80.0 GiB on each of 8`: what is in use at this moment.
+/// Returns `60.0 of 80.0 GiB on each of 8`: what is in use now.
 #[must_use]
 pub(super) fn now(gpus: &[GpuReport]) -> Option<String> {
     said(gpus, "", |gpu| gpu.used_bytes)
 }
 
-/// `Xid 31 (GPU memory page fault) 3 times on 0000:0a:00 by python (pid 7)`: what NVIDIA's driver told of errors.
+/// Returns the errors that NVIDIA's driver reported: `Xid 31 (GPU memory page fault) 3 times on
+/// 0000:0a:00 by python (pid 7)`.
 #[must_use]
 pub(super) fn errors(errors: &[GpuError]) -> Option<String> {
     let mut sorted: Vec<&GpuError> = errors.iter().collect();

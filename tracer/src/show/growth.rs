@@ -1,4 +1,4 @@
-//! What grew, by owner and line of Python: the sentences that text and HTML share.
+//! Describes what grew, by owner and line of Python, in sentences that text and HTML share.
 
 use crate::{
     ids::Bytes,
@@ -12,16 +12,16 @@ use crate::{
     },
 };
 
-/// Who grew by less is not worth a line, nor who grew by less than this share of all growth.
+/// An owner has a line if it grew by at least this much, and by at least this share of all growth.
 const SMALLEST: Bytes = Bytes(64 << 20);
 const SMALLEST_OWNER: f64 = 0.05;
-/// Owners and lines of each, unless all are asked for.
+/// Maximum number of owners, and of lines of each, unless all are asked for.
 const MAX_OWNERS: usize = 5;
 const MAX_LINES: usize = 3;
-/// Of a line's share of its owner's growth.
+/// A line is shown if it has at least this share of its owner's growth.
 const SMALLEST_SHARE: f64 = 0.05;
 
-/// For each owner the sentence about its first line, and those of its next ones.
+/// Returns for each owner the sentence about its first line, and those about the next ones.
 #[must_use]
 pub fn lines(view: &View<'_>) -> Vec<(String, Vec<String>)> {
     let all = view.shown.all;
@@ -37,7 +37,8 @@ pub fn lines(view: &View<'_>) -> Vec<(String, Vec<String>)> {
     told.map(|growth| owner(growth, report, all)).collect()
 }
 
-/// `WorkerDict (2 processes) took 8.7 GiB in all over the run, at most 3.7 GiB at once`: what is freed and taken again counts each time.
+/// Returns `WorkerDict (2 processes) took 8.7 GiB in all over the run, at most 3.7 GiB at once`.
+/// Memory that is freed and taken again counts each time.
 fn taken(growth: &Growth, report: &Report) -> String {
     let class = sanitize::name(&growth.class);
     let count = usize::try_from(growth.processes).unwrap_or(usize::MAX);
@@ -64,7 +65,7 @@ fn owner(growth: &Growth, report: &Report, all: bool) -> (String, Vec<String>) {
         .iter()
         .filter(|line| all || share(line.grown_bytes, grown) >= SMALLEST_SHARE)
         .collect();
-    // What could not be seen is what is left, however much it is.
+    // Growth by unknown lines comes last, however much it is.
     lines.sort_by_key(|line| line.line.is_none());
     let mut lines = lines.into_iter();
     let Some(first) = lines.next() else {
@@ -82,12 +83,14 @@ fn percent(line: &GrowthLine, whole: Bytes) -> String {
     format!("{:.0}\u{a0}%", 100.0 * share(line.grown_bytes, whole))
 }
 
-/// `fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save (in libtorch_cpu.so: at::detail::empty_cpu); 9.8 GiB still held`.
+/// `fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save (in libtorch_cpu.so:
+/// at::detail::empty_cpu); 9.8 GiB still held`.
 fn line(line: &GrowthLine) -> String {
     format!("{}; {}", place(line), fate(line))
 }
 
-/// The user's own line, what it called, and the library in which that ran: `dp_actor.py:245 forward, in qwen2.py:463 forward (in libtorch_cpu.so: …)`.
+/// Returns the user's own line, what it called, and the library in which that ran: `dp_actor.py:245
+/// forward, in qwen2.py:463 forward (in libtorch_cpu.so: …)`.
 #[must_use]
 pub fn place(line: &GrowthLine) -> String {
     if line.line.is_none() && line.function == NOT_SAMPLED {
@@ -117,7 +120,7 @@ pub fn place(line: &GrowthLine) -> String {
     text
 }
 
-/// What became of it.
+/// Returns what became of the memory that a line took.
 fn fate(line: &GrowthLine) -> String {
     let private = Bytes(line.grown_bytes.0.saturating_sub(line.shared_bytes.0));
     if share(line.shared_bytes, line.grown_bytes) >= 0.95 {
@@ -138,7 +141,7 @@ fn fate(line: &GrowthLine) -> String {
     text
 }
 
-/// Processes whose stacks could not be read, a line for each reason.
+/// Returns a line for each reason why stacks of processes could not be read.
 #[must_use]
 pub fn unread(view: &View<'_>) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<u32>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The first lines: which machine, which time, how it was observed, what was missed, and how many deaths there are.
+//! Renders the first lines: machine, time, how it was observed, what was missed, and counts.
 
 use crate::{
     event::{Mode, ProbeState},
@@ -14,9 +14,9 @@ use crate::{
     },
 };
 
-/// A recorder that is started again at once leaves no gap to speak of.
+/// A shorter gap is not mentioned: the recorder was started again at once.
 const NO_GAP_NS: i64 = 1_500_000_000;
-/// One line for each recording.
+/// Returns one line for each recording, or the header for several nodes.
 #[must_use]
 pub fn recordings(view: &View<'_>) -> Vec<String> {
     if fleet::is_one(&view.shown.report) {
@@ -29,7 +29,7 @@ pub fn recordings(view: &View<'_>) -> Vec<String> {
         .collect()
 }
 
-/// One line for each thing that a recording missed.
+/// Returns one line for each thing that a recording missed.
 #[must_use]
 pub fn gaps(view: &View<'_>) -> Vec<String> {
     let mut lines = Vec::new();
@@ -64,14 +64,14 @@ pub fn gaps(view: &View<'_>) -> Vec<String> {
     lines
 }
 
-/// One line for each that is killed and not gone.
+/// Returns one line for each process that was killed and has not ended.
 #[must_use]
 pub fn pending(view: &View<'_>) -> Vec<String> {
     let pending = view.shown.report.pending.iter();
     pending.map(|death| pending_line(view, death)).collect()
 }
 
-/// The time since an earlier recorder in the same folder ended.
+/// Returns the gap between the end of an earlier recorder in the same folder and this recording.
 fn unseen(view: &View<'_>, recording: &Recording) -> Option<String> {
     let zone = &view.style.zone;
     let (from, until) = (recording.previous_ended?, recording.started);
@@ -85,7 +85,7 @@ fn unseen(view: &View<'_>, recording: &Recording) -> Option<String> {
     })
 }
 
-/// One that is killed and not gone.
+/// Returns the line about a process that was killed and has not ended.
 fn pending_line(view: &View<'_>, death: &Death) -> String {
     let ended = view.shown.report.recordings.last().map(|last| last.ended);
     let waited = ended
@@ -219,7 +219,7 @@ fn loss_line(recording: &Recording) -> String {
     )
 }
 
-/// How many first causes and deaths there are; without a kill for memory, the peak.
+/// Returns how many first causes and deaths there are, and the peak of memory.
 #[must_use]
 pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let shown = view.shown;
@@ -247,7 +247,7 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
         lines.extend(machine_peak(view));
     }
     if shown.totals.0 > 0 && !memory && !shown.filtered {
-        // Whoever ended it may have done so for memory.
+        // An unknown killer may have killed for memory.
         let mut killers = causes.iter().map(|cause| cause.death.verdict.killer);
         let known = if killers.any(|killer| killer == Killer::Unknown) {
             " is known"
@@ -259,7 +259,8 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     lines
 }
 
-/// ` 2 normal exits not listed (--all); the first: Actor (pid 7) was stopped by ray.kill.`, of deaths that logs name.
+/// Returns ` 2 normal exits not listed (--all); the first: Actor (pid 7) was stopped by ray.kill.`,
+/// for deaths that logs name.
 fn normal_exits(view: &View<'_>) -> String {
     let shown = view.shown;
     let Some(first) = shown.report.deaths.first().filter(|_| !shown.lists_normal) else {
@@ -294,7 +295,8 @@ fn count_line(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// ` Peak 152.3 of 188.0 GiB (81.0 %) without page cache at 07:12:40Z; nearest limit Ray's threshold, 26.3 GiB away.`
+/// ` Peak 152.3 of 188.0 GiB (81.0 %) without page cache at 07:12:40Z; nearest limit Ray's
+/// threshold, 26.3 GiB away.`
 fn peak(view: &View<'_>) -> String {
     let Some(peak) = &view.shown.report.peak else {
         return String::new();
@@ -306,7 +308,8 @@ fn peak(view: &View<'_>) -> String {
     )
 }
 
-/// `Machine: peak 8.7 of 23.5 GiB (36.9 %) without page cache at 11:20:18Z`, beside a kill for memory.
+/// Returns `Machine: peak 8.7 of 23.5 GiB (36.9 %) without page cache at 11:20:18Z`, for a report
+/// with a memory kill.
 fn machine_peak(view: &View<'_>) -> Option<String> {
     let peak = view.shown.report.peak.as_ref()?;
     Some(format!("Machine: peak {}", without_cache(view, peak)))
@@ -320,8 +323,8 @@ fn without_cache(view: &View<'_>, peak: &Peak) -> String {
     format!("{figures} ({share}) without page cache at {at}")
 }
 
-/// Of the limits that the report knows: a cgroup's where that was nearer, else Ray's threshold, where the monitor counts the whole
-/// machine.
+/// Returns the nearest limit that the report knows: that of a cgroup if one is nearer, else Ray's
+/// threshold if the monitor counts the whole machine.
 fn nearest_limit(report: &Report, peak: &Peak) -> String {
     let nearer = limit::nearest_cgroup(report);
     if let Some(near) = nearer.filter(|near| near.share() > limit::at_peak(report, peak).share()) {

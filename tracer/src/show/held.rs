@@ -1,7 +1,8 @@
-//! Lists who held memory at the most important memory kill: by class, by call and by line of the user's own code.
+//! Lists who held memory at the most important memory kill: by class, call and line of code.
 //!
-//! How much each class held is what was sampled at the kill. Of its lines the figure is what they still held when their processes ended,
-//! or at the end of the recording; a line of which that is not known has none.
+//! The figure of a class was sampled at the kill. The figure of a line is what it still held when
+//! its processes ended, or at the end of the recording. If that is known for no line of a class,
+//! its lines have what they took.
 
 use crate::{
     event::Role,
@@ -16,13 +17,13 @@ use crate::{
     },
 };
 
-/// A class that held less, or less than this share of all that is listed, is not worth a line.
+/// A class has a line if it held at least this much, and at least this share of all that is listed.
 const SMALLEST: Bytes = Bytes(64 << 20);
 const SMALLEST_SHARE: f64 = 0.05;
-/// Classes, and lines of each, unless all are asked for.
+/// Maximum number of classes, and of lines of each, unless all are asked for.
 const MAX_CLASSES: usize = 5;
 const MAX_LINES: usize = 3;
-/// A line that holds less of its class is not told.
+/// A line is shown if it has at least this share of its class.
 const SMALLEST_LINE: f64 = 0.05;
 
 /// What was held at one kill.
@@ -30,12 +31,14 @@ const SMALLEST_LINE: f64 = 0.05;
 pub(super) struct Held {
     /// `KILL 1`.
     pub(super) kill: String,
-    /// For each class the sentence about it, and those about its lines.
+    /// For each class, the sentence about it and those about its lines.
     pub(super) classes: Vec<(String, Vec<String>)>,
 }
 
-/// `WHAT WAS HELD` at the first of the memory kills, as the report orders them; `None` without one, without stacks, and for several
-/// recordings, whose growth is one sum.
+/// Returns `WHAT WAS HELD` at the first memory kill in the order of the report.
+///
+/// Returns `None` without such a kill, without stacks, and for several recordings, because their
+/// growth is one sum.
 #[must_use]
 pub(super) fn at_kill(view: &View<'_>) -> Option<Held> {
     let report = &view.shown.report;
@@ -77,7 +80,8 @@ fn classes(view: &View<'_>, death: &Death) -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-/// `2 WorkerDict 5.9 GiB (2.9 each), in WorkerDict.compute_log_prob`, and its lines.
+/// Returns `2 WorkerDict 5.9 GiB (2.9 each), in WorkerDict.compute_log_prob`, and the lines of the
+/// class.
 fn class(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> (String, Vec<String>) {
     let of_class = words::class(victim) == held.class;
     let mut deaths: Vec<&Death> = of_class.then_some(victim).into_iter().collect();
@@ -98,7 +102,8 @@ fn class(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> (String, Ve
     (text, lines)
 }
 
-/// Whether the subprocesses of a class held more than its workers, or these more: what lines of the class took is told there.
+/// Returns whether the subprocesses of a class held more than its workers, or the workers more than
+/// the subprocesses. The lines are listed with whichever held more.
 fn has_larger(victim: &Death, held: &HeldByClass<'_>) -> bool {
     let plain = |class: &str| class.trim_end_matches(&subprocess("")).to_owned();
     let classes = words::by_class(&victim.memory);
@@ -108,7 +113,8 @@ fn has_larger(victim: &Death, held: &HeldByClass<'_>) -> bool {
     })
 }
 
-/// The calls that its processes ran then: by number where they died in it, else by name.
+/// Returns the calls that the processes ran then: with its number if a process died in the call,
+/// else by name.
 fn calls(held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<String> {
     let mut found: Vec<(Option<u32>, String)> = Vec::new();
     let numbered = deaths.iter().filter_map(|death| {
@@ -133,8 +139,11 @@ fn calls(held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<String> {
     told.collect()
 }
 
-/// What its lines still held, the most first; where that is known of none, what they took. Where more processes of the class grew than
-/// were alive, the figure is of them all; more than what was held is no part of that.
+/// Returns what the lines of a class still held, the largest first, or what they took if that is
+/// known for none.
+///
+/// If more processes of the class grew than were alive, a figure is the sum over all of them, and
+/// says so. Otherwise a figure above what was held at the kill is left out.
 fn lines(view: &View<'_>, held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<String> {
     let Some(growth) = growth_of(view, &held.class, deaths) else {
         return Vec::new();
@@ -155,7 +164,7 @@ fn lines(view: &View<'_>, held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<Stri
         known = largest(taken.map(|line| (line.grown_bytes, line)), held);
         known.retain(|(bytes, _)| *bytes <= held.private);
         was_taken = true;
-        // What each call adds and none frees is still there.
+        // Memory that each call adds and none frees is still there.
         let kept = deaths.iter().any(|death| keeps_what_it_takes(death));
         freed = if kept {
             ""
@@ -171,7 +180,7 @@ fn lines(view: &View<'_>, held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<Stri
     let told = known.into_iter().take(most);
     told.map(|(bytes, line)| {
         let (figure, place) = (size(bytes), growth::place(line));
-        // What may be freed was taken, and is not known to have been held.
+        // Such memory was taken. Whether it was still held is not known.
         let (by, when) = if was_taken {
             ("taken by", "over the run")
         } else {
@@ -192,7 +201,7 @@ fn keeps_what_it_takes(death: &Death) -> bool {
     calls.is_some_and(|calls| calls.per_call_bytes.is_some())
 }
 
-/// Those that matter of what the class held, the most first.
+/// Returns the lines with a large enough share of what the class held, the largest first.
 fn largest<'a>(
     lines: impl Iterator<Item = (Bytes, &'a GrowthLine)>,
     held: &HeldByClass<'_>,
@@ -203,7 +212,8 @@ fn largest<'a>(
     found
 }
 
-/// What lines held at their ends may be more than all held at the kill: such a figure is not of then.
+/// Removes figures that do not fit into what was held at the kill. A line may have held more when
+/// its processes ended, so such a figure is of a later time.
 fn fit(known: &mut Vec<(Bytes, &GrowthLine)>, held: Bytes) {
     let mut left = held.0;
     known.retain(|(bytes, _)| {
@@ -213,7 +223,7 @@ fn fit(known: &mut Vec<(Bytes, &GrowthLine)>, held: Bytes) {
     });
 }
 
-/// Where no line is known to hold it: the one that ran last.
+/// Returns the line that ran last, if it is not known which line holds the memory.
 fn last_line(deaths: &[&Death]) -> Option<String> {
     let line = deaths
         .iter()

@@ -1,4 +1,4 @@
-//! What was in use when least was available, as a sum with its remainder.
+//! Describes what was in use when the least memory was available, as a sum with its remainder.
 
 use crate::{
     ids::Bytes,
@@ -6,10 +6,12 @@ use crate::{
     show::{shared_files, size::Unit},
 };
 
-/// A file of shared memory is named when it is at least this part of all that is in use.
+/// A file of shared memory is named if it holds at least one part in this many of all memory in
+/// use.
 const PART: u64 = 10;
 
-/// `3.9 GiB in use, page cache included = 1.2 GiB of recorded processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unaccounted`.
+/// `3.9 GiB in use, page cache included = 1.2 GiB of recorded processes + 0.4 others + 0.5 shared +
+/// 1.5 cache + 0.2 kernel + 0.1 unaccounted`.
 #[must_use]
 pub(super) fn line(sum: &InUse) -> String {
     let unit = Unit::of(sum.used_bytes);

@@ -1,4 +1,4 @@
-//! One line per job: how it ended, by which death, and which deaths did not end it.
+//! Renders one line per job: how it ended, by which death, and which deaths it survived.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,11 @@ use crate::{
     },
 };
 
-/// First causes that hit a job and did not end it that are told.
+/// Maximum number of first causes that are named because they hit a job without ending it.
 const MAX_HIT: usize = 2;
 
-/// One line for each job as its label and the rest, failed ones first where there are many.
+/// Returns one line for each job, as its label and the rest. If there are more than `most`, failed
+/// jobs come first.
 #[must_use]
 pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String, String)> {
     let mut jobs: Vec<&Job> = view.shown.report.jobs.iter().collect();
@@ -38,7 +39,7 @@ pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String,
     lines
 }
 
-/// A colon stands with the label where nothing comes between: `JOB 02000000 RUNNING:`.
+/// Moves a leading colon to the label: `JOB 02000000 RUNNING:`.
 fn parts(label: String, line: String) -> (String, String) {
     match line.strip_prefix(": ") {
         Some(rest) => (format!("{label}:"), rest.to_owned()),
@@ -46,7 +47,8 @@ fn parts(label: String, line: String) -> (String, String) {
     }
 }
 
-/// `JOB 02000000 FAILED`; where a job of another cluster has the same id, with the session: each cluster counts its jobs from 1.
+/// Returns `JOB 02000000 FAILED`, with the session if a job of another cluster has the same id.
+/// Each cluster counts its jobs from 1.
 fn label(view: &View<'_>, job: &Job) -> String {
     let report = &view.shown.report;
     let session = |job: &Job| {
@@ -118,7 +120,7 @@ fn run(job: &Job) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// `KILL 2`, or `KILL 2 through its cascade`.
+/// Returns `KILL 2`, `KILL 2 on gpu-07`, or `first cause 2 (not shown)`.
 fn ended_by_label(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> Option<String> {
     let number = view.shown.number(job.ended_by_death_id?)?;
     let shown = causes.iter().find(|cause| cause.number == number);
@@ -135,7 +137,8 @@ fn ended_by_label(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> Option<St
 fn survived(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
     let roots = causes::roots(&view.shown.report);
     let mut by_how: BTreeMap<String, Vec<u32>> = BTreeMap::new();
-    // Of several deaths of one first cause, what Ray did about one says more than that the job went on.
+    // If a first cause has several deaths, what Ray did about one of them says more than that the
+    // job went on.
     let mut survived: Vec<&Survived> = job.survived.iter().collect();
     survived.sort_by_key(|one| one.how == Recovery::WentOn);
     for survived in survived {
@@ -180,7 +183,8 @@ fn outlived(report: &Report, survived: &Survived) -> String {
     }
 }
 
-/// ` KILL 1, 0.4 s before, hit WorkerDict of the same job.` What neither ended a job nor was made good.
+/// Returns ` KILL 1, 0.4 s before, hit WorkerDict of the same job.` for first causes that neither
+/// ended the job nor were made good.
 fn hit_too(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
     let roots = causes::roots(&view.shown.report);
     let root = |id| roots.get(&id).copied();
@@ -228,7 +232,7 @@ fn label_word(numbers: &[u32], causes: &[Cause<'_>]) -> &'static str {
     }
 }
 
-/// The job that a first cause ended, itself or through its cascade.
+/// Returns the job that a first cause ended, by itself or through its cascade.
 #[must_use]
 pub fn ended_by<'a>(view: &View<'a>, cause: &Cause<'_>) -> Option<&'a Job> {
     view.shown.report.jobs.iter().find(|job| {

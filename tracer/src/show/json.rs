@@ -1,7 +1,8 @@
-//! The JSON view: the report as the contract has it, pretty and stable.
+//! Renders reports as JSON. The form is stable and pretty-printed.
 //!
-//! Foreign text stays as it is, and yet a terminal that shows the JSON is safe: what `sanitize` would not show as
-//! itself is written as a `\u` escape, which every JSON parser reads back.
+//! Foreign text stays as it is, but the JSON is safe to show on a terminal: characters that
+//! `sanitize` would not show as themselves are written as `\u` escapes, which every JSON parser
+//! reads back.
 
 use std::io;
 
@@ -13,17 +14,17 @@ use crate::{
     show::sanitize::is_harmless,
 };
 
-/// The report as one pretty-printed object, with a final newline.
+/// Renders the report as one pretty-printed object with a final newline.
 pub fn render(report: &Report) -> Result<String, serde_json::Error> {
     pretty(report)
 }
 
-/// Two recordings compared, in that form.
+/// Renders the comparison of two recordings in the same form.
 pub fn render_diff(diff: &Diff) -> Result<String, serde_json::Error> {
     pretty(diff)
 }
 
-/// Any object in that form.
+/// Renders any object in the same form.
 pub(super) fn pretty(report: &impl Serialize) -> Result<String, serde_json::Error> {
     let mut text = Vec::new();
     let formatter = Harmless(PrettyFormatter::new());

@@ -1,4 +1,6 @@
-//! Every event on a line of its own as JSON, with the columns of the recording's table `events` and the wall time.
+//! Renders each event as one line of JSON.
+//!
+//! A line has the columns of the recording's table `events`, and the wall time.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -13,7 +15,7 @@ use crate::{
 
 #[derive(Serialize)]
 struct Line<'a> {
-    /// Of which host, where there are several.
+    /// The host, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<&'a str>,
     id: EventId,
@@ -25,7 +27,7 @@ struct Line<'a> {
     body: &'a Value,
 }
 
-/// The line of one event, whose wall time is `wall`; with `host` where there are several.
+/// Returns the line of one event at the wall time `wall`. `host` is given if there are several.
 pub fn line(
     event: &Event,
     wall: Option<Utc>,
@@ -44,7 +46,8 @@ pub fn line(
     Ok(harmless(&line))
 }
 
-/// JSON in which what a terminal would not show as itself is escaped; outside of strings there is no such character.
+/// Escapes characters that a terminal would not show as themselves. JSON has such characters only
+/// in strings.
 fn harmless(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     let mut units = [0; 2];

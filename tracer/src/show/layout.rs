@@ -1,7 +1,7 @@
-//! Lines of bounded width: wrapping with a hanging indent, and labels in a column of their own.
+//! Lays out lines of bounded width: wrapping with a hanging indent, and labels in a column.
 //!
-//! Widths are counted before colours are added; colours stand around whole labels only. Text must be harmless already.
-//! A no-break space keeps two words on one line and is printed as a space.
+//! Widths are counted before colours are added, and only whole labels are coloured. Text must be
+//! harmless already. A no-break space keeps two words on one line, and is printed as a space.
 
 use owo_colors::{OwoColorize, Style};
 use textwrap::{
@@ -12,7 +12,7 @@ use textwrap::{
 
 use super::sanitize::columns;
 
-/// Columns that a label takes, its indent included.
+/// Width of a label with its indent, in columns.
 pub(super) const LABEL: usize = 11;
 
 /// Text that grows line by line and never exceeds its width.
@@ -23,7 +23,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// An empty page of `width` columns.
+    /// Makes an empty page of `width` columns.
     #[must_use]
     pub fn new(width: usize) -> Self {
         Self {
@@ -32,30 +32,31 @@ impl Page {
         }
     }
 
-    /// Its columns.
+    /// Returns the width in columns.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Lines so far.
+    /// Returns the number of lines so far.
     #[must_use]
     pub fn lines(&self) -> usize {
         self.text.lines().count()
     }
 
-    /// All lines.
+    /// Returns the whole text.
     #[must_use]
     pub fn finish(self) -> String {
         self.text
     }
 
-    /// An empty line.
+    /// Adds an empty line.
     pub fn blank(&mut self) {
         self.text.push('\n');
     }
 
-    /// A paragraph: its first words, of `lead` columns, in `style`, and later lines indented by `indent`.
+    /// Adds a paragraph. It begins with `lead` in `style`, and its later lines are indented by
+    /// `indent`.
     pub fn paragraph(&mut self, lead: &str, style: Style, text: &str, indent: usize) {
         let first = columns(lead);
         for (number, line) in wrap(text, self.width, first, indent).iter().enumerate() {
@@ -69,7 +70,7 @@ impl Page {
         }
     }
 
-    /// A headline: bold lead, text beside it, and a word at the right edge.
+    /// Adds a headline: a bold lead, text beside it, and a word at the right edge.
     pub fn headline(&mut self, lead: &str, text: &str, right: &str, right_style: Style) {
         let first = columns(lead);
         let reserved = columns(right) + 2;
@@ -95,12 +96,14 @@ impl Page {
         }
     }
 
-    /// A labelled fact: `  who      raylet 1998: SIGKILL`. A label has at most eight letters.
+    /// Adds a fact with its label: `  who      raylet 1998: SIGKILL`. A label has at most eight
+    /// letters.
     pub fn fact(&mut self, label: &str, text: &str) {
         self.labelled(label, text, LABEL);
     }
 
-    /// One of several texts under a label, which only the first has; its later lines stand further in.
+    /// Adds one of several texts under a label. Only the first has the label, and later lines of a
+    /// text have a larger indent.
     pub fn item(&mut self, label: &str, text: &str) {
         self.labelled(label, text, LABEL + 2);
     }
@@ -118,7 +121,8 @@ impl Page {
     }
 }
 
-/// Lines of at most `width` columns: the first may use `width - first`, later ones `width - indent`.
+/// Wraps text to lines of at most `width` columns. The first line may use `width - first`, later
+/// ones `width - indent`.
 pub(super) fn wrap(text: &str, width: usize, first: usize, indent: usize) -> Vec<String> {
     let room = |taken: usize| width.saturating_sub(taken).max(10);
     let text = with_units(text);
@@ -135,7 +139,7 @@ fn line_of(words: &[Word<'_>]) -> String {
     line.trim_end_matches(' ').to_owned()
 }
 
-/// The text with spaces that do not break between figures and their units.
+/// Puts no-break spaces between figures and their units.
 fn with_units(text: &str) -> String {
     let is_figure = |word: &str| {
         word.ends_with(|last: char| last.is_ascii_digit())

@@ -1,5 +1,7 @@
-//! How near the memory came to a limit: the node's peak against Ray's threshold or the machine, each cgroup's against its own or
-//! that of a monitor that counts it, and what was in use at each kill.
+//! Says how near memory came to its limits.
+//!
+//! It compares the node's peak with Ray's threshold or the machine, each cgroup's peak with its own
+//! limit or that of a monitor that counts it, and what was in use at each kill.
 
 use crate::{
     ids::Bytes,
@@ -7,7 +9,7 @@ use crate::{
     show::{sanitize, size::share, words},
 };
 
-/// Use of memory against one limit.
+/// Memory in use, compared with one limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitUse {
     /// In use.
@@ -19,20 +21,21 @@ pub struct LimitUse {
 }
 
 impl LimitUse {
-    /// The share of the limit that was in use.
+    /// Returns the share of the limit that was in use.
     #[must_use]
     pub fn share(&self) -> f64 {
         share(self.used, self.limit)
     }
 }
 
-/// The memory monitors that the report knows.
+/// Returns the memory monitors that the report knows.
 pub fn monitors(report: &Report) -> impl Iterator<Item = &Monitor> {
     let clusters = report.clusters.iter();
     clusters.filter_map(|cluster| cluster.monitor.as_ref())
 }
 
-/// Ray's lowest threshold, of monitors that count the whole machine: others cannot be held against its peak.
+/// Returns Ray's lowest threshold, of monitors that count the whole machine. Those of others cannot
+/// be compared with its peak.
 #[must_use]
 pub fn threshold(report: &Report, peak: &Peak) -> Option<Bytes> {
     let whole = |total: Bytes| total.0.abs_diff(peak.total_bytes.0) <= (1 << 30);
@@ -42,7 +45,8 @@ pub fn threshold(report: &Report, peak: &Peak) -> Option<Bytes> {
         .min()
 }
 
-/// Where memory came nearest to a limit, or went farthest above it; `None` where no use of memory is known.
+/// Returns where memory came nearest to a limit, or went farthest above one. `None` if no use of
+/// memory is known.
 #[must_use]
 pub fn nearest(report: &Report) -> Option<LimitUse> {
     let peak = report.peak.iter().map(|peak| at_peak(report, peak));
@@ -50,7 +54,7 @@ pub fn nearest(report: &Report) -> Option<LimitUse> {
     fullest(peak.chain(deaths).chain(in_cgroups(report)))
 }
 
-/// Where a cgroup came nearest to its limit, or to that of a monitor that counts it.
+/// Returns where a cgroup came nearest to its limit, or to that of a monitor that counts it.
 #[must_use]
 pub fn nearest_cgroup(report: &Report) -> Option<LimitUse> {
     fullest(in_cgroups(report))
@@ -60,7 +64,8 @@ fn fullest(uses: impl Iterator<Item = LimitUse>) -> Option<LimitUse> {
     uses.max_by(|one, other| one.share().total_cmp(&other.share()))
 }
 
-/// Each cgroup against its limit, and against the threshold of a monitor that takes this limit for all memory.
+/// Compares each cgroup with its limit, and with the threshold of a monitor that takes this limit
+/// for all memory.
 fn in_cgroups(report: &Report) -> impl Iterator<Item = LimitUse> {
     let own = report.limits.iter().map(|peak| LimitUse {
         used: peak.needed_bytes,
@@ -77,7 +82,7 @@ fn in_cgroups(report: &Report) -> impl Iterator<Item = LimitUse> {
     own.chain(counted)
 }
 
-/// The lowest threshold of the monitors that take this cgroup's limit for all memory.
+/// Returns the lowest threshold of the monitors that take this cgroup's limit for all memory.
 fn lowest_threshold(report: &Report, peak: &LimitPeak) -> Option<Bytes> {
     let counts =
         |monitor: &&Monitor| monitor.enabled && monitor.total_bytes == Some(peak.limit_bytes);
@@ -89,7 +94,7 @@ fn whose_cgroup(path: &str) -> String {
     format!("cgroup {}", sanitize::name(&words::cgroup(path)))
 }
 
-/// The machine's peak against Ray's threshold, else against all of its memory.
+/// Compares the machine's peak with Ray's threshold, or else with all of its memory.
 #[must_use]
 pub fn at_peak(report: &Report, peak: &Peak) -> LimitUse {
     let threshold = threshold(report, peak).filter(|limit| *limit < peak.total_bytes);
@@ -105,7 +110,7 @@ pub fn at_peak(report: &Report, peak: &Peak) -> LimitUse {
     }
 }
 
-/// What Ray counted, and the cgroups on the victim's path.
+/// Returns what Ray counted, and the use of the cgroups that the victim was in.
 fn at_death(death: &Death) -> Vec<LimitUse> {
     let Some(at) = &death.memory.at_death else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Formats a warning as one line: when the limit is hit, which process grows, which one the killer would take.
+//! Formats a warning as one line: when a limit is hit, what grows, and the likely victim.
 
 use std::time::Duration;
 
@@ -9,15 +9,19 @@ use crate::{
     show::{live::duration, sanitize, size::size, time::Zone, words},
 };
 
-/// `08:39:40.000Z NEAR Ray's monitor: 465.0 GiB of 493.5 GiB, reached in 60 s to 110 s (TaskRunner +1.9 GiB in 40 s); likely victim: compute_score; save within 60 s`,
-/// and where it passes `07:12:58.000Z over: TaskRunner gave back 31.0 GiB; 58.0 GiB left at Ray's monitor`.
+/// Returns the line of a warning: `08:39:40.000Z NEAR Ray's monitor: 465.0 GiB of 493.5 GiB,
+/// reached in 60 s to 110 s (TaskRunner +1.9 GiB in 40 s); likely victim: compute_score; save
+/// within 60 s`.
+///
+/// When the warning is over, the line is `07:12:58.000Z over: TaskRunner gave back 31.0 GiB; 58.0
+/// GiB left at Ray's monitor`.
 #[must_use]
 pub fn line(time: Option<Utc>, warning: &LimitWarning, zone: &Zone) -> String {
     let time = time.map_or_else(|| "time unknown".to_owned(), |time| zone.clock(time));
     format!("{time} {}", sentence(warning))
 }
 
-/// The same without its time.
+/// Returns the same without its time.
 #[must_use]
 pub fn sentence(warning: &LimitWarning) -> String {
     let who = words::who_kills(&limit_owner(warning));
@@ -44,7 +48,8 @@ pub fn sentence(warning: &LimitWarning) -> String {
     )
 }
 
-/// What can still be done without a restart: fewer tasks at the same time, where it is tasks that grow; else a save before the limit is met.
+/// Returns what can still be done without a restart: run fewer tasks at once if tasks grow, else
+/// save before the limit is hit.
 fn action(warning: &LimitWarning, within: Within) -> String {
     let save = match within.soonest_ms {
         ..1000 => "save now".to_owned(),
@@ -60,7 +65,7 @@ fn action(warning: &LimitWarning, within: Within) -> String {
     )
 }
 
-/// Who kills at its limit.
+/// Returns who kills at the limit of a warning.
 #[must_use]
 pub fn limit_owner(warning: &LimitWarning) -> LimitOwner {
     match &warning.limit {

@@ -1,4 +1,4 @@
-//! Prints while `record` runs: a line for each listed death, and a status line that is rewritten in place.
+//! Renders what `record` prints: a line for each listed death, and a status line.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use crate::{
     show::{clause, sanitize, size::size, time::Zone, trend::Outlook, words},
 };
 
-/// `08:41:07.482Z RAY MONITOR killed compute_score pid 41877 3.4 GiB · biggest: TaskRunner 402.6 GiB · proven`.
+/// `08:41:07.482Z RAY MONITOR killed compute_score pid 41877 3.4 GiB · biggest: TaskRunner 402.6
+/// GiB · proven`.
 #[must_use]
 pub fn death(death: &Death, zone: &Zone) -> String {
     let verdict = if death.verdict.settled {
@@ -32,7 +33,7 @@ pub fn death(death: &Death, zone: &Zone) -> String {
     )
 }
 
-/// The line that settles a death that was printed before its evidence was complete.
+/// Returns the line that settles a death that was printed before its evidence was complete.
 #[must_use]
 pub fn settled(death: &Death, zone: &Zone) -> String {
     format!(
@@ -59,7 +60,7 @@ fn what(death: &Death) -> String {
     format!("{label} {}", rest(death))
 }
 
-/// Who killed, in capitals.
+/// Returns who killed, in capitals.
 #[must_use]
 pub fn label(killer: Killer) -> &'static str {
     match killer {
@@ -75,7 +76,7 @@ pub fn label(killer: Killer) -> &'static str {
     }
 }
 
-/// What it killed, and why.
+/// Returns the rest of the line: which process, and why.
 #[must_use]
 pub fn rest(death: &Death) -> String {
     let resident = death.memory.own.resident().filter(|bytes| bytes.0 > 0);
@@ -88,7 +89,7 @@ pub fn rest(death: &Death) -> String {
     }
 }
 
-/// Which limit was hit, where the kernel killed.
+/// Returns which limit was hit, if the kernel killed.
 fn limit(death: &Death) -> String {
     let place = match (death.verdict.killer, &death.memory.oom) {
         (Killer::KernelOomGlobal, Some(oom)) if oom.constraint == Some(Scope::Sysrq) => {
@@ -107,7 +108,7 @@ fn limit(death: &Death) -> String {
     format!(" · {place}")
 }
 
-/// The biggest process, where it is another one and the whole machine was short.
+/// Returns the biggest process, if it is another one and the whole machine was short of memory.
 fn biggest(death: &Death) -> String {
     let other = |top: &&TopProcess| !top.victim;
     let whole = matches!(
@@ -152,22 +153,22 @@ pub struct Nearness {
     pub used: Bytes,
     /// The limit.
     pub limit: Bytes,
-    /// Time left at the present rate, where it grows.
+    /// Time left at the present rate, if it grows.
     pub left: Option<Duration>,
-    /// Whose growth it is, where it grows.
+    /// The class that grows, if it grows.
     pub whose: Option<String>,
 }
 
 /// What the status line shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Status {
-    /// Since the recording began.
+    /// Time since the recording began.
     pub elapsed: Duration,
-    /// Workers alive.
+    /// Workers that are alive.
     pub workers: usize,
     /// The limit with the least left until it kills.
     pub next_killer: Option<Nearness>,
-    /// Ray's threshold, where the monitor is on and another limit is nearer.
+    /// Ray's threshold, if the monitor is on and another limit is nearer.
     pub ray: Option<Nearness>,
     /// Listed deaths so far.
     pub deaths: usize,
@@ -176,7 +177,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// The limits of `live`, and how long they are off.
+    /// Returns the status with the limits of `live`, and the time until each is hit.
     #[must_use]
     pub fn near(live: &Live, outlook: &Outlook) -> Self {
         let nearness = |threat: &NextKiller| Nearness {
@@ -207,7 +208,7 @@ impl Status {
     }
 }
 
-/// What is left out, one after the other, until the status line fits.
+/// How much is left out. These are tried in order, until the status line fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Brevity {
     Full,
@@ -217,8 +218,8 @@ enum Brevity {
     NotWorkers,
 }
 
-/// The status line, at most `width` columns:
-/// `02:39:18 · 14 workers · NEXT KILLER Ray's monitor 491.9/493.5 GiB, ~67 s (TaskRunner) · deaths 1 · lost 0`.
+/// Returns the status line, at most `width` columns: `02:39:18 · 14 workers · NEXT KILLER Ray's
+/// monitor 491.9/493.5 GiB, ~67 s (TaskRunner) · deaths 1 · lost 0`.
 #[must_use]
 pub fn status(status: &Status, width: usize) -> String {
     use Brevity::{Full, NotLabel, NotRay, NotWhose, NotWorkers};
@@ -256,7 +257,8 @@ fn with(status: &Status, brevity: Brevity) -> String {
     parts.join(" · ")
 }
 
-/// `23.95/24.00 GiB, ~21 s (DashboardAgent)`; one decimal where two would say nothing.
+/// Returns `23.95/24.00 GiB, ~21 s (DashboardAgent)`. A limit of 100 GiB or more has one decimal,
+/// and one below 1 GiB is in MiB.
 fn nearness(near: &Nearness, whose: bool) -> String {
     let mib = |bytes: Bytes| bytes.gib() * 1024.0;
     let figures = match near.limit.gib() {

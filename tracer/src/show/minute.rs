@@ -1,6 +1,6 @@
-//! The last minute before a death, as one line and as a table.
+//! Renders the last minute before a death, as one line and as a table.
 //!
-//! The table's spaces are no-break ones: nothing wraps or collapses them.
+//! The spaces of the table are no-break spaces, so that nothing wraps or collapses them.
 
 use crate::{
     ids::Bytes,
@@ -15,25 +15,27 @@ use crate::{
 
 /// The moments of the line, in seconds before the death.
 const LINE: [f64; 5] = [-60.0, -30.0, -10.0, -5.0, -1.0];
-/// And those of the table: as many of the first as have room.
+/// The moments of the table, in seconds before the death. The first ones are used, as many as have
+/// room.
 const TABLE: [f64; 8] = [0.0, -1.0, -10.0, -60.0, -5.0, -30.0, -2.0, -0.5];
 /// The label of a row below the first.
 pub(super) const ROW: &str = "";
-/// Columns of a name.
+/// Width of a name, in columns.
 const NAME: usize = 28;
-/// And of a figure.
+/// Width of a figure, in columns.
 const FIGURE: usize = 7;
-/// What a table says at least.
+/// Minimum number of moments in a table.
 const FEWEST: usize = 2;
 
-/// `0.4 GiB 60 s before, …`: the private memory of the process that died; `None` where it was not sampled.
+/// Returns `private memory: 1.0 GiB at −30 s, …, 5.0 GiB at the end`, of the process that died.
+/// Returns `None` if fewer than two of the moments were sampled.
 pub(super) fn line(minute: &LastMinute) -> Option<String> {
     let figures = LINE.iter().filter_map(|moment| {
         let bytes = at(minute, &minute.victim_bytes, *moment)?;
         Some(format!("{} at {moment} s", size(bytes)))
     });
     let mut figures: Vec<String> = figures.collect();
-    // Before its first sample nothing is known, and one figure is no course.
+    // Nothing is known before the first sample, and one figure shows no change.
     if figures.len() < 2 {
         return None;
     }
@@ -43,7 +45,7 @@ pub(super) fn line(minute: &LastMinute) -> Option<String> {
     Some(format!("private memory: {figures}"))
 }
 
-/// A row a thing, then what was mapped, for pages of `width` columns.
+/// Returns the rows of the table, then lines about what was mapped, for pages of `width` columns.
 pub(super) fn table(minute: &LastMinute, width: usize) -> Vec<String> {
     let moments = moments(width);
     let unit = unit(minute);
@@ -108,14 +110,14 @@ pub(super) fn table(minute: &LastMinute, width: usize) -> Vec<String> {
     rows
 }
 
-/// One unit for all rows: that of the largest process.
+/// Returns the unit of all rows: that of the largest process.
 fn unit(minute: &LastMinute) -> Unit {
     let tops = minute.top.iter().flat_map(|one| &one.private_bytes);
     let all = minute.victim_bytes.iter().chain(tops).flatten();
     Unit::of(all.max().copied().unwrap_or_default())
 }
 
-/// The moments that have room, in order of time.
+/// Returns the moments that have room, in order of time.
 fn moments(width: usize) -> Vec<f64> {
     let room = width.saturating_sub(LABEL + NAME) / FIGURE;
     let mut moments = TABLE[..room.clamp(FEWEST, TABLE.len())].to_vec();
@@ -123,7 +125,7 @@ fn moments(width: usize) -> Vec<f64> {
     moments
 }
 
-/// A name with its unit, and figures below one another.
+/// Aligns a name and figures to columns.
 fn aligned(name: &str, cells: impl Iterator<Item = String>) -> String {
     let gap = " ".repeat(NAME.saturating_sub(sanitize::columns(name)));
     let cells: Vec<String> = cells.map(|cell| format!("{cell:>FIGURE$}")).collect();
@@ -138,7 +140,8 @@ fn at(minute: &LastMinute, figures: &[Option<Bytes>], moment: f64) -> Option<Byt
     figures.get(place).copied().flatten()
 }
 
-/// A row has room for little, and the paths of a pod's cgroups begin alike.
+/// Returns the last folder of a path. A row has little room, and the paths of a pod's cgroups begin
+/// alike.
 fn last_folder(path: &str) -> &str {
     let mut names = path.rsplit('/').filter(|name| !name.is_empty());
     names.next().unwrap_or("/")

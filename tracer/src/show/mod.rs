@@ -1,7 +1,8 @@
-//! Pure: the views of a [`Report`](crate::judge::report::Report), one file a view. No I/O, no clock.
+//! Renders the views of a [`Report`](crate::judge::report::Report), one file or folder for each.
 //!
-//! Every view takes what [`select::select`] kept, passes foreign text through [`sanitize`], and returns a string. Text
-//! views carry colours; whoever prints them strips these where no terminal is (anstream does).
+//! All of this is pure: no I/O, no clock. Every view takes what [`select::select`] kept, passes
+//! foreign text through [`sanitize`], and returns a string. Text views have colours. Whoever prints
+//! them removes these if the output is not a terminal (anstream does).
 
 pub mod alike;
 pub mod cascade;
@@ -59,10 +60,10 @@ mod sample;
 pub use raytrace_core::{clause, size};
 use time::Zone;
 
-/// How text is shown.
+/// The style in which text is shown.
 #[derive(Debug, Clone)]
 pub struct Style {
-    /// Columns; the report is made for 80 to 120.
+    /// Width in columns. The report is made for 80 to 120.
     pub width: usize,
     /// The zone of all times.
     pub zone: Zone,

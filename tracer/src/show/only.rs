@@ -1,4 +1,4 @@
-//! One node, job or cluster of several: `--node`, `--job`, `--cluster`.
+//! Restricts a report to one node, job or cluster: `--node`, `--job`, `--cluster`.
 
 use crate::{
     ids::HexId,
@@ -6,15 +6,15 @@ use crate::{
     show::sanitize,
 };
 
-/// Digits of a node's id that are enough to name it.
+/// Minimum number of digits of a node's id that name it.
 const FEWEST_DIGITS: usize = 4;
-/// Names in an error.
+/// Maximum number of names in an error.
 const MAX_NAMES: usize = 8;
 
-/// What is asked for; several wishes hold together, none means all.
+/// What is asked for. Several conditions must hold together, and none means everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Only {
-    /// A node's name, or how its id begins.
+    /// A node's name, or the beginning of its id.
     pub node: Option<String>,
     /// A job.
     pub job: Option<HexId>,
@@ -23,13 +23,13 @@ pub struct Only {
 }
 
 impl Only {
-    /// Whether nothing is asked for.
+    /// Returns whether nothing is asked for.
     #[must_use]
     pub fn is_all(&self) -> bool {
         self == &Self::default()
     }
 
-    /// Whether a death is on the node, of the job and of the cluster that are asked for.
+    /// Returns whether a death is on the node, of the job and of the cluster that are asked for.
     #[must_use]
     pub fn has_death(&self, report: &Report, death: &Death) -> bool {
         let cluster = || cluster(report, death.cluster);
@@ -49,14 +49,14 @@ impl Only {
                 .is_none_or(|job| self.is_of_job(report, job, death))
     }
 
-    /// Whether the death is one of the job's processes, or the one that ended it.
+    /// Returns whether the death is that of a process of the job, or the one that ended the job.
     fn is_of_job(&self, report: &Report, job: &HexId, death: &Death) -> bool {
         let mut jobs = report.jobs.iter().filter(|one| self.has_job(report, one));
         death.work.job_id.as_ref() == Some(job)
             || jobs.any(|one| one.ended_by_death_id == Some(death.id))
     }
 
-    /// Whether a job is the one, or of the cluster, that is asked for.
+    /// Returns whether a job is the one that is asked for, and of the cluster that is asked for.
     #[must_use]
     pub fn has_job(&self, report: &Report, job: &Job) -> bool {
         self.job.as_ref().is_none_or(|id| job.job_id == *id)
@@ -69,7 +69,7 @@ impl Only {
             .is_none_or(|text| session().is_some_and(|session| session.contains(text)))
     }
 
-    /// Why nothing can be found, where something is asked for that the report does not know.
+    /// Returns the error if the report does not know what is asked for.
     #[must_use]
     pub fn unknown(&self, report: &Report) -> Option<String> {
         if let Some(text) = &self.node
@@ -93,7 +93,7 @@ impl Only {
         (!is_known).then(|| missing("--job", &job.0, known.collect()))
     }
 
-    /// The whole name of the session that is asked for, where it is one of the report's.
+    /// Returns the whole name of the session that is asked for, if the report has it.
     #[must_use]
     pub fn session(&self, report: &Report) -> Option<String> {
         let text = self.cluster.as_deref()?;
@@ -104,7 +104,7 @@ impl Only {
         sessions.find(|session| session.contains(text)).cloned()
     }
 
-    /// Whether a recording of the report is of the node and cluster that are asked for.
+    /// Returns whether a recording of the report is of the node and cluster that are asked for.
     #[must_use]
     pub fn has_recording(&self, report: &Report, number: u32) -> bool {
         let own = || {
@@ -129,7 +129,7 @@ fn cluster(report: &Report, number: Option<u32>) -> Option<&ClusterReport> {
     report.clusters.iter().find(|cluster| cluster.id == number)
 }
 
-/// What is asked for and what there is instead.
+/// Returns the error that names what is asked for, and what there is instead.
 fn missing(option: &str, text: &str, mut known: Vec<String>) -> String {
     known.sort_unstable();
     known.dedup();
@@ -148,7 +148,7 @@ fn missing(option: &str, text: &str, mut known: Vec<String>) -> String {
     }
 }
 
-/// The host of a recording.
+/// Returns the host of a recording.
 fn host(report: &Report, recording: Option<u32>) -> Option<&str> {
     let mut recordings = report.recordings.iter();
     let of = recordings.find(|one| Some(one.id) == recording)?;
@@ -171,7 +171,7 @@ fn nodes(report: &Report) -> Vec<String> {
     report.nodes.iter().map(|node| node.name.clone()).collect()
 }
 
-/// Nodes of one host are called `host/id`.
+/// Returns whether a node has this name. Several nodes of one host are called `host/id`.
 fn is_called(name: &str, text: &str) -> bool {
     let host = name.split_once('/').map_or(name, |(host, _)| host);
     name.eq_ignore_ascii_case(text) || host.eq_ignore_ascii_case(text)

@@ -1,4 +1,4 @@
-//! The memory of actor classes and tasks at their peaks, as count × size, and the one that grows by the call.
+//! Describes the peak memory of actor classes and tasks, as count × size.
 
 use crate::{
     ids::Bytes,
@@ -6,13 +6,13 @@ use crate::{
     show::{sanitize, size::size, words},
 };
 
-/// Classes that are named.
+/// Maximum number of classes that are named.
 const MOST: usize = 4;
-/// Actors of a class that are named.
+/// Maximum number of actors of a class that are named.
 const NAMED: usize = 3;
-/// One process of a class that held more of the mean is told apart.
+/// The largest process of a class is shown separately if it held more than this times the mean.
 const UNEVEN: f64 = 1.2;
-/// Below this a class is not what filled a node.
+/// Minimum peak of a class that is named. A smaller class did not fill a node.
 const LEAST: u64 = 256 << 20;
 
 /// `load 15 × 1.2 GiB = 18.0 GiB, Rollout 1 × 3.1 GiB (+200 MiB a call)`.
@@ -36,7 +36,7 @@ fn one(owner: &Owner) -> String {
     let all = owner.private_peak_bytes.unwrap_or_default();
     let each = Bytes(all.0 / u64::from(owner.processes.max(1)));
     let largest = owner.largest_bytes.filter(|_| owner.processes > 1);
-    // The largest may have been that at another time.
+    // The largest may have held that at another time.
     let uneven = largest.filter(|largest| largest.gib() > UNEVEN * each.gib());
     let mut text = match (owner.processes, uneven) {
         (many, Some(largest)) => {

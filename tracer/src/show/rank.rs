@@ -1,4 +1,4 @@
-//! Orders first causes, and chooses which are shown where not all fit.
+//! Orders first causes, and chooses which are shown if not all fit.
 
 use crate::show::{
     causes::{self, Cause, Entry},
@@ -7,7 +7,8 @@ use crate::show::{
     words,
 };
 
-/// The places of a report in their order; alike first causes are folded, unless all or one is asked for.
+/// Returns the entries of a report in their order. Similar first causes are grouped, unless all or
+/// one is asked for.
 #[must_use]
 pub fn entries<'a>(view: &View<'_>, causes: Vec<Cause<'a>>) -> Vec<Entry<'a>> {
     let mut entries = if view.shown.all || view.shown.detail {
@@ -19,7 +20,8 @@ pub fn entries<'a>(view: &View<'_>, causes: Vec<Cause<'a>>) -> Vec<Entry<'a>> {
     entries
 }
 
-/// Memory kills that ended a job come first, then other memory kills, then other deaths that ended a job; by time within each.
+/// Ranks an entry. Memory kills that ended a job come first, then other memory kills, then other
+/// deaths that ended a job. Within each rank, the order is that of time.
 fn rank(view: &View<'_>, entry: &Entry<'_>) -> (u8, u32) {
     let first = entry.first();
     let ended = || {
@@ -43,7 +45,7 @@ fn alone(cause: Cause<'_>) -> Entry<'_> {
     }
 }
 
-/// The first `most` of the places, and how many first causes are left out.
+/// Returns the first `most` entries, and how many first causes are left out.
 #[must_use]
 pub fn most_important(mut entries: Vec<Entry<'_>>, most: usize) -> (Vec<Entry<'_>>, usize) {
     let left = entries.split_off(most.min(entries.len()));
@@ -51,7 +53,7 @@ pub fn most_important(mut entries: Vec<Entry<'_>>, most: usize) -> (Vec<Entry<'_
     (entries, left_out)
 }
 
-/// The line that stands for first causes that are left out.
+/// Returns the line that stands for the first causes that are left out.
 #[must_use]
 pub fn left_out(count: usize) -> String {
     let what = words::count(count, "more first cause", "more first causes");

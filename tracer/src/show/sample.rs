@@ -1,4 +1,4 @@
-//! Hand-made reports for the tests of the views: shaped as the judge makes them, with figures of a real kind.
+//! Hand-made reports for the tests of the views, shaped like the judge's, with realistic figures.
 
 use crate::{
     event::{Ancestor, Ledger, Mode, Probe, ProbeState, Role},
@@ -21,12 +21,12 @@ const S: i64 = 1_000 * MS;
 /// 2026-11-20T08:00:00Z.
 const EIGHT: i64 = 1_795_161_600 * S;
 
-/// A moment after eight o'clock.
+/// Returns the moment that many nanoseconds after eight o'clock.
 pub(super) fn at(nanoseconds: i64) -> Utc {
     Utc(WallTime(EIGHT + nanoseconds))
 }
 
-/// Minutes, seconds and milliseconds after eight.
+/// Returns nanoseconds after eight o'clock.
 fn clock(minutes: i64, seconds: i64, milliseconds: i64) -> i64 {
     (minutes * 60 + seconds) * S + milliseconds * MS
 }
@@ -35,7 +35,7 @@ pub(super) fn gib(amount: f64) -> Bytes {
     Bytes(1 << 30).times(amount)
 }
 
-/// How a test prints: 100 columns, no file.
+/// Returns the style of tests: 100 columns, no file.
 pub(super) fn style() -> Style {
     Style {
         width: 100,
@@ -45,7 +45,7 @@ pub(super) fn style() -> Style {
     }
 }
 
-/// A death without any extras: a proven exit of a worker.
+/// Makes a death without any extras: a proven end of a worker.
 pub(super) fn death(id: u64, pid: u32, time: i64, killer: Killer, cause: Cause) -> Death {
     let process = Process {
         start_time: Some(at(-7000 * S)),
@@ -78,7 +78,7 @@ pub(super) fn death(id: u64, pid: u32, time: i64, killer: Killer, cause: Cause) 
     }
 }
 
-/// A user's `kill -9`.
+/// Makes the cause for a user's `kill -9`.
 fn killed_by_bash(pid: u32) -> Cause {
     Cause::Signal {
         signal: 9,
@@ -90,7 +90,7 @@ fn killed_by_bash(pid: u32) -> Cause {
     }
 }
 
-/// A kill by the kernel in a cgroup of so many GiB.
+/// Makes the cause for a kill by the kernel in a cgroup with a limit in GiB.
 fn full_cgroup(cgroup: &str, limit: f64, invoker: &str) -> Cause {
     Cause::KernelOom(KernelOom {
         scope: Some(Scope::Memcg),
@@ -269,7 +269,7 @@ pub(super) fn job(outcome: Outcome, ended_by: Option<u64>, because: OutcomeReaso
     }
 }
 
-/// A machine on which nothing died but what should.
+/// Makes a report of a machine with no abnormal death.
 pub(super) fn quiet() -> Report {
     let mut exit = death(9, 700, 0, Killer::Exit, Cause::exit(0));
     (exit.listed, exit.end.exit_code, exit.end.signal) = (false, Some(0), None);
@@ -277,7 +277,8 @@ pub(super) fn quiet() -> Report {
     report(vec![job], vec![exit])
 }
 
-/// A pod of 24 GiB that was nearly full on a machine of 512 GiB, without Ray's monitor.
+/// Makes a report of a pod of 24 GiB that was nearly full on a machine of 512 GiB, without Ray's
+/// monitor.
 pub(super) fn pod() -> Report {
     let mut report = quiet();
     report.clusters[0].monitor = None;
@@ -295,7 +296,8 @@ pub(super) fn pod() -> Report {
     report
 }
 
-/// The verl job of the documentation: a kill that was retried, and an agent whose death took 17 along.
+/// Makes the verl job of the documentation: a kill that was retried, and an agent's death with 17
+/// deaths in its cascade.
 pub(super) fn verl() -> Report {
     let mut deaths = vec![monitor_kill(), agent_kill()];
     deaths.extend(cascade());
@@ -431,7 +433,7 @@ fn agent_kill() -> Death {
     death
 }
 
-/// What the agent took along: 14 workers, the other agent, the raylet, and the driver.
+/// Makes the cascade of the agent: 14 workers, the other agent, the raylet and the driver.
 fn cascade() -> Vec<Death> {
     let time = clock(41, 49, 310);
     let titles = [
@@ -518,7 +520,7 @@ fn findings() -> Vec<Finding> {
     ]
 }
 
-/// Thirty OOM kills of one class in one cgroup within a second.
+/// Makes thirty OOM kills of one class in one cgroup within a second.
 pub(super) fn burst() -> Report {
     let deaths = (0..30)
         .map(|number| {
@@ -551,7 +553,8 @@ pub(super) fn burst() -> Report {
     report(vec![job], deaths)
 }
 
-/// OOM kills of one class in two cgroups whose limits are raised in between, and kills of another class by as many shells.
+/// Makes OOM kills of one class in two cgroups with limits that are raised in between, and as many
+/// kills of another class, each by another shell.
 pub(super) fn scattered() -> Report {
     let mut deaths = burst().deaths;
     deaths.truncate(16);
@@ -586,7 +589,7 @@ pub(super) fn scattered() -> Report {
     report(vec![job], deaths)
 }
 
-/// Deaths that are no memory kills: a user's kill, a crash, an exit code, an unknown one.
+/// Makes deaths that are no memory kills: a user's kill, a crash, an exit code, an unknown one.
 pub(super) fn others() -> Report {
     let user = death(1, 4001, clock(1, 0, 0), Killer::Signal, killed_by_bash(77));
     let mut user = anonymous(titled(user, Role::Worker, "ray::Trainer.fit"), 1.2);
@@ -682,7 +685,7 @@ pub(super) fn others() -> Report {
     report
 }
 
-/// A task whose name attacks the terminal, the JSON and the Markdown.
+/// Makes a report with a task name that attacks the terminal, the JSON and the Markdown.
 pub(super) fn hostile() -> Report {
     let attack = format!(
         "\u{1b}[31m\u{1b}]0;owned\u{7}</script>```\n# PWNED @everyone \u{202e}gnp.exe\u{2066}|{}",
@@ -714,7 +717,7 @@ pub(super) fn hostile() -> Report {
     report
 }
 
-/// 5,000 short subprocesses and a `ray stop`: nothing that anybody asks about.
+/// Makes 5,000 short subprocesses and a `ray stop`, which nobody asks about.
 pub(super) fn flood() -> Report {
     let mut deaths: Vec<Death> = (0..5000)
         .map(|number| {

@@ -1,18 +1,22 @@
-//! Makes foreign text harmless: task names, process names, paths and log lines come from whoever ran the job, and are
-//! printed on somebody else's terminal. Every view passes such text through [`line`].
+//! Makes foreign text harmless before it is printed.
 //!
-//! Control characters, escape sequences and characters that reorder or hide text become visible escapes; long text is cut.
+//! Task names, process names, paths and log lines come from whoever ran the job, and are printed on
+//! somebody else's terminal. Every view passes such text through [`line`].
+//!
+//! Control characters, escape sequences, and characters that reorder or hide text become visible
+//! escapes. Long text is cut.
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// Longest name that is shown.
+/// Longest name that is shown, in characters.
 pub const NAME: usize = 60;
-/// Longest piece of evidence that is shown where space is short.
+/// Longest piece of evidence that is shown where space is short, in characters.
 pub const EVIDENCE: usize = 240;
-/// Longest text that is shown anywhere.
+/// Longest text that is shown anywhere, in characters.
 pub const LONGEST: usize = 2000;
 
-/// `text` on one line, harmless, at most `limit` characters; what is cut ends in `…`.
+/// Returns `text` on one line, harmless, and at most `limit` characters. Text that is cut ends in
+/// `…`.
 #[must_use]
 pub fn line(text: &str, limit: usize) -> String {
     let mut shown = String::new();
@@ -28,25 +32,25 @@ pub fn line(text: &str, limit: usize) -> String {
     shown
 }
 
-/// A name: [`line`] with the limit for names.
+/// Returns a name: [`line`] with the limit for names.
 #[must_use]
 pub fn name(text: &str) -> String {
     line(text, NAME)
 }
 
-/// Whether a terminal shows `character` as itself and in its place.
+/// Returns whether a terminal shows `character` as itself and in its place.
 #[must_use]
 pub fn is_harmless(character: char) -> bool {
     !character.is_control() && !is_hidden(character)
 }
 
-/// The columns that harmless text takes on a terminal: East Asian wide characters take two.
+/// Returns the columns that harmless text takes on a terminal. East Asian wide characters take two.
 #[must_use]
 pub fn columns(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
-/// Harmless text, cut to `width` columns; what is cut ends in `…`.
+/// Cuts harmless text to `width` columns. Text that is cut ends in `…`.
 #[must_use]
 pub fn cut_columns(text: &str, width: usize) -> String {
     if columns(text) <= width {
@@ -83,7 +87,7 @@ fn push_harmless(shown: &mut String, character: char) {
     }
 }
 
-/// Format characters: they reorder text (bidi marks), join or hide it, or end the line.
+/// Returns whether a character reorders text (bidi marks), joins or hides it, or ends the line.
 fn is_hidden(character: char) -> bool {
     matches!(
         character,
@@ -110,7 +114,8 @@ fn is_hidden(character: char) -> bool {
     ) || is_combining(character)
 }
 
-/// Marks that stack on the character before: enough of them smear over the lines around.
+/// Returns whether a character is a mark that stacks on the one before. Enough of them cover the
+/// lines around.
 fn is_combining(character: char) -> bool {
     matches!(
         character,
@@ -123,7 +128,7 @@ fn is_combining(character: char) -> bool {
     )
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 pub(super) fn quoted(path: &str) -> String {
     let path = line(path, EVIDENCE);
     let plain =
@@ -135,7 +140,7 @@ pub(super) fn quoted(path: &str) -> String {
     }
 }
 
-/// Text as HTML shows it, in elements and attributes.
+/// Escapes text for HTML, in elements and attributes.
 pub(super) fn html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

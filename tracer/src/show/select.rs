@@ -1,7 +1,10 @@
-//! Selects the deaths that are shown: `--kill`, `--match`, `--node`, `--job`, `--cluster`, `--since`, `--until`, `--all`.
+//! Selects the deaths that a report shows.
 //!
-//! A death is kept together with the deaths that caused it, so that no answer stands without its cause; a chosen first
-//! cause keeps its whole cascade.
+//! The options are `--kill`, `--match`, `--node`, `--job`, `--cluster`, `--since`, `--until` and
+//! `--all`.
+//!
+//! A death is kept together with the deaths that caused it, so that each is shown with its cause. A
+//! chosen first cause keeps its whole cascade.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,7 +17,7 @@ use crate::{
     show::{causes, only::Only, words},
 };
 
-/// What the user asked for; the default is everything that is listed.
+/// What the user asked for. By default, everything that is listed.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     /// One first cause, in full.
@@ -23,11 +26,11 @@ pub struct Selection {
     pub matching: Option<String>,
     /// One node, job or cluster.
     pub only: Only,
-    /// Deaths at or after this.
+    /// The earliest time of deaths.
     pub since: Option<Utc>,
-    /// Deaths before or at this.
+    /// The latest time of deaths.
     pub until: Option<Utc>,
-    /// Nothing is folded, normal exits are listed.
+    /// Whether all is asked for: nothing is folded, and normal exits are listed.
     pub all: bool,
 }
 
@@ -41,7 +44,8 @@ pub enum Kill {
 }
 
 impl Kill {
-    /// The death in the report; of a number, the first cause.
+    /// Returns the id of the death, if the report has it. For a number, that is the death of the
+    /// first cause.
     #[must_use]
     pub fn death(self, report: &Report) -> Option<EventId> {
         match self {
@@ -57,7 +61,8 @@ impl Kill {
         }
     }
 
-    /// That a report with so many first causes does not have it.
+    /// Returns the error for a report that does not have it. `causes` is how many first causes the
+    /// report has.
     #[must_use]
     pub fn is_unknown(self, causes: usize) -> String {
         let asked = match self {
@@ -87,7 +92,7 @@ impl FromStr for Kill {
     }
 }
 
-/// `4711`, or `2:4711` for that of the report's recording 2.
+/// Parses `4711`, or `2:4711` for a death of the report's recording 2.
 fn death_id(text: &str) -> Option<EventId> {
     let (recording, row) = text.split_once(':').unwrap_or(("0", text));
     let row = EventId(row.parse().ok()?);
@@ -101,30 +106,30 @@ fn death_id(text: &str) -> Option<EventId> {
     reason = "four independent answers to what was asked for"
 )]
 pub struct Shown {
-    /// What is left of the report.
+    /// The part of the report that is shown.
     pub report: Report,
     /// The number of each death's first cause in the whole report.
     numbers: HashMap<EventId, u32>,
-    /// First causes and listed deaths of the whole report.
+    /// Number of first causes and of listed deaths in the whole report.
     pub totals: (usize, usize),
     /// Whether one first cause is shown in full.
     pub detail: bool,
     /// Whether nothing is folded.
     pub all: bool,
-    /// Whether deaths that are normal exits are listed too.
+    /// Whether normal exits are listed too.
     pub lists_normal: bool,
-    /// Whether a filter took deaths away.
+    /// Whether a filter removed deaths.
     pub filtered: bool,
 }
 
 impl Shown {
-    /// The whole report.
+    /// Shows the whole report.
     #[must_use]
     pub fn whole(report: &Report) -> Self {
         select(report, &Selection::default())
     }
 
-    /// The first causes that are shown, under their numbers in the whole report.
+    /// Returns the first causes that are shown, with their numbers in the whole report.
     #[must_use]
     pub fn causes(&self) -> Vec<causes::Cause<'_>> {
         let mut causes = causes::all(&self.report);
@@ -135,7 +140,7 @@ impl Shown {
         causes
     }
 
-    /// The number of a death's first cause, also of one that a filter took away.
+    /// Returns the number of a death's first cause, even if a filter removed the death.
     #[must_use]
     pub fn number(&self, death: EventId) -> Option<u32> {
         self.numbers.get(&death).copied()
@@ -183,7 +188,7 @@ pub fn select(report: &Report, selection: &Selection) -> Shown {
     left.deaths.retain(|death| kept.contains(&death.id));
     left.jobs.retain(|job| selection.only.has_job(report, job));
     let about_kept = |finding: &Finding| finding.deaths.iter().any(|death| kept.contains(death));
-    // Without a remedy of its own, a kill has that of another one of its job, which says so.
+    // A kill without a remedy of its own gets that of another kill of its job. The finding says so.
     let mut findings = report.findings.iter();
     let mended = findings.any(|finding| about_kept(finding) && !finding.remedy.is_empty());
     left.findings.retain(|finding| {
@@ -223,7 +228,8 @@ fn within(death: &Death, selection: &Selection) -> bool {
         && selection.until.is_none_or(|until| time <= until)
 }
 
-/// Any id from a traceback, a pid of the host or of the container, or a part of a name.
+/// Returns whether a text matches a death: as an id from a traceback, a pid on the host or in the
+/// container, or part of a name.
 fn matches(report: &Report, death: &Death, text: &str) -> bool {
     let text = text.trim().to_lowercase();
     if let Ok(pid) = text.parse::<u32>()
@@ -235,7 +241,8 @@ fn matches(report: &Report, death: &Death, text: &str) -> bool {
     id_matches(report, death, &text) || (!number && name_matches(death, &text))
 }
 
-/// Whether an id of the death begins with `text`; ids of tasks and leases stand in the evidence only.
+/// Returns whether an id of the death begins with `text`. Ids of tasks and leases are only in the
+/// evidence.
 fn id_matches(report: &Report, death: &Death, text: &str) -> bool {
     let hexadecimal = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if text.len() < 4 || !hexadecimal {

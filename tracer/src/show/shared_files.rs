@@ -1,4 +1,4 @@
-//! Shared memory by its files: whose it is, as a sum with its remainder, and beside a death.
+//! Describes shared memory by file and holder: as a sum with its remainder, and at a death.
 
 use crate::{
     ids::Bytes,
@@ -9,11 +9,12 @@ use crate::{
     },
 };
 
-/// Files that a line names.
+/// Maximum number of files that a line names.
 const NAMED: usize = 3;
-/// Smaller ones are nobody's suspect.
+/// Smaller files are left out.
 const LEAST: u64 = 64 << 20;
-/// Nor are those that hold less than this part of what the biggest process holds.
+/// At a death, so are files that hold less than one part in this many of what the biggest process
+/// held.
 const PART: u64 = 10;
 
 /// `1.4 GiB at most = 1.3 memfd:weights (Holder pid 7) + 0.1 object store + 0.0 other`.
@@ -36,7 +37,8 @@ pub(super) fn line(report: &Report) -> Option<String> {
     ))
 }
 
-/// `memfd:weights 300 MiB, held by Holder pid 7`, where that is much beside the processes; asked for, all.
+/// Returns `memfd:weights 300 MiB, held by Holder pid 7` for files that are large compared with the
+/// processes. With `all`, returns the largest files whatever their size.
 #[must_use]
 pub(super) fn at_death(death: &Death, all: bool) -> Option<String> {
     let process = death

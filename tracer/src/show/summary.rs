@@ -1,5 +1,7 @@
-//! A memory death in five lines, for a chat, an alert or a Kubernetes Event: cause, victim, call and line, one fix, how to see more. Where
-//! another process than the victim had grown, that one stands in place of the call.
+//! Renders a memory death in five lines, for a chat, an alert or a Kubernetes Event.
+//!
+//! The lines are the cause, the victim, its call and line, one fix, and how to see more. If another
+//! process than the victim had grown, that process replaces the call.
 
 use std::collections::BTreeSet;
 
@@ -17,20 +19,21 @@ use crate::{
     signals,
 };
 
-/// Longest line.
+/// Longest line, in characters.
 const LINE: usize = 190;
 
-/// How much a line may say.
+/// What the lines may disclose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disclosure {
-    /// Everything, for who may read the recording.
+    /// Everything, for those who may read the recording.
     All,
-    /// No command line, no path, no name of a process that is not Ray's: for what leaves the machine. The death is one of a
-    /// [redacted](crate::show::redact::redact) report.
+    /// No command line, no path, and no name of a process that is not part of Ray, for what leaves
+    /// the machine. The death is one of a [redacted](crate::show::redact::redact) report.
     Public,
 }
 
-/// The most important first cause of a report: one that ended a job, else a memory kill, else the first.
+/// Returns the most important first cause of a report: a memory kill that ended a job, else another
+/// death that ended a job, else a memory kill, else the first.
 #[must_use]
 pub fn leading(report: &Report) -> Option<Cause<'_>> {
     let ended = |cause: &Cause<'_>| {
@@ -49,11 +52,11 @@ pub fn leading(report: &Report) -> Option<Cause<'_>> {
     causes::all(report).into_iter().min_by_key(rank)
 }
 
-/// The five lines of a death; `more` is the last, how to see more.
+/// Returns the five lines of a death. `more` is the last one, on how to see more.
 #[must_use]
 pub fn lines(report: &Report, death: &Death, disclosure: Disclosure, more: &str) -> [String; 5] {
     let third = grew(death).filter(|_| disclosure == Disclosure::All);
-    // Who killed is no cause where another process had grown.
+    // If another process had grown, who killed is not the cause.
     let killed = if third.is_some() {
         "killed "
     } else {
@@ -69,7 +72,7 @@ pub fn lines(report: &Report, death: &Death, disclosure: Disclosure, more: &str)
     .map(|line| sanitize::line(&line, LINE))
 }
 
-/// The most important first cause in five lines, or one line where no death is abnormal.
+/// Renders the most important first cause in five lines, or one line if no death is abnormal.
 #[must_use]
 pub fn text(shown: &Shown, style: &Style) -> String {
     let report = &shown.report;
@@ -101,7 +104,7 @@ fn cause(death: &Death, disclosure: Disclosure) -> String {
     format!("{said} [{}]", words::certainty(death).to_lowercase())
 }
 
-/// The name in JSON.
+/// Returns the name in JSON.
 #[must_use]
 pub fn certainty(certainty: Certainty) -> &'static str {
     match certainty {
@@ -111,7 +114,8 @@ pub fn certainty(certainty: Certainty) -> &'static str {
     }
 }
 
-/// What happened to a process, in words that hold no foreign text but names of Ray's classes and tasks.
+/// Returns what happened to a process. The only foreign text in it is names of Ray's classes and
+/// tasks.
 #[must_use]
 pub fn said(death: &Death) -> String {
     let who = public_name(death);
@@ -167,7 +171,7 @@ fn sender(death: &Death) -> &'static str {
     }
 }
 
-/// Class and task of a worker, else the part that the process plays.
+/// Returns the task or class of a worker, or the role of another process.
 #[must_use]
 pub fn public_name(death: &Death) -> String {
     let code = death
@@ -194,7 +198,7 @@ pub fn public_name(death: &Death) -> String {
 
 fn victim(report: &Report, death: &Death, disclosure: Disclosure) -> String {
     let resident = death.memory.own.resident().filter(|bytes| bytes.0 > 0);
-    // With all words it stands beside the name.
+    // Otherwise it is beside the name.
     let resident = resident.filter(|_| disclosure == Disclosure::Public);
     let host = report.recordings.first().map(|one| &one.host.name);
     let kubernetes = death.process.place.kubernetes.as_ref();
@@ -223,7 +227,7 @@ fn grew(death: &Death) -> Option<String> {
     Some(format!("grew    {}", facts::suspect(death)?))
 }
 
-/// The call that it died in, and the line that ran last.
+/// Returns the call that the process died in, and the line that ran last.
 fn call(death: &Death) -> String {
     let calls = death.activity.calls.as_ref();
     let number = calls.and_then(|calls| {
@@ -238,7 +242,8 @@ fn call(death: &Death) -> String {
     parts.join(" ")
 }
 
-/// The first remedy for this death, else for another memory kill of its job, which is said.
+/// Returns the first remedy for this death, else one for another memory kill of its job, and says
+/// so.
 fn fix(report: &Report, death: &Death) -> String {
     let findings = || report.findings.iter();
     let of_it = findings().find(|one| one.deaths.contains(&death.id) && !one.remedy.is_empty());

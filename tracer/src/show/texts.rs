@@ -1,16 +1,17 @@
-//! The lines on what was read, where a report is of texts.
+//! Says which texts were read, if a report is made from texts.
 
 use crate::{
     path,
     show::{sanitize, time::offset_name, view::View, words},
 };
 
-/// Texts that are named.
+/// Maximum number of texts that are named.
 const MAX_TEXTS: usize = 6;
-/// Texts of one clock that are named.
+/// Maximum number of texts of one clock that are named.
 const MAX_CLOCK_NAMES: usize = 2;
 
-/// What was read, where the report is of texts.
+/// Returns lines about the texts that were read, and about their clocks. Empty if the report is of
+/// recordings.
 #[must_use]
 pub(super) fn lines(view: &View<'_>) -> Vec<String> {
     let texts = &view.shown.report.texts;

@@ -1,4 +1,6 @@
-//! Times as people read them: in UTC with a `Z` unless another zone is asked for, and relative to a death.
+//! Formats and parses times.
+//!
+//! They are in UTC with a `Z` unless another zone is asked for, or relative to a death.
 
 use std::str::FromStr;
 
@@ -13,12 +15,12 @@ use crate::{ids::WallTime, judge::report::Utc};
 /// Why a zone or a time is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TimeError {
-    /// Neither an offset nor a known name.
+    /// The zone is neither an offset nor a known name.
     #[error(
         "unknown time zone {0:?}: give UTC, an offset like +08:00, or a name like Asia/Shanghai"
     )]
     Zone(String),
-    /// Neither RFC 3339, nor a time of day, nor a span.
+    /// The time is neither RFC 3339, nor a time of day, nor a span.
     #[error(
         "unknown time {0:?}: give a time of day like 08:41:07, 2026-11-20T08:41:07Z with its zone, or -10m for ten minutes before the end"
     )]
@@ -50,44 +52,47 @@ impl FromStr for Zone {
 }
 
 impl Zone {
-    /// The zone itself.
+    /// Returns the zone as the type of `jiff`.
     #[must_use]
     pub fn time_zone(&self) -> TimeZone {
         self.0.clone()
     }
 
-    /// `08:41:07.482Z`.
+    /// Formats a time as `08:41:07.482Z`.
     #[must_use]
     pub fn clock(&self, time: Utc) -> String {
         self.print(time, "%H:%M:%S%.3f")
     }
 
-    /// `08:41:07Z`.
+    /// Formats a time as `08:41:07Z`.
     #[must_use]
     pub fn seconds(&self, time: Utc) -> String {
         self.print(time, "%H:%M:%S")
     }
 
-    /// `2026-11-20 08:41:07Z`.
+    /// Formats a time as `2026-11-20 08:41:07Z`.
     #[must_use]
     pub fn full(&self, time: Utc) -> String {
         self.print(time, "%Y-%m-%d %H:%M:%S")
     }
 
-    /// The day of `time` in this zone.
+    /// Returns the day of `time` in this zone.
     #[must_use]
     pub fn date(&self, time: Utc) -> Date {
         self.zoned(time).date()
     }
 
-    /// Seconds east of UTC at `time`.
+    /// Returns the offset from UTC at `time`, in seconds east.
     #[must_use]
     pub fn offset_s(&self, time: Utc) -> i32 {
         self.zoned(time).offset().seconds()
     }
 
-    /// A time that a user typed: RFC 3339, a time of day of the recording that ran from `began` to `ended` (the next
-    /// day's, where only that one lies inside), or a span before its end, `-10m`.
+    /// Parses a time that a user typed.
+    ///
+    /// It may be RFC 3339, a time of day, or a span before the end like `-10m`. A time of day is on
+    /// the first day of the recording, which ran from `began` to `ended`, or on the next day if
+    /// only that lies inside.
     pub fn parse(&self, text: &str, began: Utc, ended: Utc) -> Result<Utc, TimeError> {
         let refused = || TimeError::Time(text.to_owned());
         if let Some(span) = text.strip_prefix('-') {
@@ -111,7 +116,8 @@ impl Zone {
         }
     }
 
-    /// A time of day, and the zone that stands behind it, else this one: `08:41:07`, `08:41:07Z`, `16:41:07+08:00`.
+    /// Parses a time of day and the zone behind it: `08:41:07`, `08:41:07Z`, `16:41:07+08:00`.
+    /// Without a zone, it is in this one.
     fn of_day(&self, text: &str) -> Option<(Time, Self)> {
         let (time, zone) = match text.find(['Z', 'z', '+', '-']) {
             Some(at) => (&text[..at], text[at..].parse().ok()?),
@@ -139,7 +145,7 @@ impl Zone {
     }
 }
 
-/// `+08:00`.
+/// Formats an offset from UTC as `+08:00`.
 #[must_use]
 pub fn offset_name(seconds: i32) -> String {
     let sign = if seconds < 0 { '-' } else { '+' };
@@ -147,14 +153,14 @@ pub fn offset_name(seconds: i32) -> String {
     format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
-/// A span between two moments, signed and short: `−12.4 s`, `+18 ms`, `+0.21 ms`.
+/// Formats a span with its sign: `−12.4 s`, `+18 ms`, `+0.21 ms`.
 #[must_use]
 pub fn relative(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { '−' } else { '+' };
     format!("{sign}{}", span(nanoseconds.unsigned_abs()))
 }
 
-/// A span without a sign: `12.4 s`.
+/// Formats a span without a sign: `12.4 s`.
 #[must_use]
 pub fn span(nanoseconds: u64) -> String {
     let seconds = nanoseconds as f64 / 1e9;
@@ -173,7 +179,7 @@ fn utc(time: Timestamp) -> Option<Utc> {
     Some(Utc(WallTime(nanoseconds)))
 }
 
-/// The moment a span like `10m` or `1h 30m` before `ended`.
+/// Returns the moment that lies a span like `10m` or `1h 30m` before `ended`.
 fn before(span: &str, ended: Utc) -> Option<Utc> {
     let span = span.parse::<SignedDuration>().ok()?;
     let span = i64::try_from(span.as_nanos()).ok()?;

@@ -1,4 +1,4 @@
-//! How fast figures grow: the last two minutes of each, kept by whoever looks at them live.
+//! Computes how fast figures grow, from the last two minutes of each, for live views.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,7 +16,7 @@ use crate::{
 
 /// How long a figure is kept.
 const KEPT_NS: i64 = 2 * MINUTE_NS;
-/// Less than this is no trend yet.
+/// Shortest span of figures that makes a trend.
 const LEAST_NS: i64 = 4 * SECOND_NS;
 /// The figures of many things over the last two minutes.
 #[derive(Debug, Clone)]
@@ -33,11 +33,12 @@ impl<K> Default for Trends<K> {
 }
 
 impl<K: Eq + Hash> Trends<K> {
-    /// Adds the figures of one moment, instead of those that were added for it before; things without one are forgotten.
+    /// Adds the figures of one moment, and replaces those already added for it. Things without a
+    /// figure are forgotten.
     fn add(&mut self, now: BootTime, figures: impl Iterator<Item = (K, Bytes)>) {
         for (key, figure) in figures {
             let series = self.series.entry(key).or_default();
-            // A recording that has ended is looked at again and again as it was at its last moment.
+            // A recording that has ended is read again and again in its last state.
             match series.back_mut() {
                 Some((time, last)) if *time == now => *last = figure,
                 _ => series.push_back((now, figure)),
@@ -54,20 +55,20 @@ impl<K: Eq + Hash> Trends<K> {
         });
     }
 
-    /// The kept figures of a thing, the oldest first.
+    /// Returns the kept figures of a thing, the oldest first.
     fn series(&self, key: &K) -> impl Iterator<Item = Bytes> + use<'_, K> {
         let series = self.series.get(key);
         series.into_iter().flatten().map(|(_, figure)| *figure)
     }
 
-    /// From the oldest figure that is kept to the last one, in ns.
+    /// Returns the time from the oldest kept figure to the last one, in ns.
     fn length_ns(&self, key: &K) -> Option<i64> {
         let series = self.series.get(key)?;
         let ((first, _), (last, _)) = (series.front()?, series.back()?);
         Some(last.since(*first))
     }
 
-    /// Bytes a second now; `None` as long as there is no trend.
+    /// Returns the rate now, in bytes per second, or `None` while there is no trend yet.
     fn rate(&self, key: &K) -> Option<f64> {
         let series = self.series.get(key)?;
         let ((first, _), (now, _)) = (series.front()?, series.back()?);
@@ -90,25 +91,26 @@ impl Outlook {
             .add(live.now, processes.map(|one| (one.process, one.private())));
     }
 
-    /// The private memory of a process over the last two minutes, the oldest first.
+    /// Returns the private memory of a process over the last two minutes, the oldest figure first.
     pub fn series(&self, process: ProcessKey) -> impl Iterator<Item = Bytes> {
         self.processes.series(&process)
     }
 
-    /// How many seconds that series spans.
+    /// Returns how many seconds that series spans.
     #[must_use]
     pub fn seconds(&self, process: ProcessKey) -> i64 {
         let length = self.processes.length_ns(&process).unwrap_or(0);
         (length + SECOND_NS / 2) / SECOND_NS
     }
 
-    /// How much a process grows, in bytes a second; `None` as long as there is no trend.
+    /// Returns how fast a process grows, in bytes per second, or `None` while there is no trend
+    /// yet.
     #[must_use]
     pub fn rate(&self, process: ProcessKey) -> Option<f64> {
         self.processes.rate(&process)
     }
 
-    /// The process whose growth brings a limit nearer most.
+    /// Returns the process that grows most among those that count for a limit, and its rate.
     #[must_use]
     pub fn grower<'a>(
         &self,

@@ -1,23 +1,23 @@
-//! What every part of a view needs: the chosen deaths and how they are shown.
+//! Holds what every part of a view needs: the chosen deaths and the style.
 
 use crate::{
     judge::report::{Death, Report, Utc},
     show::{Style, sanitize, select::Shown},
 };
 
-/// The chosen deaths with the way they are shown.
+/// The chosen deaths, and the style in which they are shown.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     /// What is shown.
     pub shown: &'a Shown,
-    /// How.
+    /// The style.
     pub style: &'a Style,
-    /// Whether the report spans several days, so that times need their date.
+    /// Whether the report spans several days. Then times need their date.
     dated: bool,
 }
 
 impl<'a> View<'a> {
-    /// The view of `shown`.
+    /// Makes the view of `shown`.
     #[must_use]
     pub fn new(shown: &'a Shown, style: &'a Style) -> Self {
         Self {
@@ -27,20 +27,21 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether times carry their date.
+    /// Returns whether times have their date.
     #[must_use]
     pub fn is_dated(&self) -> bool {
         self.dated
     }
 
-    /// A command with sudo, as it works here.
+    /// Returns a command in which `sudo raytrace` is replaced by what works here.
     #[must_use]
     pub fn command(&self, text: &str) -> String {
         let program = format!("sudo {}", self.style.program);
         text.replace("sudo raytrace", &program)
     }
 
-    /// When a death happened; as its text prints it where the zone is not known.
+    /// Returns when a death happened. If the zone of a text is not known, the time is as the text
+    /// prints it.
     #[must_use]
     pub fn death_time(&self, death: &Death) -> String {
         let known = death.when.time.or(death.when.exit_time);
@@ -50,7 +51,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A death's time: of day, with its date where the report spans several.
+    /// Formats a time of day, with its date if the report spans several days.
     #[must_use]
     pub fn time(&self, time: Option<Utc>) -> String {
         let zone = &self.style.zone;

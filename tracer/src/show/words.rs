@@ -24,7 +24,7 @@ use crate::{
     signals,
 };
 
-/// What a process is called: `TaskRunner.run`, `compute_score`, `python3 train.py`.
+/// Returns the name of a process: `TaskRunner.run`, `compute_score`, `python3 train.py`.
 #[must_use]
 pub fn name(death: &Death) -> String {
     let title = death
@@ -49,7 +49,7 @@ pub fn name(death: &Death) -> String {
     sanitize::name(idle(&shown))
 }
 
-/// What a process is called among others of its kind: its class without the method.
+/// Returns the class of a process: its name without the method.
 #[must_use]
 pub fn class(death: &Death) -> String {
     match &death.work.actor_class {
@@ -58,19 +58,20 @@ pub fn class(death: &Death) -> String {
     }
 }
 
-/// What one of the biggest processes is called among others of its kind.
+/// Returns the class of one of the biggest processes.
 #[must_use]
 pub fn class_of_top(process: &TopProcess) -> String {
     class_of_role(process.role, &process.title, process.pid)
 }
 
-/// What the process is called that held more than the victim.
+/// Returns the class of the process that held more than the victim.
 #[must_use]
 pub fn class_of_suspect(suspect: &Suspect) -> String {
     class_of_role(suspect.role, &suspect.title, suspect.pid)
 }
 
-/// A subprocess may have its worker's title, and is not that worker.
+/// Returns the class of a process by its title. A subprocess may have the title of its worker, and
+/// is not that worker.
 fn class_of_role(role: Option<Role>, title: &str, pid: Pid) -> String {
     let class = class_of_title(title, pid);
     if role == Some(Role::Descendant) {
@@ -80,7 +81,7 @@ fn class_of_role(role: Option<Role>, title: &str, pid: Pid) -> String {
     }
 }
 
-/// What a process is called among others of its kind, by its title or command line.
+/// Returns the class of a process by its title or command line.
 #[must_use]
 pub fn class_of_title(title: &str, pid: Pid) -> String {
     let shown = match title.strip_prefix("ray::") {
@@ -94,14 +95,14 @@ pub fn class_of_title(title: &str, pid: Pid) -> String {
     sanitize::name(idle(&shown))
 }
 
-/// What a process of a timeline is called among others of its kind.
+/// Returns the class of a process of a timeline.
 #[must_use]
 pub fn class_of_series(process: &ProcessSeries) -> String {
     let class = process.actor_class.as_deref();
     class_of(process.role, class, ran(process), process.process.pid)
 }
 
-/// What a process ran last, where it has waited since.
+/// Returns what a process ran last, if it has been idle since.
 fn ran(process: &ProcessSeries) -> &str {
     let works = |title: &&str| !matches!(*title, "ray::IDLE" | "ray::start_worker");
     let titles = process.titles.iter().rev();
@@ -110,7 +111,7 @@ fn ran(process: &ProcessSeries) -> &str {
         .unwrap_or(&process.label)
 }
 
-/// What a living process is called among others of its kind.
+/// Returns the class of a living process.
 #[must_use]
 pub fn class_of_live(process: &LiveProcess) -> String {
     let class = process.actor_class.as_deref();
@@ -129,7 +130,7 @@ fn class_of(role: Role, actor_class: Option<&str>, label: &str, pid: Pid) -> Str
     }
 }
 
-/// What a living process is called: what it runs, else its program.
+/// Returns the name of a living process: what it runs, else its program.
 #[must_use]
 pub fn name_of_live(process: &LiveProcess) -> String {
     match process.label.strip_prefix("ray::") {
@@ -138,7 +139,7 @@ pub fn name_of_live(process: &LiveProcess) -> String {
     }
 }
 
-/// Who kills at a limit: `Ray's monitor`, `kernel, .../system`.
+/// Returns who kills at a limit: `Ray's monitor`, `kernel, .../system`.
 #[must_use]
 pub fn who_kills(owner: &LimitOwner) -> String {
     match owner {
@@ -148,7 +149,7 @@ pub fn who_kills(owner: &LimitOwner) -> String {
     }
 }
 
-/// What a process of a timeline is called: what it ran last, else its program.
+/// Returns the name of a process of a timeline: what it ran last, else its program.
 #[must_use]
 pub fn name_of_series(process: &ProcessSeries) -> String {
     match ran(process).strip_prefix("ray::") {
@@ -157,13 +158,14 @@ pub fn name_of_series(process: &ProcessSeries) -> String {
     }
 }
 
-/// A worker that waits for a lease has this title.
+/// Replaces the title of a worker that waits for a lease.
 fn idle(name: &str) -> &str {
     let waits = name.strip_prefix("ray::").unwrap_or(name) == "IDLE";
     if waits { IDLE } else { name }
 }
 
-/// The program of a command line, and the script where an interpreter runs one; no other arguments.
+/// Returns the program of a command line, and its script if an interpreter runs one. Other
+/// arguments are left out.
 fn program(command: &str) -> String {
     let mut words = command.split_whitespace();
     let first = words.next().unwrap_or(command);
@@ -182,7 +184,7 @@ fn program(command: &str) -> String {
     }
 }
 
-/// What kind of process it is, where its name does not say so.
+/// Returns the kind of a process, if its name does not say so.
 #[must_use]
 pub fn kind(death: &Death) -> Option<&'static str> {
     match death.process.role {
@@ -199,7 +201,7 @@ pub fn kind(death: &Death) -> Option<&'static str> {
     }
 }
 
-/// The process with what people know it by: `compute_score (task, pid 41877, 3.4 GiB)`.
+/// Returns a process with what people know it by: `compute_score (task, pid 41877, 3.4 GiB)`.
 #[must_use]
 pub fn subject(death: &Death) -> String {
     let mut details: Vec<String> = Vec::new();
@@ -225,7 +227,7 @@ pub fn subject(death: &Death) -> String {
     format!("{} ({})", name(death), details.join(", "))
 }
 
-/// One line on who ended what: the killer first where memory was the reason.
+/// Returns one line on who ended what. The killer comes first if memory was the reason.
 #[must_use]
 pub fn headline(death: &Death) -> String {
     let alone = headline_of(&subject(death), &[death], &clause(death));
@@ -235,7 +237,8 @@ pub fn headline(death: &Death) -> String {
     }
 }
 
-/// The headline of an act that ended several: by the death that stands for it.
+/// Returns the headline of an act that ended several processes. It names the death that stands for
+/// the act.
 fn with_others(death: &Death, alone: &str, act: GroupKill) -> String {
     let others = act.victims.saturating_sub(1);
     let sender = death.sender.as_ref();
@@ -260,7 +263,8 @@ fn with_others(death: &Death, alone: &str, act: GroupKill) -> String {
     }
 }
 
-/// The headline of several deaths by one killer, with their subject and the clause that holds for all.
+/// Returns the headline of several deaths by one killer, from their subject and the clause that
+/// holds for all.
 #[must_use]
 pub fn headline_of(subject: &str, deaths: &[&Death], clause: &str) -> String {
     let killer = deaths.first().map(|death| death.verdict.killer);
@@ -282,7 +286,8 @@ fn is_machine_oom(death: &Death) -> bool {
     scope.is_none_or(|scope| scope == Scope::Global)
 }
 
-/// The cgroup that was full and its limit, as far as these are the same for all; else in how many they died.
+/// Returns the cgroup that was full and its limit, as far as they are the same for all deaths.
+/// Otherwise returns in how many cgroups the processes died.
 fn full_cgroup(deaths: &[&Death]) -> String {
     let ooms = deaths.iter().map(|death| death.memory.oom.as_ref());
     let limits = ooms.map(|oom| Some((oom?.cgroup.as_deref()?, oom?.limit_bytes)));
@@ -302,19 +307,21 @@ fn full_cgroup(deaths: &[&Death]) -> String {
     }
 }
 
-/// What happened to a process, as it stands after the name: `was killed by SIGKILL from bash (pid 7)`.
+/// Returns what happened to a process, as it follows the name: `was killed by SIGKILL from bash
+/// (pid 7)`.
 #[must_use]
 pub fn clause(death: &Death) -> String {
     sanitize::line(&clause::of(death), sanitize::EVIDENCE)
 }
 
-/// The same for several that ended like this one: `were ended by SIGKILL from bash (pid 7)`.
+/// Returns the same for several that ended like this one: `were ended by SIGKILL from bash (pid
+/// 7)`.
 #[must_use]
 pub fn clause_of_many(death: &Death) -> String {
     sanitize::line(&clause::of_many(death), sanitize::EVIDENCE)
 }
 
-/// The clause that holds for several deaths, in the plural; `None` where they differ.
+/// Returns the clause that holds for several deaths, in the plural. `None` if they differ.
 #[must_use]
 pub fn common_clause(deaths: &[&Death]) -> Option<String> {
     let first = clause(deaths.first()?);
@@ -324,7 +331,7 @@ pub fn common_clause(deaths: &[&Death]) -> Option<String> {
     Some(clause_of_many(deaths[0]))
 }
 
-/// A cgroup path by its last two names: `.../ray-node_550e/system`.
+/// Shortens a cgroup path to its last two names: `.../ray-node_550e/system`.
 #[must_use]
 pub fn cgroup(path: &str) -> String {
     let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
@@ -339,7 +346,8 @@ pub fn cgroup(path: &str) -> String {
     }
 }
 
-/// Whether somebody killed it (a `KILL`), or it ended by itself or with another (a `DEATH`).
+/// Returns whether somebody killed the process (a `KILL`). Otherwise it ended by itself or with
+/// another (a `DEATH`).
 #[must_use]
 pub fn is_kill(killer: Killer) -> bool {
     is_memory_kill(killer)
@@ -349,13 +357,14 @@ pub fn is_kill(killer: Killer) -> bool {
         )
 }
 
-/// Whether it was killed for memory.
+/// Returns whether the process was killed for memory.
 #[must_use]
 pub fn is_memory_kill(killer: Killer) -> bool {
     killer.is_memory_kill()
 }
 
-/// `PROVEN`, `INFERRED`, `UNKNOWN`; the reason's where it differs, and a mark while evidence may still come.
+/// Returns `PROVEN`, `INFERRED` or `UNKNOWN`, that of the reason if it differs, and a mark while
+/// evidence may still come.
 #[must_use]
 pub fn certainty(death: &Death) -> String {
     let word = |certainty| match certainty {
@@ -377,7 +386,7 @@ pub fn certainty(death: &Death) -> String {
     format!("{word}{open}")
 }
 
-/// `#4711`, or `#2:4711` for a death of the report's recording 2, as `--kill` takes it.
+/// Returns `#4711`, or `#2:4711` for a death of the report's recording 2, as `--kill` takes it.
 #[must_use]
 pub fn death_id(id: EventId) -> String {
     match id.recording() {
@@ -386,7 +395,7 @@ pub fn death_id(id: EventId) -> String {
     }
 }
 
-/// How sure a link between two deaths is.
+/// Returns how certain a link between two deaths is.
 #[must_use]
 pub fn sureness(certainty: Certainty) -> &'static str {
     match certainty {
@@ -396,7 +405,7 @@ pub fn sureness(certainty: Certainty) -> &'static str {
     }
 }
 
-/// How a job ended, as its line's second word.
+/// Returns the word for how a job ended.
 #[must_use]
 pub fn outcome(outcome: Outcome) -> &'static str {
     match outcome {
@@ -408,7 +417,7 @@ pub fn outcome(outcome: Outcome) -> &'static str {
     }
 }
 
-/// How a signal came about, as a clause.
+/// Returns how a signal came about, as a clause.
 #[must_use]
 pub fn mechanism(mechanism: Mechanism) -> &'static str {
     match mechanism {
@@ -434,7 +443,7 @@ pub fn mechanism(mechanism: Mechanism) -> &'static str {
     }
 }
 
-/// What a sender is to its victim, where that says more than its name.
+/// Returns what a sender is to its victim, if that says more than its name.
 #[must_use]
 pub fn relation(relation: Relation) -> Option<&'static str> {
     match relation {
@@ -470,7 +479,7 @@ pub fn thousands(number: u64) -> String {
     shown
 }
 
-/// `1, 3 and 5–9`; two are no range: `1, 3, 5 and 6`.
+/// Returns `1, 3 and 5–9`. Two numbers are not a range: `1, 3, 5 and 6`.
 #[must_use]
 pub fn ranges(numbers: &[u32]) -> String {
     let mut sorted = numbers.to_vec();
@@ -483,7 +492,7 @@ pub fn ranges(numbers: &[u32]) -> String {
             _ => runs.push((number, number)),
         }
     }
-    // Two are no range.
+    // Two numbers are not a range.
     let runs = runs.into_iter().flat_map(|(start, end)| match end - start {
         1 => vec![(start, start), (end, end)],
         _ => vec![(start, end)],
@@ -507,8 +516,10 @@ pub fn join(parts: &[String]) -> String {
     }
 }
 
-/// The biggest processes by class: `TaskRunner 402.6 GiB + 4 WorkerDict 32.4 GiB (8.1 each)`. Beside one of a GiB or more those that
-/// would show as nothing in GiB are left out.
+/// Returns the biggest processes by class: `TaskRunner 402.6 GiB + 4 WorkerDict 32.4 GiB (8.1
+/// each)`.
+///
+/// If one of them held a GiB or more, those that would be 0 in GiB are left out.
 #[must_use]
 pub fn biggest(memory: &Memory) -> String {
     let mut top = memory.top.iter();
@@ -523,7 +534,8 @@ pub fn biggest(memory: &Memory) -> String {
     shown.join(" + ")
 }
 
-/// `9 smaller processes held 0.6 GiB`: what the classes of the biggest leave out.
+/// Returns `9 smaller processes held 0.6 GiB`: those that are in none of the classes of the biggest
+/// processes.
 #[must_use]
 pub fn smaller(rest: Option<&TopRest>) -> Option<String> {
     let rest = rest?;
@@ -535,10 +547,11 @@ pub fn smaller(rest: Option<&TopRest>) -> Option<String> {
     (number > 0).then(|| format!("{processes} held {}", size(left)))
 }
 
-/// Sizes of a class are alike if the largest is no more than this part of their mean.
+/// Sizes of a class are alike if the largest is no more than this times their mean.
 const UNEVEN: f64 = 1.05;
 
-/// One of several of a class: below a GiB in MiB, so that it times their number is their sum.
+/// Formats the size of one of several processes of a class. Below a GiB it is in MiB, so that it
+/// fits the sum when it is multiplied by their number.
 #[must_use]
 pub fn each(bytes: Bytes) -> String {
     if bytes.0 < 1 << 30 {
@@ -553,22 +566,22 @@ pub fn each(bytes: Bytes) -> String {
 pub struct HeldByClass<'a> {
     /// The class.
     pub class: String,
-    /// Those of them that are among the biggest.
+    /// The processes of the class that are among the biggest.
     pub top: Vec<&'a TopProcess>,
-    /// How many there are, the smaller ones too.
+    /// Number of processes of the class, including the smaller ones.
     pub processes: u64,
-    /// Their private memory together.
+    /// Private memory of all of them.
     pub private: Bytes,
 }
 
 impl HeldByClass<'_> {
-    /// What one of them held on average.
+    /// Returns what one of them held on average.
     #[must_use]
     pub fn each(&self) -> Bytes {
         Bytes(self.private.0 / self.processes.max(1))
     }
 
-    /// `2 WorkerDict 5.9 GiB (2.9 each)`; of sizes that differ, the largest.
+    /// Returns `2 WorkerDict 5.9 GiB (2.9 each)`. If the sizes differ, gives the largest instead.
     #[must_use]
     pub fn amount(&self) -> String {
         let (name, private) = (&self.class, size(self.private));
@@ -579,7 +592,7 @@ impl HeldByClass<'_> {
         let uneven = largest.filter(|largest| is_uneven(*largest, self.each()));
         let (one, what) = uneven.map_or((self.each(), "each"), |largest| (largest, "the largest"));
         let each = each(one);
-        // A unit that the sum has named is not named again.
+        // The unit is not repeated if it is that of the sum.
         let unit = private.rsplit(' ').next().unwrap_or_default();
         let each = each.strip_suffix(unit).map_or(each.as_str(), str::trim_end);
         match uneven {
@@ -589,13 +602,14 @@ impl HeldByClass<'_> {
     }
 }
 
-/// Whether the largest of a class stands out of its mean.
+/// Returns whether the largest process of a class stands out from the mean.
 #[must_use]
 pub fn is_uneven(largest: Bytes, mean: Bytes) -> bool {
     largest.gib() > UNEVEN * mean.gib()
 }
 
-/// The biggest processes by class, in the order in which each class comes first, with the smaller ones of these classes.
+/// Returns the biggest processes by class, with the smaller ones of these classes. A class comes
+/// where its first process does.
 #[must_use]
 pub fn by_class(memory: &Memory) -> Vec<HeldByClass<'_>> {
     let mut classes: Vec<HeldByClass<'_>> = Vec::new();
@@ -626,7 +640,7 @@ pub fn by_class(memory: &Memory) -> Vec<HeldByClass<'_>> {
     classes
 }
 
-/// What a report lacks where events were lost.
+/// Returns what a report lacks if events were lost.
 #[must_use]
 pub fn what_is_missing(deaths: bool) -> &'static str {
     if deaths {

@@ -1,4 +1,4 @@
-//! One job: its processes, its node's figures, and nothing of other jobs or users.
+//! Selects one job: its processes and its node's figures, and nothing about other jobs or users.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -19,26 +19,26 @@ use crate::{
     },
 };
 
-/// What stands in place of a name that is somebody else's.
+/// Replaces the name of a process that does not belong to the job.
 const OTHER: &str = "another process";
-/// Generations of descendants.
+/// The most generations of descendants that are followed.
 const DEEPEST: usize = 32;
 
-/// Whose events are kept.
+/// The processes, ids and cgroups that belong to a job.
 pub struct Members {
     job: HexId,
     /// The job's cluster.
     cluster: ProcessKey,
     /// The job's processes.
     own: HashSet<ProcessKey>,
-    /// Parts of Ray on the node.
+    /// Ray's own processes in the cluster.
     rays: HashSet<ProcessKey>,
-    /// All processes of each pid, by their starts.
+    /// All processes with each pid, by start time.
     of_pid: HashMap<Pid, BTreeMap<BootTime, ProcessKey>>,
     /// Where the cluster's Ray is installed.
     installation: Option<Installation>,
     workers: HashSet<HexId>,
-    /// Cgroups on the way to the job's processes.
+    /// The cgroups of the job's processes and all cgroups above them.
     cgroups: HashSet<String>,
 }
 
@@ -51,8 +51,9 @@ impl Members {
         }
     }
 
-    /// Finds the job's processes by its events, which need no samples of memory; `session` says which cluster's, where several have
-    /// such a job.
+    /// Finds the job's processes in its events. Memory samples are not needed.
+    ///
+    /// `session` names the cluster, if several have a job with this id.
     pub fn of(events: &[Event], job: &HexId, session: Option<&str>) -> Result<Self, SliceError> {
         let clusters = clusters_of(events, job);
         let named = |key: &ProcessKey| session_of(events, *key);
@@ -85,7 +86,8 @@ impl Members {
     }
 
     fn find(&mut self, events: &[Event]) {
-        // Parts of any Ray and workers of other jobs: a driver may have started the raylet that starts them all.
+        // Processes of any Ray, and workers of other jobs. They are left out even if a process of
+        // the job has started them: a driver may have started the raylet, which starts all workers.
         let mut others: HashSet<ProcessKey> = HashSet::new();
         for event in events {
             if let Some(process) = event.what.subject() {
@@ -136,7 +138,7 @@ impl Members {
         for event in events {
             let (parent, child) = match &event.what {
                 Observation::Fork { parent, child } => (Some(*parent), *child),
-                // Who was there before the recorder has no fork.
+                // A process that started before the recorder has no fork event.
                 Observation::Process(process) => {
                     let start = process.process.truncated().start;
                     let parent = process.parent.and_then(|pid| self.with_pid(pid, start));
@@ -151,7 +153,7 @@ impl Members {
         }
     }
 
-    /// The process that had a pid then: the last one that had started.
+    /// Returns the process that had a pid at `time`: the last one that had started by then.
     fn with_pid(&self, pid: Pid, time: BootTime) -> Option<ProcessKey> {
         let mut until = self.of_pid.get(&pid)?.range(..=time);
         until.next_back().map(|(_, process)| *process)
@@ -166,7 +168,7 @@ impl Members {
         self.own.contains(&key) || self.rays.contains(&key)
     }
 
-    /// The event as the job's owner may see it.
+    /// Returns the event as the job's owner may see it, or nothing.
     #[must_use]
     pub fn keep(&self, event: Event) -> Option<Event> {
         let what = match event.what {
@@ -193,7 +195,7 @@ impl Members {
             Observation::Gpu(state) => Observation::Gpu(self.gpu(state)),
             Observation::Outside(_) | Observation::Monitor(_) => return None,
             Observation::Exit(mut exit) if !self.is_own(exit.process) => {
-                // A part of Ray has its command line as its title.
+                // The title of a Ray process is its command line.
                 exit.title = None;
                 self.is_part(exit.process)
                     .then_some(Observation::Exit(exit))?
@@ -215,7 +217,8 @@ impl Members {
         })
     }
 
-    /// Ray's own processes without what an administrator has written on their command lines.
+    /// Returns a process. Ray's own processes lose the arguments that an administrator may have
+    /// given them.
     fn process(&self, process: Process) -> Option<Process> {
         if self.is_own(process.process) {
             return Some(process);
@@ -227,8 +230,10 @@ impl Members {
         })
     }
 
-    /// Who sent a signal to the job's processes is said: of others than the job's own only pid and user, a known program's name, and that
-    /// it was the cluster's own `ray`.
+    /// Returns a signal to a process of the job or to Ray, with its sender.
+    ///
+    /// If the sender is neither, only these facts remain: pid and user, the name of a known system
+    /// program, and that it was the cluster's own `ray`.
     fn signal(&self, signal: Signal) -> Option<Signal> {
         if !self.is_part(signal.target) {
             return None;
@@ -263,7 +268,7 @@ impl Members {
         Some(signal)
     }
 
-    /// The command line of the cluster's own `ray`, up to its verb.
+    /// Returns the command line of the cluster's own `ray`, up to its verb.
     fn verb(&self, argv: &[String]) -> Option<Vec<String>> {
         let run = tool::run(argv)?;
         let mut scripts = self.installation.as_ref()?.scripts();
@@ -288,7 +293,7 @@ impl Members {
         })
     }
 
-    /// Lines about a process of the job.
+    /// Keeps kernel log lines about a process of the job.
     fn kernel_log(&self, line: KernelLog, time: BootTime) -> Option<KernelLog> {
         let is_own = |pid: Pid| {
             let process = self.with_pid(pid, time);
@@ -305,7 +310,7 @@ impl Members {
         ours.then_some(line)
     }
 
-    /// The object store, and what a process of the job has open; other holders are left out.
+    /// Keeps the object store and files that a process of the job has open, without other holders.
     fn shared_file(&self, file: SharedFile) -> Option<SharedFile> {
         if !file.holders.iter().any(|holder| self.is_part(*holder)) {
             return None;
@@ -317,7 +322,7 @@ impl Members {
         })
     }
 
-    /// The device's figures; of other holders how much they hold.
+    /// Keeps the figures of the device. Of other holders, only how much they hold remains.
     fn gpu(&self, state: GpuState) -> GpuState {
         let mut state = state;
         for holder in &mut state.holders {
@@ -336,7 +341,7 @@ fn is_part_of_ray(role: Role) -> bool {
     )
 }
 
-/// A cgroup and all above it.
+/// Returns a cgroup and all cgroups above it.
 fn ancestors(path: &str) -> impl Iterator<Item = String> + '_ {
     let above = path
         .match_indices('/')
@@ -347,7 +352,7 @@ fn ancestors(path: &str) -> impl Iterator<Item = String> + '_ {
     above.chain(root).chain(own)
 }
 
-/// The clusters that have such a job, by what is known of workers and drivers.
+/// Returns the clusters that have such a job, as far as workers and drivers are known.
 fn clusters_of(events: &[Event], job: &HexId) -> BTreeSet<ProcessKey> {
     let mut clusters: BTreeSet<ProcessKey> = log_facts::clusters_of_processes(events)
         .into_values()

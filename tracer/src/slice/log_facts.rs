@@ -1,4 +1,4 @@
-//! What Ray's logs say of one job.
+//! Selects what Ray's logs say about one job.
 
 use std::collections::HashSet;
 
@@ -12,10 +12,10 @@ use crate::{
     },
 };
 
-/// The first line of a kill record may name every candidate.
+/// Replaces the text of a kill record, because its first line may name every candidate.
 const KILL_RECORD: &str = "a kill record of Ray's memory monitor";
 
-/// A job by its ids.
+/// The ids of a job.
 #[derive(Clone, Copy)]
 pub(super) struct JobIds<'a> {
     pub(super) job: &'a HexId,
@@ -24,13 +24,13 @@ pub(super) struct JobIds<'a> {
     pub(super) workers: &'a HashSet<HexId>,
 }
 
-/// Whether a worker, or a driver, is of the job.
+/// Returns whether a worker or driver belongs to the job.
 pub(super) fn is_of_job(worker: &Worker, job: &HexId) -> bool {
     let drives = worker.driver && worker.worker_id.0.starts_with(&job.0);
     drives || worker.job_id.as_ref() == Some(job)
 }
 
-/// The cluster of each process that is described.
+/// Returns the cluster of each described process.
 pub(super) fn clusters_of_processes(events: &[Event]) -> ByProcess<ProcessKey> {
     let of_event = |event: &Event| match &event.what {
         Observation::Process(process) => {
@@ -42,7 +42,7 @@ pub(super) fn clusters_of_processes(events: &[Event]) -> ByProcess<ProcessKey> {
     events.iter().filter_map(of_event).collect()
 }
 
-/// The job's workers in a cluster, by their ids.
+/// Returns the ids of the job's workers in a cluster.
 pub(super) fn workers_of(events: &[Event], cluster: ProcessKey, job: &HexId) -> HashSet<HexId> {
     let mut workers = HashSet::new();
     let own = Some(job);
@@ -96,7 +96,7 @@ pub(super) fn workers_of(events: &[Event], cluster: ProcessKey, job: &HexId) -> 
     workers
 }
 
-/// The record as the job's owner may see it.
+/// Returns the record as the job's owner may see it, or nothing.
 pub(super) fn keep(own: JobIds<'_>, record: RayLog) -> Option<RayLog> {
     if !record.cluster.is_some_and(|of| of.same(own.cluster)) {
         return None;
@@ -109,7 +109,7 @@ pub(super) fn keep(own: JobIds<'_>, record: RayLog) -> Option<RayLog> {
             ..record
         });
     }
-    // A file of a worker's or driver's own is the job's, or it is not.
+    // A worker's or driver's own file belongs to one job.
     let writer = file_name::parse(&record.file).and_then(|name| name.worker_id);
     let by_own = writer.map(|writer| own.workers.contains(&writer));
     match by_own {
@@ -119,8 +119,10 @@ pub(super) fn keep(own: JobIds<'_>, record: RayLog) -> Option<RayLog> {
     }
 }
 
-/// Whether what Ray's own processes say is of the node alone, or of the job. A pid alone may be another job's; and what is printed belongs to
-/// whom the file's name says.
+/// Returns whether a record of Ray's own processes is about the node or about this job.
+///
+/// A pid alone is not enough, because it may belong to another job. Output of a process belongs to
+/// the job that its file's name states.
 fn is_about(own: JobIds<'_>, fact: &RayFact) -> bool {
     let about = fact.about();
     about.node
@@ -128,7 +130,8 @@ fn is_about(own: JobIds<'_>, fact: &RayFact) -> bool {
         || about.workers.iter().any(|id| own.workers.contains(id))
 }
 
-/// Of a kill record the node's figures and the job's own workers; nothing where none was selected.
+/// Reduces a kill record to the node's figures and the job's own workers. Returns nothing if none
+/// of them was selected.
 fn own_part(job: JobIds<'_>, kill: &MonitorKill) -> Option<MonitorKill> {
     let own = |one: &&Candidate| {
         let by_job = one.job_id.as_ref() == Some(job.job);

@@ -1,6 +1,7 @@
-//! A part of a recording as a recording of its own: one job, one death, or a span of time. Pure: events in, fewer events out.
+//! Makes a recording of a part of one: a job, a death, or a span of time. Pure.
 //!
-//! What is kept of a job is listed kind by kind: an event that is not known to be the job's is left out.
+//! For a job, each kind of event is selected by its own rule. An event that is not known to belong
+//! to the job is left out.
 
 mod job;
 mod log_facts;
@@ -15,23 +16,23 @@ use crate::{
 pub use job::Members;
 pub use window::Window;
 
-/// Why nothing can be cut out.
+/// Why no slice can be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SliceError {
-    /// No process is known to be of the job.
+    /// No process in the recording is known to belong to the job.
     #[error("no process of job {0} is in the recording")]
     NoSuchJob(HexId),
-    /// Jobs are numbered anew in each cluster.
+    /// Several clusters have this job, since each cluster numbers its jobs from one.
     #[error("job {job} is in several clusters of this machine: {}", sessions.join(", "))]
     SeveralClusters {
         /// The job.
         job: HexId,
-        /// Their sessions.
+        /// The sessions of these clusters.
         sessions: Vec<String>,
     },
 }
 
-/// When the process of this exit event ended.
+/// Returns when the process of this exit event ended.
 #[must_use]
 pub fn end_of(events: &[Event], exit: EventId) -> Option<BootTime> {
     let is_it = |event: &&Event| event.id == exit && matches!(event.what, Observation::Exit(_));

@@ -1,4 +1,4 @@
-//! A slice holds what is wanted, and of others nothing.
+//! Tests that a slice holds what was requested, and nothing about others.
 
 use super::*;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     ray::facts::{Candidate, MonitorKill, RayFact, TopUser},
 };
 
-/// What is wanted of events, as the command cuts it out.
+/// The requested part, applied as the command does.
 #[derive(Default)]
 struct SliceFilter {
     job: Option<HexId>,
@@ -34,7 +34,7 @@ fn cut(events: Vec<Event>, wanted: &SliceFilter) -> Result<Vec<Event>, SliceErro
 }
 
 const SECOND: u64 = 1_000_000_000;
-/// What is the other job's, or another user's, has this in it.
+/// Contained in everything that belongs to the other job or user.
 const MARK: &str = "secret";
 
 fn key(pid: u32) -> ProcessKey {
@@ -202,7 +202,8 @@ fn candidate(pid: u32, job: &str, task: &str) -> Candidate {
     }
 }
 
-/// Two jobs of two users on one node: 7 and its child 8 are of job 01000000, all that has the mark is not.
+/// Two jobs of two users on one node. Pid 7 and its child 8 belong to job 01000000; everything that
+/// does not belong to that job has the mark.
 fn two_jobs() -> Vec<Event> {
     let kill = RayFact::MonitorKill(MonitorKill {
         selected: vec![
@@ -389,11 +390,12 @@ fn a_windows_slice_knows_who_lived_and_not_who_was_gone() {
     assert_eq!(pids, [12]);
     assert_eq!(report.clusters.len(), 1);
     let began = report.recordings[0].started.0.0 - 1_795_161_600_000_000_000;
-    // The first event lies at second 1001; the window begins 90 s before what was asked for.
+    // The first event is at second 1001; the window begins 90 s before the requested time.
     assert_eq!(began, (7910 - 1001) * SECOND.cast_signed());
 }
 
-/// Job 01000000 of driver 50, which started the raylet 100, and job 02000000 of the same user; all that is the second job's alone has `mark`.
+/// Two jobs of one user: job 01000000 of driver 50, which started the raylet 100, and job 02000000.
+/// Everything that belongs only to the second job has `mark`.
 fn two_jobs_of_one_user(mark: &str, uid: u32, sender: u32) -> Vec<Event> {
     let sent = |target: u32| {
         let mut sent = signal(target, sender, mark, uid);
@@ -418,7 +420,7 @@ fn two_jobs_of_one_user(mark: &str, uid: u32, sender: u32) -> Vec<Event> {
     if let Observation::Exit(exit) = &mut raylets_end {
         exit.title = Some(format!("raylet --resources={mark}"));
     }
-    // Pid 8 was a child of the first job, and is a shell of the second job's user now.
+    // Pid 8 was a child of the first job, and is now a shell of the second job's user.
     let mut reused = process(60, 8, Role::Other, mark, 1000);
     let mut later = process(8, 1, Role::Other, mark, 1000);
     if let Observation::Process(process) = &mut later {

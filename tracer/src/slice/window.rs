@@ -1,30 +1,32 @@
-//! A span of time: what happens in it, and of what was before the rows that say who was there.
+//! Selects a span of time: its events, and earlier ones that describe the processes alive then.
 
 use crate::{
     event::{Event, Observation, RecordingStarted},
     ids::{BootTime, ByProcess, ProcessKey, SECOND_NS, WallTime},
 };
 
-/// What is true of a process is said in a minute before at the latest: each has a sample then.
+/// Events this long before the window are kept in full. Each process has at least one sample a
+/// minute.
 const BEFORE_NS: i64 = 90 * SECOND_NS;
 
-/// From one moment to another.
+/// A span of time, both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// From.
+    /// The first moment.
     pub from: BootTime,
-    /// To, that moment included.
+    /// The last moment.
     pub until: BootTime,
 }
 
 impl Window {
-    /// Whether samples of this time may be kept.
+    /// Returns whether samples at this time are kept.
     #[must_use]
     pub fn reaches(self, time: BootTime) -> bool {
         time >= self.from.plus(-BEFORE_NS) && time <= self.until
     }
 
-    /// The events of the window, and of what came before it who lived and what held then.
+    /// Returns the events of the window, and those before it that describe the machine, the
+    /// clusters and the processes still alive.
     #[must_use]
     pub fn cut(self, events: Vec<Event>) -> Vec<Event> {
         let from = self.from.plus(-BEFORE_NS);
@@ -55,7 +57,7 @@ impl Window {
     }
 }
 
-/// The process that an event describes for as long as it lives.
+/// Returns the process, if the event describes it for its whole life.
 fn identity(what: &Observation) -> Option<ProcessKey> {
     match what {
         Observation::Process(process) => Some(process.process),
@@ -78,7 +80,7 @@ fn ends_before(events: &[Event], from: BootTime) -> ByProcess<BootTime> {
     ends.collect()
 }
 
-/// The last statement of the wall clock before the window.
+/// Returns the last wall clock reading before the window.
 fn last_clock(events: &[Event], from: BootTime) -> Option<(BootTime, WallTime)> {
     let before = events.iter().filter(|event| event.time <= from);
     before
@@ -90,7 +92,8 @@ fn last_clock(events: &[Event], from: BootTime) -> Option<(BootTime, WallTime)> 
         .next_back()
 }
 
-/// The slice begins with its window, under the id of the recording's own first event.
+/// Makes the first event of the slice: it has the window's time and the id of the recording's first
+/// event.
 fn began(
     event: &Event,
     started: &RecordingStarted,

@@ -1,4 +1,4 @@
-//! `--fail-on` and `--fail-above`.
+//! Tests `--fail-on` and `--fail-above`.
 
 use crate::{
     ran::{Ran, raytrace},

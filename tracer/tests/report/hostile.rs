@@ -1,4 +1,7 @@
-//! Names that mean harm, in every view: markup, terminal codes, marks that reorder text, formulas, ten kilobytes of them.
+//! Tests that hostile names do no harm in any view.
+//!
+//! They contain markup, terminal codes, characters that reorder text and formulas, and are up to
+//! ten kilobytes long.
 
 use crate::{
     ran::{Ran, Recording, raytrace},
@@ -8,7 +11,7 @@ use crate::{
 const MARKUP: &str = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>";
 const CODES: &str = "\u{1b}[2J\u{1b}[31mred\u{1b}[0m\u{202e}exe.gnp\u{200f}\u{7}";
 
-/// Ten kilobytes, harm at both ends.
+/// Returns a name of ten kilobytes with hostile parts at both ends.
 fn long() -> String {
     let harm = format!("{CODES}{MARKUP}");
     format!("{harm}{}{harm}\r\n=1+1,\"x\"", "x".repeat(10_000))
@@ -21,7 +24,7 @@ fn recording(name: &str) -> Recording {
     stage.record()
 }
 
-/// Every view: its name and what it printed.
+/// Returns the name and the output of every view.
 fn views(recording: &Recording) -> Vec<(String, String)> {
     let mut views = Vec::new();
     for format in ["text", "markdown", "json", "html"] {
@@ -64,7 +67,7 @@ fn a_name_of_ten_kilobytes_is_cut_where_people_read_and_whole_where_programs_do(
         let longest = shown.lines().map(|line| line.chars().count()).max();
         let limit = match view.split(' ').next() {
             Some("text" | "diff") => 200,
-            // Its data are one line.
+            // A table row is a single line.
             Some("markdown") => 3000,
             _ => continue,
         };
@@ -110,7 +113,7 @@ fn exports_stay_valid_and_a_row_stays_a_row() {
     }
 }
 
-/// The fields of a row: commas outside of quotes, and one.
+/// Counts the fields of a row: the commas outside quotes, plus one.
 fn fields(row: &str) -> usize {
     let outside = row.split('"').step_by(2);
     outside.map(|part| part.matches(',').count()).sum::<usize>() + 1

@@ -1,4 +1,4 @@
-//! `raytrace report` and `export` as a program: what they print, where to, and their exit codes.
+//! Tests `raytrace report` and `export` as programs: output, files and exit codes.
 #![allow(clippy::disallowed_methods, reason = "tests read what they have made")]
 
 mod fail;

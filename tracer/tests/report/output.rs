@@ -1,4 +1,4 @@
-//! Where a report goes: files, pipes, terminals.
+//! Tests where a report is written: files, pipes, terminals.
 
 use std::{io::Read as _, process::Stdio};
 

@@ -1,4 +1,4 @@
-//! raytrace as a program, on a staged recording.
+//! Runs raytrace as a program on a staged recording.
 
 use std::{
     path::{Path, PathBuf},
@@ -27,7 +27,7 @@ pub(crate) fn raytrace(folder: &Path) -> Command {
     command
 }
 
-/// What a run of raytrace gave.
+/// The exit code and output of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: Option<i32>,

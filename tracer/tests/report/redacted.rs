@@ -1,4 +1,4 @@
-//! `--redact`: no view of a report names the host, people, paths, addresses or arguments.
+//! Tests `--redact`: no view of a report names the host, people, paths, addresses or arguments.
 
 use raytrace::event::Role;
 
@@ -7,7 +7,7 @@ use crate::{
     stage::{Stage, two_kills},
 };
 
-/// What must stay at home.
+/// Texts that must not appear in the output.
 const SECRETS: [&str; 9] = [
     "gpu-07",
     "zoltan",
@@ -20,7 +20,7 @@ const SECRETS: [&str; 9] = [
     "run.raytrace",
 ];
 
-/// Secrets in every place that a recording has for them.
+/// Returns a recording with secrets in every place where a recording can have them.
 fn with_secrets() -> Recording {
     let mut stage = Stage::new();
     stage.lives_in("/home/zoltan/ray/session_x", "10.1.2.3:6379");

@@ -1,4 +1,4 @@
-//! What `report` refuses, with its exit code and what to type instead.
+//! Tests what `report` refuses, with its exit code and what it tells the user to type.
 
 use raytrace::recording::Writer;
 

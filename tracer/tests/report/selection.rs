@@ -1,4 +1,4 @@
-//! Which deaths are shown: `--kill`, `--match`, `--since`, `--until`, `--tz`.
+//! Tests which deaths are shown: `--kill`, `--match`, `--since`, `--until`, `--tz`.
 
 use crate::stage::{harmless, two_kills, worker_id};
 

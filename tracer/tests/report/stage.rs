@@ -1,4 +1,4 @@
-//! A small language for staging a recording: who runs, who kills whom.
+//! Stages recordings: who runs, and who kills whom.
 
 use raytrace::{
     event::{
@@ -14,16 +14,16 @@ use crate::ran::Recording;
 
 const RAYLET: u32 = 100;
 const SECOND: u64 = 1_000_000_000;
-/// 2026-11-20T08:00:00Z, when the staged recordings begin.
+/// When the staged recordings begin: 2026-11-20T08:00:00Z.
 const EIGHT: i64 = 1_795_161_600_000_000_000;
-/// A cgroup with a hundred bytes left.
+/// The usage and the limit of a full cgroup.
 const LIMIT: Bytes = Bytes(2 << 30);
 
-/// Events in the order in which they are staged.
+/// A recording in the making.
 pub(crate) struct Stage {
     events: Vec<Event>,
     now: u64,
-    /// At whose limit the kernel kills.
+    /// The cgroup that is full when the kernel kills.
     cgroup: String,
 }
 
@@ -47,7 +47,7 @@ fn identity(pid: u32) -> Worker {
 }
 
 impl Stage {
-    /// A machine of 16 GiB, 12 of them in use, with a raylet.
+    /// Begins with a machine of 16 GiB, 12 of them in use, and a raylet.
     pub(crate) fn new() -> Self {
         let mut stage = Self {
             events: Vec::new(),
@@ -170,12 +170,12 @@ impl Stage {
         self.push(Source::Kernel, Observation::Signal(signal));
     }
 
-    /// The kernel kills a worker at the limit of its cgroup.
+    /// Stages a kernel OOM kill of a worker, at the limit of its cgroup.
     pub(crate) fn oom_kill(&mut self, pid: u32) -> &mut Self {
         self.oom_kill_of(pid, "hog")
     }
 
-    /// The same while it runs this task.
+    /// Stages the same while the worker runs this task.
     pub(crate) fn oom_kill_of(&mut self, pid: u32, task: &str) -> &mut Self {
         self.worker(pid, task);
         self.sigkill(pid, pid, "ray::hog", 128);
@@ -201,12 +201,12 @@ impl Stage {
         self
     }
 
-    /// Somebody kills a worker.
+    /// Stages a kill of a worker by a user.
     pub(crate) fn user_kill(&mut self, pid: u32) -> &mut Self {
         self.user_kill_of(pid, "hog")
     }
 
-    /// The same while it runs this task.
+    /// Stages the same while the worker runs this task.
     pub(crate) fn user_kill_of(&mut self, pid: u32, task: &str) -> &mut Self {
         self.worker(pid, task);
         self.sample(pid);
@@ -225,7 +225,7 @@ impl Stage {
         self.push(Source::Proc, Observation::Memory(sample));
     }
 
-    /// The session's folder and the address of its GCS.
+    /// Stages the session's folder and the address of its GCS.
     pub(crate) fn lives_in(&mut self, folder: &str, address: &str) {
         let known = self.events.iter().find_map(|event| match &event.what {
             Observation::Cluster(cluster) => Some(cluster.clone()),
@@ -239,12 +239,12 @@ impl Stage {
         self.push(Source::Proc, Observation::Cluster(cluster));
     }
 
-    /// The cgroup at whose limit the kernel kills from now on.
+    /// Sets the cgroup that is full when the kernel kills from now on.
     pub(crate) fn cgroup(&mut self, path: &str) {
         path.clone_into(&mut self.cgroup);
     }
 
-    /// A program with its arguments.
+    /// Stages a program with its arguments.
     pub(crate) fn program(&mut self, pid: u32, role: Role, argv: &[&str]) {
         let process = Process {
             argv: argv.iter().map(ToString::to_string).collect(),
@@ -253,7 +253,7 @@ impl Stage {
         self.push(Source::Proc, Observation::Process(process));
     }
 
-    /// A program is the driver of job 01000000.
+    /// Makes a program the driver of job 01000000.
     pub(crate) fn job(&mut self, pid: u32) {
         let driver = Worker {
             driver: true,
@@ -262,13 +262,13 @@ impl Stage {
         self.push(Source::Proc, Observation::Worker(driver));
     }
 
-    /// Ends a process that was described before.
+    /// Stages the end of a process that was described before.
     pub(crate) fn ends(&mut self, pid: u32, status: i32) -> &mut Self {
         self.exit(pid, status, None);
         self
     }
 
-    /// The log of worker 4001 has this line.
+    /// Stages a line in the log of worker 4001.
     pub(crate) fn says(&mut self, line: &str) {
         let (class, message) = line.split_once(": ").expect("a class");
         let log = RayLog {
@@ -305,7 +305,7 @@ impl Stage {
         self.push(Source::Kernel, Observation::Exit(exit));
     }
 
-    /// Short subprocesses of a worker that end well.
+    /// Stages short subprocesses of a worker that end normally.
     pub(crate) fn normal_exits(&mut self, count: u32) -> &mut Self {
         for pid in 10_000..10_000 + count {
             self.push(
@@ -320,7 +320,7 @@ impl Stage {
         self
     }
 
-    /// The recording, cleanly ended, in a folder of its own.
+    /// Writes the recording, with a clean end, into a folder of its own.
     pub(crate) fn record(&mut self) -> Recording {
         self.push(Source::Recorder, Observation::RecordingEnded);
         let folder = tempfile::tempdir().expect("a folder");
@@ -336,7 +336,8 @@ impl Stage {
     }
 }
 
-/// An OOM kill at second 10, a user's kill at second 20, and a few normal exits.
+/// Returns a recording with an OOM kill at second 10, a user's kill at second 20, and some normal
+/// exits.
 pub(crate) fn two_kills() -> Recording {
     let mut stage = Stage::new();
     stage.after(10).oom_kill(4001);

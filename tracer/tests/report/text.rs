@@ -1,4 +1,4 @@
-//! What a report says.
+//! Tests the text report.
 
 use crate::{
     ran::{Ran, raytrace},

@@ -1,10 +1,10 @@
-//! Other paths by which a cluster's `ray` command is started.
+//! Finds other paths by which a cluster's `ray` command is started.
 //!
-//! A link in `~/bin`, or the installation by another path.
+//! Such a path is a link in `~/bin`, or another path to the installation.
 //!
-//! The kernel tells the path of a script and not the file that it led to. So a path that is not known is
-//! looked at when a process that was started by it has sent a signal. Its owner may lead it elsewhere at
-//! any time: what rests on it is never `proven`.
+//! The kernel shows the path of a script, not the file that it led to. So an unknown path is
+//! checked when a process that was started by it has sent a signal. The owner of a path may change
+//! where it leads at any time, so a verdict that rests on it is never `proven`.
 
 use std::collections::HashSet;
 
@@ -16,28 +16,28 @@ use crate::{
     ray::tool::{self, Installation},
 };
 
-/// Paths that are looked at in a minute, and that are known of a cluster.
+/// The most paths that are checked in a minute, and that are known of a cluster.
 const MOST: usize = 64;
 
-/// The paths that were looked at in this minute.
+/// The paths that were checked in this minute.
 #[derive(Default)]
 pub(super) struct Commands(HashSet<(ProcessKey, String)>);
 
 impl Commands {
-    /// What led nowhere before may lead somewhere now.
+    /// Forgets them. A path that led nowhere before may lead somewhere now.
     pub(super) fn forget(&mut self) {
         self.0.clear();
     }
 
-    /// Whether this path is to be looked at now.
+    /// Whether this path is to be checked now.
     fn is_due(&mut self, cluster: ProcessKey, path: &str) -> bool {
         self.0.len() < MOST && self.0.insert((cluster, path.to_owned()))
     }
 }
 
 impl Clusters {
-    /// Notes the path that a sender was started by, where it leads to the `ray` of its target's cluster:
-    /// the cluster as it is known then. `known` finds the processes that live.
+    /// Notes the path that a sender was started by, if it leads to the `ray` of its target's
+    /// cluster. Returns the cluster with that path. `known` finds live processes.
     pub(in crate::collect) fn look_at_command<'a>(
         &mut self,
         signal: &Signal,
@@ -50,7 +50,7 @@ impl Clusters {
         {
             return None;
         }
-        // `ray stop` ends the raylet first, and then lives for a while.
+        // `ray stop` ends the raylet first, and continues to run for a while.
         let roots = [cluster.pid, signal.sender.process.pid];
         if !roots.into_iter().any(|of| leads(of, script, &installation)) {
             return None;
@@ -60,8 +60,8 @@ impl Clusters {
         Some(found.clone())
     }
 
-    /// The script that a sender in the cluster's root was started by, and the cluster, unless it is known
-    /// already.
+    /// Returns the cluster and the script that started a sender in the cluster's root, unless the
+    /// script is known already.
     fn unknown_script<'a>(
         &self,
         signal: &'a Signal,
@@ -80,7 +80,7 @@ impl Clusters {
         is_new.then_some((cluster, run.script))
     }
 
-    /// The cluster of a part of Ray that is not known to belong to one, where the machine runs one alone.
+    /// Returns the machine's only cluster, for a process that is not known to belong to one.
     fn only_one(&self) -> Option<ProcessKey> {
         let mut all = self.followed.keys();
         all.next().copied().filter(|_| all.next().is_none())

@@ -1,7 +1,8 @@
-//! From titles to calls: each change of a worker's title ends one call and may begin another.
+//! Turns titles into calls: each change of a worker's title ends one call and may begin another.
 //!
-//! Runs in the thread that empties the kernel's ring, so it keeps little and looks at no clock. Async and threaded actors overwrite
-//! each other's title: a call then ends where the next one began.
+//! This runs in the thread that empties the kernel's ring, so it keeps little state and reads no
+//! clock. Async and threaded actors overwrite each other's title. Their calls then end where the
+//! next one begins.
 
 use std::sync::Arc;
 
@@ -13,15 +14,15 @@ use crate::{
     ray::identify,
 };
 
-/// A call of this length is written, whatever its memory did.
+/// A call of at least this length is recorded, whatever its memory did.
 const LONG_NS: i64 = 50_000_000;
-/// A call that runs for this time is written before it ends: its process may die in it.
+/// A call that runs for this time is recorded before it ends, because its process may die in it.
 const ANNOUNCED_NS: i64 = SECOND_NS;
-/// What runs is looked through this often for such calls.
+/// How often running calls are checked for this.
 const LOOKED_THROUGH_NS: i64 = 500_000_000;
-/// A move of memory that makes a short call worth a row.
+/// A change of memory that makes a short call worth a row.
 const MOVED: u64 = 1 << 20;
-/// Titles of one process that are counted; tasks may have a name each.
+/// The most titles of one process that are counted. Each task may have a name of its own.
 const MAX_TITLES: usize = 256;
 
 /// The calls that run in each process.
@@ -31,14 +32,14 @@ pub(super) struct Calls {
     looked_through: BootTime,
 }
 
-/// One process.
+/// The calls of one process.
 struct Lane {
     process: ProcessKey,
     /// The class of its actor.
     actor: Option<String>,
     running: Option<Running>,
     counts: FxHashMap<Arc<str>, u32>,
-    /// Anonymous memory when the last written call ended; before that, when the first began.
+    /// Anonymous memory when the last recorded call ended; before any, when the first call began.
     told: Option<Bytes>,
 }
 
@@ -74,7 +75,8 @@ impl Running {
     }
 }
 
-/// The private part of a high-water mark that rose: what is shared at the end was there at the peak, most likely.
+/// Returns the private part of the high-water mark, if it rose. Most likely, the memory that is
+/// shared at the end was also shared at the peak.
 fn peak(before: &MemorySplit, after: &MemorySplit) -> Option<Bytes> {
     let high = after.peak.filter(|high| Some(*high) > before.peak)?;
     let shared = after.file.unwrap_or_default().0 + after.shmem.unwrap_or_default().0;
@@ -83,7 +85,7 @@ fn peak(before: &MemorySplit, after: &MemorySplit) -> Option<Bytes> {
 }
 
 impl Calls {
-    /// A process set its title; the call that ended with that, if it is worth a row.
+    /// Takes a new title of a process. Returns the call that this ended, if it is worth a row.
     pub(super) fn titled(
         &mut self,
         process: ProcessKey,
@@ -101,7 +103,7 @@ impl Calls {
         lane.titled(title, time, memory)
     }
 
-    /// Calls that have run for a while by `now`, each once.
+    /// Returns calls that have run for a while by `now`. Each call is returned once.
     pub(super) fn due(&mut self, now: BootTime) -> Vec<Call> {
         if now.since(self.looked_through) < LOOKED_THROUGH_NS {
             return Vec::new();
@@ -118,9 +120,9 @@ impl Calls {
         self.lanes.values_mut().filter_map(old).collect()
     }
 
-    /// A process ended; the call that it died in, if that was not written yet.
+    /// Takes the end of a process. Returns the call that it died in, if that was not recorded yet.
     pub(super) fn ended(&mut self, process: ProcessKey) -> Option<Call> {
-        // An end that is told late may be that of an earlier process with this pid.
+        // An end that is reported late may be that of an earlier process with this pid.
         self.lanes
             .get(&process.pid)
             .filter(|lane| lane.process.same(process))?;
@@ -144,7 +146,8 @@ impl Lane {
     fn titled(&mut self, title: &str, time: BootTime, memory: &MemorySplit) -> Option<Call> {
         let class = identify::class_of_call(title);
         let ended = self.running.take().filter(|running| {
-            // An actor between two calls has the bare class for its title, as a task of that name would.
+            // An actor between two calls has only its class as its title. A task of that name would
+            // have the same title.
             class.is_none_or(|class| running.title.strip_prefix("ray::") != Some(class))
         });
         if class.is_some() && class != self.actor.as_deref() {
@@ -178,7 +181,7 @@ impl Lane {
         Some(running.ended(self.process, time, memory))
     }
 
-    /// The title, of which there is one however often it comes, and how often it came.
+    /// Counts a title. Returns its only stored copy, and how often it came.
     fn count(&mut self, title: &str) -> (Arc<str>, u32) {
         if self.counts.len() >= MAX_TITLES && !self.counts.contains_key(title) {
             self.counts.retain(|_, count| *count > 1);
@@ -211,7 +214,7 @@ mod tests {
         }
     }
 
-    /// What was written for titles at these ms, with the MiB held then.
+    /// Returns the calls recorded for titles at these ms, with the MiB held then.
     fn written(calls: &mut Calls, titles: &[(u64, &str, u64)]) -> Vec<(String, u32, u64)> {
         let process = ProcessKey::new(7, 1);
         let calls = titles.iter().filter_map(|(ms, title, mib)| {

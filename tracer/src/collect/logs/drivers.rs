@@ -1,7 +1,9 @@
-//! Drivers, which connect without being anyone's child: found by the log files that they make in their session's folder.
+//! Finds drivers by the log files that they make in their session's folder.
 //!
-//! Whoever owns a session can make a hundred thousand files there, and a cluster of months has as many. So the folder is read once, piece by
-//! piece, and the kernel tells what appears in it afterwards. A name is looked at once, and what cannot be kept is counted.
+//! A driver connects without being a child of a known process. The owner of a session can make a
+//! hundred thousand files there, and a cluster that runs for months has as many. So the folder is
+//! read once, in pieces, and the kernel reports new files afterwards. Each name is checked once,
+//! and names that cannot be kept are counted.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -24,17 +26,18 @@ use crate::{
     ray::log::file_name,
 };
 
-/// A driver's log that was written this lately is read although nobody has it open.
+/// A driver's log that was written within this time is read even if no process has it open.
 const FRESH_S: i64 = 60;
-/// Names that are read at a time: some ms.
+/// Names that are read at a time. This takes some ms.
 const NAMES: usize = 8_192;
-/// Logs that are looked at in one look.
+/// Logs that are checked at a time.
 const LOGS: usize = 64;
-/// Logs that wait for that; those of drivers that live come first, then the newest.
+/// The most logs that wait to be checked. Those of live drivers come first, then the newest.
 const WAITING: usize = 4_096;
-/// Names of one session that are known as looked at, 16 bytes each.
+/// The most names of one session that are remembered as checked, 16 bytes each.
 const SEEN: usize = 262_144;
-/// Where the kernel does not tell what appears, a folder is left alone for so many times the time that reading it took.
+/// If the kernel does not report new files, a folder is read again only after this many times the
+/// time that reading it took.
 const REST: i64 = 200;
 
 /// What is known of the drivers' logs of all clusters.
@@ -42,38 +45,38 @@ const REST: i64 = 200;
 pub(super) struct Drivers {
     sessions: HashMap<ProcessKey, Session>,
     waiting: Vec<DriverLog>,
-    /// Whose folder is read first.
+    /// The cluster with the folder that is read first.
     turn: usize,
-    /// Logs that were not looked at, because there were too many.
+    /// Logs that were left out because there were too many.
     pub(super) left_out: u64,
 }
 
 /// One session's folder.
 #[derive(Default)]
 struct Session {
-    /// Names that were looked at, by their hashes.
+    /// Names that were checked, by their hashes.
     seen: HashSet<u64>,
-    /// Tells what appears, where the kernel does.
+    /// Reports new names, if the kernel does.
     new_names: Option<NewNames>,
-    /// When it last changed, as far as it was read since.
+    /// When the folder had last changed, at the last time it was read.
     changed: Option<SystemTime>,
     listing: Option<Listing>,
-    /// The time that reading it took, and until when it is left alone for that.
+    /// How long reading it took, and until when it is therefore not read again.
     took_ns: i64,
     rests_until: BootTime,
 }
 
-/// A log that is to be looked at.
+/// A log that is to be checked.
 pub(in crate::collect) struct DriverLog {
     pub(in crate::collect) cluster: ProcessKey,
-    /// The process that Ray knows by the number in its name, where one lives.
+    /// The live process that Ray knows by the pid in the log's name, if there is one.
     pub(in crate::collect) driver: Option<Pid>,
     pub(super) name: String,
     pub(super) folder: Arc<Folder>,
 }
 
 impl Session {
-    /// The next names of its folder, where it has changed; none when all were read.
+    /// Returns the next names of the folder, if it has changed; none when all were read.
     fn names(&mut self, folder: &Folder, most: usize, now: BootTime) -> Vec<String> {
         if self.listing.is_none() {
             if let Some(names) = self.new_names.as_ref().and_then(|names| names.take(most)) {
@@ -84,7 +87,8 @@ impl Session {
                 return Vec::new();
             }
             self.changed = changed;
-            // Before the names are read: what appears meanwhile is told twice.
+            // This comes before the names are read: a name that appears in between is reported
+            // twice, not missed.
             self.new_names = folder.new_names();
             self.listing = folder.list();
             self.took_ns = 0;
@@ -102,7 +106,7 @@ impl Session {
         names
     }
 
-    /// Whether a name is new, and may be kept.
+    /// Whether a name is new. It is remembered.
     fn is_new(&mut self, name: &str) -> bool {
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
@@ -111,14 +115,14 @@ impl Session {
 }
 
 impl Drivers {
-    /// A cluster is gone.
+    /// Forgets a cluster that is gone.
     pub(super) fn forget(&mut self, cluster: ProcessKey) {
         self.sessions.remove(&cluster);
         self.waiting.retain(|log| log.cluster != cluster);
     }
 
-    /// Takes the logs that are new in a session's folder, of which it reads so many names at most; says how many it read. `process_of` finds
-    /// the process that Ray knows by a number.
+    /// Takes the new logs of a session's folder. Reads at most `most` names, and returns how many
+    /// it read. `process_of` finds the process that Ray knows by a pid.
     fn look(
         &mut self,
         cluster: ProcessKey,
@@ -155,14 +159,14 @@ impl Drivers {
             }
         }
         self.waiting.append(&mut live);
-        // The oldest of them.
+        // The oldest logs are dropped.
         let more = self.waiting.len().saturating_sub(WAITING);
         self.waiting.drain(..more);
         self.left_out += more as u64;
         count
     }
 
-    /// The next that have their turn.
+    /// Returns the logs that are checked next.
     fn next(&mut self) -> Vec<DriverLog> {
         let most = self.waiting.len().saturating_sub(LOGS);
         self.waiting.split_off(most)
@@ -170,11 +174,12 @@ impl Drivers {
 }
 
 impl Logs {
-    /// The logs of drivers that are new in the clusters' folders and have their turn.
+    /// Returns the new logs of drivers in the clusters' folders that are checked next.
     pub(in crate::collect) fn new_drivers(&mut self, clusters: &Clusters) -> Vec<DriverLog> {
         let now = clock::boot();
         let mut all: Vec<(ProcessKey, &Cluster)> = clusters.all().collect();
-        // Each begins once: who has many files takes nobody's turn.
+        // The clusters take turns to be first, so that one with many files does not delay the
+        // others.
         let turn = self.drivers.turn.checked_rem(all.len()).unwrap_or(0);
         all.rotate_left(turn);
         let mut left = NAMES;
@@ -195,14 +200,15 @@ impl Logs {
 }
 
 impl DriverLog {
-    /// The file, where it may be one of a driver that lives or has just ended: a session may hold the logs of thousands of jobs that are over.
+    /// Opens the file, if it may be that of a driver that is alive or has just ended. A session may
+    /// have the logs of thousands of jobs that are over.
     pub(in crate::collect) fn file(&self) -> Option<File> {
         let may_be = self.driver.is_some() || self.is_fresh();
         let file = || self.folder.file(self.name.as_ref());
         may_be.then(file).flatten()
     }
 
-    /// Whether it was written so lately that its process may have ended just now.
+    /// Whether it was written so recently that its process may have ended just now.
     pub(in crate::collect) fn is_fresh(&self) -> bool {
         let entry = self.folder.entry(self.name.as_ref());
         entry.is_some_and(|entry| is_fresh(entry.written))
@@ -210,13 +216,15 @@ impl DriverLog {
 
     /// Whether this process has it open.
     pub(in crate::collect) fn is_open_in(&self, pid: Pid, file: File) -> bool {
-        // The log of a driver that is gone may name a pid that somebody else has now, and anybody can make a file that names init.
+        // The log of a driver that is gone may name a pid that another process has now, and any
+        // user can make a file that names init.
         let is_it = |path: &Path| path.file_name() == Some(self.name.as_ref());
         processes::holds_open(pid, file, is_it)
     }
 }
 
-/// The processes of a cluster by the numbers that Ray knows them by. In another pid namespace they are found at one look, when one is asked for.
+/// The processes of a cluster by the pids that Ray knows. In another pid namespace, all are found
+/// at once when the first is requested.
 struct Inside {
     raylet: Pid,
     is_elsewhere: bool,
@@ -245,7 +253,7 @@ impl Inside {
     }
 }
 
-/// Whether a file was written so lately that its process may have ended just now.
+/// Whether a file was written so recently that its process may have ended just now.
 fn is_fresh(written_s: i64) -> bool {
     clock::wall().0 / SECOND_NS - written_s < FRESH_S
 }
@@ -283,7 +291,7 @@ mod tests {
         assert_eq!(drivers.next().len(), LOGS);
         drivers.look(cluster, &folder, NAMES, now.plus(10_000_000), |_| None);
         assert_eq!(drivers.waiting.len(), WAITING - LOGS, "each once");
-        // The newest comes first, told without another look at all names.
+        // The newest comes first. The kernel reported it, so the other names are not read again.
         File::create(at.path().join(log(count + 1))).expect("a file");
         let read = drivers.look(cluster, &folder, NAMES, now.plus(20_000_000), |_| None);
         assert_eq!(read, 1);

@@ -1,4 +1,4 @@
-//! Who belongs to a cluster: descendants of what is known, and what of a session lost its parent.
+//! Finds the processes of a cluster: descendants of known ones, and parts that lost their parent.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use crate::{
     ray::identify,
 };
 
-/// Processes that were looked at and are no part of Ray, by their start.
+/// Processes that were checked and are no part of Ray, with their start times.
 #[derive(Default)]
 pub(super) struct NonRayProcesses(HashMap<Pid, BootTime>);
 
@@ -23,12 +23,12 @@ impl NonRayProcesses {
 }
 
 impl Processes {
-    /// A cluster is new: who was nobody's may be its part.
+    /// Forgets these processes. They may be parts of a cluster that is new.
     pub(in crate::collect) fn forget_non_ray_processes(&mut self) {
         self.non_ray = NonRayProcesses::default();
     }
 
-    /// Who belongs to the clusters by this table, and is not known.
+    /// Returns the processes in this table that belong to the clusters and are not known yet.
     pub(in crate::collect) fn new_family(
         &mut self,
         table: &Table,
@@ -55,20 +55,22 @@ impl Processes {
             .into_iter()
             .filter(|pid| !self.known.contains_key(pid))
             .filter_map(|pid| {
-                // Who was dead when the recorder came is no death of this recording.
+                // A process that was dead when the recorder started is no death of this recording.
                 let stat = table.get(&pid).filter(|stat| !is_dead(stat))?;
                 Some(ProcessKey {
                     pid,
                     start: stat.start,
                 })
             })
-            // One that gives up tens of gigabytes is in /proc for seconds after its end was told.
+            // A process that frees tens of gigabytes is in /proc for seconds after its end was
+            // reported.
             .filter(|process| !judge.has_ended(*process))
             .collect()
     }
 
-    /// Parts of the known clusters that are nobody's children any more: `ray start` leaves the GCS, the dashboard and its helpers
-    /// to init. Their command lines name the session or the GCS.
+    /// Returns parts of the known clusters that are not children of known processes: `ray start`
+    /// leaves the GCS, the dashboard and its helpers to init. Their command lines name the session
+    /// or the GCS.
     fn parts(&mut self, table: &Table, clusters: &Clusters) -> Vec<Pid> {
         let is_new =
             |pid: &Pid, stat: &Stat| !self.known.contains_key(pid) && !self.non_ray.has(*pid, stat);
@@ -88,7 +90,8 @@ impl Processes {
         found
     }
 
-    /// The cluster that a process belongs to: its parent's, or one of its user's that its command line names.
+    /// Returns the cluster that a process belongs to: its parent's, or one of its user's that its
+    /// command line names.
     pub(super) fn cluster_of(&self, process: &Process, clusters: &Clusters) -> Option<ProcessKey> {
         let of = |pid: Pid| self.get(pid).and_then(|known| known.process.cluster);
         if let Some(known) = of(process.process.pid) {

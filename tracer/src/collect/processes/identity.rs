@@ -1,4 +1,4 @@
-//! Identifies a process while it lives: by its command line, and by the log files that it holds open.
+//! Identifies a process while it lives, by its command line and the log files that it has open.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::{
     ray::log::{FileKind, file_name},
 };
 
-/// After exec a worker opens its logs within a second; /proc is asked then, and a few times more.
+/// Times after its exec at which a process is identified. A worker opens its logs within a second.
 const LOOKS_NS: [i64; 5] = [
     150_000_000,
     500_000_000,
@@ -20,10 +20,10 @@ const LOOKS_NS: [i64; 5] = [
     10_000_000_000,
 ];
 
-/// A process that is to be looked at, the time of its exec, and how often it was.
+/// A process that is to be identified, the time of its exec, and how often this was tried.
 pub(in crate::collect) type DueLook = (ProcessKey, BootTime, usize);
 
-/// All that are to be looked at.
+/// The processes that are to be identified.
 #[derive(Default)]
 pub(super) struct Identities {
     due: Vec<DueLook>,
@@ -35,7 +35,7 @@ impl Identities {
         self.due.push((process, exec, 0));
     }
 
-    /// Looks once more at one that is not known for sure, unless that is due.
+    /// Schedules another try for a process that is not identified, unless one is scheduled already.
     pub(super) fn expect_again(&mut self, process: ProcessKey, now: BootTime) {
         if !self.due.iter().any(|(known, ..)| known.same(process)) {
             self.due.push((process, now, 0));
@@ -53,36 +53,36 @@ impl Identities {
     }
 }
 
-/// A log that a process holds open as its own.
+/// A log file of its own that a process has open.
 pub(in crate::collect) struct OwnLog {
     pub(in crate::collect) path: PathBuf,
     pub(in crate::collect) name: file_name::FileName,
 }
 
-/// What a look at a process gave.
+/// The result of identifying a process.
 #[derive(Default)]
 pub(in crate::collect) struct Looked {
-    /// Nothing more is to be learnt.
+    /// Whether the process is fully identified.
     pub(in crate::collect) done: bool,
-    /// The cluster that the process is of, and the logs that are to be held from now on.
+    /// The process's cluster, and the logs that are to be kept open from now on.
     pub(in crate::collect) cluster: Option<ProcessKey>,
     pub(in crate::collect) logs: Vec<OwnLog>,
 }
 
 impl Processes {
-    /// Those whose turn it is to be looked at.
+    /// Returns the processes that are due to be identified.
     pub(in crate::collect) fn due_looks(&mut self, now: BootTime) -> Vec<DueLook> {
         self.identities.take(now)
     }
 
-    /// Looks again later at one of them.
+    /// Schedules the next try for one of them.
     pub(in crate::collect) fn look_later(&mut self, (process, exec, looks): DueLook) {
         if looks + 1 < LOOKS_NS.len() {
             self.identities.due.push((process, exec, looks + 1));
         }
     }
 
-    /// Takes in a process that is no raylet, and finds its worker id.
+    /// Records a process that is no raylet, and finds its worker id.
     pub(in crate::collect) fn identify(
         &mut self,
         mut process: Process,
@@ -92,7 +92,7 @@ impl Processes {
     ) -> Looked {
         let key = process.process;
         if process.argv.is_empty() && self.known_as(key).is_some() {
-            // It is ending, or cannot be read now: what is known of it stays.
+            // It is ending, or cannot be read now. What is known of it stays.
             return Looked::default();
         }
         process.cluster = self.cluster_of(&process, clusters);
@@ -138,9 +138,9 @@ impl Processes {
     }
 }
 
-/// The logs of Ray that a process holds open, and that are its own.
+/// Returns the logs of Ray that a process has open and that are its own.
 fn own_logs(process: &Process) -> Vec<OwnLog> {
-    // A child inherits its worker's standard output: the pid in the name must be its own.
+    // A child inherits its worker's standard output, so the pid in the name must be its own.
     let own = process.ns_pid.unwrap_or(process.process.pid);
     let open = processes::open_logs(process.process.pid).into_iter();
     open.filter_map(|path| {
@@ -150,7 +150,7 @@ fn own_logs(process: &Process) -> Vec<OwnLog> {
     .collect()
 }
 
-/// The worker that a process is by its logs.
+/// Returns the worker that a process is, by its logs.
 fn worker_by(logs: &[OwnLog], process: ProcessKey) -> Option<Worker> {
     let is_its = |log: &&OwnLog| log.name.kind == FileKind::CoreWorker;
     let log = logs.iter().rfind(is_its)?;
@@ -164,7 +164,7 @@ fn worker_by(logs: &[OwnLog], process: ProcessKey) -> Option<Worker> {
     })
 }
 
-/// What a driver runs with, once it is known as one.
+/// Records the settings and packages of a driver, once it is identified as one.
 fn emit_settings(driver: &Process, raylet: Option<&Process>, out: &mut Output) {
     let process = driver.process;
     let settings = clusters::settings(process.pid);

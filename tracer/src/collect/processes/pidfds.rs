@@ -1,7 +1,8 @@
-//! Without privilege: a pidfd for each tracked process, and its wait status by `PIDFD_GET_INFO` where the kernel has it.
+//! Watches tracked processes without privilege, by a pidfd for each.
 //!
-//! Mirrors include/uapi/linux/pidfd.h of Linux 6.15: `PIDFD_INFO_EXIT` gives the status of another's child, without privilege, once the
-//! process has been reaped.
+//! The wait status comes from `PIDFD_GET_INFO`, if the kernel has it. Mirrors
+//! include/uapi/linux/pidfd.h of Linux 6.15: `PIDFD_INFO_EXIT` gives the status of another
+//! process's child, without privilege, once the child has been reaped.
 
 use std::{
     collections::HashMap,
@@ -19,13 +20,16 @@ use crate::{
     observe::processes,
 };
 
-/// Processes that are watched at most: each costs a descriptor.
+/// The most processes that are watched. Each costs a descriptor.
 const MAX_WATCHED: usize = 8192;
-/// The status is there once the parent has reaped; this long after the end of who is no zombie it is given up.
+/// The status is available once the parent has reaped the process. If the process is not a zombie,
+/// the status is given up this long after its end.
 const REAP_NS: i64 = SECOND_NS;
-/// A busy raylet takes its time to reap; who is a zombie for longer has a parent that does not.
+/// A busy raylet may reap late. A process that is a zombie for longer than this has a parent that
+/// does not reap.
 const ZOMBIE_NS: i64 = 30 * SECOND_NS;
-/// `_IOWR(PIDFS_IOCTL_MAGIC 0xFF, 11, struct pidfd_info)` with the first size of that struct, 64 bytes.
+/// `_IOWR(PIDFS_IOCTL_MAGIC 0xFF, 11, struct pidfd_info)` with the first size of that struct, 64
+/// bytes.
 const PIDFD_GET_INFO: libc::c_ulong = 0xC040_FF0B;
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
 
@@ -74,13 +78,15 @@ impl Pidfds {
         }
     }
 
-    /// Whether it has ended and its parent is waited for: its end is told from here.
+    /// Whether the process has ended and its parent has yet to reap it. Its end is then reported
+    /// from here.
     pub(super) fn waits_for(&self, process: ProcessKey) -> bool {
         let watched = self.watched.get(&process.pid);
         watched.is_some_and(|own| own.ended.is_some() && own.process.same(process))
     }
 
-    /// Processes that have ended, each once, with the wait status where the kernel gives it.
+    /// Returns the processes that have ended, each once, with the wait status if the kernel gives
+    /// it.
     fn ended(&mut self, now: BootTime) -> Vec<(ProcessKey, BootTime, Option<i32>)> {
         let mut done = Vec::new();
         for watched in self.watched.values_mut() {
@@ -131,13 +137,14 @@ fn status(fd: &OwnedFd) -> Option<i32> {
         mask: PIDFD_INFO_EXIT,
         ..Info::default()
     };
-    // SAFETY: the request's size is that of `Info`, which the kernel fills; it lives through the call.
+    // SAFETY: the request's size is that of `Info`, which the kernel fills; it lives through the
+    // call.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
     (result == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
 }
 
 impl Processes {
-    /// In procfs mode: who has ended, with the time and the wait status.
+    /// In procfs mode, returns the processes that have ended, with the time and the wait status.
     pub(in crate::collect) fn ended(
         &mut self,
         now: BootTime,

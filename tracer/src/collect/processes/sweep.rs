@@ -1,9 +1,10 @@
 //! Finds tracked processes that ended without an exit event.
 //!
-//! The kernel can owe us one: since Linux 7.0 a hook may be preempted, and another one on the same processor is then left out; a
-//! full ring with a full table behind it does the same.
+//! Such events can be missing. Since Linux 7.0 a hook may be preempted, and another hook on the
+//! same CPU is then skipped. A full ring followed by a full table has the same effect.
 //!
-//! A slow look: who is still in the tracked set, and no longer in /proc, was missed. Never per event.
+//! A process that is still in the tracked set, but no longer in /proc, was missed. This check is
+//! slow, so it is not done for each event.
 
 use std::collections::HashSet;
 
@@ -20,17 +21,17 @@ use crate::{
     },
 };
 
-/// What /proc tells of a process.
+/// What /proc says about a process.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Alive,
-    /// With its wait status, where that is still there.
+    /// It is gone, with its wait status if that is still there.
     Gone(Option<i32>),
 }
 
 fn look(process: ProcessKey, stat: Option<&processes::Stat>) -> Found {
     let Some(stat) = stat else {
-        // Without a descriptor to be had nothing can be read of those that live.
+        // Without a free descriptor, nothing can be read of processes that are alive.
         return if processes::is_there(process.pid) {
             Found::Alive
         } else {
@@ -51,36 +52,38 @@ fn look(process: ProcessKey, stat: Option<&processes::Stat>) -> Found {
     }
 }
 
-/// A zombie; a leader may have ended while other threads live.
+/// Whether all of a process is dead. The main thread may be a zombie while other threads live.
 pub(super) fn is_dead(stat: &processes::Stat) -> bool {
     matches!(stat.state, 'Z' | 'X') && stat.threads <= 1
 }
 
-/// Whether the hook at the exit, which runs after the flag is set, may have run already for a process that is as this look at it found it.
+/// Whether the hook at the exit may have run already for a process with this state in /proc. The
+/// hook runs after the flag of the exit is set.
 pub(super) fn may_have_been_reported(process: ProcessKey, stat: Option<&processes::Stat>) -> bool {
     look(process, stat) != Found::Alive || stat.is_none_or(|stat| stat.exiting)
 }
 
-/// Whether a process is alive by a table that was read just before.
+/// Whether a process is alive, by a table that was read just before.
 fn lives(table: &Table, process: ProcessKey) -> bool {
     let stat = table.get(&process.pid);
     stat.is_some() && look(process, stat) == Found::Alive
 }
 
-/// Who may have ended unseen.
+/// The processes that may have ended unseen.
 #[derive(Default)]
 pub(super) struct Sweep {
-    /// Who was in the tracked set and gone at the last look.
+    /// Processes that were in the tracked set, but gone, at the last check.
     suspects: Vec<ProcessKey>,
-    /// Who was known and not in /proc at the last look.
+    /// Processes that were known, but not in /proc, at the last check.
     stale: Vec<ProcessKey>,
-    /// Ends of processes that no event told.
+    /// The number of ends that no event reported.
     missed_exits: u64,
 }
 
 impl Processes {
-    /// Each tracked process that is gone without an exit event, with its wait status where that is there. It must be gone at two
-    /// looks, so that an event that is under way has come. Who lived by the table lives.
+    /// Returns each tracked process that is gone without an exit event, with its wait status if
+    /// that is there. A process must be gone at two checks, so that an event still under way can
+    /// arrive. A process that was alive in the table counts as alive.
     pub(in crate::collect) fn missed(
         &mut self,
         table: &Table,
@@ -104,7 +107,8 @@ impl Processes {
                 self.sweep.suspects.push(process);
                 continue;
             }
-            // The hook takes it out of the set before it leaves /proc: who is in it after that was missed, or was put in too late.
+            // The hook removes a process from the set before it leaves /proc. If it is still in the
+            // set after that, it was missed, or it was added too late.
             let tracked = self.watched.tracked.as_mut();
             if tracked.is_some_and(|tracked| tracked.take(process))
                 && !told
@@ -116,7 +120,7 @@ impl Processes {
         missed
     }
 
-    /// Whether the end of one that is gone is to be told.
+    /// Whether the end of a process that is gone is to be reported.
     fn is_owed(&mut self, process: ProcessKey) -> bool {
         if !self.watched.late.contains(&process) {
             self.sweep.missed_exits += 1;
@@ -125,14 +129,15 @@ impl Processes {
         let known = self.known_as(process);
         let is_rays = known.is_some_and(|known| known.role.is_rays());
         if !is_rays {
-            // It ended before it was tracked, and nobody will ask for it.
+            // It ended before it was tracked, and is of no interest.
             self.gone(process);
         }
         is_rays
     }
 
-    /// Who is known and not in /proc, at two looks: its end was dropped on the way here, though the recording has it, or it could not be
-    /// watched. Else a later process with its pid would pass for it.
+    /// Returns processes that are known, but not in /proc, at two checks. The end of such a process
+    /// was dropped on the way here, though the recording has it, or the process could not be
+    /// watched. Without this, a later process with its pid would be taken for it.
     pub(in crate::collect) fn stale(&mut self, table: &Table) -> Vec<ProcessKey> {
         let known = self.all().map(|known| known.process.process);
         let pidfds = self.watched.pidfds.as_ref();
@@ -148,7 +153,7 @@ impl Processes {
         both.collect()
     }
 
-    /// The loss ledger of the hooks, with the exits that were missed.
+    /// Returns the loss ledger of the hooks, with the exits that were missed.
     pub(in crate::collect) fn ledger(&self) -> Vec<Ledger> {
         let ledgers = self.watched.ledgers.as_ref();
         let mut rows = ledgers.map(Ledgers::read).unwrap_or_default();
@@ -164,7 +169,7 @@ mod tests {
     use super::*;
     use crate::ids::{BootTime, Pid};
 
-    /// Above the greatest pid that a kernel gives.
+    /// Its pid is above the greatest that a kernel gives.
     const PROCESS: ProcessKey = ProcessKey {
         pid: Pid(5_000_077),
         start: BootTime(5_004_321_000),

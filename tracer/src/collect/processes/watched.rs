@@ -1,4 +1,4 @@
-//! Watches processes: in the kernel's tracked set and its table of memory, or by a pidfd each.
+//! Watches processes: in the kernel's tracked set and table of memory, or by a pidfd each.
 
 use std::{
     collections::HashSet,
@@ -24,7 +24,7 @@ pub enum Watch {
         tracked: Tracked,
         /// The loss ledger.
         ledgers: Ledgers,
-        /// What processes map, where the kernel tells it.
+        /// What processes map, if the kernel reports it.
         growth: Option<Growth>,
     },
     /// By pidfds.
@@ -32,7 +32,8 @@ pub enum Watch {
 }
 
 impl Watch {
-    /// What becomes readable when something large is mapped; [`crate::collect::Collector::take_mappings`] is to be called then, and now and again.
+    /// Returns the descriptor that becomes readable when something large is mapped. Call
+    /// [`crate::collect::Collector::take_mappings`] then, and from time to time.
     #[must_use]
     pub fn mappings(&self) -> Option<BorrowedFd<'_>> {
         match self {
@@ -42,14 +43,15 @@ impl Watch {
     }
 }
 
-/// The ways that there are here.
+/// The means of watching that are available.
 #[derive(Default)]
 pub(super) struct Watched {
     pub(super) tracked: Option<Tracked>,
     pub(super) ledgers: Option<Ledgers>,
     pub(super) growth: Option<Growth>,
     pub(super) pidfds: Option<Pidfds>,
-    /// Whose end had begun when they were put into the tracked set: no event is owed for them.
+    /// Processes that were already ending when they were added to the tracked set. Exit events are
+    /// not expected for them.
     pub(super) late: HashSet<ProcessKey>,
 }
 
@@ -94,14 +96,14 @@ impl Watched {
         done
     }
 
-    /// The memory of one that is described is watched from then on.
+    /// Watches the memory of a process from the moment it is described.
     pub(super) fn described(&mut self, process: ProcessKey) {
         if let Some(growth) = &mut self.growth {
             growth.watch(process);
         }
     }
 
-    /// The last steps of its memory.
+    /// Stops watching a process's memory, and returns its last steps.
     pub(super) fn forget(&mut self, process: ProcessKey) -> Vec<Step> {
         let growth = self.growth.as_mut();
         growth.map_or_else(Vec::new, |growth| growth.forget(process))

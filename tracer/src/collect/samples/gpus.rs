@@ -1,4 +1,6 @@
-//! GPU memory of the machine: a row for each GPU of which something moved, its holders matched to tracked processes.
+//! Samples GPU memory: a row for each GPU with a figure that changed.
+//!
+//! The processes that hold GPU memory are matched to tracked processes.
 
 use std::sync::mpsc::Receiver;
 
@@ -10,7 +12,7 @@ use crate::{
     observe::{clock, gpu, processes},
 };
 
-/// Where figures come from, and the last row of each GPU.
+/// The source of the figures, and the last row of each GPU.
 #[derive(Default)]
 pub(super) struct Gpus {
     from: Option<Receiver<Vec<GpuState>>>,
@@ -18,7 +20,7 @@ pub(super) struct Gpus {
 }
 
 impl Gpus {
-    /// Begins to read them; how many there are, or why none can be seen.
+    /// Begins to read GPUs. Returns how many there are, or why none can be seen.
     pub(super) fn watch(&mut self) -> Result<u32, String> {
         let gpus = gpu::Gpus::open()?;
         let count = gpus.count();
@@ -27,7 +29,7 @@ impl Gpus {
         Ok(count)
     }
 
-    /// Takes what was read since.
+    /// Takes what was read since the last call.
     pub(super) fn sample(&mut self, known: &Processes, out: &mut Output) {
         let from = self.from.as_ref();
         let states: Vec<GpuState> = from
@@ -57,7 +59,8 @@ fn match_holder(holder: &mut GpuHolder, known: &Processes) {
     }
 }
 
-/// By its pid, else by the pid that it has in its container, where that is one process's alone.
+/// Finds a tracked process by its pid, or else by the pid that it has in its container, if only one
+/// process has that.
 fn tracked_as(pid: Pid, known: &Processes) -> Option<ProcessKey> {
     if let Some(known) = known.get(pid) {
         return Some(known.process.process);

@@ -1,4 +1,4 @@
-//! The machine's memory, and what each raylet's monitor counts of it.
+//! Samples the machine's memory, and what each raylet's monitor counts of it.
 
 use super::{
     margins::Limit,
@@ -18,12 +18,12 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Shared memory by the last row.
+    /// Returns the shared memory in the last row.
     pub(super) fn shared(&self) -> Option<Bytes> {
         self.node.last(&()).map(|node| node.shmem)
     }
 
-    /// A row where something moved, or when one is wanted beside another.
+    /// Writes a row if a figure changed, or if a row is wanted beside another one.
     pub(super) fn sample(
         &mut self,
         now: BootTime,
@@ -45,7 +45,7 @@ impl Machine {
         }
     }
 
-    /// A row for each monitor that counts another figure: by these a kill for memory is proven.
+    /// Writes a row for each monitor with a count that changed. These rows prove a kill for memory.
     pub(super) fn sample_monitors(&mut self, now: BootTime, limits: &[Limit], out: &mut Output) {
         let there = |pid: &Pid| {
             let mut raylets = limits.iter().filter_map(|limit| limit.raylet);

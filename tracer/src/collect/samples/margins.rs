@@ -1,49 +1,50 @@
-//! Says whether a limit is near: memory is sampled more often then, and the hooks that cost more are attached.
+//! Decides whether a limit is near. Memory is sampled more often then.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::ids::{BootTime, Bytes, ProcessKey, SECOND_NS};
 
-/// Less than this share of a limit is near.
+/// A limit is near when less than this share of it is left.
 const NEAR: f64 = 0.1;
-/// At its present rate it would be full within this time.
+/// A limit is also near when it would be full within this time at the present rate.
 const AHEAD_NS: f64 = 20e9;
-/// What was near counts as near for this long: a job that allocates and frees goes to and fro.
+/// How long a limit counts as near after it was. A job that allocates and frees goes back and
+/// forth.
 const HOLD_NS: i64 = 10 * SECOND_NS;
-/// A rate is that over at least this time.
+/// A rate is measured over at least this time.
 const RATE_NS: i64 = SECOND_NS;
 
-/// Something that kills when it is full.
+/// A limit: something that causes a kill when it is full.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Limit {
-    /// Tells it from the others.
+    /// Distinguishes it from the others.
     pub(super) name: String,
-    /// What counts against it.
+    /// The memory that counts against it.
     pub(super) used: Bytes,
-    /// It kills there.
+    /// The amount at which it kills.
     pub(super) limit: Bytes,
-    /// Whose memory counts, that of processes outside Ray too.
+    /// Whose memory counts, including that of processes outside Ray.
     pub(super) counts: Counts,
-    /// The raylet whose monitor this is.
+    /// The raylet, if the limit is that of its monitor.
     pub(super) raylet: Option<ProcessKey>,
 }
 
 /// Whose memory counts against a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Counts {
-    /// Everybody's.
+    /// The memory of all processes.
     Machine,
-    /// That of who is in this cgroup or below it.
+    /// The memory of processes in this cgroup or below it.
     Cgroup(String),
 }
 
-/// What the limit that is next counts.
+/// Returns what the next limit counts: the one with the least memory left.
 pub(super) fn next(limits: &[Limit]) -> Option<&Counts> {
     let left = |limit: &&Limit| limit.limit.0.saturating_sub(limit.used.0);
     limits.iter().min_by_key(left).map(|limit| &limit.counts)
 }
 
-/// What each limit's use was a second ago.
+/// The memory used of each limit a second ago.
 #[derive(Debug, Default)]
 pub(super) struct Margins {
     before: HashMap<String, (BootTime, Bytes)>,
@@ -51,7 +52,7 @@ pub(super) struct Margins {
 }
 
 impl Margins {
-    /// Whether one of `limits` is near at `now`, or was a short while ago.
+    /// Whether one of `limits` is near at `now`, or was near a short while ago.
     pub(super) fn near(&mut self, now: BootTime, limits: &[Limit]) -> bool {
         let found = limits
             .iter()

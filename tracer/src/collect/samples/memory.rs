@@ -1,4 +1,6 @@
-//! The memory of tracked processes: those that the kernel saw move before others; a row only when a figure moved.
+//! Samples the memory of tracked processes; those that the kernel saw change come first.
+//!
+//! A row is written only when a figure changed.
 
 mod families;
 mod schedule;
@@ -23,12 +25,13 @@ use crate::{
     },
 };
 
-/// Without a move a row is written this often: thousands of processes rest all day.
+/// How often a row is written if no figure changes. Thousands of processes may be idle all day.
 const AT_LEAST_NS: i64 = 10 * MINUTE_NS;
-/// All figures of a process are read at each tenth look that is as long after the last one, and whenever the cheap ones say that shared memory moved.
+/// All figures of a process are read at every tenth sample, if the last such reading is at least
+/// this long ago. They are also read whenever the cheap figures show that shared memory changed.
 const FULL_LOOKS: u64 = 10;
 const FULL_NS: i64 = 10 * SECOND_NS;
-/// Looks between two of the clock.
+/// Samples between two readings of the clock.
 const LOOKS_AT_ONCE: usize = 8;
 
 /// All processes that are sampled.
@@ -39,22 +42,23 @@ pub(super) struct Memories {
     families: Families,
 }
 
-/// One process between two looks.
+/// One process between two samples.
 struct Sampled {
     files: Option<MemoryFiles>,
-    /// Its place in the kernel's table.
+    /// Its slot in the kernel's table.
     slot: Option<Slot>,
     before: Before,
-    /// When all figures were read last, and the looks since then.
+    /// When all figures were last read, and the samples since then.
     full: Option<BootTime>,
     looks: u64,
-    /// Whether it has executed a program since its fork: then it shares with nobody above it.
+    /// Whether it has executed a program since its fork. If so, it shares nothing with its
+    /// ancestors.
     executed: bool,
     /// What it had faulted in since its fork, and when that was read.
     faulted: Option<(BootTime, Bytes)>,
-    /// What of its anonymous memory counts as a relative's, where it has such by fork.
+    /// The part of its anonymous memory that counts for a relative, if it has relatives by fork.
     shared: Option<i64>,
-    /// The figures of the last look, and of the last row with its time.
+    /// The figures of the last sample, and those of the last row with its time.
     last: MemorySplit,
     row: Option<(BootTime, MemorySplit)>,
 }
@@ -75,14 +79,15 @@ impl Sampled {
         }
     }
 
-    /// What the kernel has seen of it.
+    /// Returns what the kernel has seen of its memory.
     fn level(&mut self, process: ProcessKey, growth: Option<&Growth>) -> Option<ResidentLevel> {
         let growth = growth?;
         self.slot = self.slot.or_else(|| growth.slot(process));
         Some(growth.levels()?.of(self.slot?, process))
     }
 
-    /// The figures now, when the kernel has seen `level`; `None` when the process is gone.
+    /// Samples the process, when the kernel has seen `level`. Returns `None` if the process is
+    /// gone.
     fn look_at(
         &mut self,
         now: BootTime,
@@ -91,7 +96,7 @@ impl Sampled {
     ) -> Option<MemorySplit> {
         let swap = |level: Option<ResidentLevel>| level.map(|level| Bytes(level.swap()));
         if moved(swap(self.before.level), swap(level)) {
-            // `statm` does not count it.
+            // `statm` does not count swap.
             self.full = None;
         }
         let last = self.last;
@@ -114,7 +119,7 @@ impl Sampled {
         (self.executed, self.shared, self.faulted) = (true, None, None);
     }
 
-    /// With what of it is its own, where it is a fork or has forked. Until its family is measured,
+    /// Adds the part that is its own, if it is a fork or has forked. Until its family is measured,
     /// that is at most what it has faulted in.
     fn with_own(&mut self, pid: Pid, split: MemorySplit) -> MemorySplit {
         let Some(anon) = split.anon else { return split };
@@ -133,13 +138,13 @@ impl Sampled {
         MemorySplit { own, ..split }
     }
 
-    /// The figures now; `None` when the process is gone.
+    /// Reads the figures; `None` if the process is gone.
     fn look(&mut self, now: BootTime, pid: Pid) -> Option<MemorySplit> {
         self.looks += 1;
         let is_long_ago = |full| self.looks >= FULL_LOOKS && now.since(full) >= FULL_NS;
         let turn = self.full.is_none_or(is_long_ago);
         let Some(files) = &self.files else {
-            // No descriptor could be had.
+            // No descriptor was available.
             return memory::process(pid);
         };
         let count = files.count()?;
@@ -180,7 +185,7 @@ impl Memories {
         for change in changes {
             match change {
                 Change::Began(process) => self.schedule.add(process),
-                // It shares nothing any more.
+                // It no longer shares anything.
                 Change::Executed(pid) => {
                     if let Some(sampled) = self.processes.get_mut(&pid) {
                         sampled.execute();
@@ -193,14 +198,15 @@ impl Memories {
         }
     }
 
-    /// Shared memory that a process has mapped and touched, as it was last seen.
+    /// Returns the shared memory that a process has mapped and touched, as last seen.
     pub(super) fn shared(&self, pid: Pid) -> Bytes {
         let sampled = self.processes.get(&pid);
         let last = sampled.and_then(|sampled| sampled.last.shmem);
         last.unwrap_or_default()
     }
 
-    /// Looks at those whose turn it is, as long as there is time. `near`: whether a limit is.
+    /// Samples the processes that are due, while the time budget lasts. `near` says whether a limit
+    /// is near.
     pub(super) fn sample(
         &mut self,
         now: BootTime,
@@ -229,7 +235,7 @@ impl Memories {
         };
         let began = clock::cpu_time();
         for (done, pid) in due.into_iter().enumerate() {
-            // The clock costs as much as a look on a small machine.
+            // On a small machine, reading the clock costs as much as a sample.
             if done % LOOKS_AT_ONCE == 0 && clock::cpu_time().saturating_sub(began) >= budget {
                 break;
             }

@@ -1,4 +1,6 @@
-//! The biggest processes that are not Ray's and count against the next limit: looked for near it, so that a death can name who held the
+//! Samples the largest processes outside Ray that count against the next limit.
+//!
+//! They are sampled near the limit, so that the report on a death can name the holder of the
 //! memory.
 
 use std::{collections::HashMap, path::Path};
@@ -12,23 +14,23 @@ use crate::{
     path,
 };
 
-/// So many at most.
+/// The most processes that are sampled.
 const MOST: usize = 3;
-/// Smaller ones are nobody's suspect.
+/// Smaller processes are not sampled.
 const SMALLEST: u64 = 64 << 20;
-/// Of smaller ones nobody asks whether they are forks.
+/// Smaller processes are not checked for being forks.
 const FORKED: u64 = 8 << 20;
 
-/// The name of one that is not to be named: only one user's are wanted.
+/// The name used for a process of another user when only one user's are wanted.
 const ANOTHERS: &str = "a process of another user";
 
-/// Those that were told last.
+/// The processes in the last rows.
 #[derive(Default)]
 pub(super) struct OutsideProcesses(HashMap<Pid, OutsideMemory>);
 
 impl OutsideProcesses {
-    /// Called every two seconds near a limit, which counts the memory of `counts`. Returns what all
-    /// processes outside Ray hold together, this one among them.
+    /// Called every two seconds near a limit. `counts` says which memory that limit counts. Returns
+    /// the memory that all processes outside Ray hold together, this process included.
     pub(super) fn sample(
         &mut self,
         now: BootTime,
@@ -75,7 +77,8 @@ impl OutsideProcesses {
         all
     }
 
-    /// Where only one user's processes are `wanted`, no other is named.
+    /// Samples one process. If only one user's processes are `wanted`, those of other users are not
+    /// named.
     fn outsider(&mut self, now: BootTime, pid: Pid, wanted: Option<u32>, out: &mut Output) {
         let (Some(stat), Some(memory)) = (processes::stat(pid), memory::process(pid)) else {
             return;
@@ -102,8 +105,8 @@ impl OutsideProcesses {
     }
 }
 
-/// Private memory of one process; of a fork, what it has faulted in at most: the rest is its
-/// parent's.
+/// Returns the private memory of a process. For a fork, that is at most what it has faulted in; the
+/// rest is its parent's.
 fn private(pid: Pid) -> Option<Bytes> {
     let anon = memory::count(pid)?.anon;
     let fork = (anon.0 >= FORKED).then(|| forks::forked(pid)).flatten();
@@ -119,7 +122,8 @@ fn is_counted(pid: Pid, counts: &Counts) -> bool {
     }
 }
 
-/// The program, and the script that it runs where it is an interpreter's; no other argument.
+/// Returns the name of the program and of the script that it interprets. Other arguments are left
+/// out.
 fn name(comm: &str, argv: &[String]) -> String {
     let script = argv
         .get(1)

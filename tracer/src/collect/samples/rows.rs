@@ -1,19 +1,19 @@
-//! The last row of each thing of a kind, by which the next one is worth writing or not.
+//! Keeps the last row of each item, which decides whether the next one is worth writing.
 
 use std::{collections::HashMap, hash::Hash};
 
 use crate::ids::{BootTime, Bytes, MINUTE_NS};
 
-/// Without a move a row is written this often.
+/// How often a row is written if no figure changes.
 pub(super) const AT_LEAST_NS: i64 = MINUTE_NS;
 
-/// Whether a figure moved by max(1 MiB, 1 %).
+/// Whether a figure changed by at least max(1 MiB, 1 %).
 pub(super) fn moved(from: Option<Bytes>, to: Option<Bytes>) -> bool {
     let (from, to) = (from.unwrap_or_default().0, to.unwrap_or_default().0);
     from.abs_diff(to) >= (from / 100).max(1 << 20)
 }
 
-/// The last rows.
+/// The last row of each item, with its time.
 pub(super) struct Rows<Key, Row>(HashMap<Key, (BootTime, Row)>);
 
 impl<Key, Row> Default for Rows<Key, Row> {
@@ -23,7 +23,8 @@ impl<Key, Row> Default for Rows<Key, Row> {
 }
 
 impl<Key: Hash + Eq, Row: Clone> Rows<Key, Row> {
-    /// The row, where it is to be written: it is the first one, the last one is old, or differs by `is_news`.
+    /// Returns the row if it is to be written: it is the first one, the last one is old, or
+    /// `is_news` says that it differs.
     pub(super) fn next(
         &mut self,
         now: BootTime,
@@ -44,7 +45,7 @@ impl<Key: Hash + Eq, Row: Clone> Rows<Key, Row> {
         self.0.get(key).map(|(_, row)| row)
     }
 
-    /// Forgets the rows of what is not there any more.
+    /// Forgets the rows of items that no longer exist.
     pub(super) fn retain(&mut self, there: impl Fn(&Key) -> bool) {
         self.0.retain(|key, _| there(key));
     }

@@ -1,8 +1,10 @@
-//! Shared memory by its files: who has them open or mapped, and how large each is, though no process may have mapped it.
+//! Samples the files of shared memory: how large each is, and who has it open or mapped.
 //!
-//! The sizes of known files are asked for at each look. Who holds what is looked for in rounds over the tracked processes, and only when
-//! the machine's shared memory has moved by more than the known files explain, or each minute; between two rounds at those processes
-//! alone that have touched more of what they have mapped. A look ends after [`LONGEST`]; what is left of it follows at the next.
+//! A file is sampled even if no process has mapped it. The sizes of known files are read each time.
+//! Their holders are found in rounds over the tracked processes. A round begins only when the
+//! machine's shared memory has changed by more than the known files explain, or each minute.
+//! Between two rounds, only processes that have touched more or less of their shared memory are
+//! checked. This stops after [`LONGEST`] and continues at the next call.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,29 +29,31 @@ use crate::{
     },
 };
 
-/// Smaller files are left to the remainder.
+/// Smaller files count as part of the remainder.
 const SMALLEST: u64 = 1 << 20;
-/// No look begins another process after this much CPU time: on a busy machine the clock on the wall runs on.
+/// No further process is checked after this much CPU time. It is CPU time because on a busy machine
+/// the wall clock runs on.
 const LONGEST: Duration = Duration::from_millis(4);
-/// Files that are followed.
+/// The most files that are followed.
 const MOST: usize = 512;
-/// Holders that a row names.
+/// The most holders that a row names.
 const NAMED: usize = 4;
 
-/// The files, and the round that is under way.
+/// The files, and the round under way.
 #[derive(Default)]
 pub(super) struct SharedFiles {
     files: BTreeMap<FileId, Followed>,
-    /// By mount namespace, for one round.
+    /// The mounts of each mount namespace, for one round.
     mounts: HashMap<PathBuf, Option<Arc<Mounts>>>,
-    /// Who is still to be looked at.
+    /// Processes that are still to be checked.
     left: Vec<ProcessKey>,
-    /// What each had touched of shared memory when it was looked at.
+    /// What each process had touched of shared memory when it was checked.
     touched: FxHashMap<Pid, Bytes>,
-    /// When the last round began, and what no known file explained after the last one.
+    /// When the last round began, and the shared memory that no known file explained after the last
+    /// one.
     began: Option<BootTime>,
     unexplained: Option<Bytes>,
-    /// A file came up of which no descriptor is known.
+    /// Whether a file was found that no known process has open.
     sought: bool,
     looked: Duration,
 }
@@ -60,24 +64,25 @@ struct Followed {
     name: String,
     bytes: Bytes,
     holds: BTreeMap<Pid, Hold>,
-    /// Where it lies as a process sees it, for one that has a name.
+    /// The path at which a process sees it, if it has a name.
     place: Option<(Pid, PathBuf)>,
-    /// The last row: size and holders.
+    /// The size and holders in the last row.
     told: Option<(Bytes, Vec<ProcessKey>)>,
 }
 
-/// How one process has it.
+/// How one process has a file.
 struct Hold {
     process: ProcessKey,
     role: Role,
-    /// Its descriptor, when it has it open.
+    /// Its descriptor, if it has the file open.
     open: Option<PathBuf>,
-    /// What it may have touched of it at most, when it has it mapped.
+    /// An upper bound on what it has touched of the file, if it has it mapped.
     touched: Bytes,
 }
 
 impl Followed {
-    /// Its size now. A file that is mapped only cannot be asked: it is as large as what one process has touched of it.
+    /// Measures the file's size. A file that is only mapped cannot be asked for its size. It is
+    /// taken to be as large as the most that one process has touched of it.
     fn measure(&mut self, id: FileId, known: &Processes) {
         let lives = |hold: &Hold| known.get_as(hold.process).is_some();
         self.holds.retain(|_, hold| lives(hold));
@@ -137,13 +142,13 @@ impl SharedFiles {
         self.sought = false;
         self.mounts.clear();
         self.touched.retain(|pid, _| known.get(*pid).is_some());
-        // Raylets, which have most of it, come first: they are taken from the end.
+        // Raylets have most shared memory and come first: processes are taken from the end.
         let mut all: Vec<&Known> = known.all().collect();
         all.sort_by_key(|known| known.role == Role::Raylet);
         self.left = all.iter().map(|known| known.process.process).collect();
     }
 
-    /// Looks again at who has touched more or less than when it was looked at.
+    /// Schedules processes that have touched more or less than when they were checked.
     fn look_again(&mut self, known: &Processes, touched: impl Fn(Pid) -> Bytes) {
         for known in known.all() {
             let process = known.process.process;
@@ -154,7 +159,8 @@ impl SharedFiles {
         }
     }
 
-    /// The tmpfs that a process sees. For the first of a namespace also what lies in them, open or not.
+    /// Returns the tmpfs mounts that a process sees. For the first process of a namespace, the
+    /// files in them are followed too, open or not.
     fn mounts_of(&mut self, pid: Pid) -> Option<Arc<Mounts>> {
         let namespace = std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()?;
         if let Some(known) = self.mounts.get(&namespace) {
@@ -183,7 +189,8 @@ impl SharedFiles {
         Some(file)
     }
 
-    /// What one process has open and mapped; it has touched `touched` of shared memory in all.
+    /// Checks what one process has open and mapped. It has touched `touched` of shared memory in
+    /// all.
     fn look_at(&mut self, process: ProcessKey, role: Role, touched: Bytes) {
         let pid = process.pid;
         self.touched.insert(pid, touched);
@@ -213,7 +220,8 @@ impl SharedFiles {
         }
     }
 
-    /// What the process has mapped. A file that cannot be asked is as large as what is left of `touched`.
+    /// Checks what the process has mapped. A file that cannot be asked is taken to be as large as
+    /// the part of `touched` that other files do not explain.
     fn look_at_mappings(
         &mut self,
         process: ProcessKey,
@@ -261,7 +269,7 @@ impl SharedFiles {
                     ..Followed::default()
                 };
                 self.files.insert(id, file);
-                // Somebody may have it open who was looked at when it was small.
+                // A process may have it open that was checked when the file was small.
                 self.sought = true;
             }
             self.map(id, process, role, part);
@@ -280,13 +288,14 @@ impl SharedFiles {
         }
     }
 
-    /// A row for each file of which something moved; those that shrank come first, so that nothing counts twice between two rows.
+    /// Returns a row for each file that changed. Files that shrank come first, so that nothing
+    /// counts twice between two rows.
     fn changed_files(&mut self) -> Vec<SharedFile> {
         let looked_us = u64::try_from(self.looked.as_micros()).unwrap_or(u64::MAX);
         let mut rows = Vec::new();
         for (id, file) in &mut self.files {
             let gone = file.is_gone();
-            // A file of which nothing leads to anybody has no pages, and no holders.
+            // A file that no process holds has no pages and no holders.
             let (bytes, all) = (file.bytes, file.holders());
             let named: Vec<ProcessKey> = all.iter().copied().take(NAMED).collect();
             let has_changed = match &file.told {
@@ -316,7 +325,8 @@ impl SharedFiles {
         rows.into_iter().map(|(_, row)| row).collect()
     }
 
-    /// Looks at shared memory, of which the machine has `shared`, and processes have `touched` of it; true when there was news.
+    /// Samples shared memory. The machine has `shared`, and `touched` says what each process has
+    /// touched of it. Returns true if a file changed.
     pub(super) fn sample(
         &mut self,
         now: BootTime,

@@ -1,4 +1,6 @@
-//! Samples what surrounds tracked processes: their memory cgroups, `/dev/shm`, and what kills when it is full.
+//! Samples what surrounds tracked processes: their memory cgroups, `/dev/shm`, and all limits.
+//!
+//! A limit is anything that causes a kill when it is full.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -26,7 +28,7 @@ use crate::{
     },
 };
 
-/// The last row of each, and the hierarchy.
+/// The last row of each, and the cgroup hierarchy.
 pub(super) struct Surroundings {
     hierarchy: Option<Hierarchy>,
     /// The cgroups that tracked processes are in, as of the last second.
@@ -47,7 +49,8 @@ impl Default for Surroundings {
 }
 
 impl Surroundings {
-    /// The cgroup of each tracked process, and what of those above it has a limit. Which cgroups these are is found out where it is the `turn`.
+    /// Returns the cgroup of each tracked process, and those of its parents that have a limit. At a
+    /// `turn` it finds out again which cgroups these are.
     pub(super) fn read_cgroups(&mut self, turn: bool, processes: &Processes) -> Vec<CgroupState> {
         if turn {
             let all = processes.all();
@@ -60,7 +63,7 @@ impl Surroundings {
         hierarchy.map_or_else(Vec::new, |hierarchy| hierarchy.that_bind(paths))
     }
 
-    /// A row for each cgroup of which something moved.
+    /// Writes a row for each cgroup with a figure that changed.
     pub(super) fn sample_cgroups(
         &mut self,
         now: BootTime,
@@ -85,7 +88,8 @@ impl Surroundings {
         }
     }
 
-    /// `/dev/shm` as each raylet that lives sees it: the pid of one that is gone may be another's by now.
+    /// Samples `/dev/shm` as each live raylet sees it. The pid of a raylet that is gone may be
+    /// another process's by now.
     pub(super) fn sample_shared_memory(
         &mut self,
         now: BootTime,
@@ -112,19 +116,19 @@ impl Surroundings {
         }
     }
 
-    /// A raylet is gone for good.
+    /// Forgets a raylet that is gone for good.
     pub(super) fn forget(&mut self, raylet: ProcessKey) {
         self.shared_memory.retain(|known| !known.same(raylet));
     }
 }
 
-/// The clusters of which the raylet lives.
+/// Returns the clusters with a live raylet.
 fn live(found: Found<'_>) -> impl Iterator<Item = &Cluster> {
     let all = found.clusters.all().map(|(_, cluster)| cluster);
     all.filter(move |cluster| found.processes.known_as(cluster.raylet).is_some())
 }
 
-/// Everything that kills when it is full: the machine, the cgroups, and what each raylet's monitor counts.
+/// Returns all limits: the machine, the cgroups, and what each raylet's monitor counts.
 pub(super) fn limits(node: &NodeMemory, cgroups: &[CgroupState], found: Found<'_>) -> Vec<Limit> {
     let mut limits = vec![Limit {
         name: "machine".into(),
@@ -166,7 +170,8 @@ pub(super) fn limits(node: &NodeMemory, cgroups: &[CgroupState], found: Found<'_
     limits
 }
 
-/// Whose memory a raylet in this cgroup counts, which takes `total` for all there is: that of the cgroup on its path with this limit.
+/// Returns whose memory a raylet in this cgroup counts, if it takes `total` for all memory that
+/// there is: that of the cgroup on its path with this limit.
 fn counted_by(own: &str, total: Bytes, cgroups: &[CgroupState]) -> Counts {
     let on_path = |level: &&CgroupState| Path::new(own).starts_with(&level.path);
     let mut levels = cgroups.iter().filter(on_path);

@@ -13,7 +13,7 @@ use crate::{
     recording,
 };
 
-/// No thread.
+/// Has no thread.
 pub(super) struct Stacks {
     said: bool,
 }

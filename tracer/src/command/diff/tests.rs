@@ -1,4 +1,6 @@
-//! Two runs of four nodes each, made of one golden recording by giving each node its own names and ids.
+//! Tests with two runs of four nodes each, all made from one golden recording.
+//!
+//! Each node gets its own name and ids.
 
 use std::path::Path;
 
@@ -14,10 +16,11 @@ use crate::{
 
 const NAME: &str = "gallery-easyr1";
 const NODES: u32 = 4;
-/// The node that grows otherwise.
+/// The node that grows at another rate than the others.
 const ODD: u32 = 3;
 
-/// The golden recording as node `number` of the run: its calls keep `factor` times as much.
+/// Turns the golden recording into that of node `number`: its calls keep `factor` times as much
+/// memory.
 fn node(events: &[Event], run: u32, number: u32, factor: f64) -> Vec<Event> {
     let more = |bytes: Option<Bytes>| bytes.map(|bytes| bytes.times(factor));
     let mut events = events.to_vec();
@@ -41,7 +44,7 @@ fn node(events: &[Event], run: u32, number: u32, factor: f64) -> Vec<Event> {
     events
 }
 
-/// A run's recordings, one a node.
+/// Writes a run's recordings, one for each node.
 fn write(folder: &Path, events: &[Event], run: u32, odd: f64) {
     std::fs::create_dir(folder).expect("a folder");
     for number in 1..=NODES {
@@ -94,7 +97,7 @@ fn of_two_runs_of_four_nodes_the_one_that_grew_faster_is_named() {
         "{one:?}"
     );
 
-    // The same run twice has nothing to tell, and one node has no others.
+    // A run does not differ from itself, and a single node has no other nodes to compare with.
     let same = compared(&before, &before).nodes.expect("several nodes");
     assert_eq!(same.stand_out, []);
     let only = Only {

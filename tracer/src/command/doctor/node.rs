@@ -1,4 +1,4 @@
-//! One raylet's facts; or, where none runs, those of a Ray that this shell would start.
+//! Reads the facts about one raylet or, if none runs, about the Ray that this shell would start.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _},
@@ -20,10 +20,10 @@ use crate::{
     },
 };
 
-/// The monitor announces itself near the start of the log.
+/// How much of the log is read: the monitor announces itself near its start.
 const LOG_BYTES: u64 = 4 << 20;
 
-/// A raylet that runs.
+/// Reads the facts about a running raylet.
 pub(super) fn running(pid: Pid) -> Option<Node> {
     let raylet = processes::describe(pid)?;
     let cluster = clusters::describe(&raylet);
@@ -47,7 +47,7 @@ pub(super) fn running(pid: Pid) -> Option<Node> {
     })
 }
 
-/// The Ray that `ray start` would make here.
+/// Describes the Ray that `ray start` would start here.
 pub(super) fn from_here() -> Node {
     let own = Pid(std::process::id());
     Node {
@@ -77,7 +77,7 @@ fn bare(pid: Pid, cluster: Option<Cluster>) -> Node {
     }
 }
 
-/// What a file system has, free and in all; `name` is what people call it.
+/// Builds a folder from the free and total space of its file system; `name` is how people call it.
 pub(super) fn folder(space: Option<(Bytes, Bytes)>, name: &str) -> Option<Folder> {
     let (free, total) = space?;
     Some(Folder {
@@ -92,7 +92,7 @@ fn unread(raylet: &Process, settings: &[(String, String)]) -> Option<Vec<String>
     knobs::unread(raylet, &keys)
 }
 
-/// `GPU,8.0` in `CPU,4,GPU,8,memory,…`.
+/// Reads the number of GPUs from the raylet's resources: the 8 of `CPU,4,GPU,8,memory,…`.
 fn gpus(resources: &str) -> Option<f64> {
     let parts: Vec<&str> = resources.split(',').collect();
     let mut pairs = parts.chunks_exact(2);
@@ -101,7 +101,8 @@ fn gpus(resources: &str) -> Option<f64> {
         .and_then(|pair| pair[1].parse().ok())
 }
 
-/// What the raylet's log says about its monitor, and whether that watches the user cgroup only.
+/// Reads from the raylet's log what it says about its monitor, and whether the monitor watches only
+/// the user cgroup.
 fn announced(cluster: &Cluster) -> (Option<Monitor>, bool) {
     let folder = rooted::Folder::logs(cluster);
     let Some(file) = folder.and_then(|folder| folder.file("raylet.out".as_ref())) else {

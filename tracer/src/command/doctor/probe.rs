@@ -1,4 +1,4 @@
-//! Attaches as `record` would, and detaches.
+//! Attaches the probes as `record` would, and detaches them again.
 
 use super::super::attach;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     observe::{kernel, kmsg},
 };
 
-/// How far this machine can be recorded.
+/// Finds out in which mode this machine can be recorded, and with which probes.
 pub(super) fn probe() -> (Option<Mode>, Vec<Probe>) {
     let log = kmsg::probe(&kmsg::Kmsg::open());
     let (mode, mut probes) = match kernel::attach(false) {

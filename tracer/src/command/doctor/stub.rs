@@ -2,7 +2,7 @@
 
 use crate::event::{Mode, Probe};
 
-/// This raytrace does not record.
+/// Returns nothing: this build cannot record.
 pub(super) fn probe() -> (Option<Mode>, Vec<Probe>) {
     (None, Vec::new())
 }

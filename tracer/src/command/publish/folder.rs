@@ -1,4 +1,4 @@
-//! The recordings of a folder, the one that is written and those before it.
+//! Follows the recordings in a folder: the one that is being written, and earlier ones.
 
 use std::{
     collections::BTreeMap,
@@ -30,30 +30,31 @@ use crate::{
     },
 };
 
-/// Recorders whose losses are remembered.
+/// For how many recorders the number of lost events is remembered.
 const RECORDERS: usize = 8;
-/// Files that are begun at a look: what was written before is handed on a few files after another, and not all of them are held at once.
+/// How many files are opened at each look. A backlog is published a few files at a time, so that
+/// they are not all in memory at once.
 const AT_A_LOOK: usize = 2;
-/// A file that was just made has no tables yet. What cannot be read at so many looks is told once.
+/// A new file has no tables yet. A file that cannot be read at this many looks is reported once.
 const UNREAD: u32 = 10;
 
-/// What a look has found.
+/// What was found by one look at the folder.
 #[derive(Default)]
 pub(super) struct Updates {
-    /// Lines that are new.
+    /// New JSON lines.
     pub(super) lines: Vec<Value>,
-    /// Deaths that have a pod.
+    /// Kubernetes Events for deaths that have a pod.
     pub(super) events: Vec<PodEvent>,
-    /// The state of the node; its counts are those of the state.
+    /// The state of the node. Its counts are not set here; they are taken from the state file.
     pub(super) snapshot: Snapshot,
 }
 
-/// All that is followed.
+/// A folder, and the recordings in it that are followed.
 pub(super) struct Folder {
     path: PathBuf,
     with_arguments: bool,
     tails: BTreeMap<String, Tail>,
-    /// Files that could not be read, with the number of looks.
+    /// Files that could not be read, with the number of looks that failed.
     unread: BTreeMap<String, u32>,
     /// Whether the folder itself could not be read at the last look.
     missing: bool,
@@ -70,14 +71,14 @@ impl Folder {
         }
     }
 
-    /// What is new.
+    /// Looks at the folder once and returns what is new.
     pub(super) fn look(&mut self, state: &mut State, now: BootTime) -> Updates {
         let mut updates = Updates::default();
         updates.snapshot.with_paths = self.with_arguments;
         updates.snapshot.node.clone_from(&state.node);
         let found = match recordings(&self.path) {
             Ok(found) => found,
-            // What was handed on stays known.
+            // The state of files is kept until the folder can be read again.
             Err(error) => {
                 if !self.missing {
                     tracing::warn!("{} cannot be read: {error}", self.path.display());
@@ -103,7 +104,8 @@ impl Folder {
             self.collect_settled(name, state, now, &mut updates);
         }
         self.close_old(state, now, &mut updates.lines);
-        // Whoever is told that nobody records is told where: by this machine's last recording, else by any.
+        // A node without a recorder still needs a name. It is taken from this machine's last
+        // recording, else from any.
         let unnamed = state.node.is_empty();
         let named = self.tails.values().filter(|tail| tail.ours || unnamed);
         let newest = named.max_by_key(|tail| tail.began());
@@ -121,7 +123,8 @@ impl Folder {
         updates
     }
 
-    /// Reads what is new in a file, and begins with it where `begins` allows.
+    /// Reads what is new in a file. A file that is not open yet is opened only if `begins` allows
+    /// it.
     fn read(&mut self, name: &str, inode: u64, state: &mut State, begins: &mut usize) {
         let file = state.files.entry(name.to_owned()).or_default();
         if file.inode != inode {
@@ -153,7 +156,8 @@ impl Folder {
         }
     }
 
-    /// It may not have its tables yet, or not be ours to read: it is looked at again.
+    /// Counts a failed look at a file. It may not have its tables yet, or be unreadable for this
+    /// user, so it is tried again.
     fn not_read(&mut self, name: &str, error: &RecordingError) {
         let looks = self.unread.entry(name.to_owned()).or_default();
         *looks = looks.saturating_add(1);
@@ -166,7 +170,7 @@ impl Folder {
         }
     }
 
-    /// Files that were rotated while a verdict waited go on in the file that follows.
+    /// Connects a rotated file with the next one if a verdict still waits.
     fn link(&mut self) {
         let follows = |name: &String, tail: &Tail| {
             self.tails.iter().find_map(|(next, other)| {
@@ -191,7 +195,7 @@ impl Folder {
         }
     }
 
-    /// Collects the deaths of a file whose verdict has settled.
+    /// Collects the deaths of a file whose verdicts have settled.
     fn collect_settled(
         &mut self,
         name: &str,
@@ -222,7 +226,7 @@ impl Folder {
             }
         }
         let lost = tail.judge.lost();
-        // The ledger goes on in the next file of the same recorder.
+        // The ledger continues in the next file of the same recorder.
         let known = state.lost.entry(tail.recorder()).or_default();
         if lost > *known {
             state.counts.lost += lost - *known;
@@ -239,7 +243,8 @@ impl Folder {
         }
     }
 
-    /// A recording that did not end as asked is over when a later one has begun, or when this machine has started anew.
+    /// Closes recordings that ended without being asked to. Such a recording is over when a later
+    /// one of the same host has begun and its own recorder does not write any more.
     fn close_old(&mut self, state: &mut State, now: BootTime, lines: &mut Vec<Value>) {
         let began: Vec<(String, Utc)> = (self.tails.values())
             .filter_map(|tail| Some((tail.host()?.to_owned(), tail.began()?)))
@@ -273,7 +278,7 @@ impl Folder {
         });
     }
 
-    /// Warnings that began since the last look, and those that ended.
+    /// Returns a line for each warning that began or ended since the last look.
     fn warnings(&self, live: &Live, state: &mut State) -> Vec<Value> {
         let origin = Origin {
             host: live.host.clone(),
@@ -314,7 +319,7 @@ impl Folder {
     }
 }
 
-/// A warning as the state has it: the row of a recording.
+/// Reads a warning from the state, where it is stored as a row of a recording.
 fn stored(body: &str) -> Option<LimitWarning> {
     match row::read(body) {
         Some(Observation::LimitWarning(warning)) => Some(warning),
@@ -331,7 +336,7 @@ fn origin(tail: &Tail, with_arguments: bool) -> Option<Origin> {
     })
 }
 
-/// The state of the node, by the recording that is written.
+/// Fills in the state of the node from the recording that is being written.
 fn fill(snapshot: &mut Snapshot, tail: &Tail, live: &Live, now: BootTime) {
     snapshot.recording = true;
     snapshot.node.clone_from(&live.host);
@@ -341,7 +346,7 @@ fn fill(snapshot: &mut Snapshot, tail: &Tail, live: &Live, now: BootTime) {
     snapshot.warnings = active.collect();
     snapshot.clusters = tail.judge.clusters();
     let recorder = tail.started.as_ref().and_then(|started| started.recorder);
-    // In another pid namespace another process may have its pid: its start tells.
+    // In another pid namespace the pid may belong to another process; the start time shows it.
     let same = recorder
         .filter(|recorder| processes::key(recorder.pid).is_some_and(|found| found.same(*recorder)));
     snapshot.recorder = same.and_then(|recorder| {
@@ -351,7 +356,7 @@ fn fill(snapshot: &mut Snapshot, tail: &Tail, live: &Live, now: BootTime) {
     });
 }
 
-/// Inode and size of each recording with its log.
+/// Returns the inode of each recording, and its size including the write-ahead log.
 fn recordings(folder: &Path) -> io::Result<BTreeMap<String, (u64, u64)>> {
     let mut recordings = BTreeMap::new();
     for entry in std::fs::read_dir(folder)? {
@@ -364,7 +369,7 @@ fn recordings(folder: &Path) -> io::Result<BTreeMap<String, (u64, u64)>> {
         }
         let data = match entry.metadata() {
             Ok(data) if data.is_file() => data,
-            // It was deleted just now.
+            // A file that has just been deleted is skipped.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => continue,
         };
@@ -389,7 +394,7 @@ mod tests {
         recording::{Writer, staged::warning, write_two},
     };
 
-    /// A recording of this machine that is written and has these events after its first.
+    /// Starts a recording of this machine that contains these events after its first one.
     fn recorder(path: &Path, age_s: i64, whats: Vec<Observation>) -> Writer {
         let writer = Writer::create(path, None).expect("create");
         let started = Observation::RecordingStarted(RecordingStarted {
@@ -405,14 +410,14 @@ mod tests {
                 what,
             });
         }
-        // It is written within a second.
+        // The writer writes within a second.
         while crate::recording::read(path).map_or(0, |read| read.events.len()) < all {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         writer
     }
 
-    /// What a look tells of warnings: whether they are over.
+    /// Looks once, and returns for each warning line whether the warning is over.
     fn warned(followed: &mut Folder, state: &mut State) -> Vec<bool> {
         let lines = followed.look(state, clock::boot()).lines.into_iter();
         lines
@@ -435,7 +440,7 @@ mod tests {
         assert!(warned(&mut followed, &mut state).is_empty());
         drop(writer.finish());
         std::fs::remove_file(&path).expect("removed");
-        // Another file: an inode's number may be used again.
+        // A file with another name, because an inode number may be used again.
         let path = folder.path().join("b.raytrace");
         let writer = recorder(&path, 0, vec![warning(LimitName::Machine, false)]);
         assert_eq!(warned(&mut followed, &mut state), [true]);
@@ -459,7 +464,7 @@ mod tests {
             let line = "raytrace_recorder_running{node=\"gpu-07\"} 0";
             assert!(text.contains(line), "{text}");
         }
-        // The next `publish` knows it too, and one whose folder is gone.
+        // A restarted `publish` knows the name too, even if the folder is gone.
         std::fs::remove_dir_all(folder.path()).expect("removed");
         let snapshot = Folder::new(folder.path(), false)
             .look(&mut state, later)
@@ -517,7 +522,7 @@ mod tests {
         assert!(state.files.values().all(|file| file.done), "{state:?}");
     }
 
-    /// The last killer that is told of each death, by the row of its exit.
+    /// Returns the published killer of each death, by the row of its exit.
     fn last_killers(folder: &Path) -> BTreeMap<u64, String> {
         let (mut followed, mut state) = (Folder::new(folder, false), State::default());
         let mut told = BTreeMap::new();
@@ -561,7 +566,7 @@ mod tests {
             .filter(|death| death.verdict.killer == Killer::RayMemoryMonitor)
             .map(|death| death.id)
             .collect();
-        // After the exit, before what Ray says of it.
+        // Cut after the exit and before Ray's words about it.
         let exits = events.iter().enumerate().filter(|(_, event)| {
             matches!(event.what, Observation::Exit(_)) && of_the_monitor.contains(&event.id)
         });

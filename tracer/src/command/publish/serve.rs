@@ -1,4 +1,6 @@
-//! Serves the metrics: HTTP/1.1, one request a connection, one connection at a time, with a deadline.
+//! Serves metrics over HTTP/1.1.
+//!
+//! One connection is served at a time, with one request and a deadline.
 
 use std::{
     io::{Read as _, Write as _},
@@ -12,12 +14,12 @@ use anyhow::Context as _;
 
 use crate::show::publish::metrics::{Snapshot, classic, render};
 
-/// A request is shorter.
+/// The most bytes of a request that are read.
 const REQUEST: usize = 8 << 10;
-/// Whoever takes longer to ask, or to read the answer, is left.
+/// A client that takes longer to send its request or to read the answer is dropped.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Starts the thread that serves; the address that it has.
+/// Starts the serving thread, and returns the address that it listens at.
 pub(super) fn start(
     address: SocketAddr,
     snapshot: Arc<Mutex<Snapshot>>,
@@ -31,7 +33,7 @@ pub(super) fn start(
             let served = stream.and_then(|stream| answer(stream, &snapshot));
             if let Err(error) = served {
                 tracing::debug!("a request for metrics: {error}");
-                // Out of descriptors, for one: not in a circle without a rest.
+                // For example out of file descriptors: do not spin.
                 thread::sleep(Duration::from_millis(10));
             }
         }
@@ -89,7 +91,7 @@ fn answer(mut stream: TcpStream, snapshot: &Mutex<Snapshot>) -> std::io::Result<
     stream.write_all(body.as_bytes())
 }
 
-/// The head of a request.
+/// Reads the head of a request.
 fn request(stream: &mut TcpStream) -> std::io::Result<String> {
     let until = Instant::now() + PATIENCE;
     let mut read = Vec::new();

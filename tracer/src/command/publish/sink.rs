@@ -1,4 +1,4 @@
-//! Where JSON lines go: a file that a log shipper follows, or stdout.
+//! Writes JSON lines to stdout, or to a file that a log shipper follows.
 
 use std::{
     fs::File,
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::rendered;
 
-/// A file, opened anew when it was moved away, or stdout.
+/// Stdout, or a file that is opened again when it was moved away.
 pub(super) enum Sink {
     Stdout,
     File { path: PathBuf, file: File },
@@ -29,7 +29,7 @@ impl Sink {
         })
     }
 
-    /// All of them, or an error.
+    /// Writes all lines, or fails.
     pub(super) fn write(&mut self, lines: &[Value]) -> anyhow::Result<()> {
         if lines.is_empty() {
             return Ok(());

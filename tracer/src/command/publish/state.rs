@@ -1,6 +1,7 @@
-//! The state file of `publish`: what was already handed on.
+//! The state file of `publish`: what has already been published.
 //!
-//! By it `publish` goes on where it stopped. A small JSON file, written anew and renamed.
+//! It lets `publish` continue where it stopped. It is a small JSON file that is replaced by
+//! renaming.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,48 +21,48 @@ use crate::{
 /// The file's content.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
-    /// By name.
+    /// The files, by name.
     pub(super) files: BTreeMap<String, FileState>,
-    /// Lost events that were told, by when their recorder began.
+    /// The number of lost events that were published, by the time at which their recorder began.
     pub(super) lost: BTreeMap<i64, u64>,
-    /// What the counters stand at.
+    /// The values of the counters.
     pub(super) counts: Counts,
     /// The active warnings, as rows of a recording.
     #[serde(default, rename = "near")]
     pub(super) warnings: Vec<String>,
-    /// What this node is called: it is told also while nobody records.
+    /// The name of this node, which is published also while no recorder runs.
     #[serde(default)]
     pub(super) node: String,
-    /// Events that wait for Kubernetes.
+    /// Events that were not sent to Kubernetes yet.
     #[serde(default)]
     pub(super) events: Vec<PodEvent>,
 }
 
-/// How far a recording was handed on.
+/// How much of a recording has been published.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileState {
-    /// Which file has this name.
+    /// The inode of the file with this name.
     pub(super) inode: u64,
-    /// Each death up to this id was handed on.
+    /// All deaths up to this id have been published.
     pub(super) through: u64,
-    /// Later ones that were.
+    /// Later deaths that have been published.
     pub(super) told: BTreeSet<u64>,
-    /// Nothing more comes.
+    /// Whether nothing more will come from this file.
     pub(super) done: bool,
 }
 
 impl FileState {
-    /// Whether this death was handed on.
+    /// Returns whether this death has been published.
     pub(super) fn knows(&self, id: EventId) -> bool {
         id.0 <= self.through || self.told.contains(&id.0)
     }
 
-    /// Notes that this death was handed on.
+    /// Marks this death as published.
     pub(super) fn mark_handed_on(&mut self, id: EventId) {
         self.told.insert(id.0);
     }
 
-    /// No death with an id below this waits any more.
+    /// Notes that no death with an id below `waits` is still waiting.
     pub(super) fn settle(&mut self, waits: EventId) {
         self.through = self.through.max(waits.0.saturating_sub(1));
         self.told = self.told.split_off(&(self.through + 1));
@@ -69,7 +70,7 @@ impl FileState {
 }
 
 impl State {
-    /// What was noted; nothing where no file is there.
+    /// Reads the state file. A missing file is an empty state.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let text = match bounded::file(path, bounded::LARGE) {
             Ok(text) => text,
@@ -88,7 +89,7 @@ impl State {
         })
     }
 
-    /// Notes it.
+    /// Writes the state file.
     pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
         let failed = || {
             format!(
@@ -106,10 +107,10 @@ impl State {
     }
 }
 
-/// Where the state lies unless it is said.
+/// Returns the path of the state file if none is named.
 pub(super) fn default_path() -> Result<PathBuf, String> {
     let folder = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
-    // systemd's StateDirectory=, the first where there are several.
+    // `StateDirectory=` of systemd; the first if there are several.
     if let Some(folders) = folder("STATE_DIRECTORY") {
         let folders = folders.to_string_lossy().into_owned();
         let first = folders.split(':').next().unwrap_or_default();

@@ -1,7 +1,8 @@
-//! One recording that is followed: its judge, and which of its deaths wait for their verdict.
+//! Follows one recording: its judge, and the deaths that wait for their verdict.
 //!
-//! What explains a death may be in the next file of the same recorder: a log is read up to some seconds later. So the judge of a file
-//! that was rotated goes on reading in the next one until no verdict waits.
+//! The explanation of a death may be in the next file of the same recorder, because a log is read
+//! up to some seconds later. So the judge of a rotated file continues to read the next one until no
+//! verdict waits.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -18,12 +19,13 @@ use crate::{
     recording::{Follower, RecordingError, carried},
 };
 
-/// A recorder writes what the machine holds at least each minute.
+/// A recording is stale after this time: a recorder writes the machine's memory at least each
+/// minute.
 pub(super) const STALE_NS: i64 = 130 * SECOND_NS;
-/// What logs said long ago is given up this often.
+/// How often old words from logs are forgotten.
 const FORGET_NS: i64 = MINUTE_NS;
 
-/// See above.
+/// A followed recording.
 pub(super) struct Tail {
     follower: Follower,
     pub(super) judge: Judge,
@@ -31,21 +33,22 @@ pub(super) struct Tail {
     waiting: BTreeSet<EventId>,
     newest: EventId,
     pub(super) started: Option<RecordingStarted>,
-    /// Whether it is of this boot of this machine.
+    /// Whether it was made on this machine since its last boot.
     pub(super) ours: bool,
-    /// Whether it has ended as asked, or was rotated.
+    /// Whether it was ended on request, or rotated.
     pub(super) ended: bool,
-    /// Looks at the folder since its end was read: the next file was there before that end was written.
+    /// Number of looks at the folder since the end of this file was read. The next file exists
+    /// before that end is written.
     looks: u32,
     next: Option<Next>,
     pub(super) last: BootTime,
     forgot: BootTime,
 }
 
-/// The file that goes on where a rotated one ended.
+/// The file that continues a rotated one.
 struct Next {
     follower: Follower,
-    /// Rows that stand in the file before too.
+    /// Rows that were carried over from the file before.
     carried: HashSet<EventId>,
     ended: bool,
 }
@@ -68,7 +71,7 @@ impl Tail {
         })
     }
 
-    /// Reads all that is new.
+    /// Reads all new events.
     pub(super) fn read(&mut self, state: &FileState) -> Result<(), RecordingError> {
         self.follower.each_new(|event| {
             self.judge.observe(&event);
@@ -93,17 +96,17 @@ impl Tail {
         Ok(())
     }
 
-    /// Whether it waits for the file that goes on where it ended.
+    /// Returns whether the next file of its recorder is still needed.
     pub(super) fn wants_next(&self) -> bool {
         self.ended && self.next.is_none() && !self.is_settled()
     }
 
-    /// Which file of its recorder it is; `None` in the first.
+    /// Returns which file of its recorder this is, or `None` for the first.
     pub(super) fn part(&self) -> Option<&Part> {
         self.started.as_ref()?.part.as_ref()
     }
 
-    /// The file at `path` goes on where this one ended.
+    /// Opens the file at `path` as the continuation of this one.
     pub(super) fn goes_on_in(&mut self, path: &Path) -> Result<(), RecordingError> {
         self.next = Some(Next {
             follower: Follower::open(path)?,
@@ -113,7 +116,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Reads what the next file says of the deaths of this one.
+    /// Reads what the next file says about the deaths in this one.
     pub(super) fn read_next(&mut self) -> Result<(), RecordingError> {
         let Some(next) = &mut self.next else {
             return Ok(());
@@ -128,7 +131,7 @@ impl Tail {
         })
     }
 
-    /// The deaths that have settled and were not handed on before.
+    /// Returns the deaths that have settled and have not been published before.
     pub(super) fn settled(
         &mut self,
         state: &mut FileState,
@@ -147,7 +150,7 @@ impl Tail {
                 settled.push(death);
             }
         }
-        // Deaths arrive late by at most what the follower looks back.
+        // Deaths arrive late by at most as many rows as the follower looks back.
         let waits = self.waiting.first().copied();
         state.settle(waits.unwrap_or(EventId(self.newest.0.saturating_sub(4096))));
         for process in done {
@@ -160,7 +163,7 @@ impl Tail {
         settled
     }
 
-    /// The moment up to which its verdicts are known.
+    /// Returns the moment up to which verdicts can be given.
     fn now(&self, now: BootTime) -> BootTime {
         let goes_on = self.next.as_ref().map_or(!self.ended, |next| !next.ended);
         if self.ours && goes_on {
@@ -170,32 +173,32 @@ impl Tail {
         }
     }
 
-    /// Whether its recorder writes now.
+    /// Returns whether its recorder is running.
     pub(super) fn is_live(&self, now: BootTime) -> bool {
         self.ours && !self.ended && now.since(self.last) < STALE_NS
     }
 
-    /// Whether its recorder has it open, however long it has seen nothing.
+    /// Returns whether its recorder has the file open, even if it has seen nothing for long.
     pub(super) fn is_written(&self) -> bool {
         !self.ended && self.follower.is_written()
     }
 
-    /// The machine that it is of.
+    /// Returns the name of the recorded host.
     pub(super) fn host(&self) -> Option<&str> {
         Some(&self.started.as_ref()?.host)
     }
 
-    /// Whether no verdict waits any more.
+    /// Returns whether no verdict waits any more.
     pub(super) fn is_settled(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Whether it has ended and all of it was handed on.
+    /// Returns whether it has ended and all of it has been published.
     pub(super) fn is_done(&self) -> bool {
         self.ended && self.is_settled() && (self.looks > 1 || self.next.is_some())
     }
 
-    /// What names its recorder: when that began.
+    /// Returns what identifies its recorder: the time at which that began.
     pub(super) fn recorder(&self) -> i64 {
         self.started.as_ref().map_or(0, |started| {
             let part = started.part.as_ref();
@@ -203,7 +206,7 @@ impl Tail {
         })
     }
 
-    /// When it began, by the wall clock.
+    /// Returns when it began, by the wall clock.
     pub(super) fn began(&self) -> Option<Utc> {
         Some(Utc(self.started.as_ref()?.wall))
     }

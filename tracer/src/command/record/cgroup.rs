@@ -1,4 +1,4 @@
-//! A memory cgroup that the recorder makes for itself on request, and takes away at its end.
+//! Moves the recorder into a memory cgroup of its own on request, and removes it at the end.
 
 use std::{fs, path::PathBuf};
 
@@ -10,14 +10,14 @@ use crate::{
     observe::{cgroups::Hierarchy, processes},
 };
 
-/// The recorder is in it until this is dropped.
+/// The recorder's own cgroup, which it leaves when this is dropped.
 pub(super) struct OwnCgroup {
     folder: PathBuf,
     before: Option<PathBuf>,
 }
 
 impl OwnCgroup {
-    /// Makes `raytrace-PID` at the top of the hierarchy and moves this process there.
+    /// Creates `raytrace-PID` at the top of the hierarchy and moves this process there.
     pub(super) fn enter() -> anyhow::Result<Self> {
         let hierarchy = Hierarchy::find()
             .context("cannot create a cgroup for --own-cgroup: no memory cgroups are mounted here; leave it out")?;
@@ -33,7 +33,7 @@ impl OwnCgroup {
             )
         };
         fs::create_dir(&own.folder).with_context(failed)?;
-        // Dropping it removes what was made.
+        // From here on, dropping `own` removes the cgroup.
         fs::write(own.folder.join("cgroup.procs"), pid.to_string()).with_context(failed)?;
         Ok(own)
     }
@@ -41,7 +41,7 @@ impl OwnCgroup {
 
 impl Drop for OwnCgroup {
     fn drop(&mut self) {
-        // Kept for this alone; where it was never held, the folder's mode decides.
+        // The capability was kept only for this. If it was never held, the folder's mode decides.
         let _not_held = caps::raise(None, CapSet::Effective, Capability::CAP_DAC_OVERRIDE);
         if let Some(before) = &self.before {
             let pid = std::process::id().to_string();

@@ -1,4 +1,4 @@
-//! `record --directory`: an agent that always runs writes one file after another.
+//! `record --directory`: writes one file after another, for a recorder that runs permanently.
 
 use std::{
     path::{Path, PathBuf},
@@ -38,7 +38,7 @@ pub(super) struct DirectoryArgs {
     max_total: u64,
 }
 
-/// Shorter files would only be beginnings: each carries over who lives.
+/// Each file first repeats the processes that are alive. Shorter files would contain little else.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 fn parse_rotate(text: &str) -> Result<Duration, String> {
@@ -48,18 +48,18 @@ fn parse_rotate(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// The folder is there and can be written, and what lies there of this host.
+/// A folder that can be written to, and what it holds from this host.
 pub(super) struct Directory {
     /// The first file.
     pub(super) path: PathBuf,
-    /// What follows it.
+    /// When and how the next files are started.
     pub(super) rotation: Rotation,
     /// The recording that an earlier recorder left.
     pub(super) previous: Option<Previous>,
 }
 
 impl DirectoryArgs {
-    /// The first file and what follows; `None` without `--directory`.
+    /// Opens the folder, and returns its first file and the rotation; `None` without `--directory`.
     pub(super) fn open(&self) -> anyhow::Result<Option<Directory>> {
         let Some(folder) = self.directory.clone() else {
             return Ok(None);

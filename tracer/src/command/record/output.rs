@@ -1,4 +1,4 @@
-//! Prints what `record` says to stderr: where it writes, that it records, each death, the end.
+//! Prints to stderr what `record` says: where it writes, that it records, each death, the end.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,8 @@ use crate::{
     show::{limit_warning, live, sanitize, time::Zone, trend::Outlook},
 };
 
-/// The recording's path: as asked, else in this folder, else (on a network file system) in /var/lib/raytrace.
+/// Chooses the recording's path: as asked, else in this folder, or in /var/lib/raytrace if this
+/// folder is on a network file system.
 pub(super) fn choose(asked: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let remote = |folder: &Path| {
         let folder = if folder.as_os_str().is_empty() {
@@ -54,23 +55,23 @@ pub(super) fn choose(asked: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// No Ray, where it was looked for, what to do.
+/// Says that no Ray is running, where it was looked for, and what to do.
 pub(super) fn no_ray() -> String {
     "no Ray is running: no process named raylet in /proc. Start one (ray start --head), or leave out --require-ray to wait for it".into()
 }
 
-/// The line that is rewritten in place.
+/// The state of the line that is rewritten in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StatusLine {
-    /// There is no terminal for it.
+    /// Not shown, because stderr is not a suitable terminal.
     Never,
-    /// It stands nowhere now.
+    /// Not shown at the moment.
     Away,
-    /// It stands where the cursor is.
+    /// Shown in the line of the cursor.
     Shown,
 }
 
-/// The terminal (or file) that stderr is.
+/// The terminal or file behind stderr.
 pub(super) struct Screen {
     status: StatusLine,
     outlook: Outlook,
@@ -81,11 +82,11 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// `wraps`: a command runs on the same terminal.
+    /// `wraps` is set if a command runs on the same terminal.
     pub(super) fn new(wraps: bool) -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty());
         Self {
-            // A command's own output would run into the line.
+            // The output of a command would run into the status line.
             status: if std::io::stderr().is_terminal() && !dumb && !wraps {
                 StatusLine::Away
             } else {
@@ -104,7 +105,7 @@ impl Screen {
         anstream::eprintln!("{text}");
     }
 
-    /// Takes the status line away.
+    /// Removes the status line.
     fn clear(&mut self) {
         if self.status == StatusLine::Shown {
             self.status = StatusLine::Away;
@@ -151,7 +152,7 @@ impl Screen {
         ));
     }
 
-    /// One line a listed death, and one more where a verdict that waited for Ray's log turned out another.
+    /// Prints a line for a listed death, and another one if its verdict changes when it settles.
     pub(super) fn death(&mut self, told: &DeathUpdate) {
         let death = &told.death;
         let settled = death.verdict.settled;
@@ -167,7 +168,7 @@ impl Screen {
         }
     }
 
-    /// The status line, drawn in place of the last one, where somebody is looking.
+    /// Draws the status line in place of the last one, if this process is in the foreground.
     pub(super) fn status(&mut self, elapsed: Duration, collector: &Collector) {
         if self.status == StatusLine::Never {
             return;
@@ -186,26 +187,27 @@ impl Screen {
         let columns =
             rustix::termios::tcgetwinsize(std::io::stderr()).map_or(0, |size| size.ws_col);
         let columns = if columns == 0 { 80 } else { columns };
-        // The last column stays free: a full line would wrap.
+        // The last column is left free, because a full line would wrap.
         let line = live::status(&status, usize::from(columns.saturating_sub(1)));
-        // The cursor waits at its beginning: when the window gets narrower and the line is wrapped, all of it lies behind the cursor.
+        // The cursor stays at the beginning of the line: if the window gets narrower and the line
+        // wraps, the whole line is behind the cursor and can be cleared.
         write(&format!("{CLEAR}{line}\r"));
         self.status = StatusLine::Shown;
     }
 
-    /// A warning that begins or ends.
+    /// Prints a warning that begins or ends.
     pub(super) fn warning(&mut self, time: Option<Utc>, warning: &LimitWarning) {
         self.say(&limit_warning::line(time, warning, &self.zone));
     }
 
-    /// A line each.
+    /// Prints news from the GCS, one line each.
     pub(super) fn gcs_updates(&mut self, lines: Vec<String>) {
         for line in lines {
             self.say(&sanitize::line(&line, sanitize::LONGEST));
         }
     }
 
-    /// A failure to write, said once.
+    /// Reports once that the recording cannot be written.
     pub(super) fn trouble(&mut self, sender: &Sender) {
         match sender.failure() {
             Some(text) if !self.failing => {
@@ -226,7 +228,8 @@ impl Screen {
         }
     }
 
-    /// No process can end while the kernel holds a thread of it.
+    /// Reports reads of `/proc` that hang: a process cannot end while a thread of it is in the
+    /// kernel.
     pub(super) fn hanging(&mut self, pids: &[Pid]) {
         let pids: Vec<String> = pids.iter().map(Pid::to_string).collect();
         if !pids.is_empty() {
@@ -271,15 +274,16 @@ impl Drop for Screen {
     }
 }
 
-/// To the beginning of the line, and from there nothing.
+/// Moves to the beginning of the line and clears everything from there.
 const CLEAR: &str = "\r\x1b[J";
 
-/// In one piece, so that nothing else comes between; without a terminal nobody misses it.
+/// Writes `text` at once, so that no other output comes in between. Errors are ignored, since
+/// without a terminal nobody misses it.
 fn write(text: &str) {
     let _nobody_looks = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Whether this process may draw: not where it was sent to the background and the shell has the line.
+/// Returns whether this process is in the foreground, so that it may draw.
 fn in_foreground() -> bool {
     let group = rustix::termios::tcgetpgrp(std::io::stderr());
     group.is_ok_and(|group| group == rustix::process::getpgrp())

@@ -1,4 +1,4 @@
-//! The recorder's own life: it must outlive the death that it records, and must not add to it.
+//! Protects the recorder: it must outlive the death that it records, and must not contribute to it.
 
 use caps::{CapSet, Capability};
 use rustix::{
@@ -8,14 +8,15 @@ use rustix::{
 
 use crate::{ids::Pid, observe::cgroups::Hierarchy};
 
-/// The user who ran sudo, to whom files belong.
+/// Returns the user and group that ran sudo, who will own the files.
 pub(super) fn sudo_user() -> Option<(u32, u32)> {
     let number = |name: &str| std::env::var(name).ok()?.parse().ok();
     let user = (number("SUDO_UID")?, number("SUDO_GID")?);
     rustix::process::geteuid().is_root().then_some(user)
 }
 
-/// Asks not to be chosen by the OOM killer, and for its pages to stay; both may be refused, which costs safety only.
+/// Asks the kernel not to choose this process as an OOM victim, and not to reclaim its pages.
+/// Either may be refused, which only makes the recorder less safe.
 pub(in crate::command) fn survive() {
     open_more_files();
     if let Err(error) = std::fs::write("/proc/self/oom_score_adj", score()) {
@@ -26,8 +27,10 @@ pub(in crate::command) fn survive() {
     }
 }
 
-/// Never to be chosen; as the last one where this is the only process of a cgroup with a limit: an allocation there would wait for
-/// ever, with nobody to kill.
+/// Returns the OOM score adjustment: never to be chosen.
+///
+/// If this process is alone in a cgroup with a limit, it is the last to be chosen instead.
+/// Otherwise an allocation there would wait forever, because no process could be killed.
 fn score() -> &'static str {
     let alone = Hierarchy::find().is_some_and(|hierarchy| {
         let pid = Pid(std::process::id());
@@ -37,7 +40,8 @@ fn score() -> &'static str {
     if alone { "-999" } else { "-1000" }
 }
 
-/// Each process that is watched costs some descriptors: up to the hard limit is taken.
+/// Raises the limit of open files to the hard limit, because each watched process needs several
+/// descriptors.
 fn open_more_files() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let most = Rlimit {
@@ -49,7 +53,8 @@ fn open_more_files() {
     }
 }
 
-/// Locks what is used, now and later. Where a limit holds for this process nothing is locked: a later allocation beyond it would fail.
+/// Locks all memory that is in use now or later. If a limit applies to this process, nothing is
+/// locked, because an allocation beyond the limit would fail.
 fn lock() -> rustix::io::Result<()> {
     let unlimited = Rlimit {
         current: None,
@@ -61,6 +66,6 @@ fn lock() -> rustix::io::Result<()> {
     if !beyond_limits {
         limited?;
     }
-    // MCL_ONFAULT: not whole stacks.
+    // With MCL_ONFAULT, only the used part of a stack is locked.
     mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT)
 }

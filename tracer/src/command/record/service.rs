@@ -1,23 +1,23 @@
-//! Notifies systemd (`Type=notify`) that the recorder records, lives and ends.
+//! Notifies systemd (`Type=notify`) that the recorder is ready, alive or ending.
 
 use sd_notify::NotifyState;
 
-/// Everything is attached, and the file is open.
+/// Reports that everything is attached and the file is open.
 pub(super) fn ready() {
     notify(&[NotifyState::Ready]);
 }
 
-/// The loop goes round: for `WatchdogSec=`.
+/// Reports that the loop still runs, for `WatchdogSec=`.
 pub(super) fn alive() {
     notify(&[NotifyState::Watchdog]);
 }
 
-/// The end is being written.
+/// Reports that the recording is being ended.
 pub(super) fn ending() {
     notify(&[NotifyState::Stopping]);
 }
 
-/// Without `NOTIFY_SOCKET` nobody is told.
+/// Sends a state to systemd. Does nothing without `NOTIFY_SOCKET`.
 fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
         tracing::debug!("cannot notify systemd: {error}");

@@ -1,4 +1,4 @@
-//! `-- COMMAND`: a program that is run and tracked with all that it starts.
+//! `-- COMMAND`: runs a program, which is tracked with everything that it starts.
 
 use std::{ffi::CString, os::unix::process::ExitStatusExt, process::ExitCode};
 
@@ -10,14 +10,15 @@ use tokio::process::{Child, Command};
 
 use crate::{collect::Collector, observe::cgroup_namespace};
 
-/// Groups that a user may be in; Linux allows 65,536.
+/// The most groups of a user that are read; Linux allows 65,536.
 const MOST_GROUPS: i32 = 1024;
 
 /// The running command.
 pub(super) struct Wrapped(Child);
 
 impl Wrapped {
-    /// Starts it, as the user who ran sudo; it is tracked from its first instant because its parent is while it forks.
+    /// Starts the command as the user who ran sudo. It is tracked from its first moment, because
+    /// its parent is tracked while it forks.
     pub(super) fn start(
         command: &[String],
         user: Option<(u32, u32)>,
@@ -34,7 +35,7 @@ impl Wrapped {
             let name = std::env::var("SUDO_USER").unwrap_or_default();
             let groups = groups_of(&name, gid);
             let become_user = move || {
-                // SAFETY: system calls alone, on a list that was made before the fork.
+                // SAFETY: only system calls, on a list that was made before the fork.
                 let done = unsafe {
                     libc::setgroups(groups.len(), groups.as_ptr()) == 0
                         && libc::setgid(gid) == 0
@@ -51,7 +52,7 @@ impl Wrapped {
         Ok(Some(Self(child)))
     }
 
-    /// Its end; never, without one.
+    /// Waits for the command to end and returns its exit code. Without a command it never returns.
     pub(super) async fn wait(wrapped: &mut Option<Self>) -> ExitCode {
         let Some(Self(child)) = wrapped else {
             return std::future::pending().await;
@@ -66,8 +67,11 @@ impl Wrapped {
     }
 }
 
-/// What a program would inherit of the recorder's capabilities: those that were given to the recorder are not the command's. A command of
-/// root's has root's all the same, and `no_new_privs` stays off for it: it may run `sudo`.
+/// Drops the capabilities that a command would inherit: they were given to the recorder, not to the
+/// command.
+///
+/// A command that runs as root still has all of root's capabilities. `no_new_privs` is not set for
+/// it, because it may run `sudo`.
 fn give_up() -> std::io::Result<()> {
     cgroup_namespace::leave_first()?;
     let held = capabilities(None)?;
@@ -79,7 +83,8 @@ fn give_up() -> std::io::Result<()> {
     Ok(clear_ambient_capability_set()?)
 }
 
-/// All groups of a user, as at a login: without those of video and render devices a job would lose its GPUs.
+/// Returns all groups of a user, as at a login. Without the groups of video and render devices, a
+/// job could not open its GPUs.
 fn groups_of(name: &str, gid: u32) -> Vec<u32> {
     let Some(name) = CString::new(name).ok().filter(|name| !name.is_empty()) else {
         return vec![gid];

@@ -1,4 +1,4 @@
-//! Where `top` has its picture from: observers of its own, or a recording that is being written.
+//! Provides the data for `top`: from its own observers, or from a recording being written.
 
 #[cfg_attr(not(feature = "record"), path = "source/stub.rs")]
 mod live_source;
@@ -18,10 +18,10 @@ use crate::{
 };
 use live_source::LiveSource;
 
-/// A recorder writes what it saw twice a second.
+/// How often the file is read: a recorder writes events twice a second.
 const POLL: Duration = Duration::from_millis(500);
 
-/// Where the picture comes from.
+/// The source of the view's data.
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 pub(super) enum Source {
     Live(LiveSource),
@@ -34,7 +34,7 @@ pub(super) struct Following {
     follower: Follower,
     judge: Judge,
     deaths: Deaths,
-    /// Whether it is of this boot of this machine, and its clock therefore ours.
+    /// Whether it was made since the last boot of this machine, so that it uses the same clock.
     ours: bool,
     last: BootTime,
     poll: Interval,
@@ -48,7 +48,7 @@ impl Source {
         }
     }
 
-    /// The recording's name; empty for observers.
+    /// Returns the recording's name, or an empty text for observers.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Live(_) => String::new(),
@@ -56,7 +56,7 @@ impl Source {
         }
     }
 
-    /// The picture as it is now.
+    /// Updates `top` to the present state.
     pub(super) fn refresh(&mut self, top: &mut Top) -> anyhow::Result<()> {
         match self {
             Self::Live(live) => live.refresh(top),
@@ -65,7 +65,8 @@ impl Source {
         Ok(())
     }
 
-    /// Waits for what comes next; whether there is anything to draw. May be cancelled while it waits.
+    /// Waits for new data, and returns whether there is anything to draw. May be cancelled while it
+    /// waits.
     pub(super) async fn next(&mut self, top: &mut Top) -> anyhow::Result<bool> {
         match self {
             Self::Live(live) => Ok(live.next(top).await),
@@ -77,7 +78,7 @@ impl Source {
         }
     }
 
-    /// Detaches.
+    /// Detaches the observers, if there are any.
     pub(super) async fn close(self) {
         if let Self::Live(live) = self {
             live.close().await;

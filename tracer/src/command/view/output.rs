@@ -1,4 +1,6 @@
-//! Writes a report to a file, which is never overwritten unasked, or to stdout in the width of its terminal.
+//! Writes a report to a file or to stdout.
+//!
+//! A file is not overwritten without `--force`. On stdout, lines have the width of the terminal.
 
 use std::{
     fs::File,
@@ -11,9 +13,10 @@ use anyhow::Context as _;
 
 use super::super::usage;
 
-/// Columns where no terminal says otherwise.
+/// The width in columns if stdout is not a terminal.
 pub(super) const WIDTH: u16 = 100;
-/// Narrower is cut by the terminal, wider is hard to read.
+/// The narrowest and the widest text. The terminal wraps a narrower one; a wider one is hard to
+/// read.
 const WIDTHS: (u16, u16) = (40, 120);
 
 /// Writes the file of `-o`.
@@ -33,7 +36,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Opens the file of `-o`: one that does not exist, or may be overwritten, and is not the recording.
+/// Opens the file of `-o`. It must not be the recording, and must not exist unless `force` is set.
 pub(in crate::command) fn create(
     path: &Path,
     force: bool,
@@ -63,7 +66,7 @@ fn same_file(one: &Path, other: &Path) -> bool {
     identity(one).is_some_and(|one| Some(one) == identity(other))
 }
 
-/// The columns of the terminal that stdout is.
+/// Returns the width of the terminal at stdout.
 pub(in crate::command) fn width() -> u16 {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {
@@ -78,7 +81,7 @@ pub(in crate::command) fn width() -> u16 {
     }
 }
 
-/// Results go to stdout; whoever closes the pipe early (`| head`) has seen enough.
+/// Prints a result to stdout. A pipe that is closed early (`| head`) is not an error.
 pub(in crate::command) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = anstream::stdout().lock();
     let printed = stdout

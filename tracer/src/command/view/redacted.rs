@@ -1,4 +1,4 @@
-//! Names in every field of every kind of row, and none of them in any form of a redacted report.
+//! Tests that no format of a redacted report contains a name from any field of a recording.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -12,10 +12,10 @@ use crate::{
     show::select::Selection,
 };
 
-/// One row of each kind that a recording has.
+/// One row of each kind that recordings have.
 const ROWS: &str = include_str!("rows.jsonl");
 
-/// What must not be told.
+/// Names that must not appear in the output.
 #[derive(Debug, Clone)]
 struct Secrets {
     address: String,
@@ -36,7 +36,7 @@ impl Secrets {
         ]
     }
 
-    /// All of them, as different parts of a field.
+    /// Puts all secrets into one field.
     fn within(&self, field: &str) -> String {
         let Self {
             address,
@@ -69,7 +69,8 @@ fn secrets() -> impl Strategy<Value = Secrets> {
     )
 }
 
-/// All rows are about one worker of one cluster, so that most of what they say comes into the report.
+/// Makes all rows describe one worker of one cluster, so that most of their content gets into the
+/// report.
 fn joined(value: &mut Value, name: &str) {
     match value {
         Value::Object(fields) if fields.len() == 2 && fields.contains_key("start") => {
@@ -87,7 +88,7 @@ fn joined(value: &mut Value, name: &str) {
     }
 }
 
-/// Pointers (RFC 6901) to all strings.
+/// Collects JSON pointers (RFC 6901) to all strings.
 fn strings(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
@@ -106,7 +107,7 @@ fn strings(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Puts `secrets` into each field of a row that takes any text; how many those are.
+/// Puts `secrets` into each field of a row that accepts any text, and returns the number of fields.
 fn filled(body: &mut Value, secrets: &Secrets) -> usize {
     let mut found = Vec::new();
     strings(body, "", &mut found);
@@ -115,13 +116,13 @@ fn filled(body: &mut Value, secrets: &Secrets) -> usize {
         let before = body.clone();
         if let Some(field) = body.pointer_mut(&at) {
             let text = field.as_str().unwrap_or_default();
-            // The host's own name is a name, and nothing else.
+            // The field for the host takes only a host name.
             *field = match at.as_str() {
                 "/host" => secrets.host.clone().into(),
                 _ => secrets.within(text).into(),
             };
         }
-        // A word of ours, as a role's name, takes no other.
+        // A field with fixed words, such as a role, accepts no other text.
         if row::read(&body.to_string()).is_some() {
             count += 1;
         } else {

@@ -1,4 +1,4 @@
-//! Identity: one pid that is two processes, two names that are one process.
+//! Tests identity: one pid for two processes, and two names for one process.
 
 use super::{explain, killers};
 use crate::{
@@ -12,7 +12,7 @@ fn killed(time: &str, pid: u32, comm: &str) -> String {
     )
 }
 
-/// A driver's words on an actor that ended suddenly at 00:23:48.
+/// Returns a driver's words about an actor that ended suddenly at 00:23:48.
 fn lost(class: &str, pid: u32, ip: &str) -> String {
     let lines = [
         "The actor died unexpectedly before finishing this task.".to_owned(),
@@ -108,7 +108,7 @@ fn a_longer_name_and_an_idle_workers_are_no_agreement() {
     }
 }
 
-/// The cause of the worker's death; `Z` dates a line with its zone.
+/// Returns the cause of the worker's death; `Z` in a time dates a line with its zone.
 fn cause(raylet: &str, worker: &str, ip: &str) -> Option<u64> {
     let text = format!(
         "{worker}A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the logs for the dead worker. Lease ID: 03 Worker ID: 2abec82d00000000000000000000000000000000000000000000abcd Node ID: abababababababababababababababababababababababababababab Worker IP address: {ip} Worker port: 10013 Worker PID: 4218 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly by a signal.\n{raylet}(raylet, ip=192.0.2.2) received SIGTERM\n{raylet}[2026-11-21 18:00:00,000 I 900 900] (raylet) main.cc:100: received SIGTERM. Existing local drain request = None\n"

@@ -1,4 +1,4 @@
-//! However a text is cut into chunks and by however many threads it is read, the answer is the same.
+//! Tests that the report does not depend on the size of chunks or the number of threads.
 
 use super::{Explainer, fixtures};
 use crate::{
@@ -15,12 +15,12 @@ use crate::{
     },
 };
 
-/// Damaged mixtures that are read in several ways.
+/// The number of damaged mixtures that are read in several ways.
 const MIXTURES: usize = 60;
-/// Parts that a mixture is made of.
+/// The number of parts in a mixture.
 const PARTS: usize = 12;
 
-/// How texts may be read: threads, and bytes of a chunk.
+/// Ways to read texts: the number of threads, and the bytes of a chunk.
 const WAYS: [(usize, usize); 7] = [
     (1, 1),
     (1, 64),
@@ -94,7 +94,7 @@ fn each_form_alone_gives_the_same_report_in_any_chunks() {
     }
 }
 
-/// A kill that stands behind so many bytes is found, unless a cut divides its words.
+/// A kill at the end of a very long line is found, unless a cut divides its keyword.
 #[test]
 fn a_line_that_is_too_long_is_read_piece_by_piece() {
     let kill = "Memory cgroup out of memory: Killed process 41 (ray::Rollout) total-vm:1kB, anon-rss:1kB, file-rss:1kB, shmem-rss:0kB, UID:0 pgtables:4kB oom_score_adj:1000\n";
@@ -109,7 +109,7 @@ fn a_line_that_is_too_long_is_read_piece_by_piece() {
     }
 }
 
-/// Where claims stand, which is the same for all sizes of chunks.
+/// Returns the lines of all claims, and checks that they are the same for all sizes of chunks.
 fn lines_of_claims(text: &str) -> Vec<u64> {
     let lines = |threads, chunk| {
         let mut explainer = Explainer::with(threads, chunk);
@@ -137,7 +137,7 @@ fn of_a_line_without_an_end_no_more_than_two_pieces_are_held() {
     }
 }
 
-/// What is said when each recogniser sees each line, whatever words stand in it.
+/// Reads a text so that each recogniser sees each line, whatever keywords it contains.
 fn without_the_search_for_words(name: &str, text: &str) -> TextEvidence {
     let mut gathered = TextEvidence::default();
     gathered.texts.push(Text {
@@ -157,7 +157,8 @@ fn without_the_search_for_words(name: &str, text: &str) -> TextEvidence {
     gathered
 }
 
-/// What is compared: all but the clocks that lines show, which are noted of lines with words alone.
+/// Returns what is compared: everything but the clocks, which are noted only for lines with
+/// keywords.
 fn said(gathered: &TextEvidence) -> String {
     let report = from_text::judge(gathered, None);
     let told: Vec<_> = report.findings.iter().map(|found| &found.rule).collect();

@@ -1,4 +1,4 @@
-//! What single lines claim, and what only sounds like it.
+//! Tests what single lines claim, and lines that only look like a claim.
 
 use super::{explain, killers};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     show::clause,
 };
 
-/// The worker of these texts, as the driver tells of its end.
+/// Returns what the driver says about the end of the worker in these texts.
 fn actor(detail: &str) -> String {
     format!(
         "\

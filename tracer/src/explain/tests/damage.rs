@@ -1,8 +1,10 @@
-//! Damaged texts: cut anywhere, shuffled, with flipped bytes and foreign prefixes, two mixed line by line. A verdict may be lost to
-//! `unknown`; another killer is never named, and nothing panics.
+//! Tests that damaged texts never name another killer, and that nothing panics.
 //!
-//! `RAYTRACE_MUTATIONS=10000 cargo test --release -p raytrace damage` makes so many mutations of each text; `RAYTRACE_MUTATION_TEXTS=FOLDER`
-//! takes the logs of a folder too.
+//! Texts are cut anywhere, shuffled, mixed line by line, and get flipped bytes and foreign
+//! prefixes. A verdict may become `unknown`.
+//!
+//! `RAYTRACE_MUTATIONS=10000 cargo test --release -p raytrace damage` makes that many mutations of
+//! each text. `RAYTRACE_MUTATION_TEXTS=FOLDER` also uses the logs of a folder.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +19,7 @@ use crate::{
     show::clause,
 };
 
-/// Mutations of each text unless the environment names another number.
+/// The number of mutations of each text, unless the environment sets another one.
 const MUTATIONS: u64 = 40;
 
 const PREFIXES: [&str; 9] = [
@@ -47,7 +49,7 @@ fn prefix(text: &[u8], random: &mut Random) -> Vec<u8> {
     lines.join(&b'\n')
 }
 
-/// The fixtures, and the logs of a folder with what they say whole.
+/// Returns the fixtures, and the logs of a folder with the verdicts on their undamaged text.
 fn texts() -> Vec<Fixture> {
     let mut texts = ALL.clone();
     let Some(folder) = std::env::var_os("RAYTRACE_MUTATION_TEXTS") else {
@@ -105,7 +107,7 @@ fn allowed(fixtures: &[&Fixture]) -> BTreeSet<&'static str> {
         .flat_map(|fixture| fixture.deaths.iter().map(|(_, killer)| killer.name()))
         .collect();
     allowed.insert(Killer::Unknown.name());
-    // A kill by the kernel may lose its scope.
+    // The scope of a kernel OOM kill may be lost.
     let by_kernel = |killer: &Killer| killer.is_kernel_oom() && allowed.contains(killer.name());
     if Killer::ALL.iter().any(by_kernel) {
         allowed.insert(Killer::KernelOom.name());

@@ -1,5 +1,6 @@
-//! A text for every message form that is known, with the versions that print it and what it allows to say. Names, ids and paths are
-//! invented; the words are those of the sources and of staged deaths.
+//! A text for each known message, with the versions that print it and its verdicts.
+//!
+//! Names, ids and paths are invented. The words are those of the sources and of staged deaths.
 
 mod ends;
 mod host;
@@ -11,31 +12,31 @@ use std::sync::LazyLock;
 
 use crate::judge::report::Killer;
 
-/// One text.
+/// A text, and what it must give.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fixture {
     pub(super) name: &'static str,
-    /// Versions of Ray, or of what prints it.
+    /// The versions of Ray, or of the program that prints the text.
     pub(super) versions: &'static str,
     pub(super) text: &'static str,
-    /// Pid (0 where the text names none) and killer of each death.
+    /// The pid (0 if the text names none) and killer of each death.
     pub(super) deaths: &'static [(u32, Killer)],
-    /// Rules of the findings.
+    /// The rules of the findings.
     pub(super) rules: &'static [&'static str],
-    /// Killers that parts of the text name truly although the whole does not.
+    /// Killers that a part of the text rightly names although the whole text does not.
     pub(super) parts: &'static [Killer],
-    /// Whether it is read as well when a terminal broke its lines.
+    /// Whether it gives the same verdicts after a terminal has broken its lines.
     pub(super) survives_breaks: bool,
 }
 
 impl Fixture {
-    /// Whether it is a kernel log.
+    /// Returns whether it is a kernel log.
     pub(super) fn kernel(&self) -> bool {
         self.name.starts_with("kernel")
     }
 }
 
-/// All of them.
+/// All fixtures.
 pub(super) static ALL: LazyLock<Vec<Fixture>> = LazyLock::new(|| {
     [
         ends::FIXTURES.as_slice(),

@@ -1,4 +1,4 @@
-//! Each fixture alone, and in everything that others put around its lines.
+//! Tests each fixture alone, and in everything that other programs put around its lines.
 
 use super::{assert_nothing_is_proven, explain, fixtures::ALL, killers};
 
@@ -23,14 +23,14 @@ fn every_form_gives_its_verdict() {
             .findings
             .iter()
             .map(|finding| finding.rule.as_str())
-            // These two hang on the table of processes, not on the form.
+            // These two depend on the table of processes, not on the wording.
             .filter(|rule| !["victim-not-biggest", "nothing-fits"].contains(rule))
             .collect();
         assert_eq!(rules, fixture.rules, "{}", fixture.name);
     }
 }
 
-/// What runtimes, drivers and journals make of a line.
+/// Returns a line as runtimes, drivers and journals wrap it.
 fn wrappings(line: &str) -> Vec<String> {
     let json = serde_json::to_string(line).expect("JSON");
     vec![

@@ -1,9 +1,9 @@
-//! When a kill of the kernel's is a death of Ray's, and when not.
+//! Tests when a kill in the kernel log and a death in Ray's logs are the same death.
 
 use super::{explain, killers};
 use crate::{judge::report::Killer, show::clause};
 
-/// A driver of Ray 2.60 in a container: two workers ended suddenly.
+/// The output of a Ray 2.60 driver in a container: an actor ended suddenly.
 const DRIVER: &str = "\
 The actor died unexpectedly before finishing this task.
 \tclass_name: Rollout
@@ -18,7 +18,7 @@ fn kill(time: &str, pid: u32, comm: &str) -> String {
     )
 }
 
-/// The report of a kernel's task dump with a raylet.
+/// Returns a kernel's task dump that contains a raylet.
 fn dump(raylet: u32) -> String {
     format!(
         "[  1.000000] Tasks state (memory values in pages):\n[  1.000000] [  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name\n[  1.000000] [  {raylet}]     0  {raylet}   126188     7331   303104        0             0 raylet\n[  1.000000] [    926]     0    926   126188   187331   303104        0          1000 ray::Rollout\n"
@@ -106,7 +106,7 @@ fn time_and_name_join_over_a_border_of_pid_namespaces() {
     );
     let report = explain(&[("driver.log", &driver), ("journal.txt", &late)]);
     assert_eq!(killers(&report).len(), 2);
-    // Two that fit: neither is taken.
+    // If two kills fit, neither is joined.
     let both = near.clone()
         + &kill(
             "2026-11-21T00:23:48+0000 gpu-07 kernel: ",
@@ -149,7 +149,7 @@ fn the_zone_of_a_log_is_found_from_a_death_that_another_one_dates_with_its_zone(
         ("logs/events/event_RAYLET.log", event.as_str()),
         (of_worker, other),
         ("elsewhere/raylet.err", other),
-        // Brought there from a host that may have another zone.
+        // Copied there from a host that may use another time zone.
         ("logs/dmesg.txt", kernel.as_str()),
     ];
     let report = explain(&texts);
@@ -175,7 +175,7 @@ fn rays_own_count_is_compared_with_what_the_texts_name() {
             .iter()
             .any(|note| note.contains("3 memory kills, 1 other death"))
     );
-    // A kill on another node is not one of these.
+    // A kill on another node is not among them.
     let elsewhere = "Memory on the node (IP: 192.0.2.9, ID: cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd) where the task (task ID: 0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d, name=compute_score, pid=4101, memory used=2.90GB) was running was 240.04GB / 251.54GB (0.954282), which exceeds the memory usage threshold of 0.95. Ray killed this worker (ID: 02020202020202020202020202020202020202020202020202020202) because it was the most recently scheduled task";
     let report = explain(&[("driver.log", text), ("raylet.out", elsewhere)]);
     assert_eq!(report.deaths.len(), 4);
@@ -192,7 +192,7 @@ fn a_digit_alone_is_no_verdict_and_with_a_second_piece_it_is() {
             "[2026-11-21 08:11:38,555 I 611 611] (raylet) node_manager.cc:1477: Disconnecting worker, graceful=false, disconnect_type={digit}, has_creation_task_exception=false worker_id={id} job_id=01000000"
         )
     };
-    // One damaged bit makes a 4 of a 0.
+    // A single flipped bit turns a 0 into a 4.
     assert_eq!((b'0' ^ b'4').count_ones(), 1);
     assert_eq!(
         killers(&explain(&[("raylet.out", &disconnected(0))])),

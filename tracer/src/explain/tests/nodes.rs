@@ -1,4 +1,4 @@
-//! Session folders of several nodes: who died where, and which death of another node caused it.
+//! Tests session folders of several nodes: who died where, and because of which death elsewhere.
 
 use super::{assert_nothing_is_proven, explain, killers};
 use crate::{
@@ -15,7 +15,7 @@ fn worker(number: u32) -> String {
     format!("{:056x}", 0x7_0000_0000_u64 + u64::from(number))
 }
 
-/// A raylet's log as Ray 2.60 begins it.
+/// Returns the beginning of a raylet's log in Ray 2.60, followed by `lines`.
 fn raylet(number: u32, lines: &str) -> String {
     format!(
         "[2026-11-21 00:19:55,694 I {0} {0}] (raylet) main.cc:711: Setting node ID node_id={1}\n{lines}",
@@ -31,7 +31,7 @@ fn started(pid: u32) -> String {
     )
 }
 
-/// The GCS's log: three nodes by their names, and that worker 41 of node 2 was lost.
+/// Returns a log of the GCS: the names of three nodes, and the loss of worker 41 of node 2.
 fn gcs() -> String {
     let mut text = String::new();
     for number in 1..=3 {
@@ -47,7 +47,7 @@ fn gcs() -> String {
     )
 }
 
-/// Worker 51 of node 3 is ended since its owner, worker 41 of node 2, has died.
+/// Worker 51 of node 3 is ended because its owner, worker 41 of node 2, has died.
 fn owner_died() -> String {
     started(51)
         + &format!(

@@ -1,4 +1,4 @@
-//! What is advised after what stands in texts.
+//! Tests the advice that follows from texts.
 
 use super::explain;
 use crate::judge::report::{Finding, Report};
@@ -10,7 +10,7 @@ const SLEPT: &str = "(WorkerDict pid=31) INFO CuMemAllocator: sleep freed 34.06 
 const VERL: &str = "+ python3 -m verl.trainer.main_ppo";
 const OPENRLHF: &str = "+ python3 -m openrlhf.cli.train_ppo_ray";
 
-/// Ray kills one of eight workers of a class, each of so many GiB.
+/// Returns a kill of one of eight workers of a class, each with `each` GiB.
 fn kill(class: &str, each: u32) -> String {
     let mut text = format!(
         "(raylet) Memory on the node {NODE} where the task (task ID: 0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d, name={class}.generate, pid=31, memory used={each}.00GB) was running was 240.00GB / 251.54GB (0.954123), which exceeds the memory usage threshold of 0.95. Ray killed this worker (ID: 02020202020202020202020202020202020202020202020202020202) because it was the most recently scheduled task\nTop 10 memory users:\nPID\tMEM(GB)\tCOMMAND\n"
@@ -37,14 +37,14 @@ fn remedy(report: &Report, rule: &str) -> String {
 
 #[test]
 fn no_more_workers_are_advised_than_fit_beside_all_else_nor_as_many_as_died() {
-    // 240 − 8 × 18 = 96 GiB are not theirs; 0.8 × 239 − 96 = 95 hold five.
+    // 240 − 8 × 18 = 96 GiB belong to others; 0.8 × 239 − 96 = 95 GiB have room for five.
     let report = on(&[VERL], &kill("WorkerDict", 18));
     let too_many = remedy(&report, "many-workers");
     assert!(
         too_many.starts_with("a lower trainer.n_gpus_per_node: at most 5 WorkerDict on this node"),
         "{too_many}"
     );
-    // The print has no key for it, and Ray does not count a framework's workers.
+    // The printed settings have no key for it, and Ray does not count a framework's workers.
     let printed = "(TaskRunner pid=11) {'actor_rollout_ref': {'rollout': {'n': 8}}}";
     let report = on(&[printed], &kill("WorkerDict", 18));
     let too_many = remedy(&report, "many-workers");
@@ -67,7 +67,7 @@ fn no_more_workers_are_advised_than_fit_beside_all_else_nor_as_many_as_died() {
 fn a_librarys_actor_that_alone_fills_the_limit_has_no_ray_remote_to_edit() {
     let with = |title: &str| {
         let text = kill(title, 30);
-        // One of them alone, which held most of the limit.
+        // A single process that held most of the limit.
         let text = text.replace("memory used=30.00GB", "memory used=200.00GB");
         let lines: Vec<&str> = text.lines().take(4).collect();
         let text = lines.join("\n").replace("31\t30.00", "31\t200.00");
@@ -203,7 +203,7 @@ fn command_lines_over_several_lines_and_of_recipes_are_read_whole() {
         &format!("    {actor}.optimizer_offload=True"),
     ];
     let report = on(&long, &kill("WorkerDict", 18));
-    // The line behind the last is none of it.
+    // The line after the command line does not belong to it.
     let wanted = format!("{actor}.param_offload=False");
     assert_eq!(remedy(&report, "setting-takes-host-memory"), wanted);
     let recipe = format!("+ python3 -m recipe.dapo.main_dapo {actor}.param_offload=True");

@@ -1,4 +1,4 @@
-//! A session that ended well, forms of logs as people paste them, and what stands in a text about somebody else's job.
+//! Tests sessions that ended well, logs as people paste them, and lines about other people's jobs.
 
 use super::{explain, killers};
 use crate::judge::report::{Killer, Report};
@@ -16,7 +16,7 @@ fn raylet(seconds: u32, what: &str) -> String {
 const STARTED: &str = "Registering job. job_id=01000000 driver_pid=50";
 const ENDED: &str = "Marking job as finished. job_id=01000000";
 
-/// A raylet of 2.9 that is told to end at second 30, and the GCS's words on its job.
+/// A raylet of Ray 2.9 that is told to end at second 30, and the GCS's words about its job.
 fn told_to_end(gcs_says: &[String]) -> Report {
     let raylet = raylet(30, "Raylet received SIGTERM, shutting down...");
     explain(&[
@@ -206,7 +206,7 @@ fn a_neighbours_command_line_in_the_table_is_not_the_jobs() {
         .filter(|finding| !finding.remedy.is_empty() || finding.rule.starts_with("setting-"))
         .collect();
     assert!(advice.is_empty(), "{advice:?}");
-    // The same line as a command of this job is its own.
+    // The same command line counts if this job has run it.
     let typed =
         "+ python3 -m verl.trainer.main_ppo actor_rollout_ref.actor.fsdp_config.param_offload=True";
     let report = explain(&[("driver.log", &format!("{typed}\n{text}"))]);

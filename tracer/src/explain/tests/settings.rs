@@ -1,9 +1,9 @@
-//! Settings that stand only in a text: what a framework printed of itself, and command lines.
+//! Tests settings that only a text contains: printed by a framework, or on a command line.
 
 use super::explain;
 use crate::judge::report::{Certainty, Finding, Report};
 
-/// `EasyR1` by a YAML file alone: what counts stands in no command line.
+/// `EasyR1` configured by a YAML file alone: the settings are on no command line.
 const RUNNER: &str = "\
 + python3 -m verl.trainer.main config=examples/config.yaml
 (Runner pid=2413) {
@@ -53,7 +53,7 @@ fn a_run_whose_configuration_stands_only_in_a_yaml_file_is_diagnosed() {
         offload.summary.contains("moved 58.6 GiB off the GPU"),
         "{offload:?}"
     );
-    // How much of it came to the host is not in the text.
+    // The text does not say how much of it went to the host.
     assert_eq!(offload.certainty, Certainty::Unknown);
     let too_many = finding(&report, "many-workers");
     assert!(

@@ -1,4 +1,4 @@
-//! One round of questions to one GCS: a connection, four tables.
+//! Asks one GCS once: makes a connection and reads four tables.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use super::{
 };
 use crate::ray::gcs::{GcsError, GcsRow, MOST_ROWS, Table};
 
-/// A GCS that has not answered by then does not answer.
+/// A GCS that has not answered after this time is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// An answer may be so large; the limit of its rows is below it.
+/// The maximum size of an answer. It is large enough for the maximum number of rows.
 const LARGEST: usize = 32 << 20;
 
 /// Why a GCS, or one table of it, was not read.
@@ -61,7 +61,7 @@ pub(super) enum AskError {
     Reply(#[from] GcsError),
 }
 
-/// All rows that it gives, and the first trouble.
+/// Returns all rows that the GCS gives, and the first error.
 pub(super) async fn all(target: &Target) -> (Vec<GcsRow>, Option<AskError>) {
     let mut rows = Vec::new();
     let mut trouble = None;
@@ -164,7 +164,7 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// The error at the bottom, which is the system's.
+/// Returns the innermost error, which is the system's.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
@@ -173,7 +173,7 @@ fn innermost(error: &dyn std::error::Error) -> String {
     error.to_string()
 }
 
-/// Messages as the bytes that they are: reading them is no business of the wire.
+/// A codec that passes messages on as bytes. They are decoded elsewhere.
 struct Raw;
 
 impl Codec for Raw {

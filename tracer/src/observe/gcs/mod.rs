@@ -1,7 +1,8 @@
-//! Ray's GCS, asked by gRPC for jobs, actors, placement groups and nodes; only with `record --gcs`.
+//! Asks Ray's GCS by gRPC for jobs, actors, placement groups and nodes, with `record --gcs` only.
 //!
-//! In a thread of its own: a GCS that answers late, never, much or nonsense costs the recorder nothing but its answers. Each question
-//! has a time-out and each answer a largest size.
+//! This runs in a thread of its own. A GCS that answers late, never, too much or with nonsense
+//! costs the recorder nothing but the answers. Each question has a timeout and each answer a
+//! maximum size.
 
 mod ask;
 mod token;
@@ -23,7 +24,8 @@ use crate::{
     },
 };
 
-/// A GCS is asked soon after its raylet was found, when the first actors may have come, and then rarely: it serves the whole cluster.
+/// A GCS is asked soon after its raylet was found, when the first actors may exist. After that it
+/// is asked rarely, because it serves the whole cluster.
 const FIRST: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 /// See [`FIRST`].
 const PERIOD: Duration = Duration::from_secs(10);
@@ -33,20 +35,20 @@ const PERIOD: Duration = Duration::from_secs(10);
 pub struct Target {
     /// The raylet whose GCS it is.
     pub raylet: ProcessKey,
-    /// Its address, as the raylet was told.
+    /// Its address, from the raylet's command line.
     pub address: String,
-    /// The user of the raylet, where it has but one: a token is read from no file of anybody else.
+    /// The raylet's user, if it runs as only one. Token files of other users are not read.
     user: Option<u32>,
-    /// The node, to take only what concerns it.
+    /// The raylet's node. Only rows about it are kept.
     node: OwnNode,
-    /// `--cluster-id`; a GCS of another cluster refuses.
+    /// `--cluster-id`. A GCS of another cluster refuses it.
     cluster_id: Option<String>,
     /// `RAY_USE_TLS`.
     tls: bool,
 }
 
 impl Target {
-    /// The GCS of a raylet, where its command line names one.
+    /// Returns the GCS of a raylet, if its command line names one.
     #[must_use]
     pub fn of(raylet: &Process, cluster: &Cluster) -> Option<Self> {
         let set = |(key, value): &(String, String)| {
@@ -71,7 +73,8 @@ impl Target {
         processes::key(self.raylet.pid).is_some_and(|key| key.same(self.raylet))
     }
 
-    /// Whether the address means the raylet's own container: asked from here, it would be somebody else's.
+    /// Whether the address is a loopback address in the raylet's own container. From here, the same
+    /// address would reach another server.
     fn is_elsewhere(&self) -> bool {
         let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
         let own = namespace("self");
@@ -89,28 +92,28 @@ fn is_loopback(address: &str) -> bool {
 /// An answer.
 #[derive(Debug)]
 pub struct GcsAnswer {
-    /// Which raylet's GCS.
+    /// The raylet whose GCS answered.
     pub raylet: ProcessKey,
     /// Its address.
     pub address: String,
-    /// What concerns the raylet's node.
+    /// The rows about the raylet's node.
     pub rows: Vec<GcsRow>,
-    /// Why it is not all, or nothing.
+    /// Why rows are missing, if some are.
     pub trouble: Option<String>,
 }
 
-/// The thread that asks.
+/// The thread that asks the GCS of each raylet.
 pub struct Gcs {
     targets: UnboundedSender<Target>,
     said: mpsc::Receiver<GcsAnswer>,
 }
 
 impl Gcs {
-    /// Starts it; it has nobody to ask yet.
+    /// Starts the thread, without any GCS to ask yet.
     pub fn start() -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
-            // Looking up a host's name; it may wait long.
+            // For looking up host names, which may block for long.
             .max_blocking_threads(1)
             .build()?;
         let (targets, asked) = unbounded_channel();
@@ -121,13 +124,13 @@ impl Gcs {
         Ok(Self { targets, said })
     }
 
-    /// Asks this one from now on, as long as its raylet lives.
+    /// Asks this GCS from now on, as long as its raylet lives.
     pub fn ask(&self, target: Target) {
-        // The thread ends with this.
+        // Sending fails only when the thread has ended.
         let _there = self.targets.send(target);
     }
 
-    /// What was said since the last call.
+    /// Returns the answers that arrived since the last call.
     pub fn said(&self) -> impl Iterator<Item = GcsAnswer> {
         self.said.try_iter()
     }
@@ -153,7 +156,7 @@ async fn follow(target: Target, said: mpsc::Sender<GcsAnswer>) {
             rows: here(rows, &target.node),
             trouble: trouble.map(|error| error.to_string()),
         };
-        // A GCS that was shut down with its raylet says nothing of interest.
+        // The last answer of a GCS that was shut down with its raylet is not of interest.
         if !target.lives() || said.send(answer).is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Servers that are no GCS: silent ones, closed ones, ones that speak something else.
+//! Tests with servers that are no GCS: silent, closed, or speaking another protocol.
 
 use std::{
     io::{Read as _, Write as _},
@@ -30,7 +30,8 @@ fn trouble(target: &Target) -> String {
     trouble.expect("trouble").to_string()
 }
 
-/// A server that answers each connection with these bytes, once asked, and keeps it open.
+/// Starts a server that answers the first request of each connection with these bytes, and keeps
+/// the connection open.
 fn server(answer: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();

@@ -1,8 +1,11 @@
-//! The token that a raylet shows to its GCS (Ray 2.54 and later, `RAY_AUTH_MODE=token`): looked for where Ray's `authentication_token_loader`
-//! does. It is sent to the address on that raylet's command line, and kept, recorded and printed nowhere.
+//! Finds the token that a raylet sends to its GCS (Ray 2.54 and later, `RAY_AUTH_MODE=token`).
 //!
-//! Whoever runs a job can start a program that calls itself `raylet`, with any environment and any address: what such a one would be
-//! sent is at most what its own user could read. Somebody else's set-uid program under that name has two users, and is no raylet.
+//! It is searched where Ray's `authentication_token_loader` searches it. It is sent only to the
+//! address on that raylet's command line, and it is not kept, recorded or printed.
+//!
+//! Any user who runs a job can start a program that calls itself `raylet`, with any environment and
+//! any address. Such a program can at most receive what its own user could read. A set-uid program
+//! of another user under that name has two users, and is not accepted as a raylet.
 
 use std::{
     os::unix::fs::MetadataExt as _,
@@ -17,10 +20,10 @@ use crate::{
     observe::{clusters::variable, processes, rooted, timed_read},
 };
 
-/// Ray's own have 64 bytes; those of Kubernetes some kilobytes.
+/// The longest token. Ray's own tokens have 64 bytes; those of Kubernetes have some kilobytes.
 const LONGEST: u64 = 16 << 10;
 
-/// Why a token that there should be cannot be used.
+/// Why an expected token cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TokenError {
     #[error("the raylet's token file {0} does not exist or cannot be read")]
@@ -35,7 +38,7 @@ pub(super) enum TokenError {
     TwoUsers,
 }
 
-/// The value of the header `authorization`; `None` where no token is in use.
+/// Returns the value of the `authorization` header; `None` if no token is in use.
 pub(super) fn of(
     process: ProcessKey,
     user: Option<u32>,
@@ -59,7 +62,8 @@ pub(super) fn of(
     } else {
         return Ok(None);
     };
-    // What was read of it was not another process's with its pid, or of what it has become since.
+    // The values may have been read from another process that has the same pid now, or from a
+    // program that the raylet has executed since. So the process is checked again.
     let still = processes::key(raylet).is_some_and(|now| now.same(process));
     if !still || !is_users(processes::only_user(raylet)) {
         return Err(TokenError::TwoUsers);
@@ -81,7 +85,7 @@ fn in_file(raylet: Pid, user: Option<u32>, path: &Path) -> Result<String, TokenE
 fn header(token: &str) -> Result<MetadataValue<Ascii>, TokenError> {
     let header = format!("Bearer {}", token.trim());
     let mut header: MetadataValue<Ascii> = header.parse().map_err(|_| TokenError::Malformed)?;
-    // Debug prints no value then.
+    // A sensitive value is not printed by `Debug`.
     header.set_sensitive(true);
     Ok(header)
 }
@@ -96,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// A process with this environment alone, for a raylet.
+    /// A process that stands in for a raylet and has only this environment.
     struct Stand(Child);
 
     impl Stand {
@@ -107,7 +111,7 @@ mod tests {
                 .env_clear()
                 .envs(environment.iter().copied());
             let child = command.spawn().expect("a process");
-            // The kernel shows it a moment after the new program is there.
+            // The kernel shows the environment a moment after the new program was loaded.
             let shown = format!("/proc/{}/environ", child.id());
             while std::fs::read(&shown).is_ok_and(|bytes| bytes.is_empty()) {
                 std::thread::yield_now();
@@ -130,7 +134,7 @@ mod tests {
 
     impl Drop for Stand {
         fn drop(&mut self) {
-            // Already gone is as good.
+            // It may have ended already.
             let _ended = self.0.kill();
             let _status = self.0.wait();
         }
@@ -142,7 +146,7 @@ mod tests {
         let folder = home.path().join(".ray");
         std::fs::create_dir(&folder).expect("a folder");
         std::fs::write(folder.join("auth_token"), "of-the-home\n").expect("a file");
-        // As Kubernetes mounts a secret.
+        // Kubernetes mounts a secret like this.
         symlink("auth_token", folder.join("link")).expect("a link");
         let home = home.path().to_str().expect("UTF-8");
         let link = format!("{home}/.ray/link");

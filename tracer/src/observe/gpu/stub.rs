@@ -4,7 +4,7 @@ use std::sync::mpsc::Receiver;
 
 use crate::event::GpuState;
 
-/// Has no value, since no GPU can be opened.
+/// Has no values, because no GPU can be opened.
 pub enum Gpus {}
 
 impl Gpus {
@@ -13,18 +13,18 @@ impl Gpus {
         Err("this raytrace was built without NVML (its feature nvml)".into())
     }
 
-    /// How many there are.
+    /// Returns the number of GPUs.
     #[must_use]
     pub fn count(&self) -> u32 {
         match *self {}
     }
 
-    /// All of them now.
+    /// Reads the present state of all GPUs.
     pub fn read(&self) -> Result<Vec<GpuState>, String> {
         match *self {}
     }
 
-    /// Reads them again and again.
+    /// Reads the GPUs periodically.
     pub fn watch(self) -> std::io::Result<Receiver<Vec<GpuState>>> {
         match self {}
     }

@@ -1,4 +1,4 @@
-//! Observing in the kernel: loads both objects, attaches their hooks, and says what is missing.
+//! Loads both eBPF objects, attaches their hooks, and says what is missing.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::{
     event::{Probe, ProbeState},
 };
 
-/// What an attached kernel gives.
+/// What observing the kernel needs, once the hooks are attached.
 pub struct Attached {
     /// The ring, for the thread that empties it.
     pub ring: Ring,
@@ -37,11 +37,11 @@ pub struct Attached {
     pub tracked: Tracked,
     /// The loss ledger.
     pub ledgers: Ledgers,
-    /// State of each hook.
+    /// The state of each hook.
     pub probes: Vec<Probe>,
-    /// What processes map; `None` where its object did not load.
+    /// What processes map; `None` if its object did not load.
     pub growth: Option<Growth>,
-    /// Holds the programs: they are detached when it is dropped.
+    /// Holds the programs. They are detached when it is dropped.
     pub keep: Keep,
 }
 
@@ -50,27 +50,29 @@ pub struct Keep {
     _ebpf: Ebpf,
 }
 
-/// The machine's own pid namespace: `PROC_PID_INIT_INO` of include/uapi/linux/nsfs.h, the same number since 3.8.
+/// The machine's own pid namespace: `PROC_PID_INIT_INO` of include/uapi/linux/nsfs.h, the same
+/// number since 3.8.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 const PER_CPU_OFFSET: &str = "__per_cpu_offset";
 const BTF: &str = "/sys/kernel/btf/vmlinux";
-/// `none integrity [confidentiality]`: security/lockdown/lockdown.c, since 5.4. Hidden where securityfs is not mounted.
+/// `none integrity [confidentiality]`: security/lockdown/lockdown.c, since 5.4. The file is missing
+/// where securityfs is not mounted.
 const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
-/// Ten times what kernels have.
+/// Ten times the size that kernels have.
 const BTF_BYTES: u64 = 64 << 20;
 
-/// Loads and attaches everything that this kernel takes. With `one_cluster` a raylet that starts is not tracked by
-/// itself: the caller chose one.
+/// Loads and attaches everything that this kernel accepts. With `one_cluster`, a raylet that starts
+/// is not tracked automatically, because the caller chose one cluster.
 ///
 /// # Errors
 ///
-/// When a hook that proof rests on cannot be attached, with the reason.
+/// When a needed hook cannot be attached, with the reason.
 pub fn attach(one_cluster: bool) -> Result<Attached, KernelError> {
     attach_all(one_cluster).map_err(|error| {
         let lockdown = bounded::text(LOCKDOWN, bounded::SMALL).unwrap_or_default();
         match error {
             error if !lockdown.contains("[confidentiality]") => error,
-            // What the verifier says of each program adds nothing.
+            // The verifier's message for each program adds nothing.
             KernelError::Refused { hook, .. } => KernelError::LockedDown(hook.to_owned()),
             other => KernelError::LockedDown(other.to_string()),
         }
@@ -92,7 +94,7 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
     let hooks = Hook::ALL.map(Hook::name).into_iter();
     let hooks = hooks.chain(MemoryHook::ALL.map(MemoryHook::name));
     let tracepoints: Vec<&str> = hooks.map(tracepoint).collect();
-    // The full table is a heap block for each struct and prototype of the kernel.
+    // Parsing the full table would make a heap block for each struct and prototype of the kernel.
     let prototypes = types.prototypes(&tracepoints);
     drop(types);
     #[expect(clippy::default_trait_access, reason = "aya does not hand the type on")]
@@ -108,7 +110,7 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
         let (states, fds): (Vec<_>, Vec<_>) = attached.unzip();
         programs.extend(fds.into_iter().flatten().map(|fd| (hook, fd)));
         let required = hook.is_required();
-        // The hook works where its first program does.
+        // The hook works if its first program does.
         probes.extend(
             states
                 .into_iter()
@@ -140,7 +142,7 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
     })
 }
 
-/// What loads and is refused at a hook that is needed would tell of deaths by chance.
+/// Fails if a hook that is needed does not work: deaths would then be reported only by chance.
 fn refuse_without(hook: Hook, probe: Option<&Probe>) -> Result<(), KernelError> {
     let works = probe.is_some_and(|probe| probe.state == ProbeState::Ok);
     if works || !hooks::of(hook).is_needed {
@@ -154,7 +156,8 @@ fn refuse_without(hook: Hook, probe: Option<&Probe>) -> Result<(), KernelError> 
 }
 
 fn load(offsets: &Offsets, one_cluster: bool) -> Result<Ebpf, KernelError> {
-    // SAFETY: Offsets is repr(C), plain integers without padding between them, and outlives the slice.
+    // SAFETY: Offsets is repr(C), plain integers without padding between them, and outlives the
+    // slice.
     let bytes = unsafe {
         std::slice::from_raw_parts(
             std::ptr::from_ref(offsets).cast::<u8>(),

@@ -1,23 +1,24 @@
-//! The running kernel's type information (`/sys/kernel/btf/vmlinux`), as far as field offsets need it.
+//! Parses the kernel's type information (`/sys/kernel/btf/vmlinux`), as far as offsets need it.
 //!
-//! Mirrors Documentation/bpf/btf.rst (format version 1, kinds up to 19, `ENUM64`) and the layout section of uapi/linux/btf.h (2026), by which
-//! kinds are skipped that are not known here. Kept to a few functions because full
-//! parsers hold all 130,000 types of a kernel in memory, several times what the recorder may use.
+//! Mirrors Documentation/bpf/btf.rst (format version 1, kinds up to 19, `ENUM64`) and the layout
+//! section of uapi/linux/btf.h (2026). By that section, kinds that are not known here are skipped.
+//! The parser is kept to a few functions because full parsers hold all 130,000 types of a kernel in
+//! memory, several times what the recorder may use.
 
 /// Why the type information could not be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BtfError {
-    /// Not BTF, or cut off.
+    /// The data is not BTF, or is cut off.
     #[error("the kernel's type information is damaged at byte {0}")]
     Damaged(usize),
-    /// A kind that this version does not know, and whose size the kernel does not tell.
+    /// It has a kind that this version does not know, and the kernel does not tell the kind's size.
     #[error(
         "the kernel's type information has types of a kind that this raytrace does not know ({0}): please report the kernel's version"
     )]
     Kind(u32),
 }
 
-/// Type information with an index from id to position.
+/// Type information with an index from a type's id to its position.
 pub(super) struct Btf {
     data: Vec<u8>,
     positions: Vec<u32>,
@@ -103,7 +104,7 @@ impl Btf {
         None
     }
 
-    /// Byte offset and type of a field, looked for in anonymous members too.
+    /// Returns the byte offset and type of a field. Anonymous members are searched too.
     fn field(&self, of: Type, name: &str) -> Option<(u32, u32)> {
         for member in 0..of.count as usize {
             let at = of.body + member * 12;
@@ -126,7 +127,7 @@ impl Btf {
         None
     }
 
-    /// The byte offset of a path of fields, `memory.usage`, in a named struct.
+    /// Returns the byte offset of a path of fields, such as `memory.usage`, in a named struct.
     pub(super) fn offset(&self, structure: &str, path: &str) -> Option<u32> {
         let mut of = self.find(structure, &[STRUCT, UNION])?;
         let mut total = 0;
@@ -138,7 +139,7 @@ impl Btf {
         Some(total)
     }
 
-    /// The size of a struct.
+    /// Returns the size of a struct.
     pub(super) fn size(&self, structure: &str) -> Option<u32> {
         self.find(structure, &[STRUCT])
             .map(|found| found.size_or_type)
@@ -154,7 +155,7 @@ impl Btf {
             .is_some_and(|found| found.kind == 3)
     }
 
-    /// The value of an enumerator.
+    /// Returns the value of an enumerator.
     pub(super) fn enumerator(&self, enumeration: &str, name: &str) -> Option<u32> {
         let found = self.find(enumeration, &[6])?;
         (0..found.count as usize).find_map(|at| {
@@ -165,7 +166,8 @@ impl Btf {
         })
     }
 
-    /// Whether the first argument of a tracepoint is a pointer; its prototype is `btf_trace_NAME`.
+    /// Whether the first argument of a tracepoint is a pointer. The tracepoint's prototype is
+    /// `btf_trace_NAME`.
     pub(super) fn first_argument_is_pointer(&self, tracepoint: &str) -> Option<bool> {
         let typedef = self.find(&format!("btf_trace_{tracepoint}"), &[TYPEDEF])?;
         let pointer = self.resolve(typedef.size_or_type)?;
@@ -176,8 +178,9 @@ impl Btf {
         Some(self.resolve(argument)?.kind == 2)
     }
 
-    /// Type information with nothing but the prototypes of these tracepoints, each with its own id: what loading a `tp_btf` program
-    /// looks up. Between them stand forward declarations without a name.
+    /// Makes type information that has only the prototypes of these tracepoints. Loading a `tp_btf`
+    /// program looks them up. Each keeps its id, so the ids between them are filled with forward
+    /// declarations without a name.
     pub(super) fn prototypes(&self, tracepoints: &[&str]) -> Vec<u8> {
         let names: Vec<String> = tracepoints
             .iter()
@@ -213,17 +216,18 @@ fn word(data: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(data.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Seven bits: older kernels have five, and zeros in the others.
+/// The kind in 7 bits. Older kernels use 5 and have zeros in the others.
 fn kind(info: u32) -> u32 {
     (info >> 24) & 0x7f
 }
 
-/// 24 bits: older kernels have 16, and zeros in the others.
+/// The count in 24 bits. Older kernels use 16 and have zeros in the others.
 fn count(info: u32) -> u32 {
     info & 0x00ff_ffff
 }
 
-/// Where the kernel tells the sizes of all kinds that it has: `struct btf_layout { u8 info_sz, u8 elem_sz, u16 flags }` each.
+/// The section in which the kernel gives the sizes of all its kinds: for each, `struct btf_layout {
+/// u8 info_sz, u8 elem_sz, u16 flags }`.
 #[derive(Clone, Copy)]
 struct Layout {
     start: usize,
@@ -231,7 +235,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// With nothing in it where the header has none.
+    /// Finds the section. It is empty if the header has none.
     fn of(data: &[u8], header: usize) -> Self {
         let field = |at| word(data, at).filter(|_| header >= 32).unwrap_or(0) as usize;
         Self {
@@ -248,7 +252,7 @@ impl Layout {
     }
 }
 
-/// Bytes behind the head of a type of this kind; `None` where it is not known.
+/// Returns the bytes after the head of a type of this kind; `None` if the kind is not known.
 fn body_size(kind: u32, count: u32) -> Option<usize> {
     let count = count as usize;
     Some(match kind {
@@ -283,8 +287,8 @@ mod tests {
         }
     }
 
-    /// A struct `s` with the field `f`, and before it a type of kind 77 with two elements of 8 bytes behind 4; `told`: its size stands
-    /// in a layout section.
+    /// Makes a struct `s` with the field `f`. Before it is a type of kind 77, which has 4 bytes and
+    /// then two elements of 8 bytes. With `told`, a layout section gives the size of that kind.
     fn with_new_kind(told: bool) -> Vec<u8> {
         let mut types: Vec<u32> = vec![0, 77 << 24 | 2, 0];
         types.extend([0xffff_ffff; 5]);

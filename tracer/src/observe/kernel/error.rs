@@ -18,7 +18,7 @@ pub enum KernelError {
     /// Damaged type information.
     #[error(transparent)]
     Btf(#[from] BtfError),
-    /// A struct has changed beyond what is known.
+    /// A struct lacks a field under every name that is known.
     #[error("this kernel's {structure} has no field {field}: please report the kernel's version")]
     NoField {
         /// The struct.
@@ -34,7 +34,7 @@ pub enum KernelError {
         "running in a separate pid namespace ({0}): /proc shows other pids than the kernel reports"
     )]
     PidNamespace(String),
-    /// The kernel was told at its start to keep its memory from everybody.
+    /// The kernel is locked down, so that its memory cannot be read.
     #[error(
         "this kernel is locked down (lockdown=confidentiality) and refuses eBPF programs that read its memory: {0}"
     )]
@@ -42,7 +42,7 @@ pub enum KernelError {
     /// The object did not load.
     #[error("the eBPF object did not load: {0}")]
     Load(String),
-    /// A hook that everything rests on did not load or attach.
+    /// A hook that is needed did not load or attach.
     #[error("this kernel refuses the hook {hook}, without which no death can be proven ({reason})")]
     Refused {
         /// Its name.
@@ -52,7 +52,7 @@ pub enum KernelError {
     },
 }
 
-/// An error with its causes, the end of a verifier log kept.
+/// Joins an error with its causes. Of a long text, such as a verifier log, the end is kept.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,16 +1,16 @@
-//! Looks up fields of the kernel's structs, by the running kernel's type information.
+//! Looks up fields of the kernel's structs in the running kernel's type information.
 
 use raytrace_ebpf::records::NONE;
 
 use super::{btf::Btf, error::KernelError};
 
-/// Where they are looked up.
+/// The type information in which fields are looked up.
 pub(super) struct Fields<'a> {
     pub(super) btf: &'a Btf,
 }
 
 impl Fields<'_> {
-    /// One that every kernel has.
+    /// Returns the offset of a field that every kernel has.
     pub(super) fn need(
         &self,
         structure: &'static str,
@@ -20,7 +20,7 @@ impl Fields<'_> {
         found.ok_or(KernelError::NoField { structure, field })
     }
 
-    /// The same, with its name in other kernels.
+    /// Returns the offset of a field that has the name `other` on some kernels.
     pub(super) fn either(
         &self,
         structure: &'static str,
@@ -31,7 +31,7 @@ impl Fields<'_> {
         found.map_or_else(|| self.need(structure, other), Ok)
     }
 
-    /// One that some kernels lack.
+    /// Returns the offset of a field that some kernels lack; [`NONE`] where it is missing.
     pub(super) fn optional(&self, structure: &str, field: &str) -> u32 {
         self.btf.offset(structure, field).unwrap_or(NONE)
     }

@@ -1,6 +1,6 @@
-//! The object `memory`: what watched processes map, and the last steps of their resident memory.
+//! Loads the object `memory`: what watched processes map, and how their resident memory changes.
 //!
-//! It may fail to load where `deaths` does not: then growth is known from samples alone.
+//! It may fail to load where `deaths` loads. Growth is then known from samples alone.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -30,16 +30,16 @@ use crate::{
 
 const WATCHED_WORDS: usize = size_of::<Watched>() / 8;
 const STEPS_WORDS: usize = size_of::<Steps>() / 8;
-/// Where the steps stand in those.
+/// Where the steps begin in these words.
 const RING: usize = std::mem::offset_of!(Steps, steps) / 8;
 
 /// The loaded object.
 pub struct Growth {
-    /// Holds the programs: they are detached when it is dropped.
+    /// Holds the programs. They are detached when it is dropped.
     _ebpf: Ebpf,
     ring: RingBuf<MapData>,
     levels: Option<ResidentTable>,
-    /// Who has which place there, and the places that are free.
+    /// The slot of each process in that table, and the free slots.
     slots: FxHashMap<Pid, (ProcessKey, Slot)>,
     free: Vec<Slot>,
     watched: HashMap<MapData, u32, [u64; WATCHED_WORDS]>,
@@ -50,9 +50,9 @@ pub struct Growth {
     page: u64,
 }
 
-/// The offsets of the object, with those that `deaths` has found already.
+/// Returns the offsets for the object, with those already found for `deaths`.
 pub(super) fn offsets(fields: &Fields<'_>, known: &Offsets) -> MemoryOffsets {
-    // Since 6.2 a `percpu_counter` each, before that a long.
+    // Each count is a `percpu_counter` since 6.2; before, it was a long.
     let (size, count) = match known.percpu_counter_size {
         0 => (8, 0),
         size => (size, known.percpu_counter_count),
@@ -74,7 +74,7 @@ pub(super) fn offsets(fields: &Fields<'_>, known: &Offsets) -> MemoryOffsets {
     offsets
 }
 
-/// Whether a program may have its task's registers (5.15).
+/// Whether a program may read its task's registers (since Linux 5.15).
 pub(super) fn gives_registers() -> bool {
     let helpers = [
         BpfHelper::BPF_FUNC_get_current_task_btf,
@@ -86,7 +86,7 @@ pub(super) fn gives_registers() -> bool {
         .all(|helper| matches!(is_here(helper), Ok(true)))
 }
 
-/// Loads the object and attaches what is always attached. The probes say what is missing; nothing of it is required.
+/// Loads the object and attaches its hooks. The probes say what is missing.
 pub(super) fn load(offsets: &MemoryOffsets, btf: &AyaBtf) -> (Option<Growth>, Vec<Probe>) {
     match Growth::load(offsets, btf) {
         Ok((growth, probes)) => (Some(growth), probes),
@@ -162,16 +162,16 @@ impl Growth {
         Ok((growth, probes))
     }
 
-    /// Watches a process from now on; one that is watched already goes on.
+    /// Watches a process from now on. Does nothing if it is watched already.
     pub fn watch(&mut self, process: ProcessKey) {
         let pid = process.pid;
         match self.slots.get(&pid) {
             Some((own, _)) if own.same(process) => return,
-            // An earlier process's, whose end was missed.
+            // The slot of an earlier process with this pid; its end was missed.
             Some((own, _)) => self.give_up(*own),
             None => {}
         }
-        // Full: this one is known from samples alone.
+        // All slots are taken: this process is known from samples alone.
         let Some(slot) = self.free.pop() else { return };
         let mut watched = [0; WATCHED_WORDS];
         (watched[0], watched[1]) = (process.start.0, u64::from(slot.0));
@@ -191,20 +191,21 @@ impl Growth {
         self.free.push(slot);
     }
 
-    /// What the kernel saw of all processes; `None` where it cannot be mapped.
+    /// Returns the table of what the kernel saw of all processes; `None` if it cannot be mapped.
     #[must_use]
     pub fn levels(&self) -> Option<ResidentTable> {
         self.levels
     }
 
-    /// A process's place there, while it is watched.
+    /// Returns a process's slot in that table, while it is watched.
     #[must_use]
     pub fn slot(&self, process: ProcessKey) -> Option<Slot> {
         let (own, slot) = self.slots.get(&process.pid)?;
         own.same(process).then_some(*slot)
     }
 
-    /// Ends that, and gives the last steps of the process, the oldest first; those of a later one with its pid stay.
+    /// Stops watching a process, and returns its last steps, the oldest first. Steps of a later
+    /// process with its pid are kept.
     pub fn forget(&mut self, process: ProcessKey) -> Vec<Step> {
         let pid = process.pid.0;
         self.give_up(process);
@@ -216,12 +217,13 @@ impl Growth {
         steps(&kept, self.page)
     }
 
-    /// The map through which Python stacks are asked for; once, and nothing where this machine's threads are not told apart.
+    /// Returns the map through which Python stacks are requested, at the first call. Returns `None`
+    /// on machines where the programs cannot tell threads apart.
     pub fn take_pythons(&mut self) -> Option<Pythons> {
         self.pythons.take()
     }
 
-    /// Takes everything that was told since the last call.
+    /// Takes all records that were written since the last call.
     pub fn drain(&mut self, mut sink: impl FnMut(MemoryRecord)) {
         while let Some(item) = self.ring.next() {
             if let Some((hook, told)) = hooks::decode_memory(&item, self.page) {
@@ -231,7 +233,7 @@ impl Growth {
         }
     }
 
-    /// The loss ledger, a row a hook.
+    /// Returns the loss ledger, with a row for each hook.
     #[must_use]
     pub fn ledger(&self) -> Vec<Ledger> {
         MemoryHook::ALL.map(|hook| self.row(hook)).into()
@@ -249,12 +251,12 @@ impl Growth {
 
 impl AsFd for Growth {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor belongs to the map that `self` owns and lives as long.
+        // SAFETY: the descriptor belongs to the map that `self` owns, and lives as long as it.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 }
 
-/// The words of a [`Steps`] record, the oldest step first.
+/// Decodes the words of a [`Steps`] record, the oldest step first.
 fn steps(words: &[u64; STEPS_WORDS], page: u64) -> Vec<Step> {
     let [_, taken, ..] = *words;
     let ring = &words[RING..];

@@ -1,4 +1,4 @@
-//! The loss ledger: what each hook saw, sent, left out and lost.
+//! Reads the loss ledger: how many events each hook saw, sent, filtered out and lost.
 
 use std::{
     os::fd::RawFd,
@@ -13,10 +13,11 @@ use raytrace_ebpf::records::{Hook, ledger};
 
 use crate::{bounded, event::Ledger};
 
-/// The columns of a row are read one by one: while a program counts they are of different moments, and are read again so often.
+/// How often a row is read until it adds up. Its columns are read one by one, so while a program
+/// counts they may belong to different moments.
 const READS: usize = 8;
 
-/// Records that user space took out of the ring, by hook.
+/// The number of records that user space took out of the ring, by hook.
 #[derive(Debug, Default)]
 pub(super) struct Received([AtomicU64; Hook::COUNT]);
 
@@ -50,7 +51,7 @@ impl Ledgers {
         }
     }
 
-    /// One row a hook. `written` and `dropped` are for the caller to fill.
+    /// Returns one row for each hook. `written` and `dropped` are left for the caller to fill.
     #[must_use]
     pub fn read(&self) -> Vec<Ledger> {
         Hook::ALL.into_iter().map(|hook| self.row(hook)).collect()
@@ -67,7 +68,7 @@ impl Ledgers {
         }
     }
 
-    /// What both programs of a hook have counted, where it has two.
+    /// Returns the sum of what the programs of a hook have counted. Some hooks have two.
     fn of_both(&self, hook: Hook) -> Ledger {
         let first = counted(&self.counters, hook.row(), hook.name());
         if hook.programs().len() < 2 {
@@ -85,7 +86,7 @@ impl Ledgers {
     }
 }
 
-/// What a program has counted, each processor for itself; the rest of its row is for the caller to fill.
+/// Returns what a program has counted on all CPUs. The rest of the row is for the caller to fill.
 pub(super) fn counted(counters: &PerCpuArray<MapData, u64>, row: u32, hook: &str) -> Ledger {
     let mut read = (0..READS).map(|_| at_once(counters, row, hook));
     let adds_up =

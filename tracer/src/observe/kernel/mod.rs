@@ -1,7 +1,7 @@
-//! The kernel as a source: loads the eBPF object, attaches its hooks, reads its ring.
+//! Observes the kernel: loads the eBPF objects, attaches their hooks, and reads their rings.
 //!
-//! [`attach`] tries each hook as `tp_btf`, then as raw tracepoint; [`Ring`] is emptied by a thread of its own, which touches
-//! neither disk nor /proc nor Ray. `hooks` has a file for each hook.
+//! [`attach`] tries each hook as `tp_btf`, then as a raw tracepoint. A thread of its own empties
+//! [`Ring`], and accesses neither disk nor /proc nor Ray. `hooks` has a file for each hook.
 
 mod attach;
 mod btf;

@@ -1,13 +1,15 @@
-//! Lists the fields that several hooks read, by name, with the names that other kernels have; and those of each hook.
+//! Finds the offsets of kernel fields: those that several hooks read, and those of each hook.
+//!
+//! A field that has another name on some kernels is searched by both names.
 
 use raytrace_ebpf::records::{Hook, Offsets};
 
 use super::{error::KernelError, fields::Fields, hooks};
 
-/// CPUs that the programs sum at most (`MAX_CPUS` there).
+/// The most CPUs that the programs sum over (`MAX_CPUS` there).
 const MAX_CPUS: u32 = 512;
 
-/// The offsets on the kernel that `fields` describe.
+/// Returns the offsets for the kernel that `fields` describes.
 pub(super) fn find(
     fields: &Fields<'_>,
     per_cpu_offset: Option<u64>,
@@ -92,12 +94,12 @@ fn shared(fields: &Fields<'_>, per_cpu_offset: u64) -> Result<Offsets, KernelErr
             possible_cpus().min(MAX_CPUS)
         },
         per_cpu_offset,
-        // Those of one hook alone are its own.
+        // Fields of a single hook are found by that hook.
         ..Offsets::default()
     })
 }
 
-/// Possible CPUs, whose counters must all be summed.
+/// Returns the number of possible CPUs; the counters of all of them must be summed.
 fn possible_cpus() -> u32 {
     aya::util::nr_cpus()
         .ok()

@@ -1,4 +1,4 @@
-//! Loads an object and attaches a hook's programs, each in the first form that the kernel takes.
+//! Loads an object and attaches each program of a hook, in the first form that the kernel accepts.
 
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 
@@ -10,7 +10,8 @@ use aya::{
 use super::error::chain;
 use crate::event::{Probe, ProbeState};
 
-/// A loader that relocates nothing. aya reads all types of the kernel (24 MiB) when a loader is made, whether it will use them or not.
+/// Makes a loader that relocates nothing. aya reads all types of the kernel (24 MiB) when it makes
+/// a loader, even if they are not used.
 pub(super) fn loader<'a>() -> EbpfLoader<'a> {
     let mut loader = EbpfLoader::new();
     loader.btf(None);
@@ -18,7 +19,7 @@ pub(super) fn loader<'a>() -> EbpfLoader<'a> {
     loader
 }
 
-/// Memory that was used for a moment, which glibc would keep.
+/// Returns memory that was used only briefly to the system; glibc would keep it.
 pub(super) fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: malloc_trim only releases free memory of the heaps; it takes malloc's own locks.
@@ -27,8 +28,8 @@ pub(super) fn give_back() {
     }
 }
 
-/// Attaches one program of a hook as `tp_btf`, else as raw tracepoint; a raw tracepoint sees the same, a little later in the load.
-/// Whether the probe is required is for the caller to say.
+/// Attaches one program of a hook as `tp_btf`, or else as a raw tracepoint, which sees the same.
+/// The caller sets whether the probe is required.
 pub(super) fn attach_hook(
     ebpf: &mut Ebpf,
     btf: &AyaBtf,
@@ -64,7 +65,7 @@ pub(super) fn attach_hook(
     }
 }
 
-/// `mark_victim` of `oom/mark_victim`.
+/// Returns the tracepoint of a hook: `mark_victim` for `oom/mark_victim`.
 pub(super) fn tracepoint(hook: &str) -> &str {
     hook.rsplit('/').next().unwrap_or(hook)
 }

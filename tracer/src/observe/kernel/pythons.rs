@@ -1,6 +1,6 @@
-//! Tells the kernel where each Python interpreter is, so that it can take stacks.
+//! Tells the kernel where each Python interpreter is, so that it can take Python stacks.
 //!
-//! From then on it takes the stack of whoever maps something large.
+//! From then on the kernel takes the stack of a process that makes a large mapping or grows.
 
 use aya::maps::{HashMap, MapData};
 use raytrace_ebpf::records::Python;
@@ -9,11 +9,11 @@ use crate::ids::Pid;
 
 pub(super) const WORDS: usize = size_of::<Python>() / 8;
 
-/// The map of them.
+/// The map of the interpreters.
 pub struct Pythons(pub(super) HashMap<MapData, u32, [u64; WORDS]>);
 
 impl Pythons {
-    /// From now on its stacks are taken.
+    /// Adds an interpreter. The kernel takes its stacks from now on.
     pub fn add(&mut self, pid: Pid, python: &Python) {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let words = [
@@ -24,11 +24,11 @@ impl Pythons {
             pair(python.code, python.previous),
             pair(python.instruction, python.reserved),
         ];
-        // Full: this one's stacks are read from outside, later.
+        // If the map is full, its stacks are read from outside, and later.
         let _full = self.0.insert(pid.0, words, 0);
     }
 
-    /// No longer.
+    /// Removes an interpreter.
     pub fn remove(&mut self, pid: Pid) {
         let _was_not = self.0.remove(&pid.0);
     }

@@ -1,4 +1,4 @@
-//! The ring of deaths, emptied as fast as it fills, and the exits that found no room in it.
+//! Reads the ring of deaths, and the exits that did not fit into it.
 
 use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd},
@@ -14,10 +14,10 @@ use super::{
 };
 use crate::{event::Observation, ids::BootTime};
 
-/// What lies in the ring.
+/// A record taken from the ring.
 #[expect(clippy::large_enum_variant, reason = "there is one, for a moment")]
 pub enum FromRing<'a> {
-    /// A new title, which still lies there.
+    /// A new title, borrowed from the ring.
     Title(NewTitle<'a>),
     /// Anything else.
     Other(Observation),
@@ -55,7 +55,7 @@ impl Ring {
         }
     }
 
-    /// Takes everything that lies in the ring now, in the order of the acts.
+    /// Takes all records that are in the ring now, in the order in which they were written.
     pub fn drain(&mut self, mut sink: impl FnMut(BootTime, FromRing<'_>)) {
         while let Some(item) = self.ring.next() {
             if let Some((time, new)) = self.decoder.title(&item) {
@@ -68,7 +68,7 @@ impl Ring {
         }
     }
 
-    /// Takes the exits that found no room in the ring.
+    /// Takes the exits that did not fit into the ring.
     pub fn harvest(&mut self, mut sink: impl FnMut(BootTime, Observation)) {
         let pids: Vec<u32> = self.unsent.keys().filter_map(Result::ok).collect();
         for pid in pids {
@@ -86,7 +86,7 @@ impl Ring {
 
 impl AsFd for Ring {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the descriptor belongs to the map that `self` owns and lives as long.
+        // SAFETY: the descriptor belongs to the map that `self` owns, and lives as long as it.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 }

@@ -1,13 +1,14 @@
-//! Kernel symbols (`/proc/kallsyms`): names for the stack at an OOM kill, and one address that the programs need.
+//! Reads kernel symbols (`/proc/kallsyms`): names for stacks, and one address for the programs.
 //!
-//! Without CAP_SYSLOG every address reads 0; then there are no names, and the kernel log must tell a cgroup's limit from
-//! an empty machine.
+//! The names are for the stack at an OOM kill. Without `CAP_SYSLOG` every address reads as 0, and
+//! there are no names. Then only the kernel log can tell a full cgroup from a machine without
+//! memory.
 
 use std::io::{BufRead, BufReader, Read};
 
 const TABLE: &str = "/proc/kallsyms";
 
-/// Text symbols by address.
+/// Text symbols, sorted by address.
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
     addresses: Vec<(u64, u32)>,
@@ -15,14 +16,15 @@ pub(super) struct Symbols {
 }
 
 impl Symbols {
-    /// Reads the kernel's table; empty when hidden or unreadable.
+    /// Reads the kernel's table. It is empty when the addresses are hidden or the table is
+    /// unreadable.
     pub(super) fn load() -> Self {
         std::fs::File::open(TABLE)
             .map(Self::parse)
             .unwrap_or_default()
     }
 
-    /// Parses `ADDRESS TYPE NAME [MODULE]` lines; keeps text symbols.
+    /// Parses `ADDRESS TYPE NAME [MODULE]` lines, and keeps text symbols.
     pub(super) fn parse(source: impl Read) -> Self {
         let mut symbols = Self::default();
         let mut reader = BufReader::with_capacity(64 << 10, source);
@@ -63,7 +65,7 @@ impl Symbols {
         rest.split('\0').next().unwrap_or(rest)
     }
 
-    /// The function that an address lies in.
+    /// Returns the function that contains an address.
     pub(super) fn name(&self, address: u64) -> Option<&str> {
         let after = self
             .addresses
@@ -73,7 +75,7 @@ impl Symbols {
     }
 }
 
-/// The address of a symbol, without keeping the table; `None` when hidden.
+/// Returns the address of a symbol without keeping the table; `None` when addresses are hidden.
 pub(super) fn address(name: &str) -> Option<u64> {
     address_in(BufReader::new(std::fs::File::open(TABLE).ok()?), name)
 }

@@ -4,7 +4,7 @@ use aya::maps::{HashMap, MapData};
 
 use crate::ids::{BootTime, Pid, ProcessKey};
 
-/// The map from tgid to start time. Children of a member are added by the kernel at fork.
+/// The map from tgid to start time. At a fork, the kernel adds the children of a member.
 pub struct Tracked {
     map: HashMap<MapData, u32, u64>,
 }
@@ -14,17 +14,17 @@ impl Tracked {
         Self { map }
     }
 
-    /// Adds a process that runs already. False when the map is full.
+    /// Adds a process that runs already. Returns false when the map is full.
     pub fn add(&mut self, process: ProcessKey) -> bool {
         self.map.insert(process.pid.0, process.start.0, 0).is_ok()
     }
 
-    /// Takes a process out that turned out to be another one, or to be gone.
+    /// Removes a process that turned out to be another one, or to be gone.
     pub fn remove(&mut self, process: ProcessKey) {
         let _gone_already = self.map.remove(&process.pid.0);
     }
 
-    /// All of them; while some come and go it may miss one or name one twice.
+    /// Returns all members. While processes come and go, one may be missing or be listed twice.
     #[must_use]
     pub fn all(&self) -> Vec<ProcessKey> {
         let known = |(pid, start): &(u32, u64)| *start != 0 && *pid != 0;
@@ -37,13 +37,13 @@ impl Tracked {
             .collect()
     }
 
-    /// Takes a process out if it is in it, and says whether it was.
+    /// Removes a process if it is a member, and returns whether it was.
     pub fn take(&mut self, process: ProcessKey) -> bool {
         let there = self.map.get(&process.pid.0, 0).ok() == Some(process.start.0);
         there && self.map.remove(&process.pid.0).is_ok()
     }
 
-    /// Whether a pid is in it.
+    /// Whether a process with this pid is a member.
     #[must_use]
     pub fn contains(&self, pid: u32) -> bool {
         self.map.get(&pid, 0).is_ok()

@@ -1,7 +1,8 @@
-//! Around which ends everything stays.
+//! Decides around which ends all detail stays.
 //!
-//! Around the first and the last death it always does. Where deaths follow each other for hours, what lies between is kept right before some of them
-//! only: a job that crashes every few seconds says the same each time.
+//! Around the first and the last death it always stays. If deaths follow each other for hours, the
+//! detail between them is kept only right around some of them: a job that crashes every few seconds
+//! shows the same each time.
 
 use std::collections::HashSet;
 
@@ -10,25 +11,27 @@ use crate::{
     ids::{ProcessKey, SECOND_NS},
 };
 
-/// Full detail stays so long before and after a death that is asked about.
+/// How long before and after a death of interest full detail stays.
 const BEFORE_NS: i64 = 600 * SECOND_NS;
 const AFTER_NS: i64 = 60 * SECOND_NS;
-/// Where deaths go on for longer than this at each end, what lies between both ends is less than all.
+/// If deaths go on for longer, all detail stays for this long at both ends, and less in between.
 const EDGE_NS: i64 = 1800 * SECOND_NS;
-/// There full detail stays so long before and after a death, and only of one in so long.
+/// In between, full detail stays this long before and after a death, for one death in each such
+/// interval.
 const CLOSE_BEFORE_NS: i64 = 60 * SECOND_NS;
 const CLOSE_AFTER_NS: i64 = 5 * SECOND_NS;
 const APART_NS: i64 = 300 * SECOND_NS;
-/// Processes of Ray that are remembered; more only where ends are lost.
+/// The most processes of Ray that are remembered. There are more only if exits are lost.
 const MOST: usize = 65_536;
 
-/// The spans that stay, in order and apart from each other, and the processes whose small exit codes count.
+/// The spans that stay, sorted and without overlap, and the processes for which any exit code
+/// counts.
 #[derive(Default)]
 pub(super) struct Ends {
     spans: Vec<(i64, i64)>,
-    /// Deaths, each [`APART_NS`] after the one before.
+    /// Deaths, each at least [`APART_NS`] after the one before.
     deaths: Vec<i64>,
-    /// What is before this is given up, but for the first hours of the first span.
+    /// Detail before this time is given up, except at the beginning of the first span.
     given_up: i64,
     of_ray: HashSet<ProcessKey>,
 }
@@ -76,7 +79,7 @@ impl Ends {
         self.spans.splice(first..after, [(since, until)]);
     }
 
-    /// Whether what happened then stays.
+    /// Whether all detail at this time stays.
     pub(super) fn keep(&self, time: i64) -> bool {
         let next = self.spans.partition_point(|span| span.1 < time);
         let Some(&(since, until)) = self.spans.get(next).filter(|span| span.0 <= time) else {
@@ -94,7 +97,7 @@ impl Ends {
         at_edge || self.is_close(time)
     }
 
-    /// Whether what logs said then may explain a death.
+    /// Whether log records of this time may explain a death.
     pub(super) fn explains(&self, time: i64) -> bool {
         let next = self.spans.partition_point(|span| span.1 < time);
         self.spans.get(next).is_some_and(|span| span.0 <= time)
@@ -108,7 +111,8 @@ impl Ends {
             || before.is_some_and(|death| time.saturating_sub(*death) <= CLOSE_AFTER_NS)
     }
 
-    /// Gives up the older half of what is kept around deaths, but for the first and the last ones; false where there is none left.
+    /// Gives up the older half of the detail around deaths, except that of the first and the last.
+    /// Returns false if there is none left.
     pub(super) fn give_up(&mut self) -> bool {
         let (Some(first), Some(last)) = (self.spans.first(), self.spans.last()) else {
             return false;
@@ -127,7 +131,8 @@ impl Ends {
     }
 }
 
-/// A signal always; an exit code, or an end without one, only of Ray's own: `grep` ends with 1 all day.
+/// Whether an end is of interest: any end by a signal; an exit code, or an end without one, only of
+/// Ray's own processes. `grep` exits with 1 all day.
 fn is_asked_about(exit: &Exit, of_ray: bool) -> bool {
     let titled = |name: &str| name.starts_with("ray::");
     let of_ray = of_ray || titled(&exit.comm) || exit.title.as_deref().is_some_and(titled);

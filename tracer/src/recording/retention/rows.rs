@@ -1,4 +1,7 @@
-//! The other high-volume rows: calls, short lives, what logs said, the recorder's own ledger and clock, and samples that have no table of their own.
+//! Downsamples the other frequent rows of the table `events`.
+//!
+//! These are calls, short-lived processes, log records, the recorder's ledger and clock, and
+//! samples without a table of their own.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,13 +15,15 @@ use crate::{
     recording::row,
 };
 
-/// Rows of one step.
+/// Rows read in one step.
 const ROWS: usize = 1000;
-/// The last calls of each process stay, and its first: they tell what a call adds.
+/// How many of the last calls of each process stay. The first call stays too. They show what a call
+/// adds.
 const CALLS: usize = 64;
-/// Processes whose calls are followed, and things that have samples; of more, those so far stay.
+/// The most processes with calls, and items with samples, that are followed. If there are more, the
+/// rows of those so far stay.
 const MOST: usize = 4096;
-/// Kinds of which rows are given up.
+/// The kinds of rows that may be deleted.
 const HIGH_VOLUME_KINDS: [&str; 12] = [
     "call",
     "fork",
@@ -33,7 +38,8 @@ const HIGH_VOLUME_KINDS: [&str; 12] = [
     "shared_memory",
     "ray_log",
 ];
-/// Of the ledger and the clock one row in so long stays; of the clock also what is off by more than this.
+/// One row in each hour stays of the ledger and of the clock. Of the clock, a row also stays if it
+/// is off by more than `STEP_NS`.
 const HOUR_NS: i64 = 60 * MINUTE_NS;
 const STEP_NS: i64 = 5_000_000;
 
@@ -47,7 +53,7 @@ enum Thing {
     SharedMemory(ProcessKey),
 }
 
-/// What stays of the samples of a minute: the highest and the last, which is how it is from then on.
+/// The samples that stay of a minute: the highest, and the last, which holds from then on.
 #[derive(Debug, Clone, Copy)]
 struct Minute {
     minute: i64,
@@ -62,7 +68,7 @@ pub(super) struct Rows {
     samples: HashMap<Thing, Minute>,
     /// The last row of each hook, with its hour.
     ledger: HashMap<String, (i64, i64)>,
-    /// The last row of the clock that stays: its hour, and by what the wall clock was ahead.
+    /// The last row of the clock that stays: its hour, and how far the wall clock was ahead.
     clock: Option<(i64, i64)>,
     short_lived: ShortLived,
 }
@@ -81,12 +87,12 @@ impl Default for Rows {
 }
 
 impl Rows {
-    /// All rows are looked at again: less is kept around deaths.
+    /// Begins with the first row again, because less is kept around deaths.
     pub(super) fn downsample_anew(&mut self) {
         *self = Self::default();
     }
 
-    /// Looks at some rows of before `until`; whether those were the last.
+    /// Checks some rows from before `until`. Returns whether those were the last.
     pub(super) fn downsample(
         &mut self,
         connection: &Connection,
@@ -103,7 +109,8 @@ impl Rows {
             let (id, time): (i64, i64) = (row.get(0)?, row.get(1)?);
             let kind = row.get_ref(2)?.as_str().unwrap_or("");
             let is_mass = HIGH_VOLUME_KINDS.contains(&kind);
-            // What logs say has the time of a log, which may be any, as that of some other kinds.
+            // The time of a log record is that of the log, which may be any. Other kinds that are
+            // not listed may have such times too.
             let is_timed = is_mass && kind != "ray_log";
             if is_timed && time >= until {
                 count = 0;
@@ -137,7 +144,7 @@ impl Rows {
         Ok(count < ROWS)
     }
 
-    /// The rows that are given up for this one, or this one.
+    /// Returns the rows to delete: this one, or earlier ones that it replaces.
     fn look(&mut self, id: i64, time: i64, what: &Observation, ends: &Ends) -> Vec<i64> {
         match what {
             Observation::Call(call) => {
@@ -182,7 +189,7 @@ impl Rows {
                 let thing = Thing::Monitor(count.raylet.truncated());
                 self.sampled(id, time, thing, count.used.0)
             }
-            // Of what is told seldom, each row stays; memory has tables of its own.
+            // Rare rows stay. Memory has tables of its own.
             Observation::RecordingStarted(_)
             | Observation::RecordingEnded
             | Observation::Probe(_)
@@ -207,14 +214,14 @@ impl Rows {
         }
     }
 
-    /// The row of the same hook and hour before this one: what it counted is in this one.
+    /// Returns the earlier row of the same hook and hour. This one includes its counts.
     fn counted(&mut self, id: i64, time: i64, hook: &str) -> Option<i64> {
         let hour = time / HOUR_NS;
         let before = self.ledger.insert(hook.to_owned(), (hour, id));
         before.filter(|(of, _)| *of == hour).map(|(_, id)| id)
     }
 
-    /// Whether a row of the clock says what one in its hour has said.
+    /// Whether an earlier row of the clock in the same hour says the same.
     fn is_old_news(&mut self, time: i64, wall: i64) -> bool {
         let (hour, ahead) = (time / HOUR_NS, wall.saturating_sub(time));
         let known = self.clock.is_some_and(|(of, before)| {
@@ -279,7 +286,7 @@ impl Rows {
     }
 }
 
-/// Whether what a log said stays true: it may explain a death however late that is.
+/// Whether what a log said stays true, so that it may explain a death at any later time.
 fn lasts(log: &RayLog) -> bool {
     matches!(
         log.fact,

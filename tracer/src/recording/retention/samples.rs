@@ -1,4 +1,6 @@
-//! Samples: the older they are, the further apart; of each process, cgroup and of the machine the highest of each time stays.
+//! Downsamples the tables of samples: the older the rows, the further apart.
+//!
+//! For each process, each cgroup and the machine, the highest row of each time span stays.
 
 use std::collections::HashMap;
 
@@ -7,13 +9,15 @@ use rusqlite::Connection;
 use super::{delete, ends::Ends};
 use crate::ids::MINUTE_NS;
 
-/// Older than so many times the wanted time one in so long stays: six hours, a day and a week, where nothing else is wanted.
+/// Beyond this many times the time of full detail, one row in this time span stays. By default that
+/// is after six hours, a day and a week.
 const TIERS: [(u32, i64); 3] = [(1, MINUTE_NS), (4, 10 * MINUTE_NS), (28, 60 * MINUTE_NS)];
 
-/// Rows of one step.
+/// Rows read in one step.
 const ROWS: usize = 2000;
 
-/// The tables: what a row is about, and the figure that must not be lost.
+/// Each table, what its rows are about, and a figure. The highest value of that figure must be
+/// kept.
 const TABLES: [(&str, &str, &str); 4] = [
     ("process_memory", "pid || ' ' || start", "anon"),
     ("node_memory", "''", "-available"),
@@ -21,15 +25,16 @@ const TABLES: [(&str, &str, &str); 4] = [
     ("mapped", "pid || ' ' || start", "bytes"),
 ];
 
-/// A table and how far it was downsampled to one in so long.
+/// A table, and how far one tier of downsampling has come in it.
 pub(super) struct Samples {
     table: &'static str,
     select: String,
-    /// Of which age on, in wanted times, and to what.
+    /// The age from which rows are downsampled, in times of full detail, and the time span of one
+    /// row.
     times: u32,
     apart: i64,
     mark: i64,
-    /// The span of what was looked at last, and the highest row of each thing in it.
+    /// The time span of the last row that was read, and the highest row of each item in it.
     span: i64,
     highest: HashMap<String, (i64, i64)>,
     /// How far it was halved, and whether the next row stays.
@@ -82,19 +87,19 @@ impl Samples {
         rows.collect()
     }
 
-    /// Of which age on its rows are downsampled, in wanted times.
+    /// Returns the age from which rows are downsampled, in times of full detail.
     pub(super) fn times(&self) -> u32 {
         self.times
     }
 
-    /// All rows are looked at again: less is kept around deaths.
+    /// Begins with the first row again, because less is kept around deaths.
     pub(super) fn downsample_anew(&mut self) {
         self.mark = i64::MIN;
         self.span = i64::MIN;
         self.highest.clear();
     }
 
-    /// Thins some rows of before `until`; whether those were the last.
+    /// Downsamples some rows from before `until`. Returns whether those were the last.
     pub(super) fn downsample(
         &mut self,
         connection: &Connection,
@@ -133,12 +138,13 @@ impl Samples {
         Ok(all)
     }
 
-    /// Every row is looked at again.
+    /// Begins halving with the first row again.
     pub(super) fn halve_anew(&mut self) {
         self.halved = i64::MIN;
     }
 
-    /// Takes every second of some rows of before `until`, when even minutes are too many; whether those were the last.
+    /// Deletes every second of some rows from before `until`, for when even a row a minute is too
+    /// much. Returns whether those were the last.
     pub(super) fn halve(
         &mut self,
         connection: &Connection,
@@ -146,7 +152,7 @@ impl Samples {
         ends: &Ends,
     ) -> rusqlite::Result<bool> {
         if self.times > 1 {
-            // The same table as that of the first tier.
+            // The first tier has the same table.
             return Ok(true);
         }
         let rows = self.rows(connection, self.halved)?;

@@ -1,4 +1,4 @@
-//! Processes that came and went without a trace: forked, perhaps another program, ended with 0, and nothing else was ever said of them.
+//! Finds short-lived processes: forked, perhaps executed a program, ended with 0, no other row.
 
 use std::collections::HashMap;
 
@@ -8,22 +8,22 @@ use crate::{
     ids::{MINUTE_NS, Pid, ProcessKey},
 };
 
-/// Processes that are followed; of more, those so far stay.
+/// The most processes that are followed. If there are more, the rows of those so far stay.
 const MOST: usize = 8192;
-/// Rows of one life; one with more stays.
+/// The most rows of one process. The rows of a process with more stay.
 const ROWS: usize = 16;
-/// What is said of a process that has ended is said by then.
+/// All rows about a process are written within this time after its end.
 const LATE_NS: i64 = MINUTE_NS;
 
-/// Lives by pid, from the fork on.
+/// The processes by pid, from their fork on.
 #[derive(Default)]
 pub(super) struct ShortLived(HashMap<Pid, Life>);
 
 struct Life {
     process: ProcessKey,
-    /// The parent, where it is followed too.
+    /// The parent, if it is followed too.
     parent: Option<ProcessKey>,
-    /// Children that are there, or stay.
+    /// The number of children that are alive, or have rows that stay.
     children: usize,
     rows: Vec<i64>,
     ended: Option<i64>,
@@ -81,12 +81,12 @@ impl ShortLived {
         }
     }
 
-    /// Something else was said of a process: it stays, and its parents.
+    /// Keeps the rows of a process that has another row, and of its parents.
     pub(super) fn said_of(&mut self, pid: Pid) {
         self.0.remove(&pid);
     }
 
-    /// The rows of those that had ended long before `time`.
+    /// Returns the rows of processes that had ended long before `time`.
     pub(super) fn over(&mut self, time: i64) -> Vec<i64> {
         let is_over = |life: &Life| {
             life.children == 0

@@ -1,4 +1,4 @@
-//! Stacks and what was given back: of older ones each process has one row a minute for each stack, with the sum of its growth.
+//! Downsamples stacks and freed memory: one row a minute for each stack of a process, with sums.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,10 +11,10 @@ use crate::{
     recording::{frames, row},
 };
 
-/// Rows of one step; a stack may have some KiB. Those of one step are put together.
+/// Rows read in one step; a stack may have some KiB. Only rows of one step are merged.
 const ROWS: usize = 250;
 
-/// Both kinds of frames.
+/// The Python frames and native frames of a stack.
 type Frames = Option<Arc<(Vec<PythonFrame>, Vec<NativeFrame>)>>;
 
 /// How far both kinds were downsampled.
@@ -44,19 +44,19 @@ struct Seen {
     id: i64,
     time: i64,
     stack: PythonStack,
-    /// Its frames; `None` where they are those of the process's row before this step.
+    /// Its frames; `None` if they are those of the process's row before this step.
     frames: Frames,
     changed: bool,
     gone: bool,
 }
 
 impl Stacks {
-    /// All rows are looked at again.
+    /// Begins with the first row again.
     pub(super) fn downsample_anew(&mut self) {
         *self = Self::default();
     }
 
-    /// Puts some rows of before `until` together; whether those were the last.
+    /// Merges some rows from before `until`. Returns whether those were the last.
     pub(super) fn downsample(
         &mut self,
         connection: &Connection,
@@ -71,7 +71,7 @@ impl Stacks {
     }
 }
 
-/// The next rows of a kind from before `until`, and whether those were the last.
+/// Returns the next rows of a kind from before `until`, and whether those were the last.
 fn rows(
     connection: &Connection,
     kind: &str,
@@ -110,8 +110,8 @@ fn rewrite(connection: &Connection, id: i64, what: &Observation) -> rusqlite::Re
     Ok(())
 }
 
-/// The first row of each stack in a minute takes the growth of the others. The last row of each process stays: the next one may
-/// have left its frames out.
+/// Adds the growth of all rows of a stack in a minute to the first of them. The last row of each
+/// process stays, because the next one may have left its frames out.
 fn put_together(connection: &Connection, rows: Vec<Row>, ends: &Ends) -> rusqlite::Result<()> {
     let mut seen = resolved(rows);
     let last: HashMap<ProcessKey, i64> = seen
@@ -153,7 +153,7 @@ fn put_together(connection: &Connection, rows: Vec<Row>, ends: &Ends) -> rusqlit
         let process = stack.process.truncated();
         let before = frames_before.get(&process).unwrap_or(&None);
         let mut changed = row.changed;
-        // The row that its frames stood in is gone.
+        // The row with its frames was deleted.
         if stack.repeats
             && *before != row.frames
             && let Some(frames) = &row.frames
@@ -170,7 +170,7 @@ fn put_together(connection: &Connection, rows: Vec<Row>, ends: &Ends) -> rusqlit
     Ok(())
 }
 
-/// Each row with its frames.
+/// Returns each row with its frames.
 fn resolved(rows: Vec<Row>) -> Vec<Seen> {
     let mut frames: HashMap<ProcessKey, Frames> = HashMap::new();
     let mut seen = Vec::new();
@@ -195,7 +195,8 @@ fn resolved(rows: Vec<Row>) -> Vec<Seen> {
     seen
 }
 
-/// The last row of a mapping in a minute takes what the others gave back: it comes after the growth that it takes away.
+/// Adds what all rows of a mapping in a minute freed to the last of them. That row comes after the
+/// growth that it offsets.
 fn sum_up(connection: &Connection, rows: Vec<Row>, ends: &Ends) -> rusqlite::Result<()> {
     let mut last: HashMap<_, (i64, Observation)> = HashMap::new();
     let (mut gone, mut changed) = (Vec::new(), HashMap::new());

@@ -1,4 +1,4 @@
-//! What retention keeps and what it downsamples, over a day of staged rows.
+//! Tests what retention keeps and what it downsamples, over a day of made-up rows.
 
 use rusqlite::{Connection, params};
 
@@ -32,7 +32,7 @@ impl Scene {
         }
     }
 
-    /// A day of samples each 10 s of two processes.
+    /// Makes a day of samples of two processes, one every 10 s.
     fn of_samples(retention: Retention) -> Self {
         let scene = Self::new(retention);
         let transaction = scene.connection.unchecked_transaction();
@@ -89,7 +89,7 @@ impl Scene {
         size(&self.connection).expect("a size")
     }
 
-    /// The observations of a kind that are left.
+    /// Returns the observations of a kind that are left.
     fn left(&self, kind: &str) -> Vec<Observation> {
         let sql = "SELECT body FROM events WHERE kind = ? ORDER BY id";
         let mut statement = self.connection.prepare(sql).expect("a query");
@@ -272,7 +272,7 @@ fn calls_before_a_death_stay() {
     assert_eq!(scene.left("call").len(), 500);
 }
 
-/// A process that is forked, runs a program and ends.
+/// Adds a process that is forked, runs a program and ends.
 fn lives(scene: &mut Scene, at: i64, parent: u32, pid: u32, status: i32) {
     let fork = Observation::Fork {
         parent: key(parent),
@@ -298,7 +298,8 @@ fn old_short_lives_are_forgotten_as_a_whole_and_no_other() {
     for pid in 100..200 {
         lives(&mut scene, i64::from(pid), 1, pid, 0);
     }
-    // One that fails, one that is described later, the parent of one that fails, one that is still there, one of late.
+    // One that fails, one that is described later, the parent of one that fails, one that is still
+    // alive, and a recent one.
     lives(&mut scene, 300, 1, 300, 1 << 8);
     lives(&mut scene, 301, 1, 301, 0);
     scene.at(310, described(301, Role::Descendant));
@@ -311,7 +312,7 @@ fn old_short_lives_are_forgotten_as_a_whole_and_no_other() {
     scene.at(323, exit(302, Some(0)));
     scene.at(330, fork(1, 304));
     lives(&mut scene, DAY - 60, 1, 305, 0);
-    // What is looked at goes on for a while.
+    // Its rows are much later, so by then the processes above have been over for long.
     lives(&mut scene, DAY - 50_000, 1, 306, 0);
     scene.downsample();
     scene.downsample();
@@ -347,7 +348,8 @@ fn stack(line: u32, grown: u64, repeats: bool) -> Observation {
     })
 }
 
-/// Line, growth and whether the frames are left out, with the line that a reader finds then.
+/// Returns the line, the growth, and whether the frames are left out. The line is then the one that
+/// a reader finds.
 fn lines(scene: &Scene) -> Vec<(u32, u64, bool)> {
     let mut line = 0;
     let one = |what| match what {
@@ -504,7 +506,7 @@ fn a_loop_of_crashes_keeps_its_begin_and_its_end_and_little_between() {
     assert!(full_detail(&scene, 39_000));
     let between = scene.samples(20_000, 26_000).len();
     assert!(between < 600, "{between} of {}", 2 * 600);
-    // Each death is there.
+    // Each death is still there.
     assert_eq!(scene.left("exit").len(), 6_000);
 }
 

@@ -1,4 +1,4 @@
-//! What the kernel tells of deaths, as it is stored.
+//! The stored form of what the kernel reports of deaths.
 
 use serde::{Deserialize, Serialize};
 

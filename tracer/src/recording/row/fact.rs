@@ -1,4 +1,4 @@
-//! What Ray's logs say, as it is stored.
+//! The stored form of what Ray's logs say.
 
 use serde::{Deserialize, Serialize};
 

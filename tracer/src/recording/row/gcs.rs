@@ -1,4 +1,4 @@
-//! Rows of the GCS's tables, as they are stored.
+//! The stored form of rows of the GCS's tables.
 
 use serde::{Deserialize, Serialize};
 

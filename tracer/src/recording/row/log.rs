@@ -1,4 +1,4 @@
-//! Lines of logs, as they are stored.
+//! The stored form of log lines.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Memory and what grew it, as it is stored.
+//! The stored form of memory, and of what made it grow.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,8 @@
-//! Rows of a recording: what is stored has types of its own, which name each field as files have it.
+//! Converts observations to rows and back, by stored types that name each field as files do.
 //!
-//! A type here mirrors one of the live types (serde's `remote`). Who renames, adds or removes a live field gets a compile error here, and
-//! decides what files have: `#[serde(rename = "…")]` for a new name, `#[serde(default)]` for what older files lack.
+//! Each type here mirrors a live type (serde's `remote`). Whoever renames, adds or removes a field
+//! of a live type gets a compile error here, and decides what files have: `#[serde(rename = "…")]`
+//! for a new name, `#[serde(default)]` for what older files lack.
 
 mod death;
 mod fact;
@@ -26,7 +27,7 @@ trait Stored: Sized {
     fn restore<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
-/// Says by which mirrors live types are stored.
+/// Implements `Stored` for live types by their mirrors.
 macro_rules! stored_as {
     ($($row:ident => $live:path,)*) => {
         $(
@@ -46,7 +47,7 @@ macro_rules! stored_as {
 }
 use stored_as;
 
-/// What serde is told with `with = "stored"`.
+/// The functions that serde calls for `with = "stored"`.
 mod stored {
     use serde::{Deserializer, Serializer};
 
@@ -66,7 +67,7 @@ mod stored {
     }
 }
 
-/// A live value, for what serde wants to be serializable itself.
+/// Wraps a live value where serde needs a type that is serializable itself.
 struct As<T>(T);
 
 impl<T: Stored> Serialize for As<&T> {
@@ -115,26 +116,27 @@ stored_as! {
     ProcessKey => ids::ProcessKey,
 }
 
-/// The body of a row: an object with its `kind`.
+/// Returns the body of a row: an object with its `kind`.
 pub(crate) fn body(what: &event::Observation) -> Value {
     serde_json::to_value(As(what)).unwrap_or_default()
 }
 
-/// The observation of a body; `None` for one that this version cannot read.
+/// Returns the observation of a body; `None` if this version cannot read it.
 pub(crate) fn read(body: &str) -> Option<event::Observation> {
     let As(what) = serde_json::from_str(body).ok()?;
     Some(what)
 }
 
-/// The observation of a body whose kind is known, as [`read`] gives it. The kinds of which a long recording has most are read at once:
-/// where the kind is found in the body only, all of that is held in between.
+/// Returns the observation of a body of a known kind, as [`read`] does. The kinds that are most
+/// frequent in a long recording are parsed directly. Otherwise serde has to buffer the whole body
+/// until it finds the kind in it.
 pub(crate) fn read_as(kind: &str, body: &str) -> Option<event::Observation> {
     use event::Observation as What;
     fn of<T: Stored>(body: &str) -> Option<T> {
         let As(what) = serde_json::from_str(body).ok()?;
         Some(what)
     }
-    // As rows are written; of others serde finds out.
+    // Rows are written like this. For other bodies, serde finds the kind.
     if !body.contains(&format!("\"kind\":\"{kind}\"")) {
         return read(body);
     }
@@ -151,7 +153,7 @@ pub(crate) fn read_as(kind: &str, body: &str) -> Option<event::Observation> {
     }
 }
 
-/// The name of a source.
+/// Returns the name of a source.
 pub(crate) fn source_name(source: event::Source) -> String {
     match serde_json::to_value(As(&source)) {
         Ok(Value::String(name)) => name,
@@ -159,7 +161,7 @@ pub(crate) fn source_name(source: event::Source) -> String {
     }
 }
 
-/// The source of this name; the recorder for one that this version does not know.
+/// Returns the source of this name; the recorder for a name that this version does not know.
 pub(crate) fn source(name: &str) -> event::Source {
     let found = serde_json::from_value(Value::String(name.to_owned()));
     found.map_or(event::Source::Recorder, |As(source)| source)

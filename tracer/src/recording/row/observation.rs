@@ -1,4 +1,4 @@
-//! Observations and their sources, as they are stored; and what is dropped first when there is no room.
+//! The stored form of observations and their sources, and what is dropped first from a full queue.
 
 use serde::{Deserialize, Serialize};
 
@@ -107,7 +107,8 @@ pub(super) enum Observation {
     },
 }
 
-/// What is dropped first when there is no room, up to what must outlive the machine's next instant.
+/// How much an event matters when a queue is full, the least first. `Urgent` must be on disk at
+/// once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::recording) enum Class {
     Sample,
@@ -121,7 +122,7 @@ impl Class {
     pub(in crate::recording) fn of(what: &event::Observation) -> Self {
         use event::Observation as What;
         match what {
-            // The call that a process may die in is told while it runs.
+            // A call that is recorded while it runs, because a process may die in it.
             What::Call(call) if call.ended.is_none() => Self::Life,
             What::Memory(_)
             | What::Node(_)
@@ -139,7 +140,8 @@ impl Class {
             What::Exit(exit) if exit.status == Some(0) => Self::Life,
             // A file without its first event cannot be read.
             What::Exit(_) | What::OomVictim(_) | What::RecordingStarted(_) => Self::Urgent,
-            // A file without its frame cannot be judged; what ends a process is what the file is for.
+            // The first of these frame a recording, which cannot be judged without them; the others
+            // say what ended a process, which is the purpose of the file.
             What::RecordingEnded
             | What::Clock { .. }
             | What::Probe(_)

@@ -1,4 +1,4 @@
-//! Who is there and what runs, as it is stored.
+//! The stored form of clusters, processes and the calls that run in them.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What the recorder says of itself, as it is stored.
+//! The stored form of what the recorder reports about itself.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The golden recording `every-row` holds each kind of row as the first release wrote it.
+//! Tests with the golden recording `every-row`: each kind of row as the first release wrote it.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What rows have another name for since the first recordings, which are read as well.
+/// Names that rows have changed since the first recordings. The old names are read as well.
 const RENAMED: [(&str, &str); 5] = [
     ("near", "limit_warning"),
     ("second", "has_backup"),
@@ -24,7 +24,8 @@ const RENAMED: [(&str, &str); 5] = [
     ("at_once", "tasks_at_once"),
 ];
 
-/// The rows of a recording, table by table, with all their columns; those of stacks with their frames, and all by their present names.
+/// Returns the rows of a recording, table by table, with all columns. Stacks have their frames, and
+/// all rows have their present names.
 fn rows(recording: &Connection) -> Vec<Vec<Value>> {
     let tables = [
         "events",
@@ -58,7 +59,7 @@ fn rows(recording: &Connection) -> Vec<Vec<Value>> {
     rows
 }
 
-/// Whether a column has what it had; fields may be added to a body.
+/// Whether a column still has what it had before. Fields may be added to a body.
 fn is_in(before: &Value, after: &Value) -> bool {
     let body = |column: &Value| match column {
         Value::Text(text) => serde_json::from_str(text).ok(),
@@ -121,7 +122,8 @@ fn each_kind_of_row_is_read_and_written_back_the_same() {
     }
 }
 
-/// Makes a list of all variants of an enum, and the name of one. One that is not listed does not compile.
+/// Makes a list of all variants of an enum, and a function for a variant's name. A variant that is
+/// not listed does not compile.
 macro_rules! variants {
     ($list:ident, $name:ident, $of:ident: $($variant:ident)*) => {
         const $list: &[&str] = &[$(concat!(stringify!($of), "::", stringify!($variant))),*];
@@ -141,7 +143,7 @@ variants!(OBSERVATIONS, observation, Observation:
     RecordingStarted RecordingEnded Clock Probe Ledger Cluster Process Worker Fork Exec Title Call Signal Delivered OomVictim Exit Kmsg
     RayLog Cgroup DriverSettings SharedMemory SharedFile Mapped Steps Memory Outside Node Monitor LimitWarning Gpu Stack Freed NoStack
 );
-/// What came after the first release, whose file has none of it.
+/// What was added after the first release, so that its file has none of it.
 const LATER: [&str; 3] = [
     "Observation::Monitor",
     "Observation::LimitWarning",
@@ -157,7 +159,7 @@ variants!(FACTS, fact, RayFact:
 variants!(MOVES, moved, GpuMoved: Before After Slept);
 variants!(TABLES, table, GcsRow: Actor PlacementGroup Node Job);
 
-/// What an event is, down to the kind of line or record.
+/// Returns what an event is, down to the kind of line or record.
 fn kinds(event: &Event) -> Vec<&'static str> {
     let mut kinds = vec![source(&event.source), observation(&event.what)];
     match &event.what {

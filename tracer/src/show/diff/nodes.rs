@@ -1,4 +1,4 @@
-//! Which nodes are compared, and the ones that stand out among them.
+//! Writes which nodes are compared, and which of them stand out.
 
 use owo_colors::Style as Colour;
 
@@ -7,11 +7,11 @@ use crate::{
     show::{layout::Page, sanitize, words},
 };
 
-/// Nodes that are named in a list, and that stand out; JSON has them all.
+/// Maximum number of nodes in a list of names, and of nodes that stand out. JSON has them all.
 const MAX_NAMES: usize = 3;
 const MAX_LINES: usize = 8;
 
-/// Nothing where both are of one node.
+/// Writes the section about nodes. There is none if both recordings are of one node.
 pub(super) fn section(page: &mut Page, diff: &Diff) {
     let Some(nodes) = &diff.nodes else {
         return;
@@ -77,7 +77,8 @@ mod tests {
         show::{Style, diff::render, sample},
     };
 
-    /// A run: each node's host, boot, and what a call of its workers keeps, in MiB.
+    /// Makes the report of a run. Each node has a host name, a boot id, and the memory that a call
+    /// of its workers keeps, in MiB.
     fn run(nodes: &[(&str, &str, u64)]) -> Report {
         let one = |(host, boot, mib): &(&str, &str, u64)| {
             let mut report = sample::report(Vec::new(), Vec::new());
@@ -116,7 +117,7 @@ mod tests {
         text
     }
 
-    /// The section about nodes.
+    /// Returns the section about nodes.
     fn nodes(a: &Report, b: &Report) -> String {
         let text = text(a, b, 100);
         let from = text.find("\nNODES  ").expect("the section");

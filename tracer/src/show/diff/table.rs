@@ -1,4 +1,4 @@
-//! Tables of a comparison: columns that fit the page, cells that go on below where they are wider.
+//! Writes the tables of a comparison: columns fit the page, and long cells wrap in their column.
 
 use owo_colors::Style as Colour;
 
@@ -7,17 +7,18 @@ use crate::show::{
     sanitize::columns,
 };
 
-/// Rows of a table that are shown; JSON has them all.
+/// Maximum number of rows of a table. JSON has them all.
 const MOST: usize = 20;
-/// Columns between two cells, before a row, and of the narrowest cell.
+/// In columns: the gap between two cells, the indent of a row, and the narrowest cell.
 const GAP: usize = 2;
 const INDENT: usize = 2;
 const NARROWEST: usize = 15;
 
-/// A row's cells.
+/// The cells of a row.
 pub(super) type Row = [String; 4];
 
-/// A heading and rows in columns; nothing where there are none. What is wider than the terminal goes on below, in its column.
+/// Writes a heading and rows in columns, or nothing if there are no rows. Cells that are too wide
+/// for the page wrap in their column.
 pub(super) fn table(page: &mut Page, title: &str, names: [&str; 3], rows: &[Row]) {
     if rows.is_empty() {
         return;
@@ -34,8 +35,10 @@ pub(super) fn table(page: &mut Page, title: &str, names: [&str; 3], rows: &[Row]
     more(page, rows);
 }
 
-/// The same, whose last cells are notes. Where these have no room beside the others, each stands below its row; a row that has none
-/// without its note has its key and its two values below one another.
+/// Writes a table with notes in its last column.
+///
+/// If the notes do not fit beside the other cells, each is on a line below its row. A row that does
+/// not fit even without its note is split into lines: its key, then its two values.
 pub(super) fn with_notes(page: &mut Page, title: &str, names: [&str; 2], rows: &[Row]) {
     let heading = [title, names[0], names[1], ""].map(str::to_owned);
     let all: usize = natural(&heading, shown(rows).iter()).iter().sum();
@@ -76,7 +79,7 @@ fn without_note(row: &Row) -> Row {
     [key.clone(), a.clone(), b.clone(), String::new()]
 }
 
-/// Which rows have room in columns together: the widest are left out until the others do.
+/// Returns which rows fit in columns together. The widest rows are left out until the others fit.
 fn short(heading: &Row, rows: &[Row], room: usize) -> Vec<bool> {
     let mut short = vec![true; rows.len()];
     let wide = |row: &Row| row.iter().map(|cell| columns(cell)).sum::<usize>();
@@ -93,7 +96,7 @@ fn short(heading: &Row, rows: &[Row], room: usize) -> Vec<bool> {
     }
 }
 
-/// A key with its note, and a line for each of its two values.
+/// Writes a key with its note, and a line for each of its two values.
 fn stacked(page: &mut Page, row: &Row, names: [&str; 2]) {
     let [key, a, b, note] = row;
     let note = if note.is_empty() {
@@ -108,7 +111,7 @@ fn stacked(page: &mut Page, row: &Row, names: [&str; 2]) {
     }
 }
 
-/// A line below a row, further in.
+/// Writes a line below a row, with a larger indent.
 fn below(page: &mut Page, name: &str, text: &str) {
     if !text.is_empty() {
         let lead = format!("{}{name}", " ".repeat(2 * INDENT));
@@ -116,7 +119,8 @@ fn below(page: &mut Page, name: &str, text: &str) {
     }
 }
 
-/// How wide each column is by its cells; rows stand further in than their heading.
+/// Returns the width of each column by its widest cell. Rows have a larger indent than their
+/// heading.
 fn natural<'a>(heading: &Row, rows: impl Iterator<Item = &'a Row>) -> [usize; 4] {
     let mut widths = heading.each_ref().map(|cell| columns(cell));
     for row in rows {
@@ -127,7 +131,7 @@ fn natural<'a>(heading: &Row, rows: impl Iterator<Item = &'a Row>) -> [usize; 4]
     widths
 }
 
-/// Takes columns from the widest value, then from the keys, until all have room together.
+/// Narrows the widest values, then the keys, until all columns fit in `room`.
 fn fit(widths: &mut [usize; 4], room: usize) {
     while widths.iter().sum::<usize>() > room {
         let [key, values @ ..] = &mut *widths;
@@ -142,7 +146,7 @@ fn fit(widths: &mut [usize; 4], room: usize) {
     }
 }
 
-/// One row: as many lines as its longest cell needs.
+/// Writes one row, with as many lines as its longest cell needs.
 fn lines(page: &mut Page, cells: &[String; 4], widths: [usize; 4], indent: usize) {
     let mut at = 0;
     let wrapped = cells.each_ref().map(|cell| {
@@ -159,7 +163,7 @@ fn lines(page: &mut Page, cells: &[String; 4], widths: [usize; 4], indent: usize
     }
 }
 
-/// Cells at their columns; padding is of no-break spaces, so that wrapping keeps it.
+/// Aligns cells to their columns. Padding is no-break spaces, because wrapping keeps those.
 fn aligned(cells: &[String; 4], widths: [usize; 4], indent: usize) -> String {
     let mut line = "\u{a0}".repeat(indent);
     for (at, cell) in cells.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The comparison as it prints.
+//! Tests of the printed comparison.
 
 use super::render;
 use crate::{
@@ -125,7 +125,7 @@ fn long_cells_go_on_in_their_column() {
     assert!(shown.contains(key), "{shown}");
 }
 
-/// What a job of verl sets, on a page of `width`.
+/// Returns the settings section for two jobs of verl, on a page of `width` columns.
 fn settings_at(width: usize) -> String {
     let long = |batch: &str, model: &str| {
         let mut report = run("true", 64.8, false);

@@ -1,4 +1,4 @@
-//! Makes the JSON that the page's scripts show; all words come from the functions that every view shares.
+//! Makes the JSON for the scripts of the page. Its texts come from functions that all views share.
 
 use std::collections::HashSet;
 
@@ -28,34 +28,34 @@ use crate::{
     },
 };
 
-/// Deaths with their facts and evidence; later ones have their line in the table.
+/// Maximum number of deaths with facts and evidence. Later ones have only their line in the table.
 const MAX_DETAILED: usize = 1000;
-/// No chain of causes is longer.
+/// Longest chain of causes that is followed.
 const LONGEST_CHAIN: usize = 64;
-/// Deaths in the table; it says how many more there are.
+/// Maximum number of deaths in the table, which says how many more there are.
 const MAX_DEATHS: usize = 20_000;
 
-/// All of it. Times are ms since `began`, memory is in KiB.
+/// All data of the page. Times are in ms since `began`, memory is in KiB.
 #[derive(Debug, Serialize)]
 pub(super) struct Data {
     /// ms since 1970.
     began: i64,
     length: i64,
-    /// Seconds east of UTC of the times that are shown, and their suffix.
+    /// Offset of the shown times from UTC, in seconds east, and their suffix.
     offset_s: i32,
     zone: String,
     /// Whether times need their date.
     dated: bool,
-    /// KiB of one step of the figures in series.
+    /// Unit of the figures in series, in KiB.
     unit_kib: u64,
-    /// One for each node; one alone where the page is of one recording.
+    /// One for each node, or a single one if the page is of one recording.
     lanes: Vec<LaneData>,
-    /// Names of classes, to which processes refer.
+    /// Names of classes. Processes refer to them by index.
     groups: Vec<String>,
-    /// Processes without a row.
+    /// Number of processes without a row.
     left_out: usize,
     deaths: Vec<DeathData>,
-    /// Deaths that are too many for the page.
+    /// Number of deaths that did not fit on the page.
     deaths_left_out: usize,
 }
 
@@ -68,7 +68,7 @@ struct LaneData {
     quiet: bool,
     total_kib: u64,
     limits: Vec<Limit>,
-    /// Limits of cgroups that are too many to be named.
+    /// Number of limits of cgroups that are not shown.
     limits_left_out: usize,
     #[serde(flatten)]
     series: Series,
@@ -81,14 +81,14 @@ struct DeathData {
     when: String,
     /// `KILL 2`; empty for one that followed from another.
     label: String,
-    /// The number of its first cause, and its place in that one's cascade.
+    /// The number of its first cause, and its place in that cause's cascade.
     number: u32,
     place: usize,
     root: Option<u64>,
-    /// The nearest death above it that is on the page.
+    /// The nearest death in its chain of causes that is on the page.
     cause: Option<u64>,
     lane: Option<usize>,
-    /// Its node, where there are several.
+    /// Its node, if there are several.
     node: Option<String>,
     headline: String,
     killer: &'static str,
@@ -102,7 +102,7 @@ struct DeathData {
     facts: Vec<facts::Fact>,
     evidence: Vec<String>,
     cascade: Vec<u64>,
-    /// How many those are, in words.
+    /// The number of deaths in the cascade, in words.
     cascade_counted: String,
     top: Vec<Top>,
 }
@@ -116,7 +116,7 @@ struct Top {
     age_ms: Option<u64>,
 }
 
-/// The page's data; `drawn` has what is drawn of each recording, at its number.
+/// Makes the data of the page. `drawn` has what is drawn of each recording, at its number.
 pub(super) fn of(shown: &Shown, style: &Style, drawn: &[Option<Drawn>]) -> Data {
     // The page has room for all of the evidence.
     let mut full = shown.clone();
@@ -127,7 +127,7 @@ pub(super) fn of(shown: &Shown, style: &Style, drawn: &[Option<Drawn>]) -> Data 
     let (began, ended) = bounds(report, &lanes, drawn);
     let (deaths, deaths_left_out) = deaths(&view, began, &lanes);
     let offset_s = style.zone.offset_s(began);
-    // Of many nodes each has little room.
+    // Each of many nodes has little room.
     let unit_kib = if lanes.all.len() > 1 { 1024 } else { 1 };
     let mut groups = Groups::default();
     let all = lanes.all.iter();
@@ -186,7 +186,7 @@ fn of_lane(
     }
 }
 
-/// The series of a lane's recordings.
+/// Returns the series of a lane's recordings, each with its number.
 fn timelines<'a>(lane: &Lane, drawn: &'a [Option<Drawn>]) -> Vec<(u32, &'a Timeline)> {
     let all = (0..).zip(drawn);
     let own = all.filter(|(number, _)| lane.recordings.contains(number) || drawn.len() == 1);
@@ -194,7 +194,7 @@ fn timelines<'a>(lane: &Lane, drawn: &'a [Option<Drawn>]) -> Vec<(u32, &'a Timel
         .collect()
 }
 
-/// From when to when the page reaches, by the clock of the node with the GCS.
+/// Returns the start and the end of the page, by the clock of the node with the GCS.
 fn bounds(report: &Report, lanes: &Lanes, drawn: &[Option<Drawn>]) -> (Utc, Utc) {
     let mut times: Vec<Utc> = Vec::new();
     for lane in &lanes.all {
@@ -214,7 +214,8 @@ fn bounds(report: &Report, lanes: &Lanes, drawn: &[Option<Drawn>]) -> (Utc, Utc)
     )
 }
 
-/// First causes, each followed by what followed from it; then normal exits, where these are shown; and how many are left out.
+/// Returns first causes, each followed by its cascade, then normal exits if they are shown. Also
+/// returns how many deaths are left out.
 fn deaths(view: &View<'_>, began: Utc, lanes: &Lanes) -> (Vec<DeathData>, usize) {
     let causes = view.shown.causes();
     let mut found: Vec<DeathData> = Vec::new();
@@ -314,7 +315,8 @@ fn death(
     }
 }
 
-/// Puts deaths into their lanes, below what caused them: what is not on the page is passed over.
+/// Sets the lane, node and cause of each death. A cause that is not on the page is skipped for the
+/// next one in the chain.
 fn place(report: &Report, lanes: &Lanes, found: &mut [DeathData]) {
     let by_id = causes::by_id(report);
     let shown: HashSet<u64> = found.iter().map(|one| one.id).collect();
@@ -328,7 +330,7 @@ fn place(report: &Report, lanes: &Lanes, found: &mut [DeathData]) {
         let mut chain = std::iter::successors(Some(*death), above).take(LONGEST_CHAIN);
         let known = chain.find(|death| death.id.0 != one.id && shown.contains(&death.id.0));
         let cause = known.map(|death| death.id.0).or(one.root);
-        // A first cause stands alone, also where another act's is above it.
+        // A first cause has no cause here, even if another act is above it.
         one.cause = cause.filter(|_| one.root.is_some());
     }
 }

@@ -1,7 +1,8 @@
-//! The series of a recording, downsampled to what a screen can show of them: a day of many workers is a file that opens at once.
+//! Downsamples the series of a recording to what a screen can show.
 //!
-//! Around listed deaths they are kept as they are, because people look there. It is done for each recording as soon as it
-//! is judged, so that those of many nodes are never in memory as a whole.
+//! This way the page of a day with many workers opens at once. Points around listed deaths are
+//! kept, because people look there. Each recording is downsampled as soon as it is judged, so the
+//! full series of many nodes are never in memory together.
 
 use std::collections::HashSet;
 
@@ -15,23 +16,25 @@ use crate::{
     show::downsample::downsample,
 };
 
-/// Points of all processes together, at about 12 bytes each; half as many of several recordings, which have more of all else.
+/// Maximum number of points of all processes together, at about 12 bytes each. Several recordings
+/// get half as many, because they have more of everything else.
 const MAX_POINTS: usize = 300_000;
-/// Points of the machine, and of a cgroup with a limit.
+/// Maximum number of points of the machine, and of a cgroup with a limit.
 const MAX_NODE_POINTS: usize = 30_000;
-/// Of several recordings each has at least so many: more than a screen has columns.
+/// Of several recordings, each keeps at least this many points if it has them: more than a screen
+/// has columns.
 const FEWEST_NODE_POINTS: usize = 2400;
-/// Points of each cgroup with a limit, of several recordings.
+/// The same for each cgroup with a limit.
 const FEWEST_CGROUP_POINTS: usize = 600;
-/// Processes with a row.
+/// Maximum number of processes that have a row.
 const MAX_PROCESSES: usize = 4000;
-/// Each downsampled series has at least so many points.
+/// Minimum number of points of a downsampled series.
 const FEWEST: usize = 8;
-/// Before a listed death the points of its process and of its node are kept as they are.
+/// Time before a listed death in which the points of its process and its node are kept.
 const LAST_NS: i64 = MINUTE_NS;
-/// And shortly after it those of its node.
+/// Time after a listed death in which the points of its node are kept.
 const AFTER_NS: i64 = 5_000_000_000;
-/// But no more than these of one process.
+/// Maximum number of points that are kept for one process before its death.
 const LAST_POINTS: usize = 300;
 
 /// What the page draws of one recording.
@@ -39,12 +42,12 @@ const LAST_POINTS: usize = 300;
 pub struct Drawn {
     /// Its series, downsampled.
     pub timeline: Timeline,
-    /// Processes that were too many for the page.
+    /// Number of processes that did not fit on the page.
     pub left_out: usize,
 }
 
 impl Drawn {
-    /// What a page of `of` recordings draws of this one.
+    /// Returns what a page of `of` recordings draws of this one.
     #[must_use]
     pub fn of(report: &Report, timeline: Timeline, of: usize) -> Self {
         let of = of.max(1);
@@ -73,7 +76,7 @@ impl Drawn {
     }
 }
 
-/// When listed deaths ended their processes, in order.
+/// Returns when listed deaths ended their processes, in order.
 fn ends(timeline: &Timeline, listed: &HashSet<EventId>) -> Vec<Utc> {
     let died = timeline
         .processes
@@ -88,7 +91,7 @@ fn is_listed(process: &ProcessSeries, listed: &HashSet<EventId>) -> bool {
     process.death.is_some_and(|id| listed.contains(&id))
 }
 
-/// About `most` of the points, and as many of those around `ends`.
+/// Keeps about `most` of the points, and as many of those around `ends`.
 fn around<T: Clone>(
     points: &[(Utc, T)],
     ends: &[Utc],
@@ -109,7 +112,7 @@ fn around<T: Clone>(
     chosen.into_iter().map(|at| points[at].clone()).collect()
 }
 
-/// Those that died or held most, in the order of their starts, each with what the eye can see of it.
+/// Keeps the processes that died or held most, in the order of their starts, and downsamples each.
 fn processes(all: Vec<ProcessSeries>, listed: &HashSet<EventId>, of: usize) -> Vec<ProcessSeries> {
     let mut kept = choose(all, listed, of);
     let most = if of > 1 {
@@ -128,7 +131,7 @@ fn processes(all: Vec<ProcessSeries>, listed: &HashSet<EventId>, of: usize) -> V
     kept
 }
 
-/// Downsamples one series, but for the last points before a listed death.
+/// Downsamples one series, except for the last points before a listed death.
 fn shorten(process: &mut ProcessSeries, most: usize, last: Option<usize>) {
     let private = &process.private;
     let from = match (last, process.ended) {
@@ -151,7 +154,7 @@ fn choose(all: Vec<ProcessSeries>, listed: &HashSet<EventId>, of: usize) -> Vec<
     let mut kept: Vec<ProcessSeries> = all.into_iter().filter(worth).collect();
     let share = MAX_PROCESSES / of;
     let died = kept.iter().filter(|one| is_listed(one, listed)).count();
-    // A node on which much died has more rows than others.
+    // A node with many deaths has more rows than others.
     let most = share.max(died.min(4 * share)).clamp(1, MAX_PROCESSES);
     if kept.len() > most {
         kept.sort_by_cached_key(|process| {

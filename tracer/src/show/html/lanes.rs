@@ -1,4 +1,4 @@
-//! Orders the lanes of the page's timeline: one for each node, those with the earliest deaths first.
+//! Orders the lanes of the timeline: one for each node, those with the earliest deaths first.
 
 use std::collections::HashMap;
 
@@ -8,22 +8,22 @@ use crate::{
     show::{fleet, sanitize, words},
 };
 
-/// One lane.
+/// One lane of the timeline.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    /// The node; nothing where the page is of one recording.
+    /// The node. Empty if the page is of one recording.
     pub(super) name: String,
-    /// What there is to say of the node.
+    /// What the page says about the node.
     pub(super) about: String,
-    /// The recordings of it.
+    /// The recordings of the node.
     pub(super) recordings: Vec<u32>,
-    /// What its clock is ahead of the GCS's by.
+    /// How far its clock is ahead of the clock of the GCS.
     pub(super) ahead_ms: i64,
-    /// When the first death that is listed happened on it.
+    /// When the first listed death on the node happened.
     pub(super) first: Option<BootTime>,
-    /// As the deaths on it name it.
+    /// The names of the node in its deaths.
     nodes: Vec<String>,
-    /// Abnormal deaths on it, also those that are not shown.
+    /// Number of abnormal deaths on it, including those that are not shown.
     deaths: u64,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Lane {
 pub(super) struct Lanes {
     pub(super) all: Vec<Lane>,
     of_recording: HashMap<u32, usize>,
-    /// Of logs there are no recordings.
+    /// Deaths from logs have no recording, only the name of a node.
     of_node: HashMap<String, usize>,
 }
 
@@ -57,7 +57,8 @@ impl Lanes {
         for lane in &mut all {
             lane.look_at(report);
         }
-        // The sort is stable: quiet nodes stay in their order, those without a recording behind.
+        // The sort is stable: quiet nodes stay in their order, and those without a recording are
+        // last.
         all.sort_by_key(|lane| (lane.first.is_none(), lane.first, lane.recordings.is_empty()));
         let (mut of_recording, mut of_node) = (HashMap::new(), HashMap::new());
         for (at, lane) in all.iter().enumerate() {
@@ -71,7 +72,7 @@ impl Lanes {
         }
     }
 
-    /// That of a report on one machine.
+    /// Returns the single lane of a report on one machine.
     fn one(report: &Report) -> Self {
         let lane = Lane {
             recordings: report.recordings.iter().map(|one| one.id).collect(),
@@ -85,7 +86,7 @@ impl Lanes {
         }
     }
 
-    /// The lane of a death; `None` where its node is not known.
+    /// Returns the lane of a death, or `None` if its node is not known.
     pub(super) fn of_death(&self, death: &Death) -> Option<usize> {
         if self.of_node.is_empty() {
             return Some(0);
@@ -98,7 +99,8 @@ impl Lanes {
 }
 
 impl Lane {
-    /// Nodes of one machine with one recording have one lane, because they share its memory.
+    /// Adds a node. Nodes that share a recording share a lane, because they share the memory of one
+    /// machine.
     fn add(&mut self, node: &Node) {
         if !self.name.is_empty() {
             self.name.push_str(", ");

@@ -1,4 +1,6 @@
-//! The lines of limits in a lane: Ray's thresholds, the cgroups that killed, and those that came nearest to their limits.
+//! Makes the lines of limits in a lane.
+//!
+//! They are Ray's thresholds, the cgroups that killed, and those that came nearest to their limits.
 
 use serde::Serialize;
 
@@ -15,10 +17,11 @@ use crate::{
     },
 };
 
-/// Limits of cgroups that are drawn and named: the largest, others would lie on the axis.
+/// Maximum number of limits of cgroups that are drawn and named, the largest first. Smaller ones
+/// would be on the axis.
 const MAX_LIMITS: usize = 4;
 
-/// A line in the chart.
+/// The line of a limit in the chart.
 #[derive(Debug, Serialize)]
 pub(super) struct Limit {
     label: String,
@@ -26,7 +29,7 @@ pub(super) struct Limit {
     ray: bool,
 }
 
-/// Those of a lane, and how many are left out.
+/// Returns the limits of a lane, and how many are left out.
 pub(super) fn of(
     report: &Report,
     lane: &Lane,
@@ -48,7 +51,7 @@ fn is_own(report: &Report, lane: &Lane, recording: u32) -> bool {
     !fleet::is_one(report) || lane.recordings.contains(&recording)
 }
 
-/// Above what Ray kills.
+/// Returns the thresholds above which Ray kills.
 fn thresholds(report: &Report, lane: &Lane) -> Vec<Limit> {
     let mut recordings = report.recordings.iter();
     let machine = recordings.find(|one| is_own(report, lane, one.id));
@@ -100,7 +103,7 @@ fn cgroups(report: &Report, lane: &Lane, timelines: &[(u32, &Timeline)]) -> Vec<
     killed.chain(limited).map(line).collect()
 }
 
-/// Ray's own and the largest others, and how many are left out.
+/// Keeps Ray's own limits and the largest others, and counts the rest.
 fn most(all: Vec<Limit>) -> (Vec<Limit>, usize) {
     let (mut kept, mut others): (Vec<Limit>, Vec<Limit>) = all.into_iter().partition(|one| one.ray);
     others.sort_by_key(|one| std::cmp::Reverse(one.kib));

@@ -1,8 +1,9 @@
-//! The report as one HTML file that needs nothing else: it opens from a mail attachment, without a network.
+//! Renders the report as one HTML file that needs no other file and no network.
 //!
-//! What matters first (a sentence for each first cause, the jobs, the gaps) is HTML already and reads without
-//! JavaScript. The rest is data in a script element, which the page shows as text only. The style and the scripts are
-//! plain files beside this one.
+//! It opens from a mail attachment. The most important part (a sentence for each first cause, the
+//! jobs, the gaps) is HTML already, and can be read without JavaScript. The rest is data in a
+//! script element, which the page shows as text only. The style and the scripts are plain files
+//! beside this one.
 
 mod data;
 mod drawn;
@@ -29,8 +30,10 @@ const SCRIPTS: [&str; 7] = [
     include_str!("page.js"),
 ];
 
-/// The whole page, without what is `known` and must not be shown. `drawn` has what is drawn of each recording, at its
-/// number in the report; without any there is no picture of the memory.
+/// Renders the whole page, without the names that are `known` and must not be shown.
+///
+/// `drawn` has what is drawn of each recording, at its number in the report. Without any, the page
+/// has no chart of the memory.
 pub fn render(
     shown: &Shown,
     style: &Style,
@@ -51,7 +54,8 @@ pub fn render(
     ]))
 }
 
-/// The page with each mark replaced once, in its order: what is put in is never searched for marks.
+/// Fills in the page: each mark is replaced once, in order. Inserted text is never searched for
+/// marks.
 fn filled(parts: &[(&str, &str)]) -> String {
     let mut page = String::new();
     let mut rest = PAGE;
@@ -64,7 +68,7 @@ fn filled(parts: &[(&str, &str)]) -> String {
     page + rest
 }
 
-/// JSON that no HTML parser takes for an end of its script element, or for a comment.
+/// Escapes JSON, so that no HTML parser sees the end of the script element or a comment in it.
 fn inert(json: &str) -> String {
     json.replace('<', "\\u003c").replace('>', "\\u003e")
 }

@@ -1,4 +1,4 @@
-//! The series of one lane as flat numbers.
+//! Writes the series of one lane as flat numbers.
 
 use std::collections::BTreeMap;
 
@@ -15,33 +15,33 @@ use crate::{
     show::{sanitize, words},
 };
 
-/// Cgroups with a line.
+/// Maximum number of cgroups that have a line.
 const MAX_CGROUPS: usize = 3;
 
-/// The series: flat numbers `[ms since the one before, figure, …]`.
+/// The series of a lane, as flat numbers `[ms since the one before, figure, …]`.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Series {
-    /// From when to when there is a recording.
+    /// Spans of time with a recording, each from start to end.
     spans: Vec<[i64; 2]>,
-    /// In use, and of that shared memory.
+    /// Memory in use, and how much of it is shared memory.
     node: Vec<u64>,
     /// Cgroups with a limit.
     cgroups: Vec<CgroupData>,
     processes: Vec<ProcessData>,
 }
 
-/// How times and figures are written.
+/// The scale of times and figures.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {
-    /// The page's beginning by the clock of this node.
+    /// The start of the page by the clock of this node.
     pub(super) began: Utc,
-    /// KiB of one step of a figure.
+    /// Unit of a figure, in KiB.
     pub(super) unit_kib: u64,
-    /// Whether there are several recordings, whose deaths have their numbers.
+    /// Whether there are several recordings. Then ids of deaths hold the number of their recording.
     pub(super) several: bool,
 }
 
-/// A cgroup's use, page cache that the kernel would take back left out.
+/// The memory in use in a cgroup, without page cache that the kernel would take back.
 #[derive(Debug, Serialize)]
 struct CgroupData {
     label: String,
@@ -62,7 +62,7 @@ struct ProcessData {
 }
 
 impl Series {
-    /// Adds what recording `number` has of the lane, after what is there.
+    /// Adds what recording `number` has of the lane, behind what is already there.
     pub(super) fn add(
         &mut self,
         number: u32,
@@ -90,7 +90,7 @@ impl Series {
     }
 }
 
-/// Names of classes by the order in which they came up; processes refer to them.
+/// Names of classes in the order of their first use. Processes refer to them by index.
 #[derive(Default)]
 pub(super) struct Groups {
     pub(super) names: Vec<String>,
@@ -108,7 +108,7 @@ impl Groups {
     }
 }
 
-/// The cgroups with a limit that came nearest to it.
+/// Returns the cgroups that came nearest to their limits.
 pub(super) fn limited(timeline: &Timeline) -> Vec<&CgroupSeries> {
     let fullest = |series: &CgroupSeries| {
         let samples = series.samples.iter();
@@ -176,7 +176,8 @@ impl Scale {
         }
     }
 
-    /// Adds `[ms since the one before, figures …]`; a clock that stepped back counts as no time.
+    /// Adds `[ms since the one before, figures …]` for each point. If the clock stepped back, the
+    /// time since the one before is 0.
     fn write<const N: usize>(
         self,
         numbers: &mut Vec<u64>,

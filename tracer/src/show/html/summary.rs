@@ -1,4 +1,6 @@
-//! The first screen, as HTML: one sentence for each first cause, how the jobs ended, what was missed.
+//! Renders the first screen as HTML.
+//!
+//! It has a sentence for each first cause, and says how the jobs ended and what was missed.
 
 use crate::{
     judge::report::Certainty,
@@ -8,11 +10,12 @@ use crate::{
     },
 };
 
-/// First causes that have a sentence here; the table has all.
+/// Maximum number of first causes that have a sentence here. The table has all.
 const MAX_ENTRIES: usize = 20;
-/// Jobs that have a line.
+/// Maximum number of jobs that have a line.
 const MAX_JOBS: usize = 10;
-/// More jobs than this stand below the first causes: these belong on the first screen.
+/// If there are more jobs than this, they are below the first causes, which belong on the first
+/// screen.
 const FEW_JOBS: usize = 2;
 
 /// `raytrace: gpu-07, 2 first causes`.
@@ -34,7 +37,7 @@ pub(super) fn title(view: &View<'_>) -> String {
     }
 }
 
-/// What was in use at the peak, shared memory and GPUs, where they were seen.
+/// Returns lines about memory in use at the peak, shared memory and GPUs, as far as they were seen.
 fn memory(view: &View<'_>) -> impl Iterator<Item = String> {
     let report = &view.shown.report;
     let lines = [
@@ -49,7 +52,7 @@ fn memory(view: &View<'_>) -> impl Iterator<Item = String> {
     lines.filter_map(|(label, line)| Some(format!("{label}: {}", line?)))
 }
 
-/// The section.
+/// Renders the section.
 pub(super) fn render(view: &View<'_>) -> String {
     let causes = view.shown.causes();
     let mut html = String::from("<header>\n<h1>Who killed what</h1>\n<ul class=\"about\">\n");
@@ -131,8 +134,9 @@ fn item(html: &mut String, class: &str, content: &str) {
     }
 }
 
-/// `KILL 1 08:41:07.482Z Ray's memory monitor killed hog (task, pid 7, 3.4 GiB) PROVEN`; of several nodes with that of the
-/// death, and with what followed on which.
+/// Returns `KILL 1 08:41:07.482Z Ray's memory monitor killed hog (task, pid 7, 3.4 GiB) PROVEN`. In
+/// a report of several nodes it also names the node of the death, and how many deaths followed on
+/// how many nodes.
 fn sentence(view: &View<'_>, entry: &Entry<'_>) -> String {
     let death = entry.first().death;
     let (label, mut text, sure) = alike::heading(&entry.causes);

@@ -1,4 +1,4 @@
-//! The page as text: what a browser makes of it is tested end to end.
+//! Tests of the page as text. End-to-end tests cover what a browser makes of it.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ fn page(report: &Report) -> String {
     render(&Shown::whole(report), &style(), &[], &Known::default()).expect("a page")
 }
 
-/// What the scripts read.
+/// Returns the data that the scripts read.
 fn data(page: &str) -> Value {
     let (_, rest) = page.split_once("id=\"data\">").expect("data");
     let (data, _) = rest.split_once("</script>").expect("an end");
@@ -118,7 +118,7 @@ fn deaths_that_are_too_many_for_the_page_are_counted() {
     assert_eq!(shown(&sample::verl()).1, Some(0));
 }
 
-/// An hour without a process.
+/// Makes a timeline of one hour without processes.
 fn hour() -> Timeline {
     Timeline {
         began: sample::at(0),

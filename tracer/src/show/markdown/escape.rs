@@ -1,12 +1,13 @@
-//! Foreign text in Markdown: it stays text, also on GitHub, which looks for mentions after it has rendered.
+//! Escapes foreign text in Markdown, so that it stays text.
 //!
-//! Text must be on one line and harmless already (`sanitize`).
+//! This holds on GitHub too, which looks for mentions after it has rendered. Text must be on one
+//! line and harmless already (`sanitize`).
 
-/// Stands after `@` and `#` where a name or number would follow: GitHub notifies nobody then. A backslash would not do,
-/// because mentions are looked for in the rendered text.
+/// Separates `@` and `#` from a name or number behind them, so that GitHub notifies nobody. A
+/// backslash does not help, because GitHub looks for mentions in the rendered text.
 const BREAK: char = '\u{200b}';
 
-/// `text` as running text.
+/// Escapes `text` as running text.
 #[must_use]
 pub(super) fn text(text: &str) -> String {
     let mut shown = String::new();
@@ -29,13 +30,13 @@ fn push(shown: &mut String, before: Option<char>, character: char, after: Option
         '>' => shown.push_str("&gt;"),
         '&' => shown.push_str("&amp;"),
         '@' | '#' if inside(after) => shown.extend([character, BREAK]),
-        // Inside a word it is no emphasis, and chats show the backslash.
+        // Inside a word this is no emphasis, and chats would show a backslash.
         '_' if inside(before) && inside(after) => shown.push('_'),
         '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => shown.extend(['\\', character]),
-        // No heading, list or rule.
+        // Prevents a heading, list or rule.
         '#' | '-' if before.is_none() => shown.extend(['\\', character]),
         '+' if before.is_none() && ends_word => shown.push_str("\\+"),
-        // No link out of a URL that stands in a log.
+        // Prevents a link from a URL in a log.
         ':' if after == Some('/') => shown.push_str("\\:"),
         '.' if before == Some('w') => shown.push_str("\\."),
         '.' | ')' if ends_word && all_digits(shown) => shown.extend(['\\', character]),
@@ -43,12 +44,12 @@ fn push(shown: &mut String, before: Option<char>, character: char, after: Option
     }
 }
 
-/// Whether a list number stands at the start.
+/// Returns whether the text so far is a list number.
 fn all_digits(shown: &str) -> bool {
     !shown.is_empty() && shown.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `text` as code: nothing in it is looked at, neither Markdown nor mentions.
+/// Escapes `text` as code. Neither Markdown nor mentions have an effect there.
 #[must_use]
 pub(super) fn code(text: &str) -> String {
     let text = text.trim_matches(' ');
@@ -64,7 +65,8 @@ pub(super) fn code(text: &str) -> String {
     format!("{fence}{space}{text}{space}{fence}")
 }
 
-/// Running text with its settings, names and paths as code: they are copied from there.
+/// Escapes running text, with its settings, names and paths as code, because users copy them from
+/// there.
 #[must_use]
 pub(super) fn settings(shown: &str) -> String {
     let word = |word: &str| {
@@ -80,7 +82,7 @@ pub(super) fn settings(shown: &str) -> String {
     words.join(" ")
 }
 
-/// The longest run of backticks.
+/// Returns the length of the longest run of backticks.
 fn longest_run(text: &str) -> usize {
     let runs = text.split(|character| character != '`');
     runs.map(str::len).max().unwrap_or(0)

@@ -1,7 +1,7 @@
-//! The report as Markdown to paste into an issue or a chat: at most 60 lines, whatever happened.
+//! Renders the report as Markdown to paste into an issue or a chat, in at most 60 lines.
 //!
-//! No tables and no HTML, so that it also reads well where Markdown is not rendered. All text passes
-//! [`escape`]: names of tasks and lines of logs come from whoever ran the job.
+//! It has no tables and no HTML, so that it also reads well where Markdown is not rendered. All
+//! text passes [`escape`]: names of tasks and lines of logs come from whoever ran the job.
 
 mod escape;
 #[cfg(test)]
@@ -17,25 +17,26 @@ use crate::show::{
     words,
 };
 
-/// Longer pastes are not read.
+/// Maximum number of lines of a report. Longer pastes are not read.
 const MAX_LINES: usize = 60;
-/// At most so many jobs, and as many gaps, findings, and notes.
+/// Maximum number of jobs, of gaps, of findings and of notes.
 const MAX_EACH: usize = 5;
-/// Of first causes that are alike, so many have a line.
+/// Maximum number of first causes of a group that have a line.
 const MAX_ALIKE: usize = 10;
-/// Recordings that are named.
+/// Maximum number of recordings that are named.
 const MAX_RECORDINGS: usize = 3;
 
 /// How much is said of each first cause.
 #[derive(Debug, Clone, Copy)]
 struct Detail {
-    /// Places that are shown.
+    /// Maximum number of entries that are shown.
     entries: usize,
-    /// Lines of evidence, of a cascade, of a stack, each; `None` leaves a headline only.
+    /// Maximum number of lines of evidence, and of a cascade. `None` leaves only a headline.
     items: Option<usize>,
 }
 
-/// From much to little: the first that fits is taken. The last one always fits.
+/// Levels of detail, from much to little. The first one that fits is taken. The last one always
+/// fits.
 const DETAILS: [Detail; 7] = [
     detail(16, Some(usize::MAX)),
     detail(16, Some(6)),
@@ -50,7 +51,7 @@ const fn detail(entries: usize, items: Option<usize>) -> Detail {
     Detail { entries, items }
 }
 
-/// The whole report.
+/// Renders the whole report.
 #[must_use]
 pub fn render(shown: &Shown, style: &Style) -> String {
     let view = View::new(shown, style);
@@ -88,7 +89,8 @@ fn page(view: &View<'_>, detail: Detail) -> Vec<String> {
     lines
 }
 
-/// Where and how it was recorded, what was missed, how each job ended, and how many deaths there are.
+/// Renders where and how it was recorded, what was missed, how each job ended, and how many deaths
+/// there are.
 fn top(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let version = sanitize::name(&view.shown.report.raytrace);
     let mut lines = vec![
@@ -131,7 +133,7 @@ fn headline(view: &View<'_>, entry: &Entry<'_>, mark: &str) -> String {
     )
 }
 
-/// A first cause, or several alike, with the facts below.
+/// Renders a first cause or a group, with its facts.
 fn block(view: &View<'_>, entry: &Entry<'_>, most: usize) -> Vec<String> {
     let mut lines = vec![String::new(), format!("### {}", headline(view, entry, ""))];
     match entry.causes.as_slice() {
@@ -170,7 +172,7 @@ fn fact_lines(facts: &[facts::Fact]) -> Vec<String> {
     facts
         .iter()
         .map(|(label, text)| match *label {
-            // A table: its columns stand below one another in code only.
+            // In a table, columns are aligned only as code.
             "minute" => format!("- **{label}** {}", escape::code(text)),
             minute::ROW => format!("  {}", escape::code(text)),
             _ => format!("- **{label}** {}", escape::text(text)),
@@ -178,7 +180,7 @@ fn fact_lines(facts: &[facts::Fact]) -> Vec<String> {
         .collect()
 }
 
-/// Texts under a label: beside it where there is one, else as a list of at most `most`.
+/// Renders texts under a label: a single one beside it, several as a list of at most `most`.
 fn items(label: &str, texts: &[String], most: usize, shown: fn(&str) -> String) -> Vec<String> {
     if let [] | [_] = texts {
         let one = texts.iter();
@@ -188,7 +190,7 @@ fn items(label: &str, texts: &[String], most: usize, shown: fn(&str) -> String) 
     }
     let mut lines = vec![format!("- **{label}**")];
     for text in first(texts.to_vec(), most) {
-        // What raytrace itself says about what it left out is no evidence.
+        // What raytrace itself says about the part left out is not evidence.
         let own = text.starts_with('…');
         let text = if own {
             escape::text(&text)
@@ -200,7 +202,8 @@ fn items(label: &str, texts: &[String], most: usize, shown: fn(&str) -> String) 
     lines
 }
 
-/// What was held at the kill, each class with its lines; without one, the first line of each owner's growth.
+/// Renders what was held at the kill, each class with its lines. Without such a kill, renders the
+/// first line of each owner's growth.
 fn held_or_grown(view: &View<'_>) -> Vec<String> {
     let Some(held) = held::at_kill(view) else {
         let owners = growth::lines(view).into_iter();
@@ -220,7 +223,8 @@ fn held_or_grown(view: &View<'_>) -> Vec<String> {
     section(&format!("What was held at {}", held.kill), &told)
 }
 
-/// Each finding with its remedy, cost and check below it; in one line each where there is little room.
+/// Renders each finding with its remedy, cost and check below it, or on one line if there is little
+/// room.
 fn what_to_change(view: &View<'_>, in_parts: bool) -> Vec<String> {
     if !in_parts {
         return section("What to change", &findings::lines(view));
@@ -241,7 +245,7 @@ fn what_to_change(view: &View<'_>, in_parts: bool) -> Vec<String> {
     lines
 }
 
-/// Deaths that nobody asks about by default, where they were asked for.
+/// Renders the normal exits, if they were asked for.
 fn normal_exits(view: &View<'_>) -> Vec<String> {
     if !view.shown.lists_normal {
         return Vec::new();
@@ -257,7 +261,7 @@ fn normal_exits(view: &View<'_>) -> Vec<String> {
     section("Normal exits", &texts)
 }
 
-/// A heading and a list; nothing where there is nothing.
+/// Renders a heading and a list, or nothing if there are no texts.
 fn section(heading: &str, texts: &[String]) -> Vec<String> {
     if texts.is_empty() {
         return Vec::new();
@@ -268,7 +272,7 @@ fn section(heading: &str, texts: &[String]) -> Vec<String> {
     lines
 }
 
-/// The first `most` texts, and how many are left.
+/// Returns the first `most` texts, and one that counts the rest.
 fn first(mut texts: Vec<String>, most: usize) -> Vec<String> {
     if texts.len() > most {
         let left = texts.split_off(most).len();

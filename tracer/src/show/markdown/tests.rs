@@ -1,4 +1,4 @@
-//! What is pasted into issues and chats.
+//! Tests of the Markdown that is pasted into issues and chats.
 
 use super::{MAX_LINES, render};
 use crate::{
@@ -63,7 +63,7 @@ fn a_hostile_name_stays_text() {
     insta::assert_snapshot!(whole(&sample::hostile()));
 }
 
-/// Many of everything: jobs, gaps, first causes of different kinds, findings, notes.
+/// Makes a report with many jobs, gaps, first causes of different kinds, findings and notes.
 fn many_kills() -> Report {
     let mut report = sample::others();
     let template = report.deaths[0].clone();

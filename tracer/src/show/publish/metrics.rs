@@ -1,7 +1,10 @@
-//! The metrics of a node, in the text format of Prometheus. Names and labels are in docs/reference/publish.md.
+//! Renders the metrics of a node in the text format of Prometheus.
 //!
-//! Labels that Ray's metrics have too are spelled as Ray spells them, so that they join. No pid, worker id or command line is a
-//! label, and the number of series is bounded whatever jobs name themselves.
+//! Names and labels are in docs/reference/publish.md.
+//!
+//! Labels that Ray's metrics also have are spelled as in Ray, so that they can be joined. No pid,
+//! worker id or command line is a label, and the number of series is bounded, whatever names jobs
+//! have.
 
 use std::{
     collections::BTreeMap,
@@ -28,25 +31,25 @@ use crate::{
     show::{facts, limit_warning, sanitize, summary, words},
 };
 
-/// Sets of labels of memory kills: more are counted as `other`.
+/// Maximum number of sets of labels of memory kills. More are counted as `other`.
 const MOST_KILLS: usize = 100;
-/// Limits, the nearest first.
+/// Maximum number of limits. The nearest are kept.
 const MOST_LIMITS: usize = 50;
-/// Raylets.
+/// Maximum number of nodes of Ray.
 const MOST_NODES: usize = 50;
-/// Longest value of a label.
+/// Longest value of a label, in characters.
 const LABEL: usize = 80;
 
 type Labels = Vec<(&'static str, String)>;
 
-/// What is counted over the life of a node's recordings: kept when `publish` is started again.
+/// Counts over the life of a node's recordings. They are kept when `publish` is started again.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Abnormal deaths, by killer and certainty.
     deaths: BTreeMap<String, BTreeMap<String, u64>>,
     /// Memory kills by killer, namespace, cluster, pod and method.
     kills: Vec<(Kill, u64)>,
-    /// Victims that held less than half of what the biggest process held.
+    /// Memory kills of a victim that held less than half of what the biggest process held.
     small_victims: u64,
     /// Events lost.
     pub lost: u64,
@@ -54,7 +57,7 @@ pub struct Counts {
     pub gaps: u64,
 }
 
-/// Whose memory kill.
+/// The labels of a memory kill.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Kill {
     killer: String,
@@ -65,7 +68,8 @@ struct Kill {
 }
 
 impl Counts {
-    /// Counts a listed death of a redacted report, with the place that the full report names.
+    /// Counts a listed death. `public` is the death in the redacted report, and the place comes
+    /// from `full`.
     pub fn died(&mut self, full: &Death, public: &Death) {
         let verdict = &full.verdict;
         let by_killer = self
@@ -111,7 +115,7 @@ impl Counts {
         };
         match self.kills.iter_mut().find(|(known, _)| *known == other) {
             Some((_, count)) => *count += 1,
-            // One for each killer at most.
+            // At most one for each killer.
             None => self.kills.push((other, 1)),
         }
     }
@@ -126,7 +130,7 @@ fn bounded(text: Option<&str>) -> String {
 pub struct Limit {
     /// Who kills there: `ray-memory-monitor`, `kernel-oom-memcg`, `kernel-oom-global`.
     pub killer: &'static str,
-    /// The cgroup's path where paths may leave the machine, else a number made from it that stays the same.
+    /// The cgroup's path if paths may leave the machine, else a stable number made from it.
     pub cgroup: Option<String>,
     /// Its container.
     pub container: Option<String>,
@@ -135,7 +139,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// That of a threat.
+    /// Returns the limit of `limit_owner`.
     #[must_use]
     pub fn of(limit_owner: &LimitOwner, with_path: bool) -> Self {
         let path = match limit_owner {
@@ -178,14 +182,14 @@ fn pseudonym(path: &str) -> String {
     format!("{:08x}", hasher.finish() >> 32)
 }
 
-/// What became of the Events that Kubernetes was to be told, since `publish` was started.
+/// Counts of Kubernetes Events by result, since `publish` was started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventCounts {
-    /// The API server has them.
+    /// Events that the API server accepted.
     pub sent: u64,
-    /// Left out: over the budget, too many that waited, or older than an hour.
+    /// Events left out: over the budget, too many in the queue, or older than an hour.
     pub dropped: u64,
-    /// Refused, or given up.
+    /// Events that were refused or given up.
     pub failed: u64,
 }
 
@@ -194,12 +198,13 @@ pub struct EventCounts {
 pub struct Warned {
     /// Who kills there.
     pub limit_owner: LimitOwner,
-    /// Seconds from now to the 10th percentile of the forecast and to the 90th, 0 once that has passed.
+    /// Seconds from now until the 10th and the 90th percentile of the forecast. 0 once that has
+    /// passed.
     pub left: Option<(f64, f64)>,
 }
 
 impl Warned {
-    /// A warning that was told at `told`, as it reads at `now`.
+    /// Returns a warning that was issued at `told`, as it stands at `now`.
     #[must_use]
     pub fn at(told: BootTime, warning: &LimitWarning, now: BootTime) -> Self {
         let since = now.since(told) as f64 / 1e9;
@@ -213,34 +218,34 @@ impl Warned {
     }
 }
 
-/// All that is shown at one moment.
+/// All that is published at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     /// Name of the machine.
     pub node: String,
     /// The counts.
     pub counts: Counts,
-    /// The limits, the nearest first; none where nobody records.
+    /// The limits, the nearest first. Empty if nobody records.
     pub limits: Vec<NextKiller>,
     /// The active warnings.
     pub warnings: Vec<Warned>,
-    /// The clusters whose raylet lives.
+    /// The clusters with a live raylet.
     pub clusters: Vec<ClusterReport>,
     /// Whether paths may leave the machine.
     pub with_paths: bool,
     /// Whether a recorder writes now.
     pub recording: bool,
-    /// CPU time of the recorder, and what it holds of memory.
+    /// CPU time of the recorder in seconds, and its resident memory in bytes.
     pub recorder: Option<(f64, u64)>,
-    /// Size of all recordings.
+    /// Size of all recordings, in bytes.
     pub bytes: u64,
     /// The five lines of the last memory kill, with its killer.
     pub last_kill: Option<(String, &'static str)>,
-    /// Events, where they are sent.
+    /// Counts of Events, if they are sent.
     pub events: Option<EventCounts>,
 }
 
-/// The metrics, in the format of `OpenMetrics`.
+/// Renders the metrics in the format of `OpenMetrics`.
 #[must_use]
 pub fn render(snapshot: &Snapshot) -> String {
     let mut registry = Registry::default();
@@ -254,7 +259,8 @@ pub fn render(snapshot: &Snapshot) -> String {
     text
 }
 
-/// The same in Prometheus' older format, which names a counter's family with its `_total`.
+/// Converts them to the older format of Prometheus, in which the family of a counter is named with
+/// its `_total`.
 #[must_use]
 pub fn classic(openmetrics: &str) -> String {
     let mut counters: Vec<&str> = Vec::new();
@@ -297,7 +303,8 @@ fn gauges(registry: &mut Registry, name: &str, help: &str, rows: Vec<(Labels, f6
 fn counted(registry: &mut Registry, snapshot: &Snapshot) {
     let counts = &snapshot.counts;
     let node = || ("node", snapshot.node.clone());
-    // All are there from the beginning: Prometheus sees no increase where a counter begins with 1.
+    // All combinations are there from the start, because Prometheus sees no increase if a counter
+    // begins with 1.
     let certainties = [Certainty::Proven, Certainty::Inferred, Certainty::Unknown];
     let deaths = Killer::ALL.iter().flat_map(|killer| {
         certainties.map(|certainty| {
@@ -349,7 +356,7 @@ fn counted(registry: &mut Registry, snapshot: &Snapshot) {
 }
 
 fn limits(registry: &mut Registry, snapshot: &Snapshot) {
-    // Two monitors of one machine are one threat; cgroups whose number is the same are one too.
+    // Two monitors of one machine are one limit. So are cgroups with the same number.
     let mut limits: BTreeMap<Limit, &NextKiller> = BTreeMap::new();
     for threat in snapshot.limits.iter().take(MOST_LIMITS) {
         limits
@@ -489,7 +496,8 @@ fn events(registry: &mut Registry, snapshot: &Snapshot) {
     counters(registry, "raytrace_k8s_events", help, rows.into());
 }
 
-/// One for each session and address. Several raylets on one address share one, with all their ids: two would break each join.
+/// Returns one row for each session and address. Several raylets on one address share a row with
+/// all their ids, because two rows would break every join.
 fn nodes(snapshot: &Snapshot) -> Vec<(Labels, f64)> {
     let mut nodes: BTreeMap<(String, String), Vec<&ClusterReport>> = BTreeMap::new();
     for cluster in &snapshot.clusters {

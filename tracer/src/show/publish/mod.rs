@@ -1,7 +1,8 @@
-//! What leaves a node: one flat JSON object a line, and metrics. Pure.
+//! Renders what leaves a node: one flat JSON object per line, and metrics.
 //!
-//! Keys are OpenTelemetry's where its conventions have one, else `raytrace.*` and `ray.*`. All are in docs/reference/publish.md: they
-//! may be added, never renamed.
+//! This is pure. Keys are those of OpenTelemetry's conventions where these have one, else
+//! `raytrace.*` and `ray.*`. All are in docs/reference/publish.md. New ones may be added, but none
+//! is ever renamed.
 
 pub mod metrics;
 pub mod pod_event;
@@ -23,7 +24,7 @@ use crate::{
     },
 };
 
-/// Version of the keys.
+/// Version of the schema of keys.
 const SCHEMA: u32 = 1;
 
 /// Where lines come from.
@@ -31,7 +32,7 @@ const SCHEMA: u32 = 1;
 pub struct Origin {
     /// Name of the machine.
     pub host: String,
-    /// When the recording began: with a death's id it names the death for ever.
+    /// When the recording began. With a death's id, this identifies the death for ever.
     pub started: Utc,
     /// Whether command lines, paths and names of processes may leave the machine.
     pub with_arguments: bool,
@@ -49,7 +50,7 @@ impl Origin {
     }
 }
 
-/// A value that is not known has no key.
+/// Adds a key, unless its value is not known.
 fn put(line: &mut Map<String, Value>, key: &str, value: Option<impl serde::Serialize>) {
     let value = value.and_then(|value| serde_json::to_value(value).ok());
     if let Some(value) = value.filter(|value| !value.is_null()) {
@@ -57,7 +58,7 @@ fn put(line: &mut Map<String, Value>, key: &str, value: Option<impl serde::Seria
     }
 }
 
-/// The redacted report, with the names of machines and pods: whom it concerns must be told.
+/// Redacts a report, but keeps the names of machines and pods, so that it says whom it concerns.
 #[must_use]
 pub fn public(report: &Report) -> Report {
     let mut public = redact(report);
@@ -70,7 +71,7 @@ pub fn public(report: &Report) -> Report {
     public
 }
 
-/// A settled death. `public` is [`public`] of its report.
+/// Returns the line of a settled death. `public` is what [`public`] returns for its report.
 #[must_use]
 pub fn death(origin: &Origin, report: &Report, public: &Report, at: usize) -> Option<Value> {
     let (full, death) = (report.deaths.get(at)?, public.deaths.get(at)?);
@@ -234,7 +235,7 @@ fn memory(line: &mut Map<String, Value>, death: &Death) {
     }
 }
 
-/// What is kept back unless it is asked for.
+/// Adds what is left out unless it is asked for.
 fn arguments(line: &mut Map<String, Value>, death: &Death) {
     put(line, "process.title", death.process.title.as_ref());
     put(line, "raytrace.verdict", Some(clause::summary(death)));
@@ -255,7 +256,7 @@ fn arguments(line: &mut Map<String, Value>, death: &Death) {
     }
 }
 
-/// The line of a warning, or, where `is_over`, of its end.
+/// Returns the line of a warning, or of its end if `is_over`.
 #[must_use]
 pub fn warning(origin: &Origin, time: Option<Utc>, warning: &LimitWarning, is_over: bool) -> Value {
     let severity = if is_over { "INFO" } else { "WARN" };
@@ -287,7 +288,7 @@ pub fn warning(origin: &Origin, time: Option<Utc>, warning: &LimitWarning, is_ov
     Value::Object(line)
 }
 
-/// Events that were lost since the last such line.
+/// Returns the line about events that were lost since the last such line.
 #[must_use]
 pub fn loss(origin: &Origin, time: Option<Utc>, lost: u64) -> Value {
     let mut line = origin.line("raytrace.loss", "WARN", time);
@@ -295,7 +296,8 @@ pub fn loss(origin: &Origin, time: Option<Utc>, lost: u64) -> Value {
     Value::Object(line)
 }
 
-/// A recording that did not end as asked: from its last event on nobody looked, up to the next one's start.
+/// Returns the line about a recording that did not end cleanly. The gap is from its last event to
+/// the start of the next recording.
 #[must_use]
 pub fn gap(origin: &Origin, from: Option<Utc>, to: Option<Utc>) -> Value {
     let mut line = origin.line("raytrace.gap", "WARN", to.or(from));
@@ -304,13 +306,13 @@ pub fn gap(origin: &Origin, from: Option<Utc>, to: Option<Utc>) -> Value {
     Value::Object(line)
 }
 
-/// A line as it is written: one object, nothing that a terminal would obey.
+/// Renders a line as one object, without characters that a terminal would obey.
 #[must_use]
 pub fn render(line: &Value) -> String {
     json!(line).to_string()
 }
 
-/// Bytes as a number.
+/// Returns bytes as a number.
 fn number(bytes: Bytes) -> f64 {
     bytes.0 as f64
 }

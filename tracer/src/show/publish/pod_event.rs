@@ -1,7 +1,9 @@
-//! A death as a Kubernetes Event on its pod: `Event` of core/v1, as `kubectl describe pod` shows it. Pure.
+//! Makes a Kubernetes Event for a death, on its pod.
 //!
-//! Mirrors what kubelet's recorder writes (client-go `tools/record/event.go`, 1.34): a message of at most 1,024 bytes, times in
-//! whole seconds, a reason in one word. Names are made from the death, so that an Event that is sent twice is refused as known.
+//! This is an `Event` of core/v1, which `kubectl describe pod` shows. It mirrors what the recorder
+//! of kubelet writes (client-go `tools/record/event.go`, 1.34): a message of at most 1,024 bytes,
+//! times in whole seconds, and a reason in one word. Its name is made from the death, so that the
+//! API server refuses an Event that is sent twice. This is pure.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -14,37 +16,41 @@ use crate::{
     judge::report::{Death, Killer},
 };
 
-/// Longest message that an API server takes (`pkg/apis/core/validation/events.go`).
+/// Longest message that an API server takes, in bytes (`pkg/apis/core/validation/events.go`).
 pub const MESSAGE: usize = 1024;
-/// Longest name of an object, less what is put behind the pod's name.
+/// Longest part of a pod's name in the name of an Event: the longest name of an object, less the
+/// suffix.
 const NAME: usize = 253 - 18;
-/// Who reports.
+/// The component that reports.
 const COMPONENT: &str = "raytrace";
 
-/// What is told of one death.
+/// What an Event says about one death.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodEvent {
     /// Namespace of the pod, and of the Event.
     pub namespace: String,
     /// Name of the pod.
     pub pod: String,
-    /// Its uid: `kubectl describe` asks for it.
+    /// Uid of the pod. `kubectl describe` asks for it.
     pub uid: String,
     /// Name of the node.
     pub host: String,
     /// Who killed, in one word.
     pub reason: String,
-    /// Five lines.
+    /// The message: five lines.
     pub message: String,
-    /// When it died, ns since 1970.
+    /// When the process died, in ns since 1970.
     pub at: i64,
-    /// Names the death for ever.
+    /// Identifies the death for ever.
     pub death: String,
 }
 
 impl PodEvent {
-    /// That of a death whose JSON line is `line`. None where its pod is not known by name and uid, where Ray ended the process on
-    /// purpose, and where it went down with another process: that one has an Event.
+    /// Makes the event of a death. `line` is its JSON line.
+    ///
+    /// Returns `None` if the name or uid of its pod is not known, if Ray ended the process on
+    /// purpose, and if it ended because of another process, which has an Event. A memory kill has
+    /// an Event even then.
     #[must_use]
     pub fn of(origin: &Origin, death: &Death, line: &Value) -> Option<Self> {
         let killer = death.verdict.killer;
@@ -67,7 +73,7 @@ impl PodEvent {
         })
     }
 
-    /// The Event's name.
+    /// Returns the name of the Event.
     #[must_use]
     pub fn name(&self) -> String {
         let mut hasher = DefaultHasher::new();
@@ -78,7 +84,7 @@ impl PodEvent {
         format!("{pod}.{:016x}", hasher.finish())
     }
 
-    /// The object; `message` is this one's or that of several alike.
+    /// Returns the object. `message` is that of this event, or of several similar ones.
     #[must_use]
     pub fn object(&self, message: &str) -> Value {
         let at = seconds(self.at);
@@ -105,14 +111,14 @@ impl PodEvent {
         })
     }
 
-    /// What is changed in an Event that stands for `count` deaths.
+    /// Returns what changes in an Event that stands for `count` deaths.
     #[must_use]
     pub fn again(&self, message: &str, count: u32) -> Value {
         json!({"message": cut(message), "lastTimestamp": seconds(self.at), "count": count})
     }
 }
 
-/// The word in `kubectl get events`.
+/// Returns the word that `kubectl get events` shows.
 fn reason(killer: Killer) -> &'static str {
     match killer {
         Killer::KernelOomMemcg => "CgroupOOMKill",
@@ -129,7 +135,8 @@ fn reason(killer: Killer) -> &'static str {
     }
 }
 
-/// A DNS subdomain: it becomes a part of an address, and comes from an environment that a job's user may have written.
+/// Returns whether a text is a DNS subdomain. A name becomes a part of an address, and comes from
+/// an environment that a job's user may have written.
 fn is_name(text: &str) -> bool {
     let of_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let allowed = |byte: u8| of_name(byte) || matches!(byte, b'-' | b'.');
@@ -196,7 +203,7 @@ pub(crate) mod tests {
         events.collect()
     }
 
-    /// One that differs from others by its number.
+    /// Makes an event that differs from others by its number.
     pub(crate) fn one(pod: &str, number: u32) -> PodEvent {
         let mut event = all(&in_pod(sample::burst(), pod)).remove(0);
         event.uid = format!("uid-of-{pod}");

@@ -1,4 +1,4 @@
-//! A cause without names, paths and foreign words that identify anybody.
+//! Redacts a cause: removes names, paths and foreign words that identify anybody.
 
 use super::scrub::Scrubber;
 use crate::judge::cause::{Cause, ProcessRef};

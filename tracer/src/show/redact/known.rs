@@ -1,18 +1,19 @@
-//! The last pass: what the recording knows of addresses, paths, hosts and users is taken out of the finished output, wherever it stands.
+//! Removes known names from finished output, as the last pass of redaction.
 //!
-//! Redaction goes by the types of fields. A field that it forgets, a name that holds an address, or a sentence that quotes one would
-//! still let something through: here every known name is looked for in what is about to be printed, as it is and as JSON and HTML
-//! write it.
+//! Redaction goes by the types of fields. A forgotten field, a name that holds an address, or a
+//! sentence that quotes one could still let something through. So the finished output is searched
+//! for all addresses, paths, hosts and users that the recording holds, as they are and as JSON and
+//! HTML write them.
 
 use std::collections::BTreeMap;
 
 use regex::{Captures, Regex, RegexBuilder};
 
-/// Shorter paths are no one's (`/x`).
+/// Shorter paths identify nobody (`/x`).
 const SHORTEST_PATH: usize = 4;
-/// Shorter hosts and users are parts of words.
+/// Shorter hosts and users may be parts of words.
 const SHORTEST_NAME: usize = 3;
-/// Users that every Ray image has, and words of the report itself: they identify nobody.
+/// Users that every Ray image has, and words of the report itself. They identify nobody.
 const COMMON: [&str; 32] = [
     "ray",
     "root",
@@ -47,10 +48,10 @@ const COMMON: [&str; 32] = [
     "inferred",
     "localhost",
 ];
-/// The largest compiled search.
+/// Largest size of the compiled search, in bytes.
 const LARGEST: usize = 256 << 20;
 
-/// All that is known, with what stands for it.
+/// All known names, with their pseudonyms.
 #[derive(Debug, Default)]
 pub struct Known {
     names: BTreeMap<String, String>,
@@ -58,7 +59,8 @@ pub struct Known {
 }
 
 impl Known {
-    /// `given` are kinds, values and their pseudonyms.
+    /// Collects the names that identify. Each item of `given` has a kind, a value and its
+    /// pseudonym.
     pub(super) fn new<'a>(given: impl Iterator<Item = (&'a str, &'a str, &'a str)>) -> Self {
         let mut names = BTreeMap::new();
         for (_, value, pseudonym) in given.filter(|(kind, value, _)| identifies(kind, value)) {
@@ -66,7 +68,7 @@ impl Known {
                 names.insert(form, pseudonym.to_owned());
             }
         }
-        // Of two names that begin alike the longer one is looked for first.
+        // Of two names that begin alike, the longer one must be found first.
         let mut longest: Vec<&String> = names.keys().collect();
         longest.sort_by_key(|name| std::cmp::Reverse(name.len()));
         let parts: Vec<String> = longest
@@ -85,7 +87,7 @@ impl Known {
         }
     }
 
-    /// The text without any of them.
+    /// Returns the text with all known names replaced.
     #[must_use]
     pub fn take_out(&self, text: &str) -> String {
         if let Some(search) = &self.search {
@@ -97,7 +99,7 @@ impl Known {
             });
             return replaced.into_owned();
         }
-        // Too many for one search.
+        // There are too many names for one search.
         let mut text = text.to_owned();
         for (name, pseudonym) in self.names.iter().rev() {
             if text.contains(name.as_str()) {
@@ -107,7 +109,8 @@ impl Known {
         text
     }
 
-    /// What stands for `found`, at `start` of `text`: itself, where it is a part of a word or a key of JSON.
+    /// Returns what replaces `found` at `start` of `text`. That is `found` itself if it is a part
+    /// of a word or a key of JSON.
     fn instead(&self, text: &str, start: usize, found: &str) -> String {
         let before = text[..start].chars().next_back();
         let mut after = text[start + found.len()..].chars();
@@ -124,7 +127,7 @@ impl Known {
     }
 }
 
-/// Whether a value of this kind says who or where.
+/// Returns whether a value of this kind says who or where.
 fn identifies(kind: &str, value: &str) -> bool {
     match kind {
         "address" => !matches!(value, "127.0.0.1" | "0.0.0.0" | "::" | "::1"),
@@ -135,7 +138,7 @@ fn identifies(kind: &str, value: &str) -> bool {
     }
 }
 
-/// A value as text, JSON and HTML write it.
+/// Returns a value as text, JSON and HTML write it.
 fn forms(value: &str) -> Vec<String> {
     let quoted = serde_json::Value::from(value).to_string();
     let json = quoted.trim_matches('"').to_owned();

@@ -1,4 +1,4 @@
-//! What ties a death to one on another node, without names that identify anybody; ids stay.
+//! Redacts the link of a death to one on another node. Ids stay.
 
 use super::scrub::Scrubber;
 use crate::judge::report::{LinkReason, Remote};

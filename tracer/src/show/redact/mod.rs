@@ -1,8 +1,9 @@
 //! Redacts a report: no command arguments, host or user names, addresses or paths.
 //!
-//! Class, task and method names stay, and so do ids, pids and sizes. What is taken out gets a stable pseudonym (`host-1`,
-//! `path-2`), so that equal things stay equal, also across a cgroup's field and the log line that quotes it. Every view
-//! prints the redacted report; none redacts by itself.
+//! Class, task and method names stay, and so do ids, pids and sizes. What is removed gets a stable
+//! pseudonym (`host-1`, `path-2`), so equal things stay equal, such as the path in a cgroup's field
+//! and in the log line that quotes it. Every view prints the redacted report, and none redacts by
+//! itself.
 
 mod cause;
 mod known;
@@ -26,14 +27,15 @@ use crate::{
 pub use known::Known;
 use scrub::Scrubber;
 
-/// The report without what identifies people, machines and their data.
+/// Returns the report without what identifies people, machines and their data.
 #[must_use]
 pub fn redact(report: &Report) -> Report {
     redact_by(&mut Scrubber::default(), report)
 }
 
-/// The report, and in place the timelines of its recordings, under the same pseudonyms, and what the output must not hold;
-/// `file` is where they were read from.
+/// Redacts a report, and in place the timelines of its recordings, under the same pseudonyms.
+///
+/// Also returns the names that the output must not hold. `file` is where the report was read from.
 #[must_use]
 pub fn redact_both<'a>(
     report: &Report,
@@ -42,7 +44,7 @@ pub fn redact_both<'a>(
 ) -> (Report, Known) {
     let all = serde_json::to_value(report).unwrap_or_default();
     let mut scrubber = Scrubber::default();
-    // A recording is named after its host.
+    // The name of a recording contains its host.
     if let Some(name) = file.and_then(Path::file_name) {
         scrubber.learn_file(&name.to_string_lossy());
     }
@@ -69,7 +71,7 @@ pub fn redact_both<'a>(
     (report, known)
 }
 
-/// Finds the names in every field, whatever it is for.
+/// Finds the names in every field, whatever its purpose.
 fn learn_all(scrubber: &mut Scrubber, value: &serde_json::Value) {
     match value {
         serde_json::Value::String(text) => scrubber.learn(text),
@@ -159,7 +161,8 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
     report
 }
 
-/// Names of hooks and of the kernel's files stay; a GCS has its address in its name.
+/// Redacts the name of a probe. Names of hooks and of the kernel's files stay, but a GCS has its
+/// address in its name.
 fn probe_name(scrubber: &mut Scrubber, name: &str) -> String {
     match name.strip_prefix("GCS ") {
         Some(address) => format!("GCS {}", scrubber.text(address)),
@@ -167,7 +170,7 @@ fn probe_name(scrubber: &mut Scrubber, name: &str) -> String {
     }
 }
 
-/// Names that stand in fields are taken out of free text too.
+/// Learns the names in fields, so that they are also removed from free text.
 fn learn(scrubber: &mut Scrubber, report: &Report) {
     for recording in &report.recordings {
         scrubber.learn_host(&recording.host.name);
@@ -315,7 +318,7 @@ fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
     }
 }
 
-/// Names that people have given; ids stay.
+/// Redacts names that people have given. Ids stay.
 fn redact_place(scrubber: &mut Scrubber, place: &mut Place) {
     let Some(kubernetes) = &mut place.kubernetes else {
         return;
@@ -332,7 +335,7 @@ fn redact_place(scrubber: &mut Scrubber, place: &mut Place) {
     }
 }
 
-/// Names of actors and placement groups are code, as those of classes are.
+/// Redacts names of actors and placement groups as free text: plain names stay.
 fn redact_gcs(scrubber: &mut Scrubber, gcs: &mut GcsReport) {
     for name in [&mut gcs.actor_name, &mut gcs.placement_group] {
         scrubber.text_if_any(name);

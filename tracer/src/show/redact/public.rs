@@ -1,7 +1,8 @@
-//! What everybody has: files of packages that anybody can install, and keys of frameworks. They identify nobody, and who reads a redacted
-//! report needs them.
+//! Knows what identifies nobody: files of public packages, and keys of frameworks.
+//!
+//! Readers of a redacted report need them.
 
-/// Packages that anybody can install, and those of Python's own library that hold files in folders.
+/// Packages that anybody can install, and packages of Python's standard library.
 const PACKAGES: [&str; 62] = [
     "PIL",
     "accelerate",
@@ -67,11 +68,11 @@ const PACKAGES: [&str; 62] = [
     "xgboost",
 ];
 
-/// Keys of frameworks that no table of settings has.
+/// Keys of frameworks that are in no table of settings.
 pub(super) const KEYS: [&str; 2] = ["custom_reward_function.name", "custom_reward_function.path"];
 
-/// The part of a path from its public package on, where it is a file of code of one; a path that begins elsewhere counts only below the
-/// folder of installed packages.
+/// Returns a path from its public package on, if it is a file of code of such a package. A path
+/// that does not begin with the package counts only below a folder of installed packages.
 pub(super) fn file(path: &str) -> Option<&str> {
     let installed = ["/site-packages/", "/dist-packages/"];
     let below = installed.iter().find_map(|folder| path.rsplit_once(folder));

@@ -1,4 +1,6 @@
-//! Takes names, addresses, paths and command arguments out of free text, and remembers which pseudonym each got.
+//! Removes names, addresses, paths and command arguments from free text.
+//!
+//! It remembers which pseudonym each got.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,52 +16,53 @@ use crate::{
     ray::{framework, log::kill},
 };
 
-/// What free text is searched for. The order of the alternatives decides where two match at one place.
+/// The search for identifying parts of free text. If two alternatives match at one place, the first
+/// one wins.
 static IDENTIFYING: LazyLock<Regex> = LazyLock::new(|| {
     let parts = [
-        // A command line that Ray's older kill records quote, to the end of the text.
+        // A command line that Ray's older kill records quote, up to the end of the text.
         &format!("(?P<commands>{}.*)", kill::TABLE_PATTERN),
-        // A command line that a shell quotes of a child that died, and that earlyoom quotes.
+        // A command line of a child that died, as a shell quotes it, and one that earlyoom quotes.
         r"(?P<shell>(?P<head>(?:\bline \d+: +\d+|\[\d+\][+-]) +(?:Killed|Terminated|Aborted|Segmentation fault|Bus error|Illegal instruction)\b)\s+\S.*)",
         r#"(?P<cmdline>\bcmdline ".*)"#,
         // A variable of a command's environment.
         r#"(?P<variable>\b[A-Z][A-Z0-9_]*=(?:"[^"]*(?:"|$)|'[^']*(?:'|$)|\S+))"#,
-        // A token, by its beginning.
+        // A token, recognized by its prefix.
         r"(?P<token>\b(?:hf_[A-Za-z0-9]|(?:sk|glpat|xox[abprs])-[\w-]|(?:gh[pousr]|github_pat)_\w|AKIA[A-Z0-9]{4}|ASIA[A-Z0-9]{4}|AIza[\w-]|eyJ[\w.-])[\w.-]{7,})",
         // A user at a host.
         r"(?P<account>\b[\w.-]+@[\w.-]+)",
-        // A URL, with what it carries.
+        // A URL with its path and parameters.
         r#"(?P<url>\b[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"'<>),;]+)"#,
-        // An absolute path, and a relative one of three names or with a file's ending.
+        // An absolute path, and a relative one with three names or a file extension.
         r#"(?P<path>(?:\B(?:~|\.{1,3})?(?:/+[^\s/"'<>|:;,()\[\]{}=]+)+/*)|\b[\w.-]+(?:/[\w.-]+){2,}|\b[\w.-]+/[\w.-]+\.[a-z]{1,6}\b)"#,
         r"(?P<mac>\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b)",
         r"(?P<ipv6>(?:\b[0-9a-fA-F]{1,4}:|\B::)[0-9a-fA-F:.]*[0-9a-fA-F]\b|\b(?:[0-9a-fA-F]{1,4}:)+:\B)",
         r"(?P<ipv4>\b\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}\b)",
-        // A host name, by the ends that host names have.
+        // A host name, recognized by its suffix.
         r"(?P<domain>\b(?:[a-zA-Z0-9-]+\.)+(?:local|internal|localdomain|lan|corp|com|net|org|io|ai|cn|de|edu|gov|cloud|svc)\b)",
         r"(?P<node>\bip-\d+-\d+-\d+-\d+\b)",
         // An option's value.
         r"(?P<option>\B--?[a-zA-Z][\w.-]*=\S+)",
-        // A user named as such.
+        // A user, after a word like `user=`.
         r"(?P<user>\b(?i:user|username|login)[=:] ?[a-zA-Z_][\w-]*)",
     ];
     compile(&parts.join("|"))
 });
 
-/// An option with its value behind a space, as a command line has it.
+/// An option with its value after a space, as on a command line.
 static PAIR: LazyLock<Regex> = LazyLock::new(|| {
     compile(
         r#"(?P<name>\B--?[a-zA-Z][\w.-]*)[ \t]+(?P<value>"[^"]*(?:"|$)|'[^']*(?:'|$)|[^\s"'-]\S*)"#,
     )
 });
 
-/// What follows an option in a sentence and is not its value.
+/// Words that may follow an option in a sentence and are not its value.
 const NO_VALUES: [&str; 12] = [
     "is", "was", "were", "to", "and", "or", "in", "on", "for", "has", "with", "of",
 ];
-/// Ids of Ray's that look like a variable.
+/// Ids that look like a variable in Ray's messages.
 const IDS: [&str; 6] = ["ID", "PID", "PGID", "UID", "GID", "TID"];
-/// Beginnings of variables whose values say nothing of anybody, and that advice names.
+/// Prefixes of variables with values that identify nobody, and that advice names.
 const KNOBS: [&str; 5] = ["CUDA_", "MALLOC_", "NCCL_", "OMP_", "PYTORCH_"];
 /// Paths that every Linux machine has.
 const COMMON_PATHS: [&str; 4] = ["/", "/dev/shm", "/dev/kmsg", "/dev/null"];
@@ -74,29 +77,29 @@ fn compile(pattern: &str) -> Regex {
     Regex::new(pattern).expect("a constant pattern")
 }
 
-/// The pseudonyms that were given so far.
+/// Removes what identifies, and keeps the pseudonyms that were given so far.
 #[derive(Debug, Default)]
 pub(super) struct Scrubber {
     given: BTreeMap<(&'static str, String), String>,
     counts: BTreeMap<&'static str, usize>,
-    /// Host names and the first labels of theirs.
+    /// Host names and their first labels.
     hosts: BTreeMap<String, String>,
-    /// Name of the recording.
+    /// File name of the recording.
     file: Option<String>,
     /// Names of users, by their home folders.
     users: BTreeSet<String>,
     /// Whole command lines.
     commands: BTreeSet<String>,
-    /// Their arguments, where these are no plain words.
+    /// Their arguments, if they are not plain words.
     arguments: BTreeSet<String>,
-    /// Names of classes, tasks and methods: they stay.
+    /// Names of classes, tasks and methods, which stay.
     code: BTreeSet<String>,
-    /// Keys of settings, which the report lists: they stay.
+    /// Keys of the settings in the report, which stay.
     keys: BTreeSet<String>,
 }
 
 impl Scrubber {
-    /// The stable pseudonym of `value`; a pseudonym stays itself.
+    /// Returns the stable pseudonym of `value`. A pseudonym stays as it is.
     pub(super) fn pseudonym(&mut self, kind: &'static str, value: &str) -> String {
         if is_pseudonym(kind, value) {
             return value.to_owned();
@@ -111,7 +114,7 @@ impl Scrubber {
         name
     }
 
-    /// A host name that free text may hold, in full or as its first label.
+    /// Learns a host name. Free text may hold it in full or as its first label.
     pub(super) fn learn_host(&mut self, host: &str) {
         let name = self.pseudonym("host", host);
         let label = host.split('.').next().unwrap_or(host);
@@ -122,29 +125,29 @@ impl Scrubber {
         }
     }
 
-    /// The name of the recording that the report is of.
+    /// Learns the file name of the recording.
     pub(super) fn learn_file(&mut self, name: &str) {
         self.file = Some(name.to_owned());
     }
 
-    /// A class, task or method: it stays wherever it stands.
+    /// Learns the name of a class, task or method. It stays wherever it is found.
     pub(super) fn learn_code(&mut self, name: &str) {
         self.code.insert(name.to_owned());
     }
 
-    /// A key of a setting: it stays wherever it stands.
+    /// Learns the key of a setting. It stays wherever it is found.
     pub(super) fn learn_key(&mut self, key: &str) {
         self.keys
             .insert(key.trim_start_matches(['+', '-']).to_owned());
     }
 
-    /// Names that any text holds: each gets its pseudonym.
+    /// Learns the names in any text, and gives each a pseudonym.
     pub(super) fn learn(&mut self, text: &str) {
         self.learn_homes(text);
         self.text(text);
     }
 
-    /// All names that were found so far.
+    /// Returns all names that were found so far.
     pub(super) fn known(&mut self) -> Known {
         for user in self.users.clone() {
             self.pseudonym("user", &user);
@@ -156,7 +159,7 @@ impl Scrubber {
         Known::new(given.chain(hosts))
     }
 
-    /// Home folders name users.
+    /// Learns users from the names of home folders.
     fn learn_homes(&mut self, text: &str) {
         let ends = |one: char| !(one.is_alphanumeric() || "._-".contains(one));
         for home in ["/home/", "/Users/"] {
@@ -168,7 +171,8 @@ impl Scrubber {
         }
     }
 
-    /// A command line that free text may quote, in full or by an argument; the homes in it name users.
+    /// Learns a command line, its arguments, and the users that its home folders name. Free text
+    /// may quote the whole line or an argument.
     pub(super) fn learn_command(&mut self, command: &str) {
         if command.starts_with("ray::") || command.ends_with(" …") {
             return;
@@ -194,14 +198,15 @@ impl Scrubber {
         }
     }
 
-    /// Whether a key is a framework's and not the user's own.
+    /// Returns whether a key is that of a framework and not the user's own.
     fn is_public_key(&self, key: &str) -> bool {
         let key = key.trim_start_matches(['+', '-']);
         framework::is_known(key) || public::KEYS.contains(&key) || self.keys.contains(key)
     }
 
-    /// A file of Python: that of a public package as it is below the package, another by its name, which is a name of code like those of
-    /// its functions, and is taken out where a command line has it.
+    /// Redacts a file of Python. A file of a public package is named from the package on. Another
+    /// is named by its last part. That is a name of code, like those of its functions, and is
+    /// replaced only if a command line has it.
     pub(super) fn code_file(&mut self, file: &str) -> String {
         match public::file(file) {
             Some(public) => public.to_owned(),
@@ -223,7 +228,8 @@ impl Scrubber {
         self.pseudonym("path", path.trim_end_matches('/'))
     }
 
-    /// A title: Ray's as it is, up to its first space; a command line by its program.
+    /// Redacts a title. One that Ray set stays, up to its first space. A command line is named by
+    /// its program.
     pub(super) fn title(&mut self, title: &str) -> String {
         match title.strip_prefix("ray::") {
             Some(name) => {
@@ -238,7 +244,7 @@ impl Scrubber {
         }
     }
 
-    /// A command line by its program.
+    /// Reduces a command line to its program.
     pub(super) fn command(&mut self, command: &str) -> String {
         let mut words = command
             .split_whitespace()
@@ -251,7 +257,7 @@ impl Scrubber {
         }
     }
 
-    /// A setting's value: figures and switches stay.
+    /// Redacts the value of a setting. Numbers and switches stay.
     pub(super) fn setting(&mut self, value: &str) -> String {
         let figure = value.parse::<f64>().is_ok();
         let switch = ["true", "false", "on", "off", "yes", "no", "null", ""]
@@ -269,7 +275,8 @@ impl Scrubber {
         }
     }
 
-    /// A line of a log or of a command: options have values there, where sentences have words.
+    /// Redacts a line of a log or a command line. There an option is followed by its value, in a
+    /// sentence by a word.
     pub(super) fn quote(&mut self, text: &str) -> String {
         let text = PAIR.replace_all(text, |found: &Captures<'_>| {
             if NO_VALUES.contains(&&found["value"]) {
@@ -281,7 +288,7 @@ impl Scrubber {
         self.text(&text)
     }
 
-    /// A name of code: it stays, but for a token in it.
+    /// Redacts a name of code. It stays, except for a token in it.
     pub(super) fn code(&mut self, name: &str) -> String {
         let found = IDENTIFYING.captures_iter(name);
         let tokens: Vec<&str> = found
@@ -293,7 +300,8 @@ impl Scrubber {
         })
     }
 
-    /// A note on a recording, which may name its file: that is called after its host.
+    /// Redacts a note on a recording. It may name the recording's file, which contains the name of
+    /// its host.
     pub(super) fn note(&mut self, text: &str) -> String {
         let is_part = |letter: char| letter.is_alphanumeric() || "._-".contains(letter);
         let file = self.file.as_deref().filter(|file| !file.is_empty());
@@ -312,7 +320,7 @@ impl Scrubber {
         self.text(&out)
     }
 
-    /// Free text.
+    /// Redacts free text.
     pub(super) fn text(&mut self, text: &str) -> String {
         let mut text = text.to_owned();
         for command in self.commands.clone() {
@@ -355,7 +363,7 @@ impl Scrubber {
         format!("{}@{host}", self.pseudonym("user", user))
     }
 
-    /// Names of code may begin like one, but have neither digits nor capitals.
+    /// Redacts a token. Names of code may begin like one, but have neither digits nor capitals.
     fn token(&mut self, text: &str) -> String {
         let random = |one: char| one.is_ascii_digit() || one.is_ascii_uppercase();
         if text.chars().any(random) {
@@ -371,7 +379,7 @@ impl Scrubber {
         format!("{lead}{}", self.pseudonym("user", user))
     }
 
-    /// Known hosts and users as whole words.
+    /// Replaces known hosts, users and arguments that are whole words.
     fn known_names(&mut self, text: &str) -> String {
         let mut out = String::new();
         let is_word = |character: char| character.is_alphanumeric() || "-_.".contains(character);
@@ -405,14 +413,15 @@ impl Scrubber {
     }
 }
 
-/// Name and value of `NAME=value`.
+/// Returns the name and value of `NAME=value`.
 fn assigned(word: &str) -> Option<(&str, &str)> {
     let known = |one: u8| one.is_ascii_uppercase() || one.is_ascii_digit() || one == b'_';
     word.split_once('=')
         .filter(|(name, _)| !name.is_empty() && name.bytes().all(known))
 }
 
-/// A variable keeps its name, and its value where that is an id's or that of a known knob.
+/// Redacts a variable. Its name stays. Its value stays if it is an id, that of a known knob, or a
+/// number or switch of a `RAY_` variable.
 fn variable(text: &str) -> String {
     let Some((name, value)) = assigned(text) else {
         return text.to_owned();
@@ -427,7 +436,7 @@ fn variable(text: &str) -> String {
     }
 }
 
-/// An option keeps its name and loses its value.
+/// Redacts an option: its name stays, and its value is removed.
 fn option(text: &str) -> String {
     match text.split_once('=') {
         Some((name, _)) => format!("{name}=…"),

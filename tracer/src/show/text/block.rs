@@ -1,4 +1,4 @@
-//! One first cause: its headline and the facts below it; what was not observed is left out.
+//! Writes one first cause: its headline and its facts. What was not observed is left out.
 
 use owo_colors::Style as Colour;
 
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// The block of one first cause.
+/// Writes the block of one first cause.
 pub(super) fn write(view: &View<'_>, page: &mut Page, cause: &Cause<'_>) {
     let death = cause.death;
     let time = view.death_time(death);
@@ -52,14 +52,14 @@ pub(super) fn write(view: &View<'_>, page: &mut Page, cause: &Cause<'_>) {
     items(page, "stack", &frames);
 }
 
-/// Several texts under one label.
+/// Writes several texts under one label.
 pub(super) fn items(page: &mut Page, label: &str, texts: &[String]) {
     for (number, text) in texts.iter().enumerate() {
         page.item(if number == 0 { label } else { "" }, text);
     }
 }
 
-/// Green is proven; yellow asks for care.
+/// Returns the colour of a certainty: green is proven, and yellow asks for care.
 pub(super) fn colour(certainty: Certainty) -> Colour {
     match certainty {
         Certainty::Proven => Colour::new().green().bold(),

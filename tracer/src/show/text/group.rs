@@ -1,12 +1,12 @@
-//! Many first causes that are alike, as one block; and the deaths that are not listed by default.
+//! Writes similar first causes as one block, and the deaths that are not listed by default.
 
 use super::block;
 use crate::show::{alike, causes::Cause, layout::Page, view::View, words};
 
-/// Lines of one group.
+/// Maximum number of lines of one group.
 const MAX_LINES: usize = 20;
 
-/// Several first causes that are alike.
+/// Writes the block of a group of similar first causes.
 pub(super) fn write(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
     let first = causes[0].death;
     let time = view.death_time(first);
@@ -23,7 +23,7 @@ pub(super) fn write(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
     block::items(page, "each", &alike::lines(view, causes, MAX_LINES));
 }
 
-/// Deaths that are not listed by default, one line each (`--all`).
+/// Writes the deaths that are not listed by default, one line each (`--all`).
 pub(super) fn normal_exits(view: &View<'_>, page: &mut Page) {
     let mut first = true;
     for death in &view.shown.report.deaths {

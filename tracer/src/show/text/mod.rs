@@ -1,4 +1,4 @@
-//! The report as people read it: jobs first, then one block per first cause, then what to change.
+//! Renders the report as text: jobs first, then a block per first cause, then what to change.
 
 mod block;
 mod group;
@@ -20,16 +20,17 @@ use crate::show::{
     words,
 };
 
-/// More places than this have no block of their own unless asked for.
+/// Maximum number of entries with a block of their own, unless all are asked for.
 const MAX_BLOCKS: usize = 10;
-/// More places than this are not listed either.
+/// Maximum number of entries that are listed.
 const MAX_ENTRIES: usize = 30;
-/// Of several recordings these are told in full: the first screen has a line for each.
+/// Maximum number of entries with a block in a report of several recordings. The first screen has a
+/// line for each.
 const MAX_FLEET_ENTRIES: usize = 5;
-/// More jobs than this are shown as a count.
+/// Maximum number of jobs that have a line. The others are counted.
 const MAX_JOBS: usize = 8;
 
-/// The whole report, coloured.
+/// Renders the whole report, with colours.
 #[must_use]
 pub fn render(shown: &Shown, style: &Style) -> String {
     let view = View::new(shown, style);
@@ -56,7 +57,8 @@ pub fn render(shown: &Shown, style: &Style) -> String {
     page.finish()
 }
 
-/// Where and how it was recorded, how each job ended, how many deaths there are.
+/// Writes where and how it was recorded, how each job ended, how many deaths there are, and the
+/// peaks of memory.
 fn top(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
     for line in header::recordings(view) {
         page.paragraph("", Colour::new(), &line, 2);
@@ -99,7 +101,7 @@ fn top(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
     }
 }
 
-/// What to change, and what else a text said.
+/// Writes who held memory or what grew, what to change, and what else was found.
 fn bottom(view: &View<'_>, page: &mut Page) {
     grown(view, page);
     let found = findings::texts(view);
@@ -127,7 +129,8 @@ fn bottom(view: &View<'_>, page: &mut Page) {
     }
 }
 
-/// What was held at the kill; without one, which lines of Python grew the memory.
+/// Writes what was held at the kill. Without such a kill, or with `--all`, writes which lines of
+/// Python grew the memory.
 fn grown(view: &View<'_>, page: &mut Page) {
     let held = held::at_kill(view);
     if let Some(held) = &held {
@@ -149,7 +152,7 @@ fn grown(view: &View<'_>, page: &mut Page) {
     }
 }
 
-/// A sentence each, and what stands below it.
+/// Writes a sentence for each owner, with the lines below it.
 fn each_owner(page: &mut Page, owners: &[(String, Vec<String>)]) {
     for (text, next) in owners {
         page.paragraph("  ", Colour::new(), text, 4);
@@ -164,7 +167,7 @@ fn heading(page: &mut Page, text: &str) {
     page.paragraph(text, Colour::new().bold(), "", 0);
 }
 
-/// One line for each first cause, where there are several.
+/// Writes one line for each first cause, if there are several.
 fn index(view: &View<'_>, page: &mut Page, entries: &[Entry<'_>]) {
     let has_its_own = fleet::is_one(&view.shown.report);
     if entries.len() < 2 || view.shown.all || view.shown.detail || has_its_own {

@@ -1,12 +1,12 @@
-//! The first screen of a report of several recordings: as much as fits into forty lines.
+//! Writes the first screen of a report of several recordings, in at most forty lines.
 
 use owo_colors::Style as Colour;
 
 use crate::show::{causes::Cause, fleet, header, jobs, layout::Page, view::View};
 
-/// Lines of a terminal that people still see as one screen.
+/// Lines that people still see as one screen.
 const LINES: usize = 40;
-/// Jobs, first causes and gaps that are told, tried one after the other until all fits.
+/// Maximum numbers of jobs, first causes and gaps, tried in order until all fits.
 const MOST: [(usize, usize, usize); 6] = [
     (8, 10, 6),
     (6, 8, 5),
@@ -16,7 +16,7 @@ const MOST: [(usize, usize, usize); 6] = [
     (1, 2, 1),
 ];
 
-/// Which nodes, how each job ended, the first causes on whatever node, what is missing.
+/// Writes the nodes, how each job ended, the first causes on all nodes, and what is missing.
 pub(super) fn page(view: &View<'_>, causes: &[Cause<'_>]) -> Page {
     if view.shown.all {
         return with(view, causes, (usize::MAX, usize::MAX, usize::MAX));

@@ -1,4 +1,4 @@
-//! What the report says, at the widths of real terminals.
+//! Tests of the report as text, at the widths of real terminals.
 
 use crate::{
     ids::{EventId, HexId},

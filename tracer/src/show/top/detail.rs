@@ -1,4 +1,4 @@
-//! The pane of details: all that is known of the chosen row or death.
+//! Draws the pane of details: all that is known of the chosen row or death.
 
 use ratatui::{
     Frame,
@@ -21,10 +21,10 @@ use crate::{
     show::{clause, live::duration, sanitize, size::size, time::Zone, words},
 };
 
-/// Members of a class that are listed.
+/// Maximum number of members of a class that are listed.
 const MEMBERS: usize = 12;
 
-/// The pane in `area`.
+/// Draws the pane in `area`.
 pub(super) fn draw(top: &Top, frame: &mut Frame<'_>, area: Rect) {
     let block = Block::new().borders(Borders::ALL).border_style(faint());
     let inner = block.inner(area);
@@ -55,7 +55,8 @@ pub(super) fn draw(top: &Top, frame: &mut Frame<'_>, area: Rect) {
     }
 }
 
-/// The last two minutes, of which `seconds` are known, from the lowest figure up: what moves is to be seen.
+/// Draws the last two minutes, of which `seconds` are known. The chart starts near the lowest
+/// figure, so that small changes are visible.
 fn sparkline(top: &Top, frame: &mut Frame<'_>, area: Rect, mut series: Vec<u64>, seconds: i64) {
     let low = series.iter().min().copied().unwrap_or(0);
     let high = series.iter().max().copied().unwrap_or(0);
@@ -66,7 +67,7 @@ fn sparkline(top: &Top, frame: &mut Frame<'_>, area: Rect, mut series: Vec<u64>,
         size(Bytes(high))
     );
     frame.render_widget(Line::styled(text, faint()), label);
-    // One bar is of full height at least, so that a flat line does not look like nothing.
+    // A margin below the lowest figure keeps a flat line visible.
     let base = low.saturating_sub((high - low) / 10 + (16 << 20));
     let keep = series.len().saturating_sub(usize::from(chart.width));
     series.drain(..keep);

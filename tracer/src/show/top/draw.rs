@@ -1,4 +1,4 @@
-//! Where everything stands on the screen.
+//! Lays out the screen and draws its parts.
 
 use ratatui::{
     Frame,
@@ -13,12 +13,12 @@ use super::{
     table,
 };
 
-/// Below this nothing can be read.
+/// Smallest terminal in which anything can be read, in columns and lines.
 const LEAST: (u16, u16) = (50, 12);
-/// From this width on details stand beside the table.
+/// Minimum width at which details are beside the table, in columns.
 const WIDE: u16 = 120;
 
-/// Draws all of it.
+/// Draws the whole screen.
 pub(super) fn all(top: &Top, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
@@ -42,7 +42,8 @@ pub(super) fn all(top: &Top, frame: &mut Frame<'_>) {
     }
 }
 
-/// The table, the deaths and, where they are asked for, details. A small terminal has room for details and the list that they are of.
+/// Draws the table, the deaths and, if asked for, the details. A small terminal has room only for
+/// the details and the list that they belong to.
 fn lists(top: &Top, frame: &mut Frame<'_>, area: Rect) {
     let deaths = table::deaths_height(top, frame.area().height);
     let [body, below] =

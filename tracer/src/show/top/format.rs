@@ -1,26 +1,28 @@
-//! Figures as `top` prints them, and text of an exact width.
+//! Formats figures for `top`, and text to an exact width.
 
 use crate::{
     ids::Bytes,
     show::{sanitize, size::size},
 };
 
-/// Growth below this is not worth a figure: memory of a resting process moves by as much.
+/// Slower growth is shown as 0, in bytes per second: the memory of an idle process varies that
+/// much.
 const STILL: f64 = 1024.0 * 1024.0 / 60.0;
 
-/// `text`, harmless, filled or cut to `width` columns.
+/// Makes `text` harmless, and fills or cuts it to `width` columns.
 pub(super) fn fit(text: &str, width: usize) -> String {
     let cut = cut(text, width);
     let missing = width.saturating_sub(sanitize::columns(&cut));
     cut + &" ".repeat(missing)
 }
 
-/// `text`, harmless, cut to `width` columns.
+/// Makes `text` harmless, and cuts it to `width` columns.
 pub(super) fn cut(text: &str, width: usize) -> String {
     sanitize::cut_columns(&sanitize::line(text, sanitize::LONGEST), width)
 }
 
-/// `+114 MiB/min`; `0` where it rests, nothing where that is not known yet.
+/// Formats a rate as `+114 MiB/min`, as `0` if the figure hardly changes, and as nothing if it is
+/// not known yet.
 pub(super) fn rate(rate: Option<f64>) -> String {
     let Some(rate) = rate else {
         return String::new();

@@ -1,4 +1,4 @@
-//! The head: what is watched, the machine's memory as a bar, and who kills first.
+//! Renders the head: what is watched, the machine's memory as a bar, and who kills first.
 
 use ratatui::{
     style::Color,
@@ -27,16 +27,17 @@ use crate::{
     },
 };
 
-/// Without an event for this long a recording has probably lost its recorder: it writes each minute.
+/// Longest time without an event before the recorder of a recording is probably gone. A recorder
+/// writes at least each minute.
 const SILENT_NS: i64 = 75 * SECOND_NS;
-/// The share of a limit above which it is near.
+/// Share of a limit above which memory is near it.
 const NEAR: f64 = 0.85;
-/// Seconds left below which it is.
+/// Seconds left below which memory is near a limit.
 const NEAR_S: u64 = 300;
 const AT_ONCE: f64 = 0.97;
 const AT_ONCE_S: u64 = 60;
 
-/// The machine's memory, each byte once.
+/// The parts of the machine's memory. Each byte is in one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Parts {
     /// Private memory of the tracked processes.
@@ -52,7 +53,7 @@ pub(super) struct Parts {
 pub(super) fn parts(node: &NodeMemory, processes: &[LiveProcess]) -> Parts {
     let used = node.used().0;
     let private: u64 = processes.iter().map(|one| one.private().0).sum();
-    // Samples are of slightly different moments, and swapped memory is in none of them.
+    // Samples are from slightly different moments, and none of them includes swapped memory.
     let private = private.min(used);
     let shared = node.shmem.0.min(used - private);
     Parts {
@@ -63,7 +64,7 @@ pub(super) fn parts(node: &NodeMemory, processes: &[LiveProcess]) -> Parts {
     }
 }
 
-/// The lines of the head.
+/// Returns the lines of the head.
 pub(super) fn lines(top: &Top, width: usize, short: bool) -> Vec<Line<'static>> {
     let mut lines = vec![title(top, width)];
     if let Some(node) = &top.live.node {
@@ -89,7 +90,7 @@ pub(super) fn lines(top: &Top, width: usize, short: bool) -> Vec<Line<'static>> 
     lines
 }
 
-/// Said where memory grows so fast that Ray's monitor comes too late.
+/// Returns a warning if memory grows so fast that Ray's monitor acts too late.
 fn too_late(race: &MonitorHeadroom) -> Option<Line<'static>> {
     let lasts = race.room_lasts_s.filter(|_| !race.ray_wins())?;
     let room = size(race.room);
@@ -140,7 +141,7 @@ fn title(top: &Top, width: usize) -> Line<'static> {
     ])
 }
 
-/// Whether the picture still moves.
+/// Returns the source, and whether it still sends events.
 fn silence(top: &Top) -> String {
     let live = &top.live;
     let quiet = live.now.since(live.last_event);
@@ -155,7 +156,7 @@ fn silence(top: &Top) -> String {
     }
 }
 
-/// `Memory 491.9 of 503.5 GiB ████▒▒░░    97.7 %`, Ray's threshold as a mark in it.
+/// Returns `Memory 491.9 of 503.5 GiB ████▒▒░░    97.7 %`, with a mark at Ray's threshold.
 fn bar(top: &Top, node: &NodeMemory, parts: &Parts, width: usize) -> Line<'static> {
     let used = Bytes(node.total.0 - parts.free.0);
     let label = format!("Memory {} ", size::of(used, node.total));
@@ -177,7 +178,7 @@ fn bar(top: &Top, node: &NodeMemory, parts: &Parts, width: usize) -> Line<'stati
         .threats
         .iter()
         .find(|one| one.limit_owner == LimitOwner::RayMonitor);
-    // A threshold within a cgroup is no share of the machine.
+    // A threshold within a cgroup is not a share of the machine.
     if let Some(threat) = threshold.filter(|threat| threat.at.0 >= node.total.0 / 2)
         && let Some(cell) = cells.get_mut(column(threat.at, node.total, columns))
     {
@@ -214,7 +215,8 @@ fn legend(top: &Top, parts: &Parts) -> Vec<Span<'static>> {
     .collect()
 }
 
-/// `NEXT KILLER  ~21 s    kernel, .../system  23.9 of 24.0 GiB, 51 MiB left (DashboardAgent +2.4 GiB/min)`.
+/// `NEXT KILLER  ~21 s    kernel, .../system  23.9 of 24.0 GiB, 51 MiB left (DashboardAgent +2.4
+/// GiB/min)`.
 fn threat(top: &Top, place: usize, threat: &NextKiller, width: usize) -> Line<'static> {
     let left = threat.left;
     let seconds = left.map_or(u64::MAX, |left| left.as_secs());
@@ -249,7 +251,7 @@ fn threat(top: &Top, place: usize, threat: &NextKiller, width: usize) -> Line<'s
     ])
 }
 
-/// Whose growth brings the limit nearer.
+/// Returns the class that brings a limit nearer by its growth.
 fn grower(top: &Top, limit_owner: &LimitOwner) -> String {
     match top.outlook.grower(&top.live, limit_owner) {
         Some((process, grown)) => {

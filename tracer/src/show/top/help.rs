@@ -1,4 +1,4 @@
-//! The keys, over everything else.
+//! Draws the help about keys and words, over everything else.
 
 use ratatui::{
     Frame,
@@ -28,7 +28,7 @@ const TEXT: [&str; 18] = [
     "Any key closes this.",
 ];
 
-/// Draws them in the middle of `area`.
+/// Draws the help in the middle of `area`.
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect) {
     let height = u16::try_from(TEXT.len()).unwrap_or(0) + 2;
     let place = area.centered(Constraint::Max(79), Constraint::Max(height));

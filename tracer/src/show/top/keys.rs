@@ -1,4 +1,4 @@
-//! What each key does to the state.
+//! Applies each key to the state.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
@@ -7,22 +7,22 @@ use super::{
     rows::{self, Group},
 };
 
-/// Rows that a page is.
+/// Rows of a page.
 const PAGE: isize = 10;
-/// Longer is no filter.
+/// Longest filter, in characters.
 const MAX_FILTER: usize = 64;
 
-/// Whether to go on.
+/// What the caller does after a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyOutcome {
     /// Draw again.
     Draw,
-    /// The user has seen enough.
+    /// End the program.
     Quit,
 }
 
 impl Top {
-    /// Takes a key.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> KeyOutcome {
         if key.kind == KeyEventKind::Release {
             return KeyOutcome::Draw;
@@ -33,7 +33,8 @@ impl Top {
                 _ => KeyOutcome::Draw,
             };
         }
-        // A terminal sends Alt and a key as Esc and the key: two keys that came at once, on a slow line, look the same.
+        // A terminal sends Alt with a key as Esc and the key. On a slow line, two keys that arrive
+        // together look the same.
         if key.modifiers.contains(KeyModifiers::ALT) {
             self.key(KeyCode::Esc.into());
             return self.key(key.code.into());
@@ -90,7 +91,7 @@ impl Top {
         choice.row = None;
     }
 
-    /// Closes what was opened last.
+    /// Closes what was opened last, or clears the filter.
     fn back(&mut self) {
         let choice = &mut self.choice;
         if choice.detail {
@@ -126,13 +127,13 @@ impl Top {
                 let rows = rows::of(self);
                 let at = moved(self.chosen(&rows), by, rows.len());
                 let row = rows.get(at).map(|row| row.id.clone());
-                // The first place is kept, not the row that happens to be there.
+                // At the top, the first place stays chosen, not the row that is there now.
                 self.choice.row = row.filter(|_| at > 0);
             }
         }
     }
 
-    /// The place of the chosen row.
+    /// Returns the place of the chosen row.
     pub(super) fn chosen(&self, rows: &[rows::Row<'_>]) -> usize {
         let wanted = self.choice.row.as_ref();
         let place = wanted.and_then(|id| rows.iter().position(|row| row.id == *id));

@@ -1,4 +1,4 @@
-//! `top`: the live picture. State in, frame out; whoever runs it brings the state and the keys.
+//! Implements the live view `top`. The caller passes state and keys in, and gets frames out.
 
 mod detail;
 mod draw;
@@ -24,17 +24,17 @@ use crate::{
     show::trend::Outlook,
 };
 
-/// Deaths that are kept for the list.
+/// Maximum number of deaths in the list.
 const MAX_DEATHS: usize = 200;
 
-/// Which list the arrow keys move in.
+/// The list in which the arrow keys move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Focus {
     Table,
     Deaths,
 }
 
-/// What stands over the lists and takes the keys.
+/// What is drawn over the lists and gets the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Over {
     Nothing,
@@ -49,21 +49,22 @@ struct Choice {
     sort: Sort,
     reversed: bool,
     focus: Focus,
-    /// The row that stays chosen wherever it moves; `None` for whichever is first.
+    /// The row that stays chosen wherever it moves. `None` chooses the first one, whichever that
+    /// is.
     row: Option<RowId>,
-    /// The chosen death, from the newest.
+    /// The chosen death, counted from the newest.
     death: usize,
     filter: String,
     detail: bool,
     over: Over,
 }
 
-/// The whole state.
+/// The whole state of the view.
 #[derive(Debug, Clone)]
 pub struct Top {
     live: Live,
     outlook: Outlook,
-    /// The newest first.
+    /// The deaths, the newest first.
     deaths: VecDeque<Death>,
     listed: usize,
     choice: Choice,
@@ -72,7 +73,8 @@ pub struct Top {
 }
 
 impl Top {
-    /// Nothing is known yet. `source` says where it comes from, where that is a recording.
+    /// Makes a state in which nothing is known yet. `source` names the recording, and is empty if
+    /// there is none.
     #[must_use]
     pub fn new(source: &str, colour: bool) -> Self {
         Self {
@@ -96,24 +98,24 @@ impl Top {
         }
     }
 
-    /// What is told from now on is of another recording.
+    /// Forgets everything, because what follows is from another recording.
     pub fn restart(&mut self) {
         (self.live, self.outlook) = (Live::default(), Outlook::default());
         self.deaths.clear();
         self.listed = 0;
     }
 
-    /// The state has moved on.
+    /// Takes the newest state of the machine.
     pub fn update(&mut self, live: Live) {
         self.outlook.add(&live);
         self.live = live;
     }
 
-    /// A process died, or the verdict on one has settled.
+    /// Takes a death, or the settled verdict on one.
     pub fn died(&mut self, death: Death) {
         let chosen = self.causes().get(self.choice.death).map(|(one, _)| one.id);
         self.keep(death);
-        // The chosen one stays chosen, unless it is the newest for the sake of being so.
+        // The chosen death stays chosen, unless it was only chosen as the newest one.
         if self.choice.death > 0 || self.choice.detail {
             let causes = self.causes();
             let place = causes.iter().position(|(one, _)| Some(one.id) == chosen);
@@ -134,7 +136,7 @@ impl Top {
         self.deaths.truncate(MAX_DEATHS);
     }
 
-    /// The first causes, the newest first, each with the deaths that followed from it.
+    /// Returns the first causes, the newest first, each with the deaths that followed from it.
     fn causes(&self) -> Vec<(&Death, Vec<&Death>)> {
         let by_id: HashMap<EventId, &Death> = self.deaths.iter().map(|one| (one.id, one)).collect();
         let mut causes: Vec<(&Death, Vec<&Death>)> = Vec::new();
@@ -153,13 +155,13 @@ impl Top {
         causes
     }
 
-    /// Draws it.
+    /// Draws the view.
     pub fn draw(&self, frame: &mut Frame<'_>) {
         draw::all(self, frame);
     }
 }
 
-/// The first cause of a death, as far back as the list goes.
+/// Returns the first cause of a death, as far back as the list goes.
 fn root<'a>(by_id: &HashMap<EventId, &'a Death>, death: &'a Death) -> &'a Death {
     let mut root = death;
     for _ in 0..by_id.len() {

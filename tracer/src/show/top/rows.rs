@@ -1,4 +1,4 @@
-//! The rows of the table: living processes by class, one by one, or by what they are to Ray; filtered and sorted.
+//! Makes the rows of the table: living processes by class, by process, or by role in Ray.
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
@@ -10,7 +10,7 @@ use crate::{
     show::{sanitize, words},
 };
 
-/// What is one row.
+/// What one row stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Group {
     Classes,
@@ -56,7 +56,7 @@ impl Sort {
     }
 }
 
-/// What a row stands for, wherever it moves.
+/// The identity of a row, wherever it moves.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RowId {
     /// A class or a component.
@@ -65,25 +65,26 @@ pub(super) enum RowId {
     Process(ProcessKey),
 }
 
-/// One row.
+/// One row of the table.
 #[derive(Debug, Clone)]
 pub(super) struct Row<'a> {
     pub(super) id: RowId,
     pub(super) name: String,
-    /// The most private memory first; empty for what is no process.
+    /// The processes of the row, the one with most private memory first. Empty for a row that is no
+    /// process.
     pub(super) members: Vec<&'a LiveProcess>,
     pub(super) private: Bytes,
     pub(super) shared: Bytes,
     pub(super) swap: Bytes,
-    /// Bytes a second.
+    /// Growth, in bytes per second.
     pub(super) rate: Option<f64>,
 }
 
-/// The components that are no processes: what the machine has in use beside them.
+/// The components that are not processes: what else is in use on the machine.
 pub(super) const SHARED: &str = "shared memory (object store)";
 pub(super) const REST: &str = "other programs and the kernel";
 
-/// All rows that the filter leaves, in their order.
+/// Returns all rows that pass the filter, sorted.
 pub(super) fn of(top: &Top) -> Vec<Row<'_>> {
     let filter = top.choice.filter.to_lowercase();
     let processes = top.live.processes.iter();
@@ -161,7 +162,7 @@ fn row<'a>(top: &Top, name: String, mut members: Vec<&'a LiveProcess>) -> Row<'a
     }
 }
 
-/// What the machine has in use that is nobody's private memory here.
+/// Returns rows for memory in use on the machine that is not private memory of these processes.
 fn beside(top: &Top) -> Vec<Row<'static>> {
     let Some(node) = &top.live.node else {
         return Vec::new();
@@ -181,14 +182,14 @@ fn beside(top: &Top) -> Vec<Row<'static>> {
         .collect()
 }
 
-/// A name, a pid, the beginning of an id.
+/// Returns whether a process matches the filter: by name, by pid, or by the beginning of an id.
 fn matches(process: &LiveProcess, filter: &str) -> bool {
     let ids = [&process.worker_id, &process.job_id];
     filter.is_empty()
         || process.process.pid.to_string() == *filter
         || process.ns_pid.is_some_and(|pid| pid.to_string() == *filter)
         || ids.into_iter().flatten().any(|id| id.0.starts_with(filter))
-        // As it is shown: what is hidden in a name cannot be typed.
+        // Search the name as it is shown: hidden characters in a name cannot be typed.
         || sanitize::line(&process.label, sanitize::LONGEST).to_lowercase().contains(filter)
         || words::class_of_live(process).to_lowercase().contains(filter)
 }

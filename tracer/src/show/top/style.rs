@@ -1,4 +1,4 @@
-//! How lines look: colours, weights and headings.
+//! Styles lines: colours, weights and headings.
 
 use ratatui::{
     Frame,
@@ -9,14 +9,14 @@ use ratatui::{
 
 use super::Top;
 
-/// Draws lines, one a row, as many as fit.
+/// Draws lines, one per row, as many as fit.
 pub(super) fn lines(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'_>>) {
     for (row, line) in area.rows().zip(lines) {
         frame.render_widget(line, row);
     }
 }
 
-/// A heading across `width`: `── text ─────`.
+/// Makes a heading across `width`: `── text ─────`.
 pub(super) fn rule(spans: Vec<Span<'static>>, width: u16, strong: bool) -> Line<'static> {
     let style = if strong { bold() } else { faint() };
     let mut line = Line::from(Span::styled("── ", style));
@@ -47,7 +47,7 @@ pub(super) enum Severity {
 }
 
 impl Top {
-    /// Text that needs attention; without colours it is bold.
+    /// Returns the style of text that needs attention. Without colours it is bold.
     pub(super) fn severity(&self, severity: Severity) -> Style {
         match (severity, self.colour) {
             (Severity::None, _) => plain(),
@@ -57,7 +57,7 @@ impl Top {
         }
     }
 
-    /// A colour, where these are wanted.
+    /// Returns a style with this colour, if colours are wanted.
     pub(super) fn tint(&self, colour: Color) -> Style {
         if self.colour {
             plain().fg(colour)

@@ -1,4 +1,4 @@
-//! The table of living memory, and the list of the last deaths.
+//! Draws the table of living processes, and the list of the last deaths.
 
 use ratatui::{
     Frame,
@@ -24,10 +24,10 @@ use crate::{
     },
 };
 
-/// From this width on the columns for shared memory and swap are there.
+/// Minimum width at which there are columns for shared memory and swap.
 const WIDE: u16 = 100;
 
-/// The table in `area`.
+/// Draws the table in `area`.
 pub(super) fn draw(top: &Top, frame: &mut Frame<'_>, area: Rect) {
     let rows = rows::of(top);
     let focused = top.choice.focus == Focus::Table;
@@ -48,7 +48,7 @@ pub(super) fn draw(top: &Top, frame: &mut Frame<'_>, area: Rect) {
     lines(frame, area, shown);
 }
 
-/// The first row that is shown, so that the chosen one is in the middle where it can be.
+/// Returns the first row that is shown. The chosen row is in the middle, if that is possible.
 fn window(chosen: usize, count: usize, height: usize) -> usize {
     chosen
         .saturating_sub(height / 2)
@@ -103,7 +103,7 @@ fn heading(top: &Top, count: usize, width: u16) -> Line<'static> {
     rule(spans, width, choice.focus == Focus::Table)
 }
 
-/// Widths of what stands before and after the name.
+/// Returns the width that the other columns leave for the name.
 fn name_width(top: &Top, width: u16) -> usize {
     let fixed = if top.choice.group == Group::Processes {
         9
@@ -163,14 +163,14 @@ fn some(bytes: Bytes) -> String {
     }
 }
 
-/// Rows for the deaths: their heading and as many as are useful.
+/// Returns the height of the list of deaths: its heading, and as many rows as are useful.
 pub(super) fn deaths_height(top: &Top, height: u16) -> u16 {
     let most = (height / 4).saturating_sub(1);
     let wanted = u16::try_from(top.causes().len()).unwrap_or(most);
     1 + wanted.clamp(1, most.max(1))
 }
 
-/// The last deaths in `area`, first causes only.
+/// Draws the last deaths in `area`, first causes only.
 pub(super) fn deaths(top: &Top, frame: &mut Frame<'_>, area: Rect) {
     let focused = top.choice.focus == Focus::Deaths;
     let causes = top.causes();

@@ -1,4 +1,4 @@
-//! What `top` draws, on terminals of two sizes, and what its keys do.
+//! Tests of what `top` draws, on terminals of two sizes, and of what its keys do.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// A limit that Ray's own processes are under.
+/// The cgroup of Ray's own processes, which has a limit.
 const SYSTEM: &str = "/kubepods/ray-node_550e/system";
 const SECOND: u64 = 1_000_000_000;
 const SMALL: (u16, u16) = (80, 24);
@@ -53,7 +53,8 @@ fn process(pid: u32, title: &str, role: Role, private: f64) -> LiveProcess {
     }
 }
 
-/// The verl job of the report's sample, `seconds` after the first sample: `TaskRunner` and the agent grow.
+/// Makes the state of the verl job of the samples, `seconds` after the first sample. `TaskRunner`
+/// and the agent grow.
 fn live(seconds: u32) -> Live {
     let grown = f64::from(seconds);
     let agent = LiveProcess {

@@ -1,4 +1,6 @@
-//! The events of the trace, one function a kind. Times are µs of the wall clock, as Ray's are.
+//! Makes the events of the trace, one function for each kind.
+//!
+//! Times are in µs of the wall clock, as in Ray's timeline.
 
 use std::cmp::Reverse;
 
@@ -15,7 +17,8 @@ use crate::{
     show::{sanitize, words},
 };
 
-/// Whole ones, by which slices that lie in one another stay so: a fraction of so large a number is rounded.
+/// Returns whole microseconds, so that nested slices stay nested. A fraction of so large a number
+/// would be rounded.
 fn microseconds(time: Utc) -> i64 {
     time.0.0.div_euclid(1000)
 }
@@ -28,7 +31,8 @@ fn slice(category: &str, name: &str, place: Place, from: Utc, to: Utc, args: &Va
     })
 }
 
-/// From its start to its end, or to that of the recording; the slice of its death lies inside.
+/// Makes the slice of a process's lifetime, from its start to its end or to that of the recording.
+/// The slice of its death lies inside.
 pub(super) fn lifetime(
     timeline: &Timeline,
     process: &ProcessSeries,
@@ -55,7 +59,7 @@ pub(super) fn lifetime(
     slice("lifetime", &name, place, from, to, &args)
 }
 
-/// From the act that killed to the exit, a microsecond at least.
+/// Returns the span from the act that killed to the exit, at least a microsecond.
 fn span(death: &Death, process: &ProcessSeries) -> Option<(Utc, Utc)> {
     let ended = death.when.exit_time.or(process.ended);
     let act = death.when.time.or(ended)?;
@@ -65,7 +69,8 @@ fn span(death: &Death, process: &ProcessSeries) -> Option<(Utc, Utc)> {
     Some((act, ended.max(least)))
 }
 
-/// What a worker ran: `most` of its calls where the kernel told of them, else what its titles said when they were read.
+/// Makes slices of what a worker ran: `most` of its calls if the kernel reported them, else what
+/// its titles said when they were read.
 pub(super) fn methods(
     timeline: &Timeline,
     process: &ProcessSeries,
@@ -91,7 +96,7 @@ pub(super) fn methods(
         .collect()
 }
 
-/// At most so many calls, in order of time: those that never ended, and the longest.
+/// Keeps at most `most` calls, in order of time: those that never ended, and the longest.
 fn longest(calls: &[CallSeries], end: Utc, most: usize) -> Vec<&CallSeries> {
     let mut kept: Vec<&CallSeries> = calls.iter().collect();
     if kept.len() <= most {
@@ -104,7 +109,7 @@ fn longest(calls: &[CallSeries], end: Utc, most: usize) -> Vec<&CallSeries> {
     kept
 }
 
-/// Times are those of the first look.
+/// Makes slices from titles. A title begins when it was first seen.
 fn titles(timeline: &Timeline, process: &ProcessSeries, place: Place) -> Vec<Value> {
     let end = process.ended.unwrap_or(timeline.ended);
     let ends = process
@@ -126,7 +131,7 @@ fn titles(timeline: &Timeline, process: &ProcessSeries, place: Place) -> Vec<Val
         .collect()
 }
 
-/// From the act that killed to the exit, with what proves it.
+/// Makes the slice of a death, from the act that killed to the exit, with its evidence.
 pub(super) fn death(
     death: &Death,
     process: &ProcessSeries,
@@ -159,12 +164,12 @@ pub(super) fn death(
     });
     let name = format!("{label}: {}", death.verdict.killer.name());
     let mut made = slice("death", &name, place, act, ended, &args);
-    // A colour that no task of Ray's has.
+    // No task of Ray has this colour.
     made["cname"] = "terrible".into();
     Some(made)
 }
 
-/// An arrow between two slices.
+/// Makes an arrow between two slices.
 pub(super) fn flow(
     id: u64,
     name: &str,
@@ -184,7 +189,7 @@ pub(super) fn flow(
     vec![step("s", here, microseconds(start)), step("f", there, end)]
 }
 
-/// The machine's memory at a moment.
+/// Makes the counter of the machine's memory at one moment.
 pub(super) fn node(place: Place, time: Utc, [used, shared]: [u64; 2]) -> Value {
     json!({
         "ph": "C", "name": "memory in use (bytes)", "pid": place.node, "ts": microseconds(time),
@@ -192,7 +197,7 @@ pub(super) fn node(place: Place, time: Utc, [used, shared]: [u64; 2]) -> Value {
     })
 }
 
-/// A process's private memory, which is nothing after its end.
+/// Makes the counter of a process's private memory. It is 0 after the end of the process.
 pub(super) fn counter(
     process: &ProcessSeries,
     place: Place,

@@ -1,8 +1,11 @@
-//! The recording as a Chrome trace, which the Perfetto UI opens, alone or merged with what `ray timeline` wrote.
+//! Writes the recording as a Chrome trace.
 //!
-//! Ray's timeline shows what workers did, but a task whose worker was killed has no span there. Here each process has its
-//! lifetime on Ray's own row for it, each death a slice with its evidence, and flows lead from killers and first causes
-//! to victims. Ray's events stay as they are but for their ids: Perfetto wants integers with names.
+//! The Perfetto UI opens it, alone or merged with what `ray timeline` wrote.
+//!
+//! Ray's timeline shows what workers did, but has no span for a task if its worker was killed. Here
+//! each process has its lifetime on Ray's own row for it, each death is a slice with its evidence,
+//! and flows lead from killers and first causes to victims. Ray's events stay as they are, except
+//! for their ids: Perfetto wants integers with names.
 
 mod events;
 mod ray;
@@ -29,18 +32,20 @@ use crate::{
 pub use ray::{RayTimeline, RayTimelineError};
 use rows::{Place, Rows};
 
-/// Points of all processes together, at about 150 bytes each.
+/// Maximum number of points of all processes together, at about 150 bytes each.
 const MAX_POINTS: usize = 300_000;
-/// Calls of all processes together, at about 300 bytes each: Perfetto opens some 100 MB well.
+/// Maximum number of calls of all processes together, at about 300 bytes each. Perfetto opens some
+/// 100 MB well.
 const MAX_CALLS: usize = 100_000;
-/// A downsampled series keeps at least so many.
+/// Minimum number of points of a downsampled series.
 const FEWEST: usize = 8;
 
-/// The list of events, an event a line, each written as it is made: a long recording has millions of them.
+/// The list of events, one per line. Each is written as it is made, because a long recording has
+/// millions of them.
 struct Events<'a, W> {
     output: &'a mut W,
     empty: bool,
-    /// What the clock of the node that is written is ahead by, in µs.
+    /// How far the clock of the node that is being written is ahead, in µs.
     ahead_us: i64,
 }
 
@@ -61,7 +66,7 @@ impl<W: Write> Events<'_, W> {
         Ok(serde_json::to_writer(&mut *self.output, event)?)
     }
 
-    /// A time of the node that is written by the clock of the node with the GCS.
+    /// Converts a time of the node that is being written to the clock of the node with the GCS.
     fn corrected(&self, time: Utc) -> Utc {
         Utc(WallTime(time.0.0.saturating_sub(self.ahead_us * 1000)))
     }
@@ -71,10 +76,11 @@ impl<W: Write> Events<'_, W> {
     }
 }
 
-/// Where a death is in the trace, and when it happened.
+/// For each death, when it happened and its place in the trace.
 type Places = HashMap<EventId, (Option<Utc>, Place)>;
 
-/// Writes the trace of recordings; each has rows of its own, and flows lead across where Ray's messages say so.
+/// Writes the trace of recordings. Each has rows of its own, and flows lead from one to another
+/// where Ray's messages say so.
 pub fn write(
     parts: &[(Report, Timeline)],
     ray: Option<&RayTimeline>,
@@ -102,7 +108,7 @@ pub fn write(
     let mut placed = Places::new();
     for (number, (report, timeline)) in (0..).zip(parts) {
         rows.turn_to(report, timeline, ray, parts.len() > 1);
-        // Ray's own spans have the times of their nodes' clocks.
+        // The times of Ray's own spans are those of their nodes' clocks.
         let clocks = joined.as_ref().filter(|_| ray.is_none());
         events.ahead_us = clocks.map_or(0, |joined| ahead_us(joined, number));
         let part = Part {
@@ -121,7 +127,7 @@ pub fn write(
     writeln!(output, "\n]}}")
 }
 
-/// What a recording's clock is ahead of that of the node with the GCS.
+/// Returns how far a recording's clock is ahead of that of the node with the GCS, in µs.
 fn ahead_us(joined: &Report, recording: u32) -> i64 {
     let mut nodes = joined.nodes.iter();
     let node = nodes.find(|node| node.recordings.contains(&recording));
@@ -129,7 +135,7 @@ fn ahead_us(joined: &Report, recording: u32) -> i64 {
     clock.map_or(0, |clock| clock.corrected_by_ms * 1000)
 }
 
-/// From deaths to those that they caused on other nodes.
+/// Writes flows from deaths to the deaths that they caused on other nodes.
 fn across(joined: &Report, placed: &Places, events: &mut Events<'_, impl Write>) -> io::Result<()> {
     for death in &joined.deaths {
         let Some(link) = &death.verdict.cause_link else {
@@ -151,7 +157,7 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// What a death is called among those of all recordings.
+    /// Returns the id of a death among those of all recordings.
     fn id(&self, id: EventId) -> EventId {
         if self.of > 1 {
             id.in_recording(self.number)
@@ -211,12 +217,12 @@ impl Part<'_> {
     }
 }
 
-/// The share of `most` that `own` of `all` get.
+/// Returns the share of `most` that `own` of `all` get.
 fn part_of(most: usize, own: usize, all: usize) -> usize {
     (own * most / all.max(most)).max(FEWEST)
 }
 
-/// Counters of the machine and of each process.
+/// Writes counters of the machine and of each process.
 fn memory(
     events: &mut Events<'_, impl Write>,
     rows: &mut Rows,
@@ -245,7 +251,7 @@ fn memory(
     Ok(())
 }
 
-/// In use, and of that shared memory.
+/// Returns memory in use, and how much of it is shared memory.
 fn node_figures(timeline: &Timeline) -> Vec<(Utc, [u64; 2])> {
     let samples = timeline.node.iter();
     samples
@@ -256,7 +262,7 @@ fn node_figures(timeline: &Timeline) -> Vec<(Utc, [u64; 2])> {
         .collect()
 }
 
-/// Where processes stand among the series: a long recording has thousands.
+/// Where processes are in the list of series. A long recording has thousands.
 struct Whereabouts {
     by_death: HashMap<EventId, usize>,
     by_pid: HashMap<Pid, Vec<usize>>,
@@ -282,7 +288,8 @@ impl Whereabouts {
     }
 }
 
-/// From the death that caused this one, and from the process that sent its signal.
+/// Makes flows to a death: from the death that caused it, and from the process that sent its
+/// signal.
 fn flows(
     timeline: &Timeline,
     (whereabouts, places): (&Whereabouts, &[Place]),

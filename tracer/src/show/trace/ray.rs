@@ -1,26 +1,28 @@
-//! What `ray timeline` wrote, in either of its forms: ids as strings (`ray.timeline()`, Ray 2.60's
-//! `_private/state.py`), or as integers with names in metadata (the dashboard's, `_private/profiling.py`).
+//! Reads what `ray timeline` wrote, in either of its forms.
+//!
+//! Ids are strings (`ray.timeline()`, Ray 2.60's `_private/state.py`), or integers with names in
+//! metadata (the dashboard's, `_private/profiling.py`).
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// A timeline of Ray's.
+/// A timeline that Ray wrote.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RayTimeline {
     events: Vec<Map<String, Value>>,
-    /// Names that metadata gives to a node, and to a row of a node.
+    /// Names that metadata gives to nodes, and below to rows of a node.
     nodes: HashMap<String, String>,
     rows: HashMap<(String, String), String>,
 }
 
-/// Why a file is no timeline.
+/// Why a file is not a timeline.
 #[derive(Debug, thiserror::Error)]
 pub enum RayTimelineError {
-    /// Not JSON.
+    /// The file is not JSON.
     #[error("not JSON: {0}")]
     NotJson(#[from] serde_json::Error),
-    /// JSON of another kind.
+    /// The file is JSON of another kind.
     #[error("no list of trace events: give the file that `ray timeline` wrote")]
     NotEvents,
 }
@@ -52,7 +54,7 @@ impl RayTimeline {
         Ok(timeline)
     }
 
-    /// Takes in a name; whether the event was one.
+    /// Stores a name from metadata. Returns whether the event was one.
     fn name(&mut self, event: &Map<String, Value>) -> bool {
         let kind = event.get("name").and_then(Value::as_str);
         let given = event.get("args").and_then(|args| args.get("name"));
@@ -69,12 +71,12 @@ impl RayTimeline {
         true
     }
 
-    /// Each event, with the names of its node and of its row.
+    /// Returns each event, with the names of its node and of its row.
     pub(super) fn events(&self) -> impl Iterator<Item = (&Map<String, Value>, (String, String))> {
         self.events.iter().map(|event| (event, self.names(event)))
     }
 
-    /// Each row that has an event, as the names of its node and of itself.
+    /// Returns each row that has an event, as the names of its node and of itself.
     pub(super) fn named_rows(&self) -> impl Iterator<Item = (String, String)> {
         self.events().map(|(_, names)| names)
     }
@@ -90,7 +92,7 @@ impl RayTimeline {
     }
 }
 
-/// A pid or tid as text, whatever its form.
+/// Returns a pid or tid as text, whatever its form.
 fn id(event: &Map<String, Value>, key: &str) -> String {
     match event.get(key) {
         Some(Value::String(text)) => text.clone(),

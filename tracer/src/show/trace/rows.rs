@@ -1,4 +1,4 @@
-//! Which row of the trace a process has: Ray's own where its timeline has one for this worker.
+//! Assigns rows of the trace to processes: Ray's own row if its timeline has the worker.
 //!
 //! Chrome's "process" is a Ray node here and its "thread" a worker, as in Ray's timeline.
 
@@ -16,14 +16,14 @@ use crate::{
     show::{sanitize, words},
 };
 
-/// A row.
+/// A row of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) node: u64,
     pub(super) row: u64,
 }
 
-/// The nodes and rows of a trace, numbered as they come up.
+/// The nodes and rows of a trace, numbered in the order of their first use.
 pub(super) struct Rows {
     nodes: Vec<String>,
     rows: Vec<(u64, String)>,
@@ -48,7 +48,7 @@ impl Rows {
         rows
     }
 
-    /// What follows is of this recording; of several each names its host.
+    /// Starts the rows of another recording. If there are several, each names its host.
     pub(super) fn turn_to(
         &mut self,
         report: &Report,
@@ -68,7 +68,7 @@ impl Rows {
         self.machine = format!("Machine {host}");
     }
 
-    /// The row with these names.
+    /// Returns the row with these names, and adds it if it is new.
     pub(super) fn named(&mut self, node: &str, row: &str) -> Place {
         let known = self.nodes.iter().position(|known| known == node);
         let at = known.unwrap_or_else(|| {
@@ -84,7 +84,7 @@ impl Rows {
         Place { node, row: number }
     }
 
-    /// The events of Ray's own timeline, on the rows of the trace.
+    /// Returns the events of Ray's own timeline, on the rows of the trace.
     pub(super) fn events(&mut self, ray: &RayTimeline) -> Vec<Value> {
         let moved = |(event, (node, row)): (&Map<String, Value>, (String, String))| {
             let place = self.named(&node, &row);
@@ -96,7 +96,7 @@ impl Rows {
         ray.events().map(moved).collect()
     }
 
-    /// The row of a process, by Ray's name for it where it has one.
+    /// Returns the row of a process, named as Ray names it if Ray does.
     pub(super) fn process(&mut self, process: &ProcessSeries) -> Place {
         let node = self.node(process);
         let row = match (process.role, &process.worker_id) {
@@ -118,7 +118,8 @@ impl Rows {
         cluster.unwrap_or(&self.machine).clone()
     }
 
-    /// A row beside that of a process, for what its titles said: those times are too rough to nest with Ray's spans.
+    /// Returns another row for a process, for what its titles said. Those times are too rough to
+    /// nest with Ray's spans.
     pub(super) fn titles(&mut self, process: &ProcessSeries, place: Place) -> Option<Place> {
         if process.titles.is_empty() && process.calls.is_empty() {
             return None;
@@ -129,13 +130,13 @@ impl Rows {
         Some(self.named(&node, &row))
     }
 
-    /// The machine's own.
+    /// Returns the row of the machine.
     pub(super) fn machine(&mut self) -> Place {
         let machine = self.machine.clone();
         self.named(&machine, "memory")
     }
 
-    /// The names of all nodes and rows.
+    /// Returns metadata with the names of all nodes and rows.
     pub(super) fn names(&self) -> Vec<Value> {
         let nodes = (1u64..).zip(&self.nodes);
         let nodes = nodes.map(|(node, name)| {
@@ -149,8 +150,8 @@ impl Rows {
     }
 }
 
-/// The name of each cluster's node: that of Ray's timeline where a worker of it has a row there; ids of workers are
-/// random, addresses are not.
+/// Returns the name of each cluster's node. That is the name in Ray's timeline, if a worker of the
+/// cluster has a row there: ids of workers are random, addresses are not.
 fn clusters(report: &Report, timeline: &Timeline, ray: Option<&RayTimeline>) -> Vec<String> {
     let mut known: HashMap<String, HashSet<String>> = HashMap::new();
     for (node, row) in ray.into_iter().flat_map(RayTimeline::named_rows) {

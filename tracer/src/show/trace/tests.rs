@@ -1,4 +1,4 @@
-//! Traces of hand-made reports; that of a real cluster is in the end-to-end tests.
+//! Tests of traces of hand-made reports. End-to-end tests cover that of a real cluster.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use crate::{
 
 const SECOND: i64 = 1000 * sample::MS;
 
-/// A process for each death of the report, and a worker that lives.
+/// Makes a timeline with a process for each death of the report, and a worker that lives.
 fn timeline(report: &Report) -> Timeline {
     let mut processes: Vec<ProcessSeries> = report
         .deaths
@@ -69,7 +69,7 @@ fn of<'a>(events: &'a [Value], category: &str) -> Vec<&'a Value> {
     events.filter(|event| event["cat"] == category).collect()
 }
 
-/// The name of the row that an event is on.
+/// Returns the name of the row that an event is on.
 fn row<'a>(events: &'a [Value], event: &Value) -> &'a str {
     let named = events.iter().find(|one| {
         one["name"] == "thread_name" && one["pid"] == event["pid"] && one["tid"] == event["tid"]

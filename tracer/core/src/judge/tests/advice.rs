@@ -1,6 +1,7 @@
-//! Advice from the web that is wrong or out of date: given that setting, the report says so, and says what is right instead.
+//! The report corrects advice from the web that is wrong or out of date.
 //!
-//! One test a piece of advice; those about the exit types and after-effects that texts show stand in `explain`'s tests.
+//! Each test gives a setting from one piece of advice. The report says that it is wrong, and what
+//! is right instead. Advice about exit types and after-effects in texts is tested in `explain`.
 
 use super::{
     effects::tasks,
@@ -16,7 +17,7 @@ use crate::{
 
 const ACTOR: &str = "actor_rollout_ref.actor.fsdp_config";
 
-/// A run of `command` of eight `WorkerDict` in which Ray kills another worker.
+/// A run of `command` with eight `WorkerDict` workers, in which Ray kills another worker.
 fn run(command: &str) -> Scene {
     let mut scene = Scene::new();
     scene.describe(50, |driver: &mut Process| {
@@ -149,7 +150,7 @@ fn what_an_engine_offloads_is_for_all_its_ranks_and_weights_need_no_power_of_two
         finding.remedy[0].starts_with("kv-offloading-size=64 "),
         "{finding:?}"
     );
-    // Eight workers are no eight times 80 GiB.
+    // The 80 GiB are for all eight ranks together, not for each.
     let costly = says(
         &scene,
         "setting-takes-host-memory",
@@ -176,7 +177,7 @@ fn the_forks_settings_are_read_as_the_fork_reads_them() {
     );
     let finding = says(&fork, "setting-takes-host-memory", "simpleRL-reason is set");
     assert!(!finding.summary.contains("V0"), "{finding:?}");
-    // There it is the maintainer's own advice.
+    // In this fork the setting is recommended by its maintainer.
     silent(&fork, "setting-does-not-help");
 }
 
@@ -283,7 +284,7 @@ fn options_and_lines_that_do_nothing_are_named() {
     silent(&with("python train.py"), "setting-does-not-help");
 }
 
-/// Somebody has typed `line`.
+/// Adds a shell command `line` that a user has typed.
 fn typed(scene: &mut Scene, line: &str) {
     scene.process(70, 1, "bash", Role::Other);
     let argv = line.split(' ').map(str::to_owned).collect();
@@ -327,7 +328,7 @@ fn growth_of_each_call_is_not_fragmentation_and_another_allocator_is_said_to_be_
         &with(LINE, &[100, 300, 100, 300, 100, 300, 100]),
         "not-fragmentation",
     );
-    // Where freed memory is seen to be kept, it is the cure.
+    // If the allocator is seen to keep freed memory, another allocator is the remedy.
     let mut kept = tasks("ray::tokenize", &[50, 1800, 1810, 1800, 1805, 1800]);
     typed(&mut kept, LINE);
     fires(&kept, "allocator-keeps");
@@ -370,7 +371,7 @@ fn rss_less_shr_leaves_out_shared_memory_that_is_a_processs_own() {
         finding.summary.contains("RSS − SHR leaves out"),
         "{finding:?}"
     );
-    // It may be the object store's; or nobody looked.
+    // The memory may belong to the object store, or /dev/shm was not read.
     silent(&with(45, true), "private-shared-memory");
     silent(&with(70, false), "private-shared-memory");
 }
@@ -453,7 +454,7 @@ fn no_remedy_names_a_key_that_the_printed_configuration_does_not_have() {
         ("data.val_batch_size", "None"),
         ("data.dataloader_num_workers", "2"),
     ]);
-    // Images are in nobody's data here, and loaders are processes of their own.
+    // The data has no images here, and the loaders are separate processes.
     assert_eq!(remedy, Vec::<String>::new());
 }
 

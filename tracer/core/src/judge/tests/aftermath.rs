@@ -1,4 +1,6 @@
-//! What Ray writes and does because a worker is gone is no reason of its end, also where its exit was told late (procfs mode).
+//! Ray's clean-up after the end of a worker is not the cause of that end.
+//!
+//! This holds in procfs mode too, where the exit is recorded late.
 
 use super::scene::{RAYLET, Scene, hex, monitor_kill};
 use crate::{
@@ -35,7 +37,8 @@ fn noted(exit_type: ExitType) -> RayFact {
     }
 }
 
-/// A worker of a recording without eBPF, of which Ray says `words`; its exit is told 300 ms later.
+/// A recording without eBPF in which Ray says `words` about worker 7, and its exit follows 300 ms
+/// later.
 fn late(words: &[RayFact], status: i32) -> Scene {
     let mut scene = Scene::new();
     scene.without_ebpf().ray_worker(7);
@@ -54,7 +57,7 @@ fn an_actor_that_exits_in_its_constructor_was_not_ended_by_the_clean_up_after_it
         vec![error(), requested()],
         vec![requested(), error()],
         vec![error(), noted(ExitType::SystemError), requested()],
-        // The raylet was asked before it had noticed, and could not reach the worker any more.
+        // The raylet was asked before it noticed the exit, and could not reach the worker any more.
         vec![requested(), dropped(ExitType::IntendedSystemExit, false)],
         vec![requested(), noted(ExitType::IntendedSystemExit)],
     ] {
@@ -77,18 +80,18 @@ fn with_a_code_of_rays_own_an_end_that_ray_noted_as_an_error_is_not_rays_doing()
     assert_verdict!(late(&words, 1 << 8), 7, Unknown, Unknown);
 }
 
-/// The raylet asked a worker that was gone, and dropped it as one that it had ended.
+/// The raylet asks a worker that is gone to exit, and drops it as a worker that it has ended.
 #[test]
 fn a_worker_that_ray_could_not_reach_any_more_was_not_ended_by_it() {
     let words = [requested(), dropped(ExitType::IntendedSystemExit, false)];
     assert_verdict!(late(&words, 0), 7, Exit, Proven);
     assert_verdict!(late(&words, 1 << 8), 7, Unknown, Unknown);
-    // A placement group that is removed: dropped first.
+    // When a placement group is removed, the raylet drops the worker first.
     let words = [dropped(ExitType::IntendedSystemExit, false), requested()];
     assert_verdict!(late(&words, 0), 7, RayIntended, Inferred);
 }
 
-/// The program's own handler of SIGTERM ends it with a code of its own.
+/// The program handles SIGTERM itself and exits with its own code.
 #[test]
 fn a_raylets_sigterm_with_a_reason_stays_the_cause_whatever_the_handlers_code() {
     for code in [7, 143] {
@@ -105,7 +108,7 @@ fn a_raylets_sigterm_with_a_reason_stays_the_cause_whatever_the_handlers_code() 
     }
 }
 
-/// A worker that loses its raylet exits with 1.
+/// A worker that loses its raylet exits with code 1.
 #[test]
 fn a_code_of_the_workers_own_after_its_raylets_end_is_its_own() {
     for code in [1, 4] {
@@ -135,7 +138,7 @@ fn a_kill_that_ray_was_asked_for_stays_one() {
     }
 }
 
-/// An exit handler of the program may have changed the code.
+/// An exit handler of the program may have changed the exit code.
 #[test]
 fn a_worker_that_said_itself_that_it_was_asked_to_end_is_believed_whatever_its_code() {
     let mut scene = Scene::new();
@@ -176,7 +179,7 @@ fn a_kill_that_nobody_saw_is_not_rays_because_ray_cleaned_up_after_it() {
     assert_verdict!(late(&asked, 9), 7, RayIntended, Inferred);
 }
 
-/// The job fails because of this worker: its driver leaves, and Ray ends what is left of the job.
+/// The job fails because of this worker: the driver leaves, and Ray ends the rest of the job.
 #[test]
 fn the_end_of_the_job_or_of_an_owner_that_follows_a_workers_end_is_not_its_reason() {
     let follows = [
@@ -209,7 +212,7 @@ fn a_raylet_that_is_told_to_end_after_a_workers_end_did_not_end_it() {
         1 << 8,
     );
     assert_verdict!(scene, 7, Unknown, Unknown);
-    // With eBPF the exit has the kernel's time.
+    // With eBPF the time of the exit comes from the kernel.
     scene = Scene::new();
     scene.ray_worker(7).exit(7, 1 << 8);
     scene.after(9000).says(RayFact::RayletSigterm);

@@ -1,5 +1,8 @@
-//! What a remedy is about and for whom: one finding for all kills that it explains, nobody's `@ray.remote` but the user's, limits that
-//! only delay, and what each of several remedies costs.
+//! Which remedies a finding offers, and for whom.
+//!
+//! One finding covers all kills that it explains. Only the user's own tasks get a change of
+//! `@ray.remote`. A higher limit that only delays the kill is not advised. Each of several remedies
+//! states its cost.
 
 use super::{
     findings::{GIB, fires, holds, kernel_kills, monitor, ray_kills, settings, silent, worker},
@@ -14,7 +17,7 @@ use crate::{
 
 const RESOURCES: &str = "--static_resource_list=node:10.0.0.1,1.0,CPU,8,memory,8589934592";
 
-/// Tasks of `hog` from pid 7 on that hold so much, of which Ray kills the first at 9 GiB.
+/// Starts one `hog` task for each size in `mib`, with pids from `from`. Ray kills the first one.
 fn hogs(scene: &mut Scene, from: u32, mib: &[u64]) -> EventId {
     for (pid, mib) in (from..).zip(mib) {
         worker(scene, pid, "ray::hog", *mib);
@@ -31,7 +34,7 @@ fn with_resources(scene: &mut Scene) {
 #[test]
 fn a_class_that_filled_the_limit_at_each_kill_has_one_finding_for_all_of_them() {
     let mut scene = Scene::new();
-    // On their way: no three are of one size.
+    // These tasks are still growing: no three of them have the same size.
     let first = hogs(&mut scene, 7, &[2900, 2100, 1500, 1000]);
     scene.after(5_000_000);
     let second = hogs(&mut scene, 17, &[2400, 2300, 2200]);
@@ -49,14 +52,14 @@ fn a_class_that_filled_the_limit_at_each_kill_has_one_finding_for_all_of_them() 
 fn workers_of_the_class_in_another_size_are_nobody_elses_memory() {
     let mut scene = Scene::new();
     with_resources(&mut scene);
-    // 9.2 of the 10 GiB are theirs: two of 2.2 GiB fit beside the rest.
+    // This class holds 9.2 of the 10 GiB: two tasks of 2.2 GiB fit beside the memory of others.
     hogs(&mut scene, 7, &[2400, 2300, 2200, 1500, 1000]);
     let finding = fires(&scene, "many-workers");
     assert_eq!(
         finding.remedy,
         [
             "num_cpus=4 in the @ray.remote of hog: 2 at once",
-            // More than a third of what the node has to give.
+            // More than a third of the node's `memory` resource.
             "memory=2752*1024**2 in the @ray.remote of hog: 2 at once"
         ]
     );
@@ -107,11 +110,11 @@ fn a_librarys_task_that_leaks_gets_no_max_calls() {
         library.remedy[0].starts_with("find the line: "),
         "{library:?}"
     );
-    // What finds a line costs nothing of the run.
+    // Finding the line costs the run nothing.
     assert_eq!(library.cost, None);
 }
 
-/// Worker 7 leaves so many MiB in each of seven calls.
+/// Worker 7 keeps `mib` MiB more after each of seven calls.
 fn leaks(scene: &mut Scene, title: &str, mib: u64) {
     worker(scene, 7, title, mib);
     for nth in 1..8 {
@@ -152,7 +155,7 @@ fn a_victims_calls_without_a_row_count_too() {
     );
 }
 
-/// The kernel kills worker 20 in /job, of which Ray knows nothing, beside one that `seen` has staged.
+/// The kernel kills worker 20 at the limit of /job, which Ray does not see. `seen` stages worker 7.
 fn hidden(seen: impl Fn(&mut Scene), restarted: bool) -> Scene {
     let mut scene = Scene::new();
     monitor(&mut scene, 95 << 20, 100 << 20);

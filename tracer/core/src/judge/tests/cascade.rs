@@ -1,4 +1,6 @@
-//! Deaths that another death caused: each names it, ordered by the acts and not by the exits.
+//! Deaths that follow from another death name it as their cause.
+//!
+//! The order of the acts decides, not the order of the exits.
 
 use super::scene::{MEMCG, RAYLET, Scene, hex, key};
 use crate::{
@@ -41,7 +43,8 @@ fn a_dead_agent_takes_the_raylet_and_every_worker_along() {
     assert_eq!(raylet.verdict.cause_death_id, Some(agent));
 }
 
-/// An agent that ends by itself, and the raylet that says so and follows; before that its GCS may have been killed.
+/// An agent exits by itself. Its raylet logs that and exits too. With `gcs_killed`, the GCS is
+/// killed 10 s before.
 fn an_agent_that_exits(gcs_killed: bool) -> (Scene, Option<EventId>, EventId) {
     let mut scene = Scene::new();
     scene.dashboard_agent(30);
@@ -85,7 +88,7 @@ fn an_agent_that_gives_up_before_its_raylet_hangs_on_the_death_of_the_gcs() {
 #[test]
 fn what_ray_start_block_kills_hangs_on_the_component_that_had_died() {
     let mut scene = Scene::new();
-    // Its parent is `ray start --block`, and so is the GCS's.
+    // `ray start --block` (pid 9) is the parent of the raylet and of the GCS.
     scene.process(RAYLET, 9, "raylet", Role::Raylet);
     scene.process(40, 9, "gcs_server", Role::Gcs);
     scene.ray_worker(7);
@@ -194,7 +197,7 @@ fn a_job_that_shuts_its_own_ray_down_as_it_fails_was_not_stopped() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     let worker = scene.exit(7, 4 << 8);
-    // The exception leaves the driver, which had started the raylet.
+    // The driver fails with the exception and ends the raylet that it had started.
     scene
         .after(200_000)
         .signal(50, RAYLET, 15, 0, false)
@@ -351,7 +354,7 @@ fn a_raylet_that_is_told_to_end_after_it_ended_a_worker_did_not_do_so_for_that()
 fn a_driver_that_joins_one_cluster_after_another_leaves_each_on_purpose() {
     for (driver_ends, killer) in [(false, Killer::RayIntended), (true, Killer::RayCollapse)] {
         let mut scene = Scene::new();
-        // Of another cluster than the one that it was known by first: the raylet names another id of it.
+        // The driver has joined another cluster since: this raylet knows it by another worker id.
         scene.ray_worker(7).says(RayFact::DriverDisconnected {
             pid: Pid(50),
             worker_id: Some(hex(51)),
@@ -414,7 +417,7 @@ fn a_child_that_is_killed_while_its_worker_lives_is_its_own_death() {
     assert!(death.listed);
 }
 
-/// A submitted job: its supervisor (7), the watcher (71) that the supervisor started, and the driver (50).
+/// A submitted job: its supervisor (7), and the watcher (71) and driver (50) that it started.
 fn submitted_job() -> Scene {
     let mut scene = Scene::new();
     scene.ray_worker(7);
@@ -470,7 +473,7 @@ fn a_shell_of_ones_own_that_kills_after_an_actor_named_as_a_supervisor_is_no_wat
     assert_verdict!(scene, 50, Signal, Proven);
 }
 
-/// A worker that sends SIGKILL to its child, and ends a moment later.
+/// A worker sends SIGKILL to its child and exits a moment later.
 fn a_worker_kills_its_child_and_ends(by_a_thread: bool) -> Scene {
     let mut scene = Scene::new();
     scene
@@ -489,7 +492,7 @@ fn a_child_that_its_workers_own_code_ends_is_not_rays_doing() {
     let death = assert_verdict!(scene, 70, Signal, Proven);
     assert_eq!(death.sender.expect("sender").relation, Relation::Parent);
     assert!(!death.listed);
-    // Another thread than the first may be the job's own too.
+    // A thread other than the main one may still run code of the job: only inferred.
     let scene = a_worker_kills_its_child_and_ends(true);
     assert_verdict!(scene, 70, RayCollapse, Inferred);
 }

@@ -1,4 +1,6 @@
-//! Rules about peaks, copies, leftovers and second clusters: each where it must fire, and close to it where it must not.
+//! Rules about peaks, copies, leftovers, leaks and second clusters.
+//!
+//! Each rule fires in its own case and stays silent in a case close to it.
 
 use super::{
     findings::{GIB, fires, holds, monitor, ray_kills, settings, silent, worker},
@@ -13,7 +15,8 @@ use crate::{
     ray::facts::{GpuMoved, RayFact},
 };
 
-/// Four workers that held 1 GiB, then ran `method`, and held `now` MiB of the 9 GiB when one was killed.
+/// Four workers hold 1 GiB each and then run `method`. They hold `now` MiB when Ray kills another
+/// worker at 9 GiB.
 fn phase(method: &str, now: [u64; 4]) -> Scene {
     let mut scene = Scene::new();
     for pid in 7..11 {
@@ -185,7 +188,7 @@ fn a_worker_that_outlives_its_raylet_is_left_over_and_one_on_its_way_out_is_not(
     silent(&small, "left-over");
 }
 
-/// A second raylet with its GCS, started by driver 250 or by a shell.
+/// Adds a second raylet (300), started by driver 250 or by another process.
 fn second_head(by_driver: bool, first_ended: bool) -> Scene {
     let mut scene = Scene::new();
     if first_ended {
@@ -245,7 +248,7 @@ fn a_threshold_near_the_top_is_named_and_one_that_leaves_room_is_not() {
     );
     silent(&with(98, 300, false), "threshold-high");
     silent(&with(95, 60, false), "threshold-high");
-    // With resource isolation it is without effect, and that is said instead.
+    // With resource isolation the threshold has no effect, and the report says that instead.
     let isolated = with(98, 188, true);
     silent(&isolated, "threshold-high");
     let finding = fires(&isolated, "setting-without-effect");
@@ -272,7 +275,7 @@ fn spilling_is_pressure_on_the_object_store_and_no_kill() {
     );
     assert!(finding.remedy[1].starts_with("a larger"), "{finding:?}");
     silent(&with(None), "object-store-pressure");
-    // Where RAM ran out, a larger store takes more of it.
+    // When RAM has run out, a larger object store would take more of it.
     let mut full = with(Some(1080));
     full.ray_worker(7);
     ray_kills(&mut full, 7);
@@ -280,7 +283,8 @@ fn spilling_is_pressure_on_the_object_store_and_no_kill() {
     assert!(finding.remedy[1].starts_with("no larger"), "{finding:?}");
 }
 
-/// `/dev/shm` held `gib` of it when Ray, which counted 10 GiB and kills above 9, killed a worker of `hog` MiB.
+/// Ray counts 10 GiB, kills above 9 GiB, and kills a worker of `hog` MiB while `/dev/shm` holds
+/// `gib` GiB.
 fn store(gib: u64, hog: u64) -> Scene {
     let mut scene = Scene::new();
     scene.change_cluster(|cluster| cluster.object_store_bytes = Some(Bytes(8 * GIB)));
@@ -306,7 +310,7 @@ fn an_object_store_that_filled_the_limit_is_the_cause_and_made_smaller() {
             .starts_with("Ray's object store held 5.0 GiB, 56 % of the limit of 9.0 GiB"),
         "{finding:?}"
     );
-    // 10 − 5 GiB are not the store's; 0.8 × 9 − 5 are left for it.
+    // 10 − 5 GiB do not belong to the store. 0.8 × 9 − 5 GiB are left for it.
     assert!(
         finding.remedy[0].starts_with("ray.init(object_store_memory=2360000000): "),
         "{finding:?}"
@@ -321,7 +325,7 @@ fn an_object_store_that_filled_the_limit_is_the_cause_and_made_smaller() {
 
 #[test]
 fn a_process_that_filled_its_limit_is_not_left_without_a_rule_by_its_children() {
-    // The children's memory is not theirs alone: the biggest is the victim itself.
+    // The child does not hold the most: the largest process is the victim itself.
     let mut scene = Scene::new();
     scene.ray_worker(7).anon_at_exit = Bytes(6 * GIB);
     scene.process(8, 7, "pt_data_worker", Role::Descendant);
@@ -338,12 +342,13 @@ fn a_process_that_filled_its_limit_is_not_left_without_a_rule_by_its_children() 
     silent(&scene, "nothing-fits");
 }
 
-/// `WorkerDict` 7 runs `generate`: what it held in MiB before the first call and after each.
+/// `WorkerDict` 7 runs `generate`. `held` is its memory in MiB before the first call and after
+/// each.
 fn calls(held: &[u64], at_death: u64) -> Scene {
     calls_of("ray::WorkerDict.generate", held, at_death)
 }
 
-/// The same of a worker of this title.
+/// Like [`calls`], for a worker with this title.
 fn calls_of(title: &str, held: &[u64], at_death: u64) -> Scene {
     let mut scene = Scene::new();
     worker(&mut scene, 7, title, held[0]);
@@ -370,7 +375,7 @@ fn calls_of(title: &str, held: &[u64], at_death: u64) -> Scene {
 
 #[test]
 fn a_method_that_keeps_something_in_each_of_five_calls_is_a_leak_with_the_calls_that_fit() {
-    // 200 MiB in each of six calls, of a limit of 9 GiB.
+    // Each of six calls keeps 200 MiB; the limit is 9 GiB.
     let scene = calls(&[100, 300, 500, 700, 900, 1100, 1300], 1300);
     let finding = fires(&scene, "leak");
     assert!(
@@ -379,12 +384,12 @@ fn a_method_that_keeps_something_in_each_of_five_calls_is_a_leak_with_the_calls_
         ),
         "{finding:?}"
     );
-    // 9 GiB without the 100 MiB from before and the victim's 128, in steps of 200 MiB.
+    // 9 GiB minus the 100 MiB held before and the victim's 128 MiB, in steps of 200 MiB.
     assert!(
         finding.summary.contains("holds about 44 calls"),
         "{finding:?}"
     );
-    // For how many answers is not known.
+    // `rollout.n`, the number of answers, is not known here.
     assert!(!finding.remedy.join("; ").contains("0.8.3"), "{finding:?}");
     let with = |setting: &str| {
         let mut scene = calls(&[100, 300, 500, 700, 900, 1100, 1300], 1300);
@@ -395,7 +400,7 @@ fn a_method_that_keeps_something_in_each_of_five_calls_is_a_leak_with_the_calls_
     assert!(
         with("actor_rollout_ref.rollout.n=8").contains("upgrade vLLM if it is older than 0.8.3")
     );
-    // What finds the line mends nothing.
+    // Finding the line fixes nothing by itself, so it comes last.
     let last = finding.remedy.last().map_or("", String::as_str);
     assert!(last.starts_with("find the line: "), "{finding:?}");
     let task = fires(
@@ -408,7 +413,7 @@ fn a_method_that_keeps_something_in_each_of_five_calls_is_a_leak_with_the_calls_
     );
     let saving = task.saving.as_ref().map(|saving| saving.bytes);
     assert_eq!(saving, Some(Bytes(600 << 20)));
-    // It never leaked for one answer, and another engine is not vLLM.
+    // vLLM did not leak with one answer, and sglang is not vLLM.
     assert!(!with("actor_rollout_ref.rollout.n=1").contains("0.8.3"));
     assert!(!with("actor_rollout_ref.rollout.name=sglang").contains("0.8.3"));
     silent(&calls(&[100, 300, 500, 700, 900], 900), "leak");

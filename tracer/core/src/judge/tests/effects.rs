@@ -1,4 +1,6 @@
-//! After-effects of a death, and memory that tasks freed and the allocator kept: where they must be named, and close to it where not.
+//! After-effects of a death, and memory that workers keep after their tasks.
+//!
+//! Each must be named in its own case, and not in a case close to it.
 
 use super::{
     findings::{GIB, fires, holds, machine_used, monitor, ray_kills, silent},
@@ -61,7 +63,7 @@ fn time_outs_before_a_kill_long_after_it_or_without_one_are_no_after_effects() {
     says(&mut scene, 8, "NCCL", NCCL);
     silent(&scene, "after-effect");
 
-    // Its own last words, read a moment after its end.
+    // The worker's own last log line, read a moment after its exit.
     let mut scene = Scene::new();
     scene.ray_worker(8).signal(8, 8, 6, -6, true).after(50);
     scene.exit(8, 6);
@@ -102,7 +104,10 @@ fn a_watchdogs_crash_after_its_time_out_is_no_new_first_cause() {
     assert_eq!(alone.death(8).verdict.cause_death_id, None);
 }
 
-/// Worker 9 was killed and its actor restarted; 25 minutes later worker 7 dies, and its peer 8 says `words`.
+/// Ray kills worker 9. Worker 7 dies 25 minutes later, and its peer 8 logs `words` after `minutes`.
+///
+/// With `restarted`, the actor of worker 9 restarts. Returns the pid that caused the crash of
+/// worker 8, and whether the report says what Ray did after the death of worker 9.
 fn after_an_older_kill(restarted: bool, minutes: u64, words: &str) -> (Option<u32>, bool) {
     let mut scene = Scene::new();
     scene.ray_worker(7).ray_worker(8).ray_worker(9);
@@ -139,7 +144,8 @@ fn a_peer_notices_the_last_death_and_none_that_its_job_survived() {
         assert_eq!(told, (Some(7), restarted));
     }
     let waited = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=81, OpType=ALLREDUCE, Timeout(ms)=1800000)";
-    // Who waited for half an hour did so since before worker 7 died, unless that harmed nobody.
+    // Whoever waited for half an hour has waited since before worker 7 died. So worker 9 is the
+    // cause, unless its actor was restarted.
     assert_eq!(after_an_older_kill(false, 5, waited).0, Some(9));
     assert_eq!(after_an_older_kill(true, 5, waited).0, Some(7));
     let short = waited.replace("1800000", "600000");
@@ -175,7 +181,8 @@ fn a_cuda_out_of_memory_is_told_with_torchs_figures_and_not_as_a_ram_kill() {
     assert_eq!(scene.death(7).verdict.killer, Killer::Exit);
 }
 
-/// Ray kills worker 20 at 9 GiB while worker 7 holds what it did before its last task; MiB before each task.
+/// Ray kills worker 20 at 9 GiB while worker 7 keeps memory from its tasks. `mib` is what worker 7
+/// held before its first task and after each one, in MiB.
 pub(super) fn tasks(title: &str, mib: &[u64]) -> Scene {
     let mut scene = Scene::new();
     monitor(&mut scene, 9 * GIB, 10 * GIB);
@@ -211,14 +218,15 @@ fn what_is_given_back_rises_or_is_an_actors_is_not_what_the_allocator_keeps() {
         ("ray::tokenize", [50, 60, 50, 55, 50, 60]),
         ("ray::tokenize", [50, 500, 950, 1400, 1850, 2300]),
         ("ray::Rollout.step", [50, 1800, 1810, 1800, 1805, 1800]),
-        // Modules.
+        // Little enough to be imported modules.
         ("ray::tokenize", [50, 250, 255, 250, 252, 250]),
     ] {
         silent(&tasks(title, &mib), "allocator-keeps");
     }
 }
 
-/// Worker 7 calls `title` at `began` ms, holding `before` MiB; the call's end in ms, and what is held then in MiB.
+/// Worker 7 calls `title` at `began` ms and holds `before` MiB then. `end` is when the call ended,
+/// in ms, and what the worker held then, in MiB.
 fn calls(scene: &mut Scene, title: &str, began: u64, before: u64, end: Option<(u64, u64)>) {
     let at = |milliseconds: u64| BootTime(milliseconds * 1_000_000);
     let call = Call {
@@ -234,12 +242,13 @@ fn calls(scene: &mut Scene, title: &str, began: u64, before: u64, end: Option<(u
     scene.push(Source::Kernel, Observation::Call(call));
 }
 
-/// Worker 7 ends a task at 1800 MiB, and `seconds` later it has `mib`, when Ray kills worker 20.
+/// Worker 7 holds 1800 MiB at the end of a task, and `mib` MiB `seconds` later. With `kill`, Ray
+/// then kills worker 20.
 fn idle(title: &str, seconds: u64, mib: u64, kill: bool) -> Scene {
     idle_from(50, title, seconds, mib, kill)
 }
 
-/// The same after a task that began at `before` MiB.
+/// Like [`idle`], with a task that began at `before` MiB.
 fn idle_from(before: u64, title: &str, seconds: u64, mib: u64, kill: bool) -> Scene {
     let mut scene = Scene::new();
     monitor(&mut scene, 9 * GIB, 10 * GIB);
@@ -280,7 +289,7 @@ fn a_worker_that_idles_long_and_keeps_what_its_task_left_is_named_with_both_figu
 
 #[test]
 fn what_a_worker_keeps_is_not_blamed_on_a_task_that_it_did_not_grow_with() {
-    // A task that took most of it, then a short one.
+    // One task takes most of the memory, then a short one runs.
     let reused = |before: u64| {
         let mut scene = idle("ray::tokenize", 74, 1790, false);
         calls(&mut scene, "ray::pack", 3000, before, Some((4000, 1800)));
@@ -315,9 +324,9 @@ fn idle_workers_are_named_at_the_end_too_where_nobody_was_killed() {
 fn a_worker_that_idles_for_a_moment_grows_meanwhile_holds_little_or_is_an_actors_is_not_idle() {
     for (title, seconds, mib) in [
         ("ray::tokenize", 50, 1790),
-        // It grows: something runs there.
+        // The worker grows, so something runs in it.
         ("ray::tokenize", 74, 1900),
-        // Given back since.
+        // The worker has freed the memory since.
         ("ray::tokenize", 74, 200),
         // Less than a tenth of the limit.
         ("ray::tokenize", 74, 800),
@@ -325,7 +334,7 @@ fn a_worker_that_idles_for_a_moment_grows_meanwhile_holds_little_or_is_an_actors
     ] {
         silent(&idle(title, seconds, mib, true), "idle-workers");
     }
-    // The next task runs.
+    // The next task is running.
     let mut scene = idle("ray::tokenize", 74, 1790, false);
     calls(&mut scene, "ray::pack", 70_000, 1790, None);
     scene.ray_worker(20);

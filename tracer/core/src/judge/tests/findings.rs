@@ -1,4 +1,4 @@
-//! Each rule where it must fire, and close to it where it must not.
+//! Each rule of the findings fires in its own case and stays silent in a case close to it.
 
 use super::scene::{RAYLET, Scene, hex, key, monitor_kill};
 use crate::{
@@ -61,14 +61,15 @@ pub(super) fn monitor(scene: &mut Scene, threshold: u64, total: u64) {
     });
 }
 
-/// Ray kills a worker: it counted 10 GiB, its threshold is 9, the victim held 3.
+/// Ray kills a worker. It counts 10 GiB, its threshold is 9 GiB, and by default the victim holds 3
+/// GiB.
 pub(super) fn ray_kills(scene: &mut Scene, pid: u32) -> EventId {
     scene.says(monitor_kill(&[pid], &[])).after(900);
     scene.signal(RAYLET, pid, 9, 0, true).after(50);
     scene.exit(pid, 9)
 }
 
-/// The kernel kills a worker at the 64 MiB of /job.
+/// The kernel kills a worker at the 64 MiB limit of /job.
 pub(super) fn kernel_kills(scene: &mut Scene, pid: u32) -> EventId {
     let stack = ["oom_kill_process", "mem_cgroup_out_of_memory"];
     scene.signal(pid, pid, 9, 128, true).after(4);
@@ -95,7 +96,7 @@ fn a_limit_below_rays_threshold_is_one_that_ray_cannot_see() {
     let finding = fires(&scene, "hidden-limit");
     assert_eq!(finding.deaths, [death]);
     assert_eq!(finding.certainty, Certainty::Proven);
-    // 0.9 × 64 of 100 MiB, rounded down.
+    // 0.9 × 64 MiB of 100 MiB, rounded down.
     assert!(
         finding.summary.contains("RAY_memory_usage_threshold=0.57"),
         "{finding:?}"
@@ -239,9 +240,9 @@ fn many_workers_of_one_size_are_parallelism_times_size() {
         "{finding:?}"
     );
     silent(&workers(&[3072, 2900, 1000]), "many-workers");
-    // What filled the limit again with fewer of them bounds how many fit.
+    // If fewer workers filled the limit again, that kill bounds how many fit.
     let mut twice = workers(&[3072, 2900, 2800]);
-    // A decision of its own, some seconds later.
+    // 5 s later, so that it is another decision of the monitor.
     twice.after(5_000_000);
     ray_kills(&mut twice, 8);
     let finding = fires(&twice, "many-workers");
@@ -249,7 +250,7 @@ fn many_workers_of_one_size_are_parallelism_times_size() {
         finding.remedy[0].starts_with("at most 1 at once"),
         "{finding:?}"
     );
-    // One has just begun.
+    // The fourth worker has just started.
     let finding = fires(&workers(&[3072, 2900, 2800, 40]), "many-workers");
     assert!(finding.summary.starts_with("3 hog of 2.9"), "{finding:?}");
     assert!(
@@ -257,7 +258,7 @@ fn many_workers_of_one_size_are_parallelism_times_size() {
         "{finding:?}"
     );
     silent(&workers(&[3072, 2900]), "many-workers");
-    // The raylet says how many CPUs there are to divide: nine, for two at once.
+    // The raylet's command line says nine CPUs, and two workers fit at once.
     let mut scene = workers(&[3072, 2900, 2800]);
     let argv = [
         "raylet",
@@ -278,7 +279,7 @@ fn many_workers_of_one_size_are_parallelism_times_size() {
     );
 }
 
-/// Three workers of this title and 2.9 GiB each when Ray killed a small one.
+/// Three workers with this title hold 2.9 GiB each when Ray kills a small one.
 fn workers_of(title: &str) -> Scene {
     let mut scene = Scene::new();
     for pid in 7..10 {
@@ -296,7 +297,7 @@ fn fewer_workers_are_advised_in_the_words_of_who_starts_them() {
             "ray::embed",
             "at most 2 at once: a higher num_cpus for embed",
         ),
-        // Actors of a pool that wait for CPUs would wait for ever.
+        // Actors of a pool would wait forever for CPUs, so no `num_cpus` is advised.
         (
             "ray::Pool.work",
             "start at most 2 Pool on this node, where 3 were",
@@ -355,7 +356,7 @@ fn a_head_component_that_holds_a_tenth_of_the_limit_is_named() {
     let finding = fires(&scene, "head-component");
     assert!(finding.remedy[0].contains("rayStartParams"), "{finding:?}");
     silent(&with_gcs(512), "head-component");
-    // Workers that hold most met the limit, and not what little the GCS held beside them.
+    // Workers hold most of the memory here. The little that the GCS holds did not fill the limit.
     let mut workers = Scene::new();
     workers.process(60, 50, "gcs_server", Role::Gcs);
     holds(&mut workers, 60, 1024);
@@ -381,7 +382,7 @@ fn memory_that_is_nobodys_of_this_ray_is_said_to_be_outside() {
         ray_kills(&mut scene, 7);
         scene
     };
-    // 10 GiB counted, 3 the victim's, 1 another worker's.
+    // Of the 10 GiB counted, the victim holds 3 and another worker 1.
     let finding = fires(&with(1024, 0), "outside-ray");
     assert!(
         finding.summary.starts_with("6.0 GiB of the 10.0 GiB"),
@@ -391,7 +392,10 @@ fn memory_that_is_nobodys_of_this_ray_is_said_to_be_outside() {
     silent(&with(1024, 4), "outside-ray");
 }
 
-/// A worker that dies of SIGBUS 0.2 s after /dev/shm of 100 MiB had `before` in it, 0.8 s before it has `after`, with `own` mapped.
+/// A worker with `own` MiB of shared memory dies of SIGBUS.
+///
+/// `/dev/shm` has a size of 100 MiB. It holds `before` MiB 0.2 s before the death and `after` MiB
+/// 0.8 s after it.
 fn sigbus(before: u64, own: u64, after: u64) -> Finding {
     let look = |scene: &mut Scene, used: u64| {
         let state = SharedMemory {
@@ -429,7 +433,7 @@ fn a_dev_shm_that_the_dead_filled_alone_was_full_though_it_is_empty_a_moment_lat
             "SIGBUS with /dev/shm full: 100 MiB of 100 MiB"
         )
     );
-    // Between two looks it filled up; what it had mapped tells.
+    // /dev/shm filled up between two readings. The worker's own shared memory shows it.
     let own = sigbus(60, 100, 0);
     assert_eq!(own.certainty, Certainty::Inferred);
     assert_eq!(
@@ -437,7 +441,7 @@ fn a_dev_shm_that_the_dead_filled_alone_was_full_though_it_is_empty_a_moment_lat
         ["it had 100 MiB of shared memory itself; /dev/shm has 100 MiB"]
     );
     assert_eq!(sigbus(60, 80, 0).certainty, Certainty::Unknown);
-    // Pinned memory counts as shared.
+    // More than /dev/shm can hold: pinned memory counts as shared memory too.
     assert_eq!(sigbus(60, 400, 0).certainty, Certainty::Unknown);
 }
 
@@ -554,7 +558,7 @@ fn three_kills_of_a_retried_task_are_a_loop_however_long_ray_waited() {
     let finding = fires(&kills(3, 20_000), "retry-loop");
     assert_eq!(finding.deaths.len(), 3);
     silent(&kills(2, 20_000), "retry-loop");
-    // Between two tries Ray waits longer each time: the gap says nothing.
+    // Ray waits longer before each retry, so the gap says nothing.
     assert_eq!(fires(&kills(3, 70_000), "retry-loop").deaths.len(), 3);
     silent(&kills(2, 70_000), "retry-loop");
 }
@@ -570,7 +574,7 @@ fn settings_that_do_nothing_are_named_with_what_does() {
         ],
     );
     let finding = fires(&scene, "setting-without-effect");
-    // The scene's raylet was started by its driver.
+    // In this scene the driver has started the raylet.
     assert_eq!(finding.remedy, ["unset RAY_object_store_memory"]);
     let rows = scene.report().settings;
     let in_force: Vec<bool> = rows.iter().map(|row| row.effective).collect();
@@ -752,7 +756,7 @@ fn what_lies_outside_the_cgroup_at_its_limit_is_no_cause_of_its_kill() {
     silent(&outside, "victim-not-biggest");
 }
 
-/// A worker's calls of one method: its private memory in MiB before the first and after each.
+/// Adds calls of one method. `mib` is the worker's private memory before the first and after each.
 pub(super) fn calls(scene: &mut Scene, pid: u32, mib: &[u64]) {
     for (nth, pair) in (1..).zip(mib.windows(2)) {
         scene.called(pid, "ray::Rollout.generate", nth, pair);
@@ -809,7 +813,7 @@ fn calls_that_give_back_what_they_took_or_are_no_series_are_no_growth() {
 
 #[test]
 fn growth_that_is_little_beside_the_limit_is_no_trend() {
-    // 2 MiB a call, thirty after the warm-up, of 2.0 GiB: 3 %. Two such workers: 6 %.
+    // 2 MiB in each of 30 calls after the warm-up is 3 % of 2.0 GiB. In two workers it is 6 %.
     let with = |workers: &[u32]| {
         let mut scene = Scene::new();
         monitor(&mut scene, 2 * GIB, 10 * GIB);

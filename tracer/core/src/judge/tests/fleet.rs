@@ -1,4 +1,6 @@
-//! Causes across nodes, one rule a test: each node is staged for itself, and the reports are joined.
+//! Links between deaths on different nodes.
+//!
+//! Each node is staged by itself, and the reports are joined.
 
 use super::scene::{MEMCG, RAYLET, Scene, hex, key};
 use crate::{
@@ -18,7 +20,7 @@ fn node_id(number: u32) -> HexId {
     HexId(format!("{:056x}", 0xabc_000 + number))
 }
 
-/// A node of the same cluster; the first is the head, on which the driver of job 01000000 runs.
+/// A node of the same cluster, with a driver (pid 50) of job 01000000. Node 1 is the head.
 fn node(number: u32) -> Scene {
     let mut scene = Scene::new();
     if let Observation::RecordingStarted(started) = &mut scene.events[0].what {
@@ -32,7 +34,7 @@ fn node(number: u32) -> Scene {
     scene
 }
 
-/// What the driver's own log says, or that of a worker.
+/// Adds a fact from the log of a driver or worker. `file` is the kind of process in the log's name.
 fn logs(scene: &mut Scene, file: &str, pid: u32, fact: RayFact) {
     let what = Observation::RayLog(RayLog {
         cluster: Some(key(RAYLET)),
@@ -71,7 +73,7 @@ fn death(report: &Report, recording: u32, pid: u32) -> &Death {
     deaths.find(of).expect("a death")
 }
 
-/// What a death is linked to: rule, recording and pid.
+/// Returns the rule, the recording and the pid that a death is linked to.
 fn link(report: &Report, recording: u32, pid: u32) -> Option<(LinkRule, u32, u32)> {
     let link = death(report, recording, pid).verdict.cause_link.as_ref()?;
     assert_eq!(link.link_certainty, Certainty::Inferred);
@@ -79,7 +81,7 @@ fn link(report: &Report, recording: u32, pid: u32) -> Option<(LinkRule, u32, u32
     Some((link.rule, link.recording_id, cause.process.pid.0))
 }
 
-/// Node 2 kills an actor at a limit; the driver on node 1 hears of it and fails.
+/// The kernel kills an actor on node 2. The driver on node 1 hears of it and fails.
 fn actor_dies_on_another_node() -> (Scene, Scene) {
     let mut second = node(2);
     second.ray_worker(7);
@@ -97,7 +99,7 @@ fn an_actors_death_is_the_cause_of_its_drivers_failure_and_of_the_jobs() {
     let (first, second) = actor_dies_on_another_node();
     let report = joined(&[&first, &second]);
     assert_eq!(link(&report, 0, 50), Some((LinkRule::ActorDied, 1, 7)));
-    // The driver's own verdict stays what its node saw.
+    // The driver's own verdict stays as its node recorded it.
     let driver = &death(&report, 0, 50).verdict;
     assert_eq!(
         (driver.killer, driver.certainty),
@@ -156,7 +158,7 @@ fn without_an_id_in_anybodys_words_time_alone_links_nothing() {
     assert_eq!(job.and_then(|job| job.ended_by_death_id), Some(driver));
 }
 
-/// What the GCS's log on the head says.
+/// Adds a fact from the log of the GCS.
 fn gcs_says(scene: &mut Scene, fact: RayFact) {
     let what = Observation::RayLog(RayLog {
         cluster: Some(key(RAYLET)),
@@ -177,7 +179,9 @@ fn gcs_exit(worker: u32, node: u32) -> RayFact {
     }
 }
 
-/// An actor dies on node 2, whose clock is off by so many ms, and its driver on node 1 by that; both ends of two messages are logged.
+/// An actor dies on node 2 with a clock that is `ms` ahead, and its driver on node 1 fails.
+///
+/// Two messages between the nodes are logged at both ends.
 fn with_a_clock_that_is_off(ms: i64) -> Report {
     let mut second = node(2);
     second.ray_worker(7).ray_worker(8);
@@ -336,7 +340,7 @@ fn a_driver_that_succeeded_is_linked_to_nothing() {
     assert_eq!(link(&report, 0, 50), None);
 }
 
-/// On this node a worker is ended because its owner, worker 7, has died.
+/// A node on which a worker is ended because its owner, worker 7, has died.
 fn owner_lost(number: u32, reason: &str) -> Scene {
     let mut scene = node(number);
     scene.ray_worker(21).after(2000);
@@ -461,12 +465,12 @@ fn who_gives_up_the_gcs_of_another_node_before_its_raylet_fell_with_it_too() {
     let raylet = death(&report, 1, RAYLET);
     assert_eq!(raylet.verdict.killer, Killer::RayCollapse);
     assert_eq!(raylet.verdict.cause(), Some(death(&report, 1, 30).id));
-    // Who failed long before failed by itself.
+    // Worker 8 exited long before the others, so it failed by itself.
     assert_eq!(death(&report, 1, 8).verdict.killer, Killer::Exit);
     assert_eq!(link(&report, 1, 8), None);
 }
 
-/// Node 2 shuts down with its worker 7; the GCS on node 1 says why.
+/// Node 2 shuts down with its worker 7, and the GCS on node 1 says why. Worker 8 is killed before.
 fn node_ends(reason: &str) -> Report {
     let mut first = node(1);
     first.says(RayFact::NodeDied {
@@ -499,7 +503,7 @@ fn what_ends_with_a_drained_node_was_ended_on_purpose() {
         panic!("{:?}", raylet.verdict.cause_remote);
     };
     assert!(words.contains("AUTOSCALER_DRAIN_PREEMPTED"), "{words}");
-    // Whom somebody killed there before was not drained.
+    // Worker 8 was killed before, so the drain did not end it.
     let killed = death(&report, 1, 8);
     assert_eq!(killed.verdict.killer, Killer::Signal);
     assert!(killed.listed);
@@ -554,7 +558,7 @@ fn a_peer_on_another_node_notices_the_last_death_of_its_job() {
     assert_eq!(link(&report, 1, 30), Some((LinkRule::PeerError, 0, 7)));
 }
 
-/// A head whose GCS, pid 60, ends after so many seconds, by itself or by a kill.
+/// A head node on which the GCS (pid 60) ends after `seconds`, by itself or by a kill.
 fn head(seconds: u64, killed: bool) -> Scene {
     let mut scene = node(1);
     scene.process(60, 1, "gcs_server", crate::event::Role::Gcs);
@@ -612,7 +616,7 @@ fn a_job_whose_heads_recorder_was_restarted_is_told_once_as_it_ended() {
         let driver = report.jobs[0].ended_by_death_id;
         assert!(report.deaths.iter().any(|death| Some(death.id) == driver));
     }
-    // Another cluster's job of this number is another.
+    // A job of another cluster with the same number is another job.
     let mut other = node(2);
     other.change_cluster(|cluster| cluster.session = Some("session_y".into()));
     assert_eq!(joined(&[&before, &other]).jobs.len(), 2);
@@ -652,7 +656,8 @@ fn a_node_that_was_declared_dead_is_not_one_that_died() {
 
 const MARKED: &str = "[Timeout] Exiting because this node manager has mistakenly been marked as dead by the GCS: GCS failed to check the health of this node for 3 times.";
 
-/// Node 2 with its actor in worker 7 is cut off: the driver on node 1 fails as the GCS declares it dead, and both nodes have one clock.
+/// Node 2, with an actor in worker 7, is cut off. The GCS declares it dead, and the driver on node
+/// 1 fails. Both nodes have one clock.
 fn cut_off() -> (Scene, Scene) {
     let mut scenes = [node(1), node(2)];
     for scene in &mut scenes {
@@ -677,7 +682,7 @@ fn cut_off() -> (Scene, Scene) {
     (first, second)
 }
 
-/// What a driver failed of that was cut off from its actor: no death.
+/// Asserts that the driver failed because node 2 was declared dead, and not because of a death.
 fn assert_failed_by_the_declaration(report: &Report) {
     assert_eq!(link(report, 0, 50), None);
     let driver = death(report, 0, 50);
@@ -736,7 +741,7 @@ fn what_died_before_its_node_was_declared_dead_ended_the_driver() {
     assert_eq!(declared.raylet_died, Some(true));
 }
 
-/// On this node a worker of the job aborts because a collective did not end.
+/// A node on which a worker of the job aborts because a collective timed out.
 fn peer(number: u32, pid: u32, after: u64, timeout_ms: u64) -> Scene {
     let mut scene = node(number);
     scene.ray_worker(pid).after(after);

@@ -1,6 +1,6 @@
 //! Forged senders and log lines prove nothing.
 //!
-//! What a user of the node can write becomes no part of Ray, and no reason that is proven.
+//! What a user of the node can run or write does not count as a part of Ray, and proves no reason.
 
 use super::{
     cascade::watcher,
@@ -48,9 +48,9 @@ fn another_program_that_is_called_ray_is_a_stranger() {
     let forge: [&dyn Fn(&mut Signal); 6] = [
         // A copy of a shell.
         &|signal| signal.sender.file = Some(BASH),
-        // A script of one's own, by the same interpreter.
+        // Another script, run by the same interpreter.
         &|signal| signal.sender.argv[1] = "/tmp/d/ray".into(),
-        // Code of one's own, with the script's name as an argument of an option or behind it.
+        // Other code: the path of `ray` is only the argument of an option, or relative.
         &|signal| signal.sender.argv.insert(1, "-W".into()),
         &|signal| signal.sender.argv.insert(1, "-c".into()),
         &|signal| signal.sender.argv[1] = "bin/ray".into(),
@@ -86,7 +86,7 @@ fn a_tool_that_was_not_seen_to_start_or_has_other_mounts_is_only_inferred() {
     }
 }
 
-/// `ray stop`, started by a path that led to the `ray` of this installation when it was looked at.
+/// `ray stop`, started by a path that led to this installation's `ray` when the recorder read it.
 fn stop_by_a_link(change_it: impl FnOnce(&mut Signal)) -> Scene {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(9, 7, 9, 0, true);
@@ -105,7 +105,7 @@ fn a_path_that_led_to_this_installations_ray_is_inferred_and_nothing_else_of_it_
     let forge: [fn(&mut Signal); 3] = [
         |signal| signal.sender.file = Some(BASH),
         |signal| signal.sender.argv[1] = "/home/u/bin/ray2".into(),
-        // There the path may be another file.
+        // In another root directory the path may lead to another file.
         |signal| signal.sender.same_root = false,
     ];
     for forge in forge {
@@ -126,7 +126,8 @@ fn a_raylet_of_another_cluster_is_a_stranger_whatever_its_log_says() {
 
 #[test]
 fn a_raylet_is_a_stranger_to_what_it_has_not_started_though_it_is_of_its_cluster() {
-    // A driver and the GCS name the session, which anybody may name, and so may a child of theirs.
+    // A driver, the GCS and their children count as Ray's by the session that they name. Any
+    // process can name one.
     for (pid, parent, role) in [
         (60, 1, Role::Driver),
         (61, 1, Role::Gcs),
@@ -146,7 +147,7 @@ fn a_raylet_is_a_stranger_to_what_it_has_not_started_though_it_is_of_its_cluster
 
 #[test]
 fn a_worker_whose_start_was_not_seen_is_its_raylets_as_far_as_can_be_inferred() {
-    // In a container of its own it has another parent.
+    // A worker in its own container has another parent.
     let mut scene = Scene::new();
     scene
         .process(70, 1, "ray::hog", Role::Worker)
@@ -155,7 +156,7 @@ fn a_worker_whose_start_was_not_seen_is_its_raylets_as_far_as_can_be_inferred() 
     scene.signal(RAYLET, 70, 9, 0, true).after(5);
     scene.exit(70, 9);
     assert_verdict!(scene, 70, RayMemoryMonitor, Inferred);
-    // What is older than the raylet is none of its workers.
+    // A process that is older than the raylet is not its worker.
     let mut scene = Scene::new();
     scene
         .process(1, 1, "ray::hog", Role::Worker)
@@ -200,7 +201,7 @@ fn a_program_at_the_path_of_the_agents_interpreter_is_another_one() {
     let stop = |late: bool| {
         let mut scene = Scene::new();
         scene.ray_worker(7);
-        // One that was there before the recorder has shown its path alone.
+        // An agent that started before the recorder is known only by the path of its interpreter.
         let agent = if late { 102 } else { 101 };
         scene.process(agent, RAYLET, "python3", Role::Agent);
         scene.describe(agent, |agent| agent.exe = Some("/v/bin/python3.11".into()));
@@ -264,7 +265,10 @@ fn a_worker_that_calls_itself_a_supervisor_is_believed_of_its_own_children_alone
     }
 }
 
-/// The raylet kills a worker, and its log says that it was for memory, above these thresholds; raytrace counted this much then.
+/// The raylet kills a worker, and its log says that it did so for memory.
+///
+/// `lines` are the thresholds in GiB that its log names, and `used_gib` is the use that raytrace
+/// measured. With `asked`, Ray was also asked to kill the actor.
 fn killed_for_memory(lines: &[u64], used_gib: Option<u64>, asked: bool) -> Scene {
     let mut scene = Scene::new();
     for threshold in lines {
@@ -310,14 +314,14 @@ fn a_record_of_the_monitor_on_an_empty_node_gives_way_to_another_reason() {
     let scene = killed_for_memory(&[], Some(2), true);
     let death = assert_verdict!(scene, 7, RayIntended, Proven);
     assert_eq!(death.verdict.reason_certainty, Certainty::Inferred);
-    // A moment of want between two looks is possible; then the record stands.
+    // Memory may have been short for a moment between two readings, so the record stands.
     let scene = killed_for_memory(&[], Some(8), true);
     assert_verdict!(scene, 7, RayMemoryMonitor, Proven);
 }
 
 #[test]
 fn a_threshold_that_a_driver_has_passed_is_known_by_the_first_line_of_the_monitor() {
-    // The raylet's own settings say 9 GiB, and 3 were in use.
+    // The raylet's own settings say 9 GiB, and 3 GiB were in use.
     for (lines, killer) in [
         (&[3][..], Killer::RayMemoryMonitor),
         (&[9, 3], Killer::RayIntended),
@@ -366,7 +370,7 @@ fn a_file_that_became_ready_is_no_fault_of_the_victims() {
 fn an_old_shutdown_explains_no_exit_of_a_younger_process_and_none_of_a_grandchild() {
     for role in [Role::Worker, Role::Other] {
         let mut scene = Scene::new();
-        // Its key says that it started long after that.
+        // By its key, the process started long after the shutdown.
         scene.says(RayFact::RayletSigterm);
         scene.after(20_000_000);
         let late = 9_000;

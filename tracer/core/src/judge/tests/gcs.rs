@@ -1,4 +1,4 @@
-//! What the GCS says of a worker goes to its death and its memory, and nowhere else.
+//! Names from the GCS are shown with a worker's death and memory, and change nothing else.
 
 use super::scene::{RAYLET, Scene, hex, key};
 use crate::{
@@ -15,7 +15,7 @@ fn id(text: &str) -> HexId {
     HexId::parse(text).expect("an id")
 }
 
-/// The actor of a worker, its placement group, its node, its job.
+/// The GCS's rows for a worker: its actor, placement group, node and job.
 fn rows(worker: u32) -> [GcsRow; 4] {
     let some = |text: &str| Some(text.to_owned());
     [

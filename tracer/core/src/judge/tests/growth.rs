@@ -1,4 +1,4 @@
-//! Whose growth it is: the call's that ran then, however late that is told.
+//! Growth belongs to the call that ran at that time, even if the call is recorded later.
 
 use super::scene::{MS, Scene, key};
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     judge::{Judge, report::Growth},
 };
 
-/// Worker 7 calls `title` from one ms to another; told while it runs where there is no end.
+/// Worker 7 calls `title` between two times in ms. Without an end, the call is still running.
 fn calls(scene: &mut Scene, title: &str, began: u64, ended: Option<u64>) {
     let call = Call {
         process: key(7),
@@ -22,7 +22,7 @@ fn calls(scene: &mut Scene, title: &str, began: u64, ended: Option<u64>) {
     scene.push(Source::Kernel, Observation::Call(call));
 }
 
-/// Worker 7 has grown at `ms` under a function of this name.
+/// Worker 7 has grown by `mib` MiB at `ms`, in a function with this name.
 fn grows(scene: &mut Scene, ms: u64, function: &str, mib: u64) {
     let frame = PythonFrame {
         file: "/u/job.py".into(),
@@ -58,13 +58,14 @@ fn growth_is_the_tasks_that_ran_then_and_not_the_last_one_that_ran_long() {
     calls(&mut scene, "ray::load", 2000, None);
     grows(&mut scene, 3000, "load", 100);
     calls(&mut scene, "ray::load", 2000, Some(7000));
-    // Short ones are told when they have ended; what a second's rows say comes after or before that.
+    // Short calls are recorded when they have ended. The stacks of that second may come before or
+    // after that.
     grows(&mut scene, 7400, "parse", 300);
     calls(&mut scene, "ray::parse", 7100, Some(7600));
     calls(&mut scene, "ray::parse", 7700, Some(8200));
     calls(&mut scene, "ray::tidy", 8210, Some(8300));
     grows(&mut scene, 8000, "parse", 300);
-    // Seen a moment after its call.
+    // Seen 2 ms after its call has ended.
     grows(&mut scene, 8302, "tidy", 10);
     let report = scene.report();
     let wanted = [("parse", 600), ("load", 100), ("tidy", 10)];
@@ -77,7 +78,7 @@ fn a_judge_that_goes_on_says_the_same_at_each_moment_of_what_is_known() {
     scene.ray_worker(7);
     grows(&mut scene, 7400, "parse", 300);
     calls(&mut scene, "ray::parse", 7100, Some(7600));
-    // The call that it is in now.
+    // The call that is still running.
     grows(&mut scene, 9000, "load", 50);
     calls(&mut scene, "ray::load", 8000, None);
     let mut judge = Judge::default();

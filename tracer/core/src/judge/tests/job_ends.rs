@@ -30,7 +30,7 @@ fn actor_state(pid: u32, state: &str) -> RayFact {
     }
 }
 
-/// The owner of a call to the actor in `pid` gives the call up, or tries it again.
+/// The owner of a call to the actor in `pid` gives up the call, or retries it.
 fn lost_call(pid: u32, will_retry: bool) -> RayFact {
     RayFact::TaskFailed {
         task_id: HexId::parse(&format!("beed05050684d000{}", actor(pid).0)),
@@ -42,7 +42,7 @@ fn lost_call(pid: u32, will_retry: bool) -> RayFact {
     }
 }
 
-/// Two actors that bash kills, 10 and 11, 0.3 s apart.
+/// Two actors (10 and 11) are killed by two shells, 0.3 s apart.
 fn two_actors_killed() -> Scene {
     let mut scene = Scene::new();
     for pid in [10, 11] {
@@ -190,7 +190,7 @@ fn one_senders_signals_within_a_second_are_one_act() {
         scene.after(SECOND / 10).signal(999, pid, 15, 0, true);
         scene.exit(pid, 15);
     }
-    // The last one caught it.
+    // Worker 13 caught the signal.
     scene.signal(999, 13, 15, 0, false);
     scene
         .after(10 * SECOND)
@@ -236,7 +236,7 @@ fn a_driver_that_aborts_at_the_sigterm_of_its_cluster_belongs_to_that_act() {
 fn an_abort_without_a_signal_from_outside_is_a_crash() {
     let mut scene = Scene::new();
     scene.ray_worker(10);
-    // The raylet sends this to what is left of a worker that is ending.
+    // The raylet sends SIGTERM to a worker that is already ending.
     scene.signal(RAYLET, 10, 15, 0, false);
     scene.after(1_000).signal(10, 10, 6, -6, true);
     scene.exit(10, 6);
@@ -254,7 +254,7 @@ fn a_restartable_actor_without_restarts_left_that_the_monitor_killed_ended_the_j
     scene.after(1_000).signal(RAYLET, 10, 9, 0, true);
     scene.exit(10, 9);
     scene.says_from(Source::WorkerLog, lost_call(10, true));
-    // `need_reschedule = 1, remaining_restarts = 0` is DEAD.
+    // With `need_reschedule = 1, remaining_restarts = 0` the actor is DEAD.
     scene.after(5_000).says(actor_state(10, "DEAD"));
     let named = RayFact::DiedInException {
         actor_id: Some(actor(10)),
@@ -268,7 +268,7 @@ fn a_restartable_actor_without_restarts_left_that_the_monitor_killed_ended_the_j
     assert_eq!(ended_by(&scene.report()), (Some(Pid(10)), Vec::new()));
 }
 
-/// A job of `verl` whose controller, pid 10, printed that step 2 of 4 was done before its worker was killed.
+/// A job in which worker 11 is killed. The controller (pid 10) prints step 2, and then step 1 of 4.
 fn trained(argv: &str, packages: &[(&str, &str)]) -> Scene {
     let mut scene = Scene::new();
     let argv = argv.split(' ').map(str::to_owned).collect();

@@ -1,4 +1,4 @@
-//! Kills by the kernel: for memory, and those that only look like it.
+//! Kills by the kernel: for memory, and kills that only look like that.
 
 use super::scene::{MEMCG, Scene, key};
 use crate::{
@@ -155,7 +155,7 @@ fn a_kernel_kill_that_nothing_explains_stays_unknown() {
 
 #[test]
 fn the_kernel_log_stands_in_for_a_lost_mark_but_proves_less() {
-    // Another one asked for memory, or it did so itself.
+    // Another process (66) asked for memory, or the victim itself did.
     for sender in [66, 7] {
         let mut scene = Scene::new();
         scene.ray_worker(7).signal(sender, 7, 9, 128, true).after(5);
@@ -189,7 +189,8 @@ fn what_the_oom_reaper_took_away_before_the_end_was_the_victims() {
     assert_eq!(death.memory.own.anon_bytes, Some(Bytes(5 << 30)));
 }
 
-/// What is known without privilege where a kernel older than 6.15 does not report the status of processes that have exited.
+/// What an unprivileged recorder sees on a kernel before 6.15, which does not report the status of
+/// processes that have exited.
 fn gone_and_logged() -> Scene {
     let mut scene = Scene::new();
     scene.ray_worker(7).after(5);
@@ -360,7 +361,7 @@ fn an_xid_of_the_process_shortly_before_its_end_is_evidence_and_no_verdict() {
             "kmsg: NVIDIA's driver: Xid 45 (Preemptive cleanup, due to previous errors) on GPU 0000:0a:00: Ch 00000010, intr 00000000. MMU Fault",
         ]
     );
-    // Another's.
+    // No Xid names worker 8.
     assert!(told(&scene.death(8)).is_empty());
     let errors = scene.report().gpu_errors;
     let counted: Vec<_> = errors
@@ -376,7 +377,7 @@ fn an_xid_long_before_an_end_or_before_its_process_began_is_no_evidence_of_it() 
     let mut scene = Scene::new();
     scene.ray_worker(7).kmsg(xid(7, 31)).after(61_000_000);
     scene.exit(7, 1 << 8);
-    // Worker 200 starts at 2 s of boot: the Xid at 1.5 s was of another process with its pid.
+    // Worker 200 starts 2 s after boot. The Xid at 1.5 s belongs to another process with that pid.
     let mut reused = Scene::new();
     reused.after(500_000).kmsg(xid(200, 31)).after(1_000_000);
     reused.ray_worker(200).after(1_000_000);

@@ -1,4 +1,4 @@
-//! Verdicts that wait while events still come, and chains of causes that come back to themselves.
+//! Verdicts that stay open while evidence may come, and chains of causes that are cyclic or long.
 
 use super::scene::{RAYLET, Scene, hex};
 use crate::{

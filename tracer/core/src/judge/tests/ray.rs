@@ -1,4 +1,4 @@
-//! Kills by the raylet, by Ray's own reasons, and exits that Ray asked for.
+//! Kills by the raylet, with and without a reason from Ray, and exits that Ray asked for.
 
 use super::scene::{RAYLET, Scene, hex, monitor_kill};
 use crate::{
@@ -216,7 +216,7 @@ fn an_exit_with_code_1_may_be_a_sigterm_that_could_not_be_seen() {
     }
 }
 
-/// The raylet's SIGTERM follows the disconnection of a worker that a SIGTERM before it ends.
+/// An earlier SIGTERM ends the worker. The raylet's SIGTERM only follows its disconnection.
 #[test]
 fn a_handler_that_runs_late_is_the_senders_doing_and_not_the_raylets() {
     for (sender, killer) in [(66, Killer::Signal), (7, Killer::Exit)] {
@@ -436,7 +436,8 @@ fn an_end_without_a_known_reason_on_a_newer_ray_is_unknown_and_the_version_is_na
     }
 }
 
-/// A version whose kill record has words that no grammar knows: who died by it stays unknown, and a note names the version.
+/// No grammar knows the kill record of this Ray version: the killer stays unknown, and a note names
+/// the version.
 #[test]
 fn a_kill_record_in_words_of_another_version_is_a_note_and_no_verdict() {
     let mut scene = Scene::new();

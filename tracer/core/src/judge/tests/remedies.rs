@@ -1,4 +1,4 @@
-//! What led to a kill and what to turn: a call's own growth, a controller's growth, and which of several findings are told.
+//! Growth that led to a kill, the settings that help, and which of several findings are shown.
 
 use super::{
     findings::{GIB, fires, holds, on_gpu, ray_kills, silent, worker},
@@ -21,13 +21,16 @@ fn runs(scene: &mut Scene, pid: u32, title: &str) {
     scene.push(Source::Kernel, title);
 }
 
-/// Two ranks that held 0.5 GiB (the victim's title is gone by its exit), then `method` until they held `now` MiB of the 9 GiB at which Ray killed one.
+/// Two ranks hold 0.5 GiB and then run `method` until they hold `now` MiB each. Ray kills one at 9
+/// GiB.
+///
+/// The victim's title no longer names the method when it exits.
 fn ranks(method: &str, now: u64, typed: &str) -> Scene {
     let line = format!("-m verl.trainer.main_ppo {typed}");
     ranks_of(&format!("WorkerDict.{method}"), now, &line, |_| {})
 }
 
-/// The same of another class and driver, with more that is seen before the kill.
+/// Like [`ranks`], for any class and driver. `seen` adds events before the kill.
 fn ranks_of(method: &str, now: u64, line: &str, seen: impl Fn(&mut Scene)) -> Scene {
     let mut scene = Scene::new();
     scene.describe(50, |driver: &mut Process| {
@@ -68,7 +71,7 @@ fn a_call_that_grew_is_bounded_by_the_setting_of_that_call() {
             .is_some_and(|saving| saving.bytes > Bytes(GIB))
     );
     silent(&scene, "nothing-fits");
-    // What is lowest already is not raised.
+    // A setting that is already at its lowest value gets no remedy.
     let least = fires(
         &ranks("compute_log_prob", 3072, &format!("{KEY}=1")),
         "call-grew",
@@ -102,7 +105,7 @@ fn calls_that_pass_the_same_batch_are_bounded_with_it() {
     let both = with("32");
     assert!(both.contains(&format!(" {REFERENCE}=")), "{both}");
     assert!(both.contains(" (now 64, 32): set both"), "{both}");
-    // It is small enough already.
+    // A batch of 1 in the reference model is small enough already.
     let one = with("1");
     assert!(one.ends_with(" (now 64)"), "{one}");
 }
@@ -167,8 +170,9 @@ fn a_controller_that_grew_explains_all_victims_and_no_size_is_told_beside_it() {
     silent(&steady, "controller-grew");
 }
 
-/// A worker with two large subprocesses and another worker, killed in one decision; the other one is signalled first or last, and ends
-/// last.
+/// A worker with two large subprocesses and another worker are killed in one decision.
+///
+/// The other worker is signalled first or last, and exits last.
 fn one_decision(signalled_first: bool) -> Scene {
     let mut scene = Scene::new();
     worker(&mut scene, 7, "ray::RayTrainWorker.run", 300);
@@ -242,7 +246,7 @@ fn no_batch_is_advised_for_what_computes_on_gpus() {
     };
     let batch = first(&line(""), |_| {}).unwrap_or_default();
     assert!(batch.starts_with(&format!("{MICRO}=")), "{batch}");
-    // NVML saw them there, or the engine needs one.
+    // NVML saw a rank on a GPU, or the engine needs a GPU.
     let on_gpus = |scene: &mut Scene| on_gpu(scene, 8, None, 0, 40);
     assert_eq!(first(&line(""), on_gpus), None);
     assert_eq!(
@@ -286,7 +290,7 @@ fn fewer_ranks_are_advised_where_no_setting_of_their_call_helps() {
             .is_some_and(|cost| cost.contains("1 instead of 4 ranks"))
     );
     assert_eq!(finding.saving, None, "what is sharded moves");
-    // What they hold is what was moved there.
+    // What the ranks hold was moved there from the GPU.
     let finding = with(&format!("{OFFLOAD}=True"));
     assert_eq!(finding.remedy[0], format!("{OFFLOAD}=False (now True)"));
     let cost = finding.cost.unwrap_or_default();
@@ -299,7 +303,7 @@ fn settings_that_take_host_memory_come_before_a_growth_without_a_remedy() {
     let grown = ranks_of("PolicyModelActor.fit", 3072, line, |_| {});
     let first = grown.report().findings[0].clone();
     assert_eq!(first.remedy[0], "leave out --ds.adam_offload", "{first:?}");
-    // They held as much before the call: the setting is all that is known.
+    // The ranks held as much before the call, so the setting is the only known cause.
     let steady = ranks_of("PolicyModelActor.fit", 3072, line, |scene| {
         for pid in [7, 8] {
             runs(scene, pid, "ray::PolicyModelActor.step");
@@ -310,7 +314,7 @@ fn settings_that_take_host_memory_come_before_a_growth_without_a_remedy() {
         "setting-takes-host-memory"
     );
     silent(&steady, "nothing-fits");
-    // Nothing of what it acts on was there.
+    // No process that the setting acts on was there.
     let others = ranks_of("Critic.fit", 3072, line, |_| {});
     assert_eq!(others.report().findings[0].rule, "call-grew");
 }

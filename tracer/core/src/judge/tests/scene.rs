@@ -1,4 +1,4 @@
-//! A small language for staging events: who runs, who signals whom, who exits.
+//! Stages the events of a test: which processes run, which signals are sent, what exits.
 
 use crate::{
     event::{
@@ -17,35 +17,37 @@ use crate::{
 
 pub(super) const RAYLET: u32 = 100;
 const AGENT: u32 = 101;
-/// The program of the raylet.
+/// The executable of the raylet.
 const RAYLET_PROGRAM: &str = "/v/lib/python3.11/site-packages/ray/core/src/ray/raylet/raylet";
 pub(super) const MS: u64 = 1_000_000;
 
-/// The staged recording.
+/// A staged recording. Its fields apply to the signals, OOM marks and exits that are added next.
 pub(super) struct Scene {
     pub(super) events: Vec<Event>,
     now: u64,
-    /// Where a sender's exe and flags are changed before it signals.
+    /// Whether the next senders are exiting.
     pub(super) exiting: bool,
+    /// Whether the next signals go to the whole process, not to one thread.
     pub(super) group: bool,
     pub(super) parent_death_signal: i32,
-    /// The signal that has stopped who is signalled.
+    /// The signal that has stopped the next targets, or 0.
     pub(super) stopped_by: i32,
-    /// Who traces whoever is signalled.
+    /// The tracer of the next targets and of the processes that exit.
     pub(super) tracer: Option<Ancestor>,
-    /// Whether the next signals are sent by another thread than the first.
+    /// Whether the next signals are sent by a thread other than the main one.
     pub(super) by_a_thread: bool,
-    /// The command line of the next senders, where their pid does not say it.
+    /// The command line of the next senders; by default it follows from their pid.
     pub(super) argv: Option<Vec<String>>,
-    /// The call of the next senders, where their code does not say it.
+    /// The system call of the next senders; by default it follows from the signal's code.
     pub(super) call: Option<SystemCall>,
-    /// What every process holds when it ends.
+    /// Anonymous memory of the next OOM victims when they are marked.
     pub(super) anon_at_mark: Option<Bytes>,
+    /// Anonymous memory of each process when it exits.
     pub(super) anon_at_exit: Bytes,
     pub(super) shmem_at_exit: Bytes,
 }
 
-/// The interpreter of the staged Ray.
+/// The Python interpreter of the staged Ray.
 pub(super) const INTERPRETER: &str = "/v/bin/python3";
 pub(super) const PYTHON: FileId = FileId {
     inode: 77,
@@ -56,7 +58,10 @@ pub(super) const BASH: FileId = FileId {
     device: 1,
 };
 
-/// Those with greater pids are younger; the driver or `ray start` (pid 9) has started the raylet, and that all others.
+/// Returns the key of a process. A greater pid means a later start, with these exceptions.
+///
+/// The driver (50) and `ray start` (9) start before the raylet, and the raylet before the processes
+/// that it starts.
 pub(super) fn key(pid: u32) -> ProcessKey {
     let nth = match pid {
         9 | 50 => 1,
@@ -79,7 +84,7 @@ pub(super) fn hex(pid: u32) -> HexId {
 }
 
 impl Scene {
-    /// A node with a raylet, a driver (pid 50) of job 01000000, and nothing else.
+    /// A node with a raylet, its agent and a driver (pid 50) of job 01000000.
     pub(super) fn new() -> Self {
         let mut scene = Self {
             events: Vec::new(),
@@ -137,7 +142,7 @@ impl Scene {
         id
     }
 
-    /// The next event, of now.
+    /// Returns the next event, at the present time of the scene.
     pub(super) fn event(&self, source: Source, what: Observation) -> Event {
         Event {
             id: EventId(self.events.len() as u64 + 1),
@@ -147,7 +152,7 @@ impl Scene {
         }
     }
 
-    /// As recorded without eBPF: no signal could be seen.
+    /// Makes this a recording without eBPF, in which no signal could be seen.
     pub(super) fn without_ebpf(&mut self) -> &mut Self {
         if let Some(Observation::RecordingStarted(started)) =
             self.events.first_mut().map(|event| &mut event.what)
@@ -157,7 +162,7 @@ impl Scene {
         self
     }
 
-    /// As recorded inside of a pid namespace.
+    /// Makes this a recording from inside a pid namespace.
     pub(super) fn in_pid_namespace(&mut self, namespace: u64) -> &mut Self {
         if let Some(Observation::RecordingStarted(started)) =
             self.events.first_mut().map(|event| &mut event.what)
@@ -167,7 +172,7 @@ impl Scene {
         self
     }
 
-    /// Time goes on.
+    /// Lets time pass.
     pub(super) fn after(&mut self, microseconds: u64) -> &mut Self {
         self.now += microseconds * 1000;
         self
@@ -216,7 +221,7 @@ impl Scene {
         self
     }
 
-    /// The raylet starts an agent, by which its interpreter is known.
+    /// The raylet starts an agent, which shows the raylet's interpreter.
     fn agent_of_the_raylet(&mut self) {
         let child = key(AGENT);
         self.push(
@@ -243,7 +248,7 @@ impl Scene {
         self.push(Source::Kernel, Observation::Exec(exec));
     }
 
-    /// The raylet's dashboard agent.
+    /// Adds the raylet's dashboard agent.
     pub(super) fn dashboard_agent(&mut self, pid: u32) -> &mut Self {
         self.process(pid, RAYLET, "ray::DashboardA", Role::Agent);
         self.push(
@@ -257,7 +262,7 @@ impl Scene {
         self
     }
 
-    /// A worker of the raylet.
+    /// Adds a worker of the raylet.
     pub(super) fn ray_worker(&mut self, pid: u32) -> &mut Self {
         self.process(pid, RAYLET, "ray::hog", Role::Worker)
             .worker(pid, false)
@@ -281,7 +286,8 @@ impl Scene {
         })
     }
 
-    /// The call that a signal with this code comes of: none where the kernel sends it.
+    /// Returns the system call that a signal with this code comes from. Its name is empty if the
+    /// kernel sends the signal.
     fn by_code(&self, signal: i32, code: i32) -> SystemCall {
         let number = i64::from(signal);
         let (name, arguments) = match code {
@@ -337,7 +343,7 @@ impl Scene {
                 comm: comm.into(),
                 uid: 1000,
                 exiting: self.exiting,
-                // The thread that looks after broken memory.
+                // SIGBUS with BUS_MCEERR_AO comes from the kernel's thread for memory failures.
                 kernel_thread: (signal, code) == (7, 5),
                 exe: Some(format!("/usr/bin/{comm}")),
                 cgroup: None,
@@ -396,7 +402,7 @@ impl Scene {
         self
     }
 
-    /// A call of a worker, with what it held before and after it in MiB.
+    /// Adds a call of a worker. `mib` is what the worker held before and after it.
     pub(super) fn called(&mut self, pid: u32, title: &str, nth: u32, mib: &[u64]) {
         let call = Call {
             process: key(pid),
@@ -436,7 +442,7 @@ impl Scene {
         self.exit_sharing(pid, status, u64::from(pid))
     }
 
-    /// A process that is not there any more; how it ended was not told.
+    /// Records that a process is missing. How it ended is not known.
     pub(super) fn gone(&mut self, pid: u32, source: Source) -> &mut Self {
         let gone = Exit {
             process: key(pid),
@@ -472,7 +478,7 @@ impl Scene {
         self
     }
 
-    /// The raylet's log says so.
+    /// Adds a fact from the raylet's log.
     pub(super) fn says(&mut self, fact: RayFact) -> &mut Self {
         self.says_from(Source::RayLog, fact)
     }
@@ -486,7 +492,7 @@ impl Scene {
         judge.timeline(taken).expect("a timeline")
     }
 
-    /// What is known of the cluster is known otherwise from now on.
+    /// Records the cluster again, with a change.
     pub(super) fn change_cluster(&mut self, change: impl FnOnce(&mut Cluster)) {
         let known = self
             .events
@@ -501,7 +507,7 @@ impl Scene {
         self.push(Source::Proc, Observation::Cluster(cluster));
     }
 
-    /// A process is described again, otherwise.
+    /// Records a process again, with a change.
     pub(super) fn describe(&mut self, pid: u32, change: impl FnOnce(&mut Process)) {
         let known = self
             .events
@@ -522,7 +528,7 @@ impl Scene {
         judge(&self.events)
     }
 
-    /// What the live recorder thinks of the death of `exit` now.
+    /// Returns the death of `exit` as the live recorder judges it now.
     pub(super) fn so_far(&self, exit: EventId) -> Death {
         let mut judge = Judge::default();
         for event in &self.events {
@@ -545,7 +551,7 @@ impl Scene {
     }
 }
 
-/// A kill record of the monitor that selects these workers.
+/// A kill record of Ray's memory monitor that selects some workers and spares others.
 pub(super) fn monitor_kill(selected: &[u32], spared: &[u32]) -> RayFact {
     let candidate = |pid: &u32| Candidate {
         pid: Some(Pid(*pid)),
@@ -561,7 +567,7 @@ pub(super) fn monitor_kill(selected: &[u32], spared: &[u32]) -> RayFact {
     })
 }
 
-/// Asserts who ended a process and how sure that is.
+/// Asserts who ended a process and with which certainty, and returns its death.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! assert_verdict {

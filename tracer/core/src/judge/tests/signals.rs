@@ -1,4 +1,4 @@
-//! Signals from processes, faults, and signals of the process's own.
+//! Deaths by signals of other processes, by faults and by a process's own signals.
 
 use super::scene::{RAYLET, Scene};
 use crate::{
@@ -33,7 +33,7 @@ fn who_is_killed_and_does_not_end_is_pending_and_no_death() {
         scene.report().pending.is_empty(),
         "half a second is no wait"
     );
-    // Caught, so that it kills nobody by itself.
+    // The process catches this signal, so it does not die of it alone.
     scene.signal(66, 8, 15, 0, false).after(1_500_000);
     scene.ray_worker(10);
     let report = scene.report();
@@ -142,7 +142,7 @@ fn a_fault_is_a_crash() {
 
 #[test]
 fn a_memory_error_that_a_failure_handler_raises_again_is_the_machines() {
-    // It touched the page itself, or the kernel told it of one.
+    // The process touched the broken page itself, or the kernel told it of one.
     for (sender, code) in [(7, 4), (66, 5)] {
         let mut scene = Scene::new();
         scene.ray_worker(7).signal(sender, 7, 7, code, false);
@@ -216,7 +216,7 @@ fn a_stopped_process_that_nobody_is_left_to_continue_is_not_ended_by_its_termina
     assert_eq!(death.verdict.cause_death_id, Some(worker));
     let mechanism = death.sender.map(|sender| sender.mechanism);
     assert_eq!(mechanism, Some(Mechanism::OrphanedGroup));
-    // The leader of a terminal's session hangs up.
+    // The terminal hangs up because the leader of its session exits.
     let mut scene = Scene::new();
     scene.ray_worker(7).process(70, 7, "sh", Role::Descendant);
     scene.exiting = true;
@@ -289,7 +289,7 @@ fn how_a_traced_process_ends_is_inferred_and_its_tracer_is_named() {
         });
         scene
     };
-    // `call kill(getpid(), 9)`, `call exit(3)`.
+    // In gdb: `call kill(getpid(), 9)` and `call exit(3)`.
     let mut scene = traced();
     scene.signal(7, 7, 9, 0, true).after(5);
     scene.exit(7, 9);
@@ -299,7 +299,7 @@ fn how_a_traced_process_ends_is_inferred_and_its_tracer_is_named() {
     scene.exit(7, 3 << 8);
     assert_verdict!(scene, 7, Exit, Inferred);
     assert!(was_traced(&scene));
-    // The tracer has it dump core at another time, and is gone by then.
+    // The tracer lets the process dump core later, and has detached by then.
     let mut scene = traced();
     scene.signal(66, 7, 11, 0, false).after(100);
     scene.tracer = None;
@@ -312,7 +312,7 @@ fn how_a_traced_process_ends_is_inferred_and_its_tracer_is_named() {
     scene.exit(7, 11);
     assert_verdict!(scene, 7, Signal, Inferred);
     assert!(was_traced(&scene));
-    // No tracer can take this away, nor make it.
+    // A tracer can neither suppress nor forge a SIGKILL from another process.
     let mut scene = traced();
     scene.signal(66, 7, 9, 0, true).after(5);
     scene.exit(7, 9);
@@ -456,7 +456,8 @@ fn a_raylet_that_ends_with_a_thread_of_a_driver_that_lives_on_is_no_intended_end
 
 #[test]
 fn a_parent_death_signal_that_a_child_catches_has_the_parent_as_cause() {
-    // `torch.multiprocessing.spawn` asks for SIGINT, which Python catches; it exits, or raises it again.
+    // `torch.multiprocessing.spawn` asks for SIGINT. Python catches it, and exits or raises it
+    // again.
     for (again, status) in [(false, 0), (false, 1 << 8), (true, 2)] {
         let mut scene = Scene::new();
         scene
@@ -547,7 +548,7 @@ fn pid_reuse_gives_two_deaths() {
         deaths => panic!("{deaths:?}"),
     };
     scene.push(Source::Kernel, Observation::Exit(exit.clone()));
-    // The same exit again (harvested beside a record that did arrive) is the same death.
+    // The same exit a second time (harvested although its record did arrive) is the same death.
     exit.harvested = true;
     scene.push(Source::Kernel, Observation::Exit(exit));
     assert_eq!(scene.report().deaths.len(), 2);
@@ -567,7 +568,7 @@ fn an_exit_that_was_not_told_is_judged_by_the_signal_that_took_effect() {
     let lost = |piece: &crate::judge::report::Evidence| piece.what.contains("was lost");
     assert!(evidence.iter().any(lost), "{evidence:?}");
     assert_eq!(death.end.signal, Some(9));
-    // Of the other one nothing is known, and nothing is said.
+    // Nothing is known about the end of worker 8, and nothing is claimed.
     assert!(scene.death(8).verdict.certainty != crate::judge::report::Certainty::Proven);
     assert_eq!(scene.death(8).end.signal, None);
 }

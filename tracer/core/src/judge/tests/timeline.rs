@@ -1,4 +1,4 @@
-//! The series of a recording.
+//! The timeline of a recording: lifetimes, samples, titles and deaths.
 
 use super::scene::{Scene, key};
 use crate::{
@@ -30,7 +30,7 @@ fn a_process_has_its_lifetime_its_samples_in_order_and_its_death() {
         .iter()
         .find(|process| process.process.same(key(7)))
         .expect("the worker");
-    // Second 1.000 after boot was the beginning; it started at 0.070.
+    // The recording begins 1.000 s after boot. The worker started at 0.070 s.
     let began = 1_700_000_000_000_000_000;
     let at = |ms: i64| Utc(WallTime(began + ms * 1_000_000));
     assert_eq!(timeline.began, at(0));

@@ -1,12 +1,12 @@
-//! Whose pages are those that forked processes share with their parents: a page counts once.
+//! Attributes pages that forked processes share with their parents, so that a page counts once.
 //!
-//! A fork without exec (a `DataLoader` worker, a pool of `multiprocessing`) begins with all pages of
-//! its parent. Its own is what it has touched since; the rest counts as its oldest ancestor's, so
-//! that the figures of a family add up to what the kernel has in use.
+//! A fork without exec (a `DataLoader` worker, a pool of `multiprocessing`) begins with all pages
+//! of its parent. Only what it has touched since is its own. The rest counts for its oldest
+//! ancestor, so that the figures of a family add up to what the kernel has in use.
 //!
-//! Looked at every 10 s, every 2 s near a limit, and never for more than half a percent of the time.
-//! Between two looks what a process grows by is its own. Where its pages may not be looked at, a
-//! child's own is what it has faulted in, at most.
+//! Families are measured every 10 s, every 2 s near a limit, and never for more than half a percent
+//! of the time. Between two measurements, a process's growth counts as its own. If a child's pages
+//! may not be read, at most what it has faulted in is its own.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,24 +22,25 @@ use crate::{
 
 const NEAR_NS: i64 = 2 * SECOND_NS;
 const FAR_NS: i64 = 10 * SECOND_NS;
-/// No more than one part in so many of the time is spent in looks.
+/// At most one part in this many of the time is spent on measuring.
 const REST: i64 = 200;
-/// All looks of one round. A family that has no turn in it comes first in the next.
+/// The time for all measurements of one round. Families that do not fit come first in the next
+/// round.
 const BUDGET: Duration = Duration::from_millis(100);
-/// What a smaller fork shares is not worth a look: it counts by its faults.
+/// A fork smaller than this is not measured; its faults count.
 const SMALLEST: u64 = 8 << 20;
-/// Forks whose faults are read in one round, those first that were not read for the longest.
+/// Forks whose faults are read in one round. Those that were read longest ago come first.
 const FORKS_AT_ONCE: usize = 200;
-/// A figure that moved by less waits for the process's own turn.
+/// A figure that changed by less is written when the process is next sampled.
 const NEWS: u64 = 1 << 20;
-/// A chain of forks without exec is followed so far.
+/// The most generations of forks without exec that are followed.
 const GENERATIONS: usize = 32;
 
 /// When families are measured.
 #[derive(Default)]
 pub(super) struct Families {
     due: BootTime,
-    /// The last time of each, by its root.
+    /// When each family was last measured, by its root.
     measured: HashMap<Pid, BootTime>,
 }
 
@@ -47,36 +48,36 @@ pub(super) struct Families {
 #[derive(Debug, Clone, Copy)]
 struct Member {
     anon: u64,
-    /// What only it has mapped.
+    /// The memory that only this process has mapped.
     own: u64,
 }
 
-/// A child with what it has faulted in at most.
+/// A child, and an upper bound on what it has faulted in.
 type Child = (Pid, Bytes);
 
 impl Member {
-    /// What relatives have mapped too.
+    /// Returns the memory that relatives have mapped too.
     fn shared(self) -> u64 {
         self.anon.saturating_sub(self.own)
     }
 
-    /// What of its memory does not count for it, where `counted` does; negative for a root whose
-    /// children still hold what it has given up.
+    /// Returns the part of its memory that does not count for it, if `counted` does. It is negative
+    /// for a root if its children still hold what it has freed.
     fn elsewhere(self, counted: u64) -> i64 {
         self.anon.cast_signed() - counted.cast_signed()
     }
 }
 
-/// What counts for the root of a family, where each child counts what only it has: all of the
-/// root's, and what children share that the root has given up. No page counts twice; one that some
-/// of the children share, and not the root, may be missing.
+/// Returns what counts for the root of a family: all memory of the root, and what children share
+/// that the root has freed. Each child counts what only it has. No page counts twice. A page that
+/// some of the children share, but not the root, may be missing.
 fn of_root(root: Member, children: &[Member]) -> u64 {
     let most = children.iter().map(|child| child.shared()).max();
     root.anon + most.unwrap_or(0).saturating_sub(root.shared())
 }
 
 impl Memories {
-    /// The forks, with what each has faulted in, by the root of their family.
+    /// Returns the forks by the root of their family, with what each has faulted in.
     fn families(
         &mut self,
         now: BootTime,
@@ -101,7 +102,7 @@ impl Memories {
         families
     }
 
-    /// The forks without exec, with what each had faulted in when that was last read.
+    /// Returns the forks without exec, with what each had faulted in when that was last read.
     fn forks(&mut self, now: BootTime) -> HashMap<Pid, Bytes> {
         let all = self.processes.iter();
         let mut turns: Vec<(Option<BootTime>, Pid)> = all
@@ -127,7 +128,7 @@ impl Memories {
         sampled.and_then(|one| one.last.anon).unwrap_or_default().0
     }
 
-    /// A process with no family any more has all for itself.
+    /// Gives a process that no longer has a family all of its memory.
     fn without_family(&mut self, families: &BTreeMap<Pid, Vec<Child>>) {
         let gone = |root: &Pid| families.get(root).is_none_or(Vec::is_empty);
         let gone: Vec<Pid> = self
@@ -145,7 +146,7 @@ impl Memories {
         }
     }
 
-    /// Looks at one family; the processes whose figure moved.
+    /// Measures one family. Returns the processes with a figure that changed.
     fn measure(&mut self, root: Pid, children: &[Child], left: &mut Duration) -> Vec<Pid> {
         let mut own = |pid: Pid, anon: u64| {
             if left.is_zero() || anon < SMALLEST {
@@ -158,7 +159,8 @@ impl Memories {
         let anon = self.anon(root);
         let member = Member {
             anon,
-            // What is not known to be its own alone is no child's alone either.
+            // Memory of the root that is not known to be its own is not counted as a child's own
+            // either.
             own: own(root, anon).unwrap_or(0),
         };
         let of_children = children.iter().map(|(pid, faulted)| {
@@ -182,8 +184,8 @@ impl Memories {
         told
     }
 
-    /// Measures the families whose turn it is, and writes a row for each process of which the
-    /// figure moved.
+    /// Measures the families that are due, and writes a row for each process with a figure that
+    /// changed.
     pub(in crate::collect::samples) fn measure_families(
         &mut self,
         now: BootTime,
@@ -228,7 +230,7 @@ mod tests {
 
     use super::*;
 
-    /// Pages by the processes that map them, a bit each.
+    /// Makes a family from its pages. Each page has a bit for each process that maps it.
     fn members(pages: &[u8]) -> Vec<Member> {
         let of = |process: u64| {
             let mapped = pages.iter().filter(move |page| (*page >> process) & 1 == 1);
@@ -253,7 +255,8 @@ mod tests {
 
         #[test]
         fn a_family_adds_up(kinds in proptest::collection::vec(0_usize..8, 0..200)) {
-            // One process's alone, of all, or of all children where the root has given it up.
+            // A page is one process's own, or shared by all, or shared by all children after the
+            // root freed it.
             let kinds: Vec<u8> = kinds
                 .iter()
                 .map(|kind| [1, 2, 4, 8, 16, 31, 31, 30][*kind])

@@ -1,9 +1,12 @@
-//! Schedules which process is sampled next: first those whose memory the kernel saw change, the fastest first, then those not sampled for longest.
+//! Schedules which process is sampled next: the one with the largest change, then the longest wait.
 //!
-//! What a look costs grows with the number of CPUs (since Linux 6.16 `statm` sums the counters of all): 0.7 µs on two, some 30 µs on 384. So a look is
-//! made where something moved, and all looks together have a budget. Who sleeps is hardly looked at.
+//! The kernel's table shows which processes changed. The cost of a sample grows with the number of
+//! CPUs (since Linux 6.16 `statm` sums the counters of all): 0.7 µs on two, some 30 µs on 384. So
+//! only processes that changed are sampled at once, and all samples together have a budget.
+//! Processes that sleep are rarely sampled.
 //!
-//! Finding out whose turn it is must not grow with the number of processes either: thousands are passed by at the price of one word of the kernel's table each.
+//! Finding the processes that are due must stay cheap for thousands of processes. Each process that
+//! is skipped costs one word of the kernel's table.
 
 use std::time::Duration;
 
@@ -12,58 +15,60 @@ use crate::{
     observe::kernel::{ResidentLevel, ResidentTable, Slot},
 };
 
-/// Near a limit who runs is looked at this often at least, and who sleeps.
+/// Near a limit, processes that run and processes that sleep are sampled at least this often.
 const RUNS_NEAR_NS: i64 = 2 * SECOND_NS;
 const SLEEPS_NEAR_NS: i64 = 10 * SECOND_NS;
-/// Who moved is followed for so long: in the next round, then ever more seldom.
+/// A process that changed is followed for this long: it is sampled in the next round, then less and
+/// less often.
 const MOVES_NS: i64 = 3 * SECOND_NS;
-/// And far from any.
+/// The same far from any limit.
 const RUNS_FAR_NS: i64 = 10 * SECOND_NS;
 const SLEEPS_FAR_NS: i64 = 60 * SECOND_NS;
-/// Processor time of one round, ten of which make a second near a limit: a fortieth of a core.
+/// The CPU time of one round near a limit. There are ten rounds a second, so this is a fortieth of
+/// a CPU.
 pub(super) const BUDGET_NEAR: Duration = Duration::from_micros(2500);
-/// And far from any, where a second has one round.
+/// The same far from any limit, with one round a second.
 pub(super) const BUDGET_FAR: Duration = Duration::from_millis(25);
 
-/// How urgent a look is: a greater one comes first.
+/// How urgent a sample is. Greater ranks come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank {
-    /// What the process moved by since its last look.
+    /// By how much the process changed since its last sample.
     moved: u64,
-    /// Since when it was not looked at.
+    /// The time since its last sample.
     age: i64,
 }
 
-/// What is known of a process between two looks.
+/// What is known of a process between two samples.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Before {
-    /// The last look, and what the kernel had seen then.
+    /// When it was last sampled, and what the kernel had seen then.
     pub(super) looked: Option<BootTime>,
     pub(super) level: Option<ResidentLevel>,
-    /// The last look that found that it had moved.
+    /// The last sample that found a change.
     pub(super) moved: Option<BootTime>,
 }
 
 /// When a process is sampled next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextSample {
-    /// Now, as urgent as that.
+    /// Now, with this urgency.
     Now(Rank),
-    /// Not before then, unless that happens.
+    /// Not before this time, unless the condition is met.
     From(BootTime, WakeCondition),
 }
 
 /// What causes a process to be sampled before its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WakeCondition {
-    /// The kernel sees it run.
+    /// The kernel sees the process run.
     Runs,
-    /// It has run already; the kernel sees it move by so much.
+    /// The process has run already, and the kernel sees its memory change by this much.
     Moves { since: ResidentLevel, by: u64 },
 }
 
 impl Before {
-    /// Whether it is to be looked at now, of which the kernel has seen `level` by now.
+    /// Returns when the process is sampled next. The kernel has seen `level` of it by now.
     pub(super) fn turn(
         &self,
         now: BootTime,
@@ -76,7 +81,7 @@ impl Before {
         };
         let age = now.since(looked);
         let Some(level) = level else {
-            // The kernel does not tell of it: each round has it.
+            // The kernel does not report on it, so it is sampled in each round.
             return NextSample::Now(Rank { moved: 0, age });
         };
         let before = self.level.unwrap_or_default();
@@ -91,7 +96,7 @@ impl Before {
             (true, false) => RUNS_FAR_NS,
             (false, false) => SLEEPS_FAR_NS,
         };
-        // What it takes between two ticks nobody sees: who moves is followed for a while.
+        // Growth between two ticks is not seen, so a process that changed is followed for a while.
         let followed = self
             .moved
             .filter(|moved| near && now.since(*moved) < MOVES_NS)
@@ -112,7 +117,7 @@ impl Before {
     }
 }
 
-/// All processes, with what says at a glance that a process has no turn.
+/// All processes, with what shows quickly that a process is not due.
 #[derive(Debug, Default)]
 pub(super) struct SampleSchedule {
     all: Vec<Waiting>,
@@ -124,14 +129,14 @@ pub(super) struct SampleSchedule {
 struct Waiting {
     process: ProcessKey,
     slot: Option<Slot>,
-    /// The kernel's looks at it so far.
+    /// How often the kernel had checked it.
     looks: u64,
     from: BootTime,
     unless: WakeCondition,
 }
 
 impl Waiting {
-    /// Whether what would give it a turn before its time has not happened.
+    /// Whether the condition to sample it early is not met.
     fn rests(&self, levels: Option<ResidentTable>, looks: u64) -> bool {
         match (self.unless, levels.zip(self.slot)) {
             _ if looks == self.looks => true,
@@ -143,16 +148,16 @@ impl Waiting {
     }
 }
 
-/// What is known of a process that may have a turn.
+/// What is known of a process that may be due.
 pub(super) struct ScheduleEntry {
-    /// Its place in the kernel's table.
+    /// Its slot in the kernel's table.
     pub(super) slot: Option<Slot>,
     /// When a process is sampled next.
     pub(super) turn: NextSample,
 }
 
 impl SampleSchedule {
-    /// Takes a process on; it has a turn at once.
+    /// Adds a process. It is due at once.
     pub(super) fn add(&mut self, process: ProcessKey) {
         self.all.push(Waiting {
             process,
@@ -163,7 +168,8 @@ impl SampleSchedule {
         });
     }
 
-    /// Those whose turn it is, the most urgent first. `ask` is called for who may have one, and drops processes that have exited.
+    /// Returns the processes that are due, the most urgent first. `ask` is called for each that may
+    /// be due; it returns `None` for a process that has exited, which is then dropped.
     pub(super) fn take(
         &mut self,
         now: BootTime,
@@ -186,7 +192,8 @@ impl SampleSchedule {
             (one.from, one.unless) = match turn {
                 NextSample::Now(rank) => {
                     due.push((rank, one.process.pid));
-                    // Asked again in the next round: there may be no time for it in this one.
+                    // It is asked again in the next round, in case there is no time for it in this
+                    // one.
                     (BootTime(0), WakeCondition::Runs)
                 }
                 NextSample::From(time, unless) => (time, unless),
@@ -197,7 +204,7 @@ impl SampleSchedule {
     }
 }
 
-/// The processes in the order of their turns.
+/// Sorts the processes by rank, the most urgent first.
 fn in_order(mut due: Vec<(Rank, Pid)>) -> Vec<Pid> {
     due.sort_unstable_by(|one, other| other.cmp(one));
     due.into_iter().map(|(_, pid)| pid).collect()
@@ -268,7 +275,7 @@ mod tests {
         let level = Some(level_of(1, 50 * MIB));
         assert!(rank(&own, at(1), true, level).is_some());
         assert_eq!(rank(&own, at(1), false, level), None);
-        // The longer it has not moved, the more seldom.
+        // The longer it has not changed, the less often it is sampled.
         let quiet = Before {
             looked: Some(at(8)),
             ..own
@@ -311,7 +318,7 @@ mod tests {
         };
         let now = NextSample::Now(Rank { moved: 0, age: 1 });
         let later = NextSample::From(at(20), WakeCondition::Runs);
-        // Who is gone is asked for once.
+        // A process that is gone is asked for once.
         assert_eq!(
             round(&mut schedule, at(0), false, now),
             (vec![one, other], vec![Pid(1)])
@@ -330,7 +337,7 @@ mod tests {
             round(&mut schedule, at(20), false, later),
             (vec![one], vec![])
         );
-        // Another pace holds as soon as a limit is near.
+        // A change of `near` makes all processes due again.
         let later = NextSample::From(at(40), WakeCondition::Runs);
         assert_eq!(
             round(&mut schedule, at(21), false, later),

@@ -1,4 +1,7 @@
-//! Kubernetes' API server, as a pod reaches it: address by environment, certificate and token from the service account's folder.
+//! Sends Events to Kubernetes' API server from within a pod.
+//!
+//! The address comes from the environment, the certificate and token from the service account's
+//! folder.
 
 use std::{
     env,
@@ -18,27 +21,27 @@ use ureq::{
 use super::budget;
 use crate::{bounded, show::publish::pod_event::PodEvent};
 
-/// One request, from its beginning to the answer's end.
+/// The timeout of one request, until the end of the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// An answer is shorter, or does not matter.
+/// How much of an answer is read. Longer ones do not matter.
 const ANSWER: u64 = 64 << 10;
-/// A token or a bundle of certificates is shorter.
+/// The most that is read of a token or a bundle of certificates.
 const FILE: u64 = 1 << 20;
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It is there.
+    /// The Event exists.
     Done,
-    /// Later, perhaps; after this time, where the server says one.
+    /// Failed for now: try again, after this time if the server states one.
     Later(String, Option<Duration>),
-    /// Never.
+    /// Refused for good.
     Refused(String),
-    /// The Event that was to be counted is there no more.
+    /// The Event that was to be counted does not exist any more.
     Gone,
 }
 
-/// Where it is, and where the service account lies.
+/// The address of the API server, and the folder of the service account.
 #[derive(Debug, Clone)]
 pub(super) struct Api {
     base: String,
@@ -46,7 +49,7 @@ pub(super) struct Api {
 }
 
 impl Api {
-    /// By the environment of a pod.
+    /// Reads the address from the environment of a pod.
     pub(super) fn of_environment(folder: &Path) -> Result<Self, String> {
         let value = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
         let host = value("KUBERNETES_SERVICE_HOST");
@@ -65,7 +68,7 @@ impl Api {
         })
     }
 
-    /// Asks for it. The token is read each time: it changes about once an hour.
+    /// Sends a request. The token is read each time, because it changes about once an hour.
     pub(super) fn ask(&self, event: &PodEvent, request: &budget::Request) -> Answer {
         let counts = matches!(request, budget::Request::Count { .. });
         match self.send(event, request) {
@@ -105,7 +108,8 @@ impl Api {
         Ok(self.agent()?.run(request)?)
     }
 
-    /// Trusts the cluster's own certificate alone; goes nowhere else, by no proxy and no redirection.
+    /// Builds an HTTP client that trusts only the cluster's own certificate and follows no proxy or
+    /// redirect.
     fn agent(&self) -> anyhow::Result<Agent> {
         let bundle = self.file("ca.crt")?;
         let certificates = parse_pem(bundle.as_bytes()).filter_map(|item| match item {
@@ -150,7 +154,8 @@ fn answer(mut response: Response<Body>, counts: bool) -> Answer {
     of_status(status, counts, said, after.map(Duration::from_secs))
 }
 
-/// 409: an Event of this name is there, and names are made from deaths. 401: a token that ended; the next one is read.
+/// Interprets a status. 409 means that an Event of this name exists; names are derived from deaths,
+/// so it is the same Event. 401 means that the token has expired; the next try reads a new one.
 fn of_status(status: u16, counts: bool, said: String, after: Option<Duration>) -> Answer {
     match status {
         200..=299 => Answer::Done,

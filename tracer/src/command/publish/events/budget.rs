@@ -1,6 +1,7 @@
-//! Limits how many Events an API server is sent, as client-go does (`tools/record/events_cache.go`, 1.34). Pure.
+//! Limits how many Events are sent, as client-go does (`tools/record/events_cache.go`, 1.34). Pure.
 //!
-//! More than ten alike within ten minutes become one Event with a count. A pod gets 25 at once, then one in five minutes.
+//! More than ten similar Events within ten minutes become one Event with a count. A pod gets 25
+//! Events at once, then one every five minutes.
 
 use std::{
     collections::HashMap,
@@ -9,24 +10,24 @@ use std::{
 
 use crate::show::publish::pod_event::PodEvent;
 
-/// Alike: of one pod, with one reason. So many are Events of their own,
+/// How many similar Events (same pod, same reason) are sent one by one.
 const ALIKE: u32 = 10;
-/// unless so much time lies between them.
+/// Events further apart than this are not counted as similar.
 const APART: Duration = Duration::from_secs(600);
-/// Of one pod at once, and one more after each [`REFILL`].
+/// How many Events a pod gets at once; after that, one each [`REFILL`].
 const BURST: f64 = 25.0;
 const REFILL: Duration = Duration::from_secs(300);
-/// Pods that are remembered.
+/// How many pods are remembered.
 const PODS: usize = 1024;
-/// What stands before the message of an Event for several.
+/// Prefix of the message of an Event that stands for several.
 const COMBINED: &str = "(combined from similar events): ";
 
-/// What is to be asked of the API server.
+/// A request for the API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Request {
     /// A new Event.
     Create { message: String },
-    /// One more of those that the Event `name` stands for.
+    /// Raise the count of the Event `name`, which stands for several.
     Count {
         name: String,
         message: String,
@@ -34,7 +35,7 @@ pub(super) enum Request {
     },
 }
 
-/// What was sent of each pod.
+/// What was sent for each pod.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     pods: HashMap<String, Pod>,
@@ -43,7 +44,7 @@ pub(super) struct Budget {
 #[derive(Debug)]
 struct Pod {
     bucket: Bucket,
-    /// By reason.
+    /// Similar Events, by reason.
     alike: HashMap<String, Alike>,
 }
 
@@ -51,12 +52,12 @@ struct Pod {
 struct Alike {
     last: Instant,
     seen: u32,
-    /// The Event for several: its name and count.
+    /// Name and count of the Event that stands for several.
     combined: Option<(String, u32)>,
 }
 
 impl Budget {
-    /// What is to be sent for this death, if anything.
+    /// Returns the request to send for this death, if any.
     pub(super) fn request(&mut self, event: &PodEvent, now: Instant) -> Option<Request> {
         self.forget(now);
         let pod = self.pods.entry(event.uid.clone()).or_insert_with(|| Pod {
@@ -93,7 +94,7 @@ impl Budget {
         })
     }
 
-    /// Pods whose budget is whole again, and the oldest where there are too many.
+    /// Forgets pods with a full budget, and the oldest pod if there are still too many.
     fn forget(&mut self, now: Instant) {
         if self.pods.len() < PODS {
             return;
@@ -110,7 +111,7 @@ impl Budget {
     }
 }
 
-/// So many at once, and one more after each time.
+/// A token bucket: `most` at once, then one more every `each`.
 #[derive(Debug)]
 pub(super) struct Bucket {
     most: f64,
@@ -129,7 +130,7 @@ impl Bucket {
         }
     }
 
-    /// Takes one, if there is one.
+    /// Takes a token, and returns whether there was one.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         self.fill(now);
         let there = self.left >= 1.0;
@@ -139,7 +140,7 @@ impl Bucket {
         there
     }
 
-    /// How long it takes until there is one.
+    /// Returns how long it takes until there is a token.
     pub(super) fn wait(&mut self, now: Instant) -> Duration {
         self.fill(now);
         self.each.mul_f64((1.0 - self.left).max(0.0))
@@ -185,9 +186,9 @@ mod tests {
         };
         assert_eq!((name, *count), (&one("a", 10).name(), 15));
         assert!(message.starts_with(COMBINED));
-        // Another pod has its own.
+        // Each pod has its own budget.
         assert_eq!(asked(&mut budget, "b", 1, now).iter().flatten().count(), 1);
-        // One in five minutes.
+        // One more every five minutes.
         let later = now + REFILL;
         assert_eq!(
             asked(&mut budget, "a", 5, later).iter().flatten().count(),

@@ -1,6 +1,7 @@
-//! Hands deaths to Kubernetes as Events: a queue, and a thread that empties it at client-go's pace and with its back-off.
+//! Publishes deaths as Kubernetes Events, from a queue and with the pace and back-off of client-go.
 //!
-//! What waits is noted in the state of `publish`: it is sent after a new start, and an Event that was there already stays one.
+//! The queue is saved in the state file of `publish` and sent after a restart. An Event that
+//! already exists is not created again.
 
 mod api;
 mod budget;
@@ -24,21 +25,21 @@ use crate::{
 use api::{Answer, Api};
 use budget::{Bucket, Budget, Request};
 
-/// Deaths that wait: more are counted as dropped.
+/// The most deaths in the queue. More are counted as dropped.
 const MOST: usize = 256;
-/// An API server keeps Events for an hour: nobody would see an older one.
+/// Older Events are not sent: an API server keeps Events for an hour, so nobody would see them.
 const OLD_NS: i64 = 60 * MINUTE_NS;
-/// Requests of client-go's `rest.Config`: ten at once, then five a second.
+/// Rate of client-go's `rest.Config`: ten requests at once, then five a second.
 const BURST: f64 = 10.0;
 const EACH: Duration = Duration::from_millis(200);
 /// client-go's `maxTriesPerEvent`.
 const TRIES: u32 = 12;
-/// After the first failure, doubled each time up to the second.
+/// The pause after the first failure, and the longest one. The pause doubles after each failure.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
-/// The longest that an API server may ask for.
+/// The longest pause that an API server may ask for.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// The queue, as `publish` sees it.
+/// The sending side of the queue.
 #[derive(Clone)]
 pub(super) struct Events(Arc<Shared>);
 
@@ -55,7 +56,7 @@ struct Queue {
 }
 
 impl Events {
-    /// Starts the thread; `waiting` is what an earlier one left.
+    /// Starts the thread. `waiting` holds the Events that an earlier `publish` did not send.
     pub(super) fn start(folder: &Path, waiting: &[PodEvent]) -> anyhow::Result<Self> {
         let api = Api::of_environment(folder).map_err(super::super::usage)?;
         let events = Self(Arc::default());
@@ -68,7 +69,7 @@ impl Events {
         Ok(events)
     }
 
-    /// These are to be sent.
+    /// Adds Events to the queue.
     pub(super) fn push(&self, events: Vec<PodEvent>) {
         let mut queue = self.0.lock();
         for event in events {
@@ -81,12 +82,12 @@ impl Events {
         self.0.more.notify_one();
     }
 
-    /// What waits, to be noted.
+    /// Returns the Events in the queue, for the state file.
     pub(super) fn waiting(&self) -> Vec<PodEvent> {
         self.0.lock().waiting.iter().cloned().collect()
     }
 
-    /// What became of the others.
+    /// Returns how many Events were sent, dropped and failed.
     pub(super) fn counts(&self) -> EventCounts {
         self.0.lock().counts
     }
@@ -119,7 +120,7 @@ impl Shared {
     }
 }
 
-/// What became of a death.
+/// The outcome of sending an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sent {
     Yes,
@@ -127,7 +128,7 @@ enum Sent {
     Failed,
 }
 
-/// The thread's own.
+/// The state of the sending thread.
 struct Sending {
     api: Api,
     budget: Budget,
@@ -187,7 +188,9 @@ fn is_old(event: &PodEvent, now: Timestamp) -> bool {
     now.as_nanosecond() - i128::from(event.at) > i128::from(OLD_NS)
 }
 
-/// How long to wait after this many failures: what the server says, else longer each time. Half of it differs from node to node.
+/// Returns how long to wait after `tried` failures: what the server asks for, else a time that
+/// doubles. Half of it depends on a hash of host, death and number, so that nodes do not retry at
+/// once.
 fn pause(tried: u32, after: Option<Duration>, event: &PodEvent) -> Duration {
     if let Some(after) = after {
         return after.min(LONGEST);

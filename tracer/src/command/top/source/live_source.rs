@@ -1,4 +1,4 @@
-//! Runs observers for `top` itself; nothing is written.
+//! Runs observers for `top` without writing a recording.
 
 use super::super::super::{
     attach,
@@ -12,7 +12,7 @@ use crate::{collect::ClusterFilter, observe::timed_read, recording::Sender, show
 pub(in super::super) struct LiveSource(ObserverLoop);
 
 impl LiveSource {
-    /// Starts them, with the rights that they need and no others.
+    /// Starts the observers with only the rights that they need.
     pub(super) fn start() -> anyhow::Result<Self> {
         let attached = attach::attach(false, false)?;
         let mut observers = ObserverLoop::prepare(
@@ -32,7 +32,8 @@ impl LiveSource {
         top.update(self.0.collector.live());
     }
 
-    /// Waits for what comes next; whether there is anything to draw. May be cancelled while it waits.
+    /// Waits for new data, and returns whether there is anything to draw. May be cancelled while it
+    /// waits.
     pub(super) async fn next(&mut self, top: &mut Top) -> bool {
         let second = self.0.step().await == Step::Second;
         if second {

@@ -3,7 +3,7 @@
 use super::super::super::usage;
 use crate::show::top::Top;
 
-/// Has no value, since nothing can be observed.
+/// A type without values, since this build cannot observe anything.
 pub(in super::super) enum LiveSource {}
 
 impl LiveSource {

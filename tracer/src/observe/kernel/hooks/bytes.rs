@@ -1,4 +1,4 @@
-//! From the bytes of a record to what several hooks have: keys, names, arguments, paths, memory.
+//! Decodes what several hooks have in their records: keys, names, arguments, paths, memory.
 
 use raytrace_ebpf::records;
 
@@ -8,14 +8,15 @@ use crate::{
     observe::kernel::Native,
 };
 
-/// Copies the first `need` bytes (at least) of a record into a `T`, zeroes behind.
+/// Copies a record of at least `need` bytes into a `T`. What is missing of `T` is zero.
 pub(super) fn take<T: Copy>(bytes: &[u8], need: usize) -> Option<T> {
     let bytes = bytes.get(..bytes.len().min(size_of::<T>()))?;
     if bytes.len() < need {
         return None;
     }
     let mut value = std::mem::MaybeUninit::<T>::zeroed();
-    // SAFETY: every T here is a repr(C) record of integers and byte arrays, valid for any bits; at most its size is copied.
+    // SAFETY: every T here is a repr(C) record of integers and byte arrays, valid for any bits; at
+    // most its size is copied.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.as_mut_ptr().cast::<u8>(), bytes.len());
         Some(value.assume_init())
@@ -30,18 +31,18 @@ pub(super) fn ns_pid(inner: u32, outer: u32) -> Option<Pid> {
     (inner != 0 && inner != outer).then_some(Pid(inner))
 }
 
-/// Bytes up to the first NUL.
+/// Returns the bytes up to the first NUL.
 pub(super) fn first_string(bytes: &[u8]) -> &[u8] {
     let end = bytes.iter().position(|byte| *byte == 0);
     &bytes[..end.unwrap_or(bytes.len())]
 }
 
-/// The same as text.
+/// Returns the same as text.
 pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(first_string(bytes)).into_owned()
 }
 
-/// NUL-separated arguments, without the NULs that a shortened title leaves behind.
+/// Splits NUL-separated arguments, without the NULs that a shortened title leaves at its end.
 pub(super) fn arguments(bytes: &[u8]) -> Vec<String> {
     let end = bytes
         .iter()
@@ -56,7 +57,7 @@ pub(super) fn arguments(bytes: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// A path from its names, innermost first; the root's name is empty.
+/// Joins the names of a path, innermost first. The root's name is empty.
 pub(super) fn path(names: &[String]) -> String {
     let parts: Vec<&str> = names
         .iter()
@@ -67,7 +68,7 @@ pub(super) fn path(names: &[String]) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// The kernel gives no file the number 0.
+/// Returns the file of a record; `None` for inode 0, which no file has.
 pub(super) fn file(record: records::File) -> Option<event::FileId> {
     (record.inode != 0).then_some(event::FileId {
         inode: record.inode,
@@ -75,7 +76,7 @@ pub(super) fn file(record: records::File) -> Option<event::FileId> {
     })
 }
 
-/// A process by its pid and name; pid 0 stands for none.
+/// Returns a process by its pid and name; `None` for pid 0.
 pub(super) fn named(record: &records::Ancestor) -> Option<event::Ancestor> {
     (record.tgid != 0).then(|| event::Ancestor {
         pid: Pid(record.tgid),
@@ -83,14 +84,15 @@ pub(super) fn named(record: &records::Ancestor) -> Option<event::Ancestor> {
     })
 }
 
-/// The memory of a process, told in pages of this size.
+/// Converts the memory of a process from pages of this size to bytes.
 pub(super) fn memory(memory: &records::Memory, page: u64) -> MemorySplit {
     let bytes = |pages: i64| {
         u64::try_from(pages)
             .ok()
             .map(|pages| Bytes(pages.saturating_mul(page)))
     };
-    // A batched counter can lie a little below zero while memory goes up and down on several CPUs.
+    // A batched counter can be slightly below zero while memory rises and falls on several CPUs. -1
+    // means that it could not be read.
     let counter = |pages: i64| {
         if pages == -1 {
             None
@@ -108,7 +110,7 @@ pub(super) fn memory(memory: &records::Memory, page: u64) -> MemorySplit {
     }
 }
 
-/// The native part of a record, from its byte `at` on.
+/// Returns the native part of a record, which begins at byte `at`.
 pub(super) fn native(item: &[u8], at: usize) -> Option<Native> {
     let part = item.get(at..).filter(|part| !part.is_empty())?;
     let before = std::mem::offset_of!(records::Native, stack);

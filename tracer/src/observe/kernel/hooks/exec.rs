@@ -1,4 +1,4 @@
-//! A process runs a new program, with these arguments.
+//! Decodes an exec: a process runs a new program with these arguments.
 
 use raytrace_ebpf::records::Exec;
 
@@ -14,7 +14,7 @@ use crate::{
 pub(super) const HOOK: Deaths = Deaths {
     is_needed: false,
     offsets: NO_FIELDS,
-    // Its last field is cut to what was read.
+    // The last field of the record is cut to the bytes that were read.
     decode: |_, bytes| take(bytes, std::mem::offset_of!(Exec, argv)).map(|record| exec(&record)),
 };
 

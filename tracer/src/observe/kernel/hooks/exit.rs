@@ -1,4 +1,4 @@
-//! The last thread of a process ended: its status, its last title, its memory.
+//! Decodes an exit: the last thread of a process ended, with its status, last title and memory.
 
 use raytrace_ebpf::records::Exit;
 
@@ -18,7 +18,7 @@ pub(super) const HOOK: Deaths = Deaths {
         offsets.signal_live = fields.need("signal_struct", "live")?;
         Ok(())
     },
-    // Its last field is cut to what was read.
+    // The last field of the record is cut to the bytes that were read.
     decode: |decoder, bytes| {
         take(bytes, std::mem::offset_of!(Exit, title)).map(|record| exit(decoder, &record))
     },

@@ -1,4 +1,4 @@
-//! A process was made: who, and by whom.
+//! Decodes a fork: a process was made by its parent.
 
 use raytrace_ebpf::records::Fork;
 

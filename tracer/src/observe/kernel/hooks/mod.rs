@@ -1,7 +1,8 @@
-//! The hooks, one file each: the fields of the kernel that it alone reads, and what its records say.
+//! The hooks, one file each: the kernel fields that only it reads, and how its records are decoded.
 //!
-//! The program of a hook is in `tracer-ebpf/src`, in a file of the same name; its record, its tracepoint and its row of the loss
-//! ledger are in `records.rs` there. The two tables here are complete: what is new there does not compile until it has a row.
+//! The program of a hook is in `tracer-ebpf/src`, in a file of the same name. Its record, its
+//! tracepoint and its row of the loss ledger are in `records.rs` there. The two tables here are
+//! complete: a new hook or kind of record does not compile until it has a row in them.
 
 mod bytes;
 mod exec;
@@ -24,25 +25,26 @@ use crate::{event::Observation, ids::BootTime};
 
 /// A hook of the object `deaths`.
 pub(super) struct Deaths {
-    /// Without it acts are not observed: who is tracked, who ended, and who sent a signal.
+    /// Whether acts can be observed only with this hook: which processes are tracked, which ended,
+    /// and who sent a signal.
     pub(super) is_needed: bool,
     /// Finds the fields that no other hook reads.
     pub(super) offsets: fn(&Fields<'_>, &mut Offsets) -> Result<(), KernelError>,
-    /// What a record says; `None` for one that is too short, or says nothing.
+    /// Decodes a record; `None` for one that is too short or carries nothing.
     decode: fn(&Decoder, &[u8]) -> Option<Observation>,
 }
 
 /// A hook of the object `memory`.
 pub(super) struct Memory {
-    /// Whether the row of the ledger counts its records.
+    /// Whether its row of the ledger counts its records.
     pub(super) is_counted: bool,
-    /// Finds the fields that no other hook reads, where the kernel has them.
+    /// Finds the fields that no other hook reads, if the kernel has them.
     pub(super) offsets: fn(&Fields<'_>, &mut MemoryOffsets),
-    /// What a record says, in pages of this size; its length says which parts it has.
+    /// Decodes a record, with pages of this size. The length of the record says which parts it has.
     decode: fn(&[u8], u64) -> Option<MemoryRecord>,
 }
 
-/// Reads nothing that others do not read.
+/// For a hook that reads only fields that other hooks read too.
 const NO_FIELDS: fn(&Fields<'_>, &mut Offsets) -> Result<(), KernelError> = |_, _| Ok(());
 
 pub(super) const fn of(hook: Hook) -> Deaths {
@@ -64,7 +66,7 @@ pub(super) const fn of_memory(hook: MemoryHook) -> Memory {
     }
 }
 
-/// Who sends a record.
+/// The hook that sends a record.
 enum Sender {
     Deaths(Hook),
     Memory(MemoryHook),
@@ -84,7 +86,8 @@ const fn sender(kind: Kind) -> Sender {
     }
 }
 
-/// Decodes the records of `deaths`; knows the kernel's symbols and page size. Any bytes are decoded or refused, none can panic.
+/// Decodes the records of `deaths`. It knows the kernel's symbols and page size. Any bytes are
+/// decoded or refused; none can cause a panic.
 pub(super) struct Decoder {
     symbols: Symbols,
     page: u64,
@@ -98,7 +101,7 @@ impl Decoder {
         }
     }
 
-    /// The time and content of a record that is a new title's.
+    /// Returns the time and title of a record, if it is a new title's.
     pub(super) fn title<'a>(&self, bytes: &'a [u8]) -> Option<(BootTime, NewTitle<'a>)> {
         let header: Header = take(bytes, size_of::<Header>())?;
         let is_title = Kind::of(header.kind)? == Kind::Rename;
@@ -106,10 +109,11 @@ impl Decoder {
         Some((BootTime(header.time), new))
     }
 
-    /// The hook, time and content of a record; `None` for one that is too short or of an unknown kind.
+    /// Returns the hook, time and content of a record; `None` for one that is too short or of an
+    /// unknown kind.
     pub(super) fn decode(&self, bytes: &[u8]) -> Option<(Hook, BootTime, Observation)> {
         let header: Header = take(bytes, size_of::<Header>())?;
-        // The others come by the ring of the other object.
+        // Records of the object `memory` arrive in its own ring.
         let Sender::Deaths(hook) = sender(Kind::of(header.kind)?) else {
             return None;
         };
@@ -118,7 +122,7 @@ impl Decoder {
     }
 }
 
-/// A record of `memory`, and the hook that sent it.
+/// Decodes a record of `memory`. Returns the hook that sent it, too.
 pub(super) fn decode_memory(bytes: &[u8], page: u64) -> Option<(MemoryHook, MemoryRecord)> {
     let header: Header = take(bytes, size_of::<Header>())?;
     let Sender::Memory(hook) = sender(Kind::of(header.kind)?) else {

@@ -1,6 +1,7 @@
-//! A thread changed its name, and most often its process's title with it.
+//! Decodes a new title: a thread changed its name, and usually its process's title with it.
 //!
-//! Thousands come each second and most are worth no row, so a title is read where it lies.
+//! Thousands of these records come each second, and most are not worth a row. So a title is read in
+//! place, without a copy.
 
 use std::{borrow::Cow, mem::offset_of};
 
@@ -15,14 +16,14 @@ use crate::{
     ids::ProcessKey,
 };
 
-/// A new title, in the record that tells it.
+/// A new title, borrowed from its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewTitle<'a> {
     /// The process.
     pub process: ProcessKey,
     /// The title.
     pub title: Cow<'a, str>,
-    /// What the process held then.
+    /// The memory that the process held then.
     pub memory: MemorySplit,
 }
 
@@ -42,9 +43,9 @@ pub(super) const HOOK: Deaths = Deaths {
     decode: |decoder, bytes| title(decoder, bytes).map(Into::into),
 };
 
-/// A new title; `None` for a name that was set without one.
+/// Returns the new title; `None` if only the name was set.
 pub(super) fn title<'a>(decoder: &Decoder, bytes: &'a [u8]) -> Option<NewTitle<'a>> {
-    // Its last field is cut to what was read.
+    // The last field of the record is cut to the bytes that were read.
     let before = offset_of!(Rename, title);
     let record: Rename = take(bytes, before)?;
     let length = usize::try_from(record.title_length).ok()?;

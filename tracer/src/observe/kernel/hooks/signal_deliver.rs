@@ -1,4 +1,4 @@
-//! A signal was delivered whose default action ends the process with a core dump.
+//! Decodes the delivery of a signal. Its default action ends the process with a core dump.
 
 use raytrace_ebpf::records::Delivered;
 

@@ -1,4 +1,4 @@
-//! A signal was sent: to whom, by whom, in which system call, and whether it took effect.
+//! Decodes a signal: its target, its sender, the sender's system call, and whether it took effect.
 
 mod registers;
 mod system_calls;

@@ -1,4 +1,4 @@
-//! At a tick of a CPU the process that runs there had grown by much.
+//! Decodes growth: at a tick of a CPU, the process that ran there had grown by much.
 
 use raytrace_ebpf::records::GrowthWithPython;
 
@@ -12,7 +12,7 @@ use crate::{
 };
 
 pub(super) const HOOK: Memory = Memory {
-    // What it sees are ticks.
+    // Its row counts ticks, not records.
     is_counted: false,
     offsets: |fields, offsets| {
         offsets.task_min_flt = fields.optional("task_struct", "min_flt");
@@ -27,7 +27,7 @@ pub(super) const HOOK: Memory = Memory {
 fn growth(record: &GrowthWithPython, native: Option<Native>, page: u64) -> NewGrowth {
     let GrowthWithPython { growth, stack } = record;
     let frames = stack.iter().take(growth.frames as usize);
-    // Two CPUs that look at one process at once may find that it fell.
+    // Two CPUs that check one process at the same time may find that it shrank.
     let bytes = |pages: u64| {
         let pages = pages.cast_signed().max(0).unsigned_abs();
         Bytes(pages.saturating_mul(page))

@@ -1,4 +1,4 @@
-//! Whom the OOM killer chose: with its cgroups, and the stack of the task that asked for memory.
+//! Decodes an OOM victim, with its cgroups and the stack of the task that asked for memory.
 
 use raytrace_ebpf::records::{self, Victim};
 
@@ -11,7 +11,7 @@ use crate::{
     ids::{Bytes, Pid},
 };
 
-/// Pages that mean "no limit": `PAGE_COUNTER_MAX` is `LONG_MAX / PAGE_SIZE`.
+/// This many pages mean "no limit": `PAGE_COUNTER_MAX` is `LONG_MAX / PAGE_SIZE`.
 const NO_LIMIT_PAGES: u64 = (1 << 63) / 4096 - 1;
 
 pub(super) const HOOK: Deaths = Deaths {

@@ -1,4 +1,4 @@
-//! A range of addresses was found for a new mapping.
+//! Decodes a mapping: the kernel found a range of addresses for it.
 
 use raytrace_ebpf::records::{Mapped, MappedWithPython};
 

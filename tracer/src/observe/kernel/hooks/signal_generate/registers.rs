@@ -1,15 +1,16 @@
-//! Finds the registers with which a task left user space: they say which system call it is in.
+//! Finds the registers with which a task left user space. They say which system call it is in.
 
 use raytrace_ebpf::records::{NONE, Offsets};
 
 use crate::observe::kernel::btf::Btf;
 
-/// `THREAD_SIZE` without KASAN. Nothing lies above the registers on the kernels that need it: what FRED keeps there came with 6.9.
+/// `THREAD_SIZE` without KASAN. Nothing lies above the registers on the kernels that need this
+/// constant: FRED keeps data there only since 6.9.
 const STACK_OF_X86_64: u32 = 16 << 10;
-/// The same; a page where those are larger.
+/// The same on aarch64. A kernel with larger pages uses one page.
 const STACK_OF_AARCH64: u32 = 16 << 10;
 
-/// With where they are, and which of them say what the task asked for.
+/// Adds the offsets of the registers, and which of them hold the system call and its arguments.
 pub(super) fn find(btf: &Btf, known: &Offsets) -> Offsets {
     let found = of_x86_64(btf, known).or_else(|| of_aarch64(btf, known));
     found.unwrap_or(Offsets {

@@ -1,16 +1,16 @@
-//! The names of the system calls that bear on signals, by number and architecture.
+//! Names the system calls that can cause a signal, by number and architecture.
 //!
-//! Mirrors `syscall_64.tbl` and `syscall_32.tbl` of arch/x86/entry/syscalls, and include/uapi/asm-generic/unistd.h (aarch64) of Linux 6.18;
-//! the numbers have never changed.
+//! Mirrors `syscall_64.tbl` and `syscall_32.tbl` of arch/x86/entry/syscalls, and
+//! include/uapi/asm-generic/unistd.h (aarch64) of Linux 6.18. The numbers have never changed.
 
 use raytrace_ebpf::records::{CALL_ARGUMENTS, CALL_UNKNOWN, NO_CALL};
 
 use crate::event::SystemCall;
 
-/// `__X32_SYSCALL_BIT`: a call of x86-64 with addresses of 32 bits.
+/// `__X32_SYSCALL_BIT`: a system call of x86-64 with 32-bit addresses.
 const X32: i32 = 0x4000_0000;
 
-/// Name, and its number on x86-64, i386, 32-bit arm and aarch64; −2 is no number.
+/// A system call's name, and its numbers on x86-64, i386, 32-bit arm and aarch64; −2 means none.
 struct Row(&'static str, i32, Option<i32>, Option<i32>, i32);
 
 const ROWS: [Row; 26] = [
@@ -42,7 +42,7 @@ const ROWS: [Row; 26] = [
     Row("ptrace", 101, Some(26), Some(26), 117),
 ];
 
-/// The call as it is recorded; `None` where it is not known.
+/// Returns the system call as it is recorded; `None` if it is not known.
 pub(super) fn read(
     number: i32,
     compat: bool,
@@ -57,7 +57,7 @@ pub(super) fn read(
     } else {
         name(number, compat)
     };
-    // Pids and signals are 32 bits wide, whatever lies above them in the register.
+    // Pids and signals are 32 bits wide. The upper half of the register may hold anything.
     let argument = |value: u64| {
         let [a, b, c, d, ..] = value.to_le_bytes();
         i64::from(i32::from_le_bytes([a, b, c, d]))
