@@ -1,4 +1,4 @@
-"""The jobs of `real.py`: real frameworks, each in a machine of its own size."""
+"""The jobs of `real.py`: real frameworks, each in a machine of a size of its own."""
 
 import os
 from dataclasses import dataclass, field
@@ -11,18 +11,18 @@ RANKS = "actor_rollout_ref"
 
 @dataclass
 class Case:
-    """One job. What `killer` names ends it, or nothing if that is empty."""
+    """One job. It is meant to be ended by `killer`, or by nothing if that is empty."""
 
     killer: str
     job: list
-    # What Ray takes for the machine's memory, and the share of it above which its monitor kills.
+    # The memory of the machine as Ray sees it, and the share of it above which its monitor kills.
     machine: int
     threshold: float = 0.95
-    # A limit below the machine's, which Ray cannot see.
+    # A limit below the machine's that Ray cannot see.
     unseen: int = 0
-    # Printed by a job that did all its work.
+    # A job prints this if it did all its work.
     finished: str = "finished"
-    # Where the remedy is a change of the user's code: that line, and the job with the change.
+    # If the remedy is a change of the user's code: that line, and the job with the change.
     line: str = ""
     changed: list = field(default_factory=list)
     start: dict = field(default_factory=dict)
@@ -34,7 +34,7 @@ def job(name, *arguments):
 
 
 def verl(models, model, steps, *settings):
-    """verl's own entry point; what is given later wins."""
+    """verl's own entry point. Later settings win."""
     data = os.path.join(models, model)
     return [
         "-m",
@@ -71,7 +71,10 @@ def verl(models, model, steps, *settings):
 
 
 def openrlhf(models, way):
-    """OpenRLHF's own entry point with a reward function that keeps memory, or not: REINFORCE, rollouts by vLLM."""
+    """OpenRLHF's own entry point with a reward function that keeps memory, or not.
+
+    The algorithm is REINFORCE, with rollouts by vLLM.
+    """
     data = os.path.join(models, "small")
     return [
         "-m",
@@ -99,7 +102,7 @@ def openrlhf(models, way):
     ]
 
 
-# One answer for each rank: without AVX-512's bfloat16 a backward pass of four takes five minutes.
+# One answer for each rank: without AVX-512's bfloat16, a backward pass of four takes five minutes.
 MEDIUM = (
     "data.train_batch_size=2",
     "data.max_prompt_length=64",
@@ -110,7 +113,7 @@ MEDIUM = (
     f"{RANKS}.rollout.log_prob_micro_batch_size_per_gpu=1",
     f"{RANKS}.ref.log_prob_micro_batch_size_per_gpu=1",
 )
-# Logits of 32 × 128 tokens × Qwen's vocabulary in one pass.
+# One pass has logits of 32 × 128 tokens × Qwen's vocabulary.
 LOGITS = (
     "data.train_batch_size=16",
     "data.max_prompt_length=96",
@@ -118,7 +121,7 @@ LOGITS = (
     f"{RANKS}.rollout.log_prob_micro_batch_size_per_gpu=32",
     f"{RANKS}.ref.log_prob_micro_batch_size_per_gpu=32",
 )
-# verl 0.9 generates by servers of vLLM, and has its data in actors of its own.
+# verl 0.9 generates with vLLM servers, and keeps its data in separate actors.
 SERVED = (
     f"{RANKS}.rollout.name=vllm",
     f"{RANKS}.rollout.enforce_eager=True",
@@ -139,7 +142,7 @@ RANK_PAIR = {"cpus": 8, "num_gpus": 2, "object_store_memory": 512 * MIB}
 
 
 def cases(models):
-    """By name; `models` is where `make_model.py` put them."""
+    """The jobs by name. `models` is the folder of `make_model.py`."""
     monitor, kernel = "ray-memory-monitor", "kernel-oom-memcg"
 
     def keeps(way):
@@ -160,7 +163,7 @@ def cases(models):
             start=RANK_PAIR,
         ),
         "e": Case(monitor, verl(models, "logits", 1, *LOGITS), 5 * GIB, 0.85, finished="step:1 ", start=RANK_PAIR),
-        # It dies while its two engines of vLLM take 1 GiB each for their caches.
+        # It dies while its two vLLM engines each take 1 GiB for their caches.
         "later": Case(
             monitor,
             verl(models, "small", 2, *SERVED),

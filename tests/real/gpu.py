@@ -1,8 +1,9 @@
-"""Stages what only a GPU shows, beside a recorder, and prints what is true of it: one JSON object a line.
+"""Stages what needs a GPU, beside a recorder, and prints the truth: one JSON object a line.
 
     python gpu.py check | nvml | oom | offload | pinned | leftover
 
-GPU memory is allocated through the driver's own library, so that torch is not needed. `oom`, `offload` and `pinned` need Ray and root.
+GPU memory is allocated through the driver's own library, so torch is not needed. `oom`, `offload`
+and `pinned` need Ray and root.
 """
 
 import ctypes
@@ -16,21 +17,21 @@ import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB, GIB = 1 << 20, 1 << 30
-# What `check` ends with where nothing can be staged.
+# The exit code of `check` if nothing can be staged.
 NO_GPU = 3
-# The most that a case takes of the GPU, with contexts.
+# The most GPU memory that a case takes, contexts included.
 NEEDED = 6 * GIB
 # The recorder looks at GPUs once a second.
 SETTLE = 3
-# For so long a process is left on the GPU.
+# Seconds for which a leftover process holds the GPU.
 LEFT = 40
-# What Ray takes for the machine's memory, and the share of it above which its monitor kills.
+# The memory of the machine as Ray sees it, and the share of it above which its monitor kills.
 MACHINE, THRESHOLD = 8 * GIB, 0.9
 PATIENCE = 300
 
 
 def in_use():
-    """Bytes in use on all GPUs, by NVML."""
+    """Bytes in use on all GPUs, as counted by NVML."""
     library = ctypes.CDLL("libnvidia-ml.so.1")
 
     def call(name, *arguments):
@@ -50,7 +51,10 @@ def in_use():
 
 
 class Gpu:
-    """The first GPU through libcuda, in the context that torch uses too. `held` is what this process has of it."""
+    """The first GPU through libcuda, in the context that torch uses too.
+
+    `held` is how much of it this process holds.
+    """
 
     def __init__(self):
         before = in_use()
@@ -60,14 +64,15 @@ class Gpu:
         self.call("cuDeviceGet", ctypes.byref(self.device), 0)
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self.device)
         self.call("cuCtxSetCurrent", context)
-        # The context's own memory. It is right only if nobody else allocates meanwhile.
+        # The context's own memory. The figure is right only if no other process allocates
+        # meanwhile.
         self.held = in_use() - before
 
     def call(self, name, *arguments):
         if code := getattr(self.cuda, name)(*arguments):
             text = ctypes.c_char_p()
             self.cuda.cuGetErrorString(code, ctypes.byref(text))
-            # Torch's words for an error of the driver's.
+            # The words that torch uses for an error of the driver.
             raise RuntimeError(f"CUDA error: {(text.value or b'unknown').decode()} ({name} returned {code})")
 
     def sizes(self):
@@ -100,7 +105,7 @@ class Gpu:
 
 
 def truth(label, gpu):
-    """What this process holds, once the recorder has had time to see it."""
+    """Prints what this process holds, once the recorder has had time to see it."""
     time.sleep(SETTLE)
     with open("/proc/self/status") as file:
         status = dict(line.split(":", 1) for line in file)
@@ -114,7 +119,7 @@ def say(row):
 
 
 def check():
-    """Ends with NO_GPU where there is none to use, and says what is missing."""
+    """Ends with NO_GPU if there is no usable GPU, and says what is missing."""
     try:
         free, _ = Gpu().sizes()
     except OSError as error:
@@ -130,7 +135,7 @@ def check():
 
 
 def hold(*sizes):
-    """Allocates so many MiB more at each line of standard input."""
+    """Allocates this many MiB, one size for each line of standard input."""
     gpu = Gpu()
     for size in sizes:
         gpu.allocate(int(size) * MIB)
@@ -139,7 +144,7 @@ def hold(*sizes):
 
 
 def nvml():
-    """Two processes, one after the other; then the first takes more."""
+    """Stages two processes, one after the other. Then the first one takes more."""
 
     def start(*sizes):
         return subprocess.Popen([sys.executable, __file__, "hold", *sizes], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -168,7 +173,8 @@ class Trainer:
         self.kept = []
 
     def exhaust(self):
-        """Asks for more than the GPU has, which disturbs nobody else there: by torch if it is there."""
+        """Asks for more than the GPU has, which disturbs no other process. It uses torch if that is
+        installed."""
         _, total = self.gpu.sizes()
         try:
             import torch
@@ -181,7 +187,7 @@ class Trainer:
                 torch.empty(total + GIB, dtype=torch.uint8, device="cuda")
             self.gpu.allocate(total + GIB)
         except Exception:
-            # As trainers do: Ray itself hands an exception to the caller only.
+            # Trainers do this, because Ray itself gives an exception to the caller only.
             traceback.print_exc()
             raise
 
@@ -203,7 +209,7 @@ class Trainer:
         return truth("2 GiB pinned", self.gpu)
 
     def fill(self):
-        """Takes private memory until it is killed, slowly enough for Ray's monitor."""
+        """Takes private memory until it is killed, slowly enough for Ray's monitor to act."""
         while True:
             self.kept.append(b"x" * (32 * MIB))
             time.sleep(0.05)
@@ -213,7 +219,8 @@ STEPS = {"oom": ["exhaust"], "offload": ["load", "offload", "fill"], "pinned": [
 
 
 def drive(name):
-    """The job of a case: calls one step after the other, and prints what each returns or how it failed."""
+    """The job of a case: calls one step after the other, and prints what each returns or how it
+    failed."""
     # Workers import this module too.
     import gpu
     import ray
@@ -243,12 +250,13 @@ def on_a_cluster(name):
         driver = cluster.python(os.path.abspath(__file__), "drive", name)
         if code := driver.wait(timeout=PATIENCE):
             sys.exit(f"the driver ended with {code}")
-        # What follows from its end.
+        # Time for what follows from its end.
         time.sleep(SETTLE)
 
 
 def leftover():
-    """Leaves a process without a parent that holds 1 GiB for a while, as an engine that outlived its job."""
+    """Leaves a process without a parent that holds 1 GiB for a while, like an engine that outlives
+    its job."""
     reader, writer = os.pipe()
     if os.fork() == 0:
         os.setsid()
@@ -270,7 +278,7 @@ def leftover():
 
 
 if __name__ == "__main__":
-    # Indexes as NVML has them.
+    # Use the indexes of NVML.
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     what, *arguments = sys.argv[1:]
     if what in STEPS:

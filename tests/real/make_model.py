@@ -1,4 +1,7 @@
-"""A random Qwen2 with a tokenizer of its own, and questions of sums in verl's format: make_model.py FOLDER VOCABULARY HIDDEN LAYERS"""
+"""Makes a random Qwen2 with a tokenizer, and sums as questions in verl's format.
+
+    make_model.py FOLDER VOCABULARY HIDDEN LAYERS
+"""
 
 import os
 import random
@@ -39,7 +42,7 @@ def tokenizer():
 def main(folder, vocabulary, hidden, layers):
     words = tokenizer()
     torch.manual_seed(0)
-    # Tied embeddings: FSDP's set-up fails with others on CPUs.
+    # The embeddings are tied, because otherwise FSDP's set-up fails on CPUs.
     shape = Qwen2Config(
         vocab_size=vocabulary,
         hidden_size=hidden,

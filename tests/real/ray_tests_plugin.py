@@ -1,6 +1,8 @@
-"""Writes down what Ray's GCS knows of each worker before a test's cluster ends: a plugin of pytest, which `ray_tests.py` loads.
+"""Writes down what Ray's GCS knows about each worker before a test's cluster ends.
 
-It is the table that `ray list workers --detail` prints. It is asked of the GCS itself: most tests run without a dashboard.
+This is a plugin of pytest, which `ray_tests.py` loads. The table is the one that
+`ray list workers --detail` prints. The GCS itself is asked, because most tests run without a
+dashboard.
 """
 
 import functools
@@ -20,7 +22,7 @@ from ray.core.generated.common_pb2 import WorkerExitType, WorkerType
 from ray.core.generated.gcs_service_pb2 import GetAllWorkerInfoRequest
 from ray.core.generated.gcs_service_pb2_grpc import WorkerInfoGcsServiceStub
 
-# A raylet reports an end within this time.
+# A raylet reports an end within this many seconds.
 REPORTED_S = 0.5
 
 
@@ -35,7 +37,7 @@ def ask(address):
     try:
         reply = WorkerInfoGcsServiceStub(channel).GetAllWorkerInfo(GetAllWorkerInfoRequest(), timeout=5)
     except grpc.RpcError:
-        # The test has ended it.
+        # The test has already ended the cluster.
         return
     finally:
         channel.close()
@@ -58,7 +60,7 @@ def ask_of_driver():
 
 
 def before(function, look):
-    """`function`, with a look before it."""
+    """Returns `function` with a call of `look` before it."""
 
     @functools.wraps(function)
     def wrapped(*arguments, **options):
@@ -70,7 +72,7 @@ def before(function, look):
 
 def ask_of_cluster(cluster, *_):
     if cluster.head_node is not None:
-        # What a driver's end has ended.
+        # Time for ends that follow from a driver's end.
         time.sleep(REPORTED_S)
         ask(cluster.gcs_address)
 

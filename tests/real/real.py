@@ -1,9 +1,11 @@
-"""Runs one job of `cases.py` recorded, with a truth of its own beside it.
+"""Records one job of `cases.py`, with a truth of its own beside it.
 
-    sudo python real.py --raytrace PROGRAM --models FOLDER --out FOLDER [--changed] [--set KEY=VALUE]… NAME
+    sudo python real.py --raytrace PROGRAM --models FOLDER --out FOLDER [--changed]
+        [--set KEY=VALUE]… NAME
 
-Writes NAME.raytrace, NAME.log (what the driver printed), NAME.samples.jsonl (what processes and cgroups held, by the kernel) and
-NAME.truth.json. `--changed` runs the job with its line of code changed, `--set` adds settings to its command line.
+Writes NAME.raytrace, NAME.log (what the driver printed), NAME.samples.jsonl (what processes and
+cgroups held, by the kernel) and NAME.truth.json. `--changed` runs the job with its line of code
+changed, `--set` adds settings to its command line.
 """
 
 import argparse
@@ -25,19 +27,22 @@ from cgroup import V1  # noqa: E402
 from cluster import BIN, Cluster  # noqa: E402
 from truth import command_line  # noqa: E402
 
-# For one job.
+# Seconds for one job.
 PATIENCE = 1200
-# A process of less is not looked at with smaps_rollup, which takes the lock of its memory map.
+# A smaller process is not sampled with smaps_rollup, which takes the lock of its memory map.
 SMALL = 60 * MIB
 
 
 def now():
-    """As reports write it."""
+    """The time in the format of reports."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class Witness(threading.Thread):
-    """Samples what a cluster's cgroups and processes hold, four times a second: a call may take a GiB in one."""
+    """Samples what a cluster's cgroups and processes hold, four times a second.
+
+    A single call may take a GiB in that time.
+    """
 
     def __init__(self, cluster, path):
         super().__init__(daemon=True)
@@ -60,7 +65,7 @@ class Witness(threading.Thread):
 
 
 def counters(path):
-    """Bytes in use by the cgroup's own counters, those of its children included."""
+    """Bytes in use by the cgroup's own counters, including those of its children."""
     with open(f"{path}/{'memory.usage_in_bytes' if V1 else 'memory.current'}") as file:
         used = int(file.read())
     with open(f"{path}/memory.stat") as file:
@@ -71,7 +76,8 @@ def counters(path):
 
 
 def held(pid):
-    """What is the process's own, by the kernel: with pages that it shares with a forked one counted in parts."""
+    """The process's own memory, by the kernel. Pages shared with a forked process count in parts.
+    """
     try:
         with open(f"/proc/{pid}/statm") as file:
             resident = int(file.read().split()[1]) * 4096
@@ -89,12 +95,12 @@ def held(pid):
 
 
 def record(raytrace, out, name, *which):
-    """A recorder, with options that say what it watches; returns once it does."""
+    """Starts a recorder, with options that say what it watches. Returns once it records."""
     command = [raytrace, "record", "-o", f"{name}.raytrace", *which]
     recorder = subprocess.Popen(command, cwd=out, stderr=subprocess.PIPE, text=True)
     for line in recorder.stderr:
         if line.startswith("Recording to"):
-            # It talks on; a pipe that nobody reads would stop it one day.
+            # The recorder goes on printing. A pipe that nobody reads would stop it one day.
             subprocess.Popen(["cat"], stdin=recorder.stderr, stdout=subprocess.DEVNULL)
             return recorder
     raise RuntimeError("raytrace did not record")
@@ -103,7 +109,7 @@ def record(raytrace, out, name, *which):
 def settings(case):
     return {
         "RAY_memory_usage_threshold": str(case.threshold),
-        # Beside other work a training would take for ever at 15.
+        # With niceness 15, training beside other work would take for ever.
         "RAY_worker_niceness": "0",
         "OMP_NUM_THREADS": "1",
         "HYDRA_FULL_ERROR": "1",
@@ -117,7 +123,7 @@ def settings(case):
 
 
 def told(text):
-    """What the driver itself says of its end: the last exception and the pid and actor in it."""
+    """What the driver itself says about its end: the last exception and the pid and actor in it."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     raised = re.findall(r"^(?:\S*\.)?((?:OutOfMemory|ActorDied|ActorUnavailable|WorkerCrashed|RayTask|Worker)\w*Error)\b", text, re.M)
     pids = re.findall(r"^\s*pid: (\d+)$|Selected to kill: .*?pid=(\d+)", text, re.M)
@@ -125,7 +131,7 @@ def told(text):
 
 
 def drive(cluster, job, path):
-    """Runs the driver to its end: its exit code, and how long it took."""
+    """Runs the driver to its end. Returns its exit code and how long it took."""
     began = time.monotonic()
     with open(path, "w") as log:
         environment = {**cluster.environment, "RAY_ADDRESS": cluster.address}
@@ -135,13 +141,13 @@ def drive(cluster, job, path):
         except subprocess.TimeoutExpired:
             code = None
             driver.kill()
-    # What follows from its end.
+    # Time for what follows from its end.
     time.sleep(2)
     return code, time.monotonic() - began
 
 
 def recorded(arguments, case, label, job):
-    """Runs the job on a cluster of its own, recorded and witnessed."""
+    """Runs the job on a cluster of its own, with a recorder and a witness."""
     path = os.path.join(arguments.out, label)
     with Cluster(f"real-{label}", settings=settings(case), limit=case.machine) as cluster:
         if case.unseen:

@@ -1,9 +1,12 @@
-"""What recording costs a training of verl, in the time of its steps, and what the recorder itself uses meanwhile.
+"""Measures what recording costs a training of verl, in the time of its steps.
+
+It also measures what the recorder itself uses meanwhile.
 
     sudo python steps.py --raytrace PROGRAM --models FOLDER --out FOLDER [--turns 9] [--steps 4]
 
-One job, the healthy one of `cases.py` with more steps. It is recorded from its start; then the recorder is taken away and attached
-again by turns of so many steps. A turn with it is compared with the mean of the turns before and after it.
+The job is the healthy one of `cases.py` with more steps. It is recorded from its start. Then the
+recorder is detached and attached again in turns of several steps. A turn with it is compared with
+the mean of the turns before and after it.
 """
 
 import argparse
@@ -19,7 +22,7 @@ import time
 from cases import RANK_PAIR, cases, verl
 from real import Cluster, record, settings
 
-# Steps of which the first is several times as long as the others.
+# Steps at the start. The first of them takes several times as long as the others.
 WARM = 2
 TIME = re.compile(r"step:(\d+) .*timing_s/step:([0-9.]+)")
 
@@ -40,7 +43,7 @@ def recorded(path):
 
 
 class Recorder:
-    """Attached to a cluster until `end`, which says what it used."""
+    """A recorder, attached to a cluster until `end`, which returns what it used."""
 
     def __init__(self, arguments, name, cluster):
         self.path = os.path.join(arguments.out, f"{name}.raytrace")
@@ -91,7 +94,7 @@ def measure(arguments):
             print(f"from the start of the job to its step {WARM}: {recorder.end()}", flush=True)
         for turn in range(arguments.turns):
             recorder = Recorder(arguments, f"steps-{turn}", cluster) if turn % 2 else None
-            # The step in which it was attached or taken away is nobody's.
+            # The step in which the recorder was attached or detached does not count.
             first = len(steps) + 1
             try:
                 until(steps, first + arguments.steps, driver)

@@ -1,21 +1,21 @@
-//! The machine's memory cgroups, in either version of them.
+//! The machine's memory cgroups, of version 1 or 2.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Where they are, and how a limit is given there.
+/// Where memory cgroups are, and how a limit is set in them.
 pub struct MemoryCgroups {
-    /// The root of all.
+    /// The root of all memory cgroups.
     pub root: &'static Path,
-    /// The file of a limit.
+    /// The name of the file that sets a limit.
     pub limit: &'static str,
     /// `v1` or `v2`.
     pub version: &'static str,
 }
 
-/// Those of this machine.
+/// Returns the memory cgroups of this machine.
 #[must_use]
 pub fn memory() -> MemoryCgroups {
     let v1 = Path::new("/sys/fs/cgroup/memory");
@@ -32,7 +32,7 @@ pub fn memory() -> MemoryCgroups {
 }
 
 impl MemoryCgroups {
-    /// Makes one below the root with a limit in bytes; this process's pid is added to its name.
+    /// Makes a cgroup below the root with a limit in bytes. Its name ends with this process's pid.
     ///
     /// # Panics
     ///

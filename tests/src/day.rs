@@ -1,4 +1,4 @@
-//! A recording of a day: 200 workers at a time, 500 deaths, samples each few minutes, and names that mean harm.
+//! A recording of a day: 200 workers at a time, 600 deaths, and names that try to do harm.
 
 use std::{path::Path, time::Duration};
 
@@ -17,11 +17,11 @@ const SECOND: u64 = 1_000_000_000;
 pub const LENGTH_S: u64 = 24 * 3600;
 const BEGAN: u64 = 10_000 * SECOND;
 const SLOTS: u64 = 200;
-/// Of one of many nodes.
+/// Workers at a time on one of many nodes.
 const NODE_SLOTS: u64 = 16;
-/// What is killed on two nodes is so far apart.
+/// Seconds between the kills on two nodes.
 const NODES_APART_S: u64 = 37;
-/// One after the other each slot has so many workers, all but the last of which are killed.
+/// Workers of a slot, one after the other. All but the last one are killed.
 const EACH: u64 = 4;
 /// Seconds between the ends of two slots, and before the next worker of a slot.
 const APART_S: u64 = 7;
@@ -29,7 +29,8 @@ const BREAK_S: u64 = 60;
 pub(crate) const RAYLET: u32 = 100;
 const MIB: u64 = 1 << 20;
 
-/// Task names that must come out as text: markup, terminal codes, marks that reorder, a formula, ten kilobytes of all of them.
+/// Returns task names that must be shown as text: markup, terminal codes, characters that change
+/// the direction of text, a formula, and ten kilobytes of all of these.
 fn hostile() -> [String; 5] {
     let short = [
         "</script><script>document.title='owned'</script>",
@@ -49,14 +50,16 @@ fn hostile() -> [String; 5] {
 /// Which samples a day has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// Each.
+    /// All of them.
     Full,
-    /// Those that `record` keeps at the end of the day: all of the last six hours and around deaths, else the highest of each minute.
+    /// Those that `record` keeps at the end of the day: all of the last six hours and around
+    /// deaths, and otherwise the highest of each minute.
     Kept,
 }
 
 impl Detail {
-    /// Whether a sample at this second of the day stays, beside its next one.
+    /// Returns whether a sample at this second of the day is kept, given the second of the next
+    /// one.
     fn keeps(self, second: u64, next: u64) -> bool {
         let around = |turn: u64| {
             let first = turn * LENGTH_S / EACH - BREAK_S;
@@ -78,7 +81,7 @@ pub struct Written {
     pub events: usize,
 }
 
-/// Writes it to `file`, with a sample of each worker every `every_s` seconds.
+/// Writes the day to `file`, with a sample of each worker every `every_s` seconds.
 pub fn write(file: &Path, every_s: u64, detail: Detail) -> Result<Written> {
     let mut events = beginning(started(), cluster());
     let mut written = Written::default();
@@ -91,7 +94,8 @@ pub fn write(file: &Path, every_s: u64, detail: Detail) -> Result<Written> {
     write_all(file, events, written)
 }
 
-/// Writes the day of one of many nodes: 16 workers at a time, of which 48 are killed; on each third node nobody is.
+/// Writes the day of one of many nodes, with 16 workers at a time. 48 of them are killed; on each
+/// third node none is.
 pub fn write_node(file: &Path, node: u64, every_s: u64) -> Result<Written> {
     let (mut begins, mut part) = (started(), cluster());
     if let (Observation::RecordingStarted(started), Observation::Cluster(cluster)) =
@@ -114,13 +118,13 @@ pub fn write_node(file: &Path, node: u64, every_s: u64) -> Result<Written> {
     write_all(file, events, written)
 }
 
-/// The first events of a node.
+/// Returns the first events of a node.
 fn beginning(started: Observation, cluster: Observation) -> Vec<(u64, Observation)> {
     let raylet = process(key(RAYLET, 1), "raylet", Role::Raylet);
     vec![(BEGAN, started), (BEGAN, cluster), (BEGAN, raylet)]
 }
 
-/// Writes the events, with those of the machine.
+/// Writes the events, together with those of the machine.
 fn write_all(
     file: &Path,
     mut events: Vec<(u64, Observation)>,
@@ -153,7 +157,7 @@ fn write_all(
             source,
             what,
         });
-        // The writer's queue holds 16,384 and is emptied twice a second.
+        // The writer's queue holds 16,384 events and is emptied twice a second.
         if id.0.is_multiple_of(8000) {
             std::thread::sleep(Duration::from_millis(800));
         }
@@ -168,7 +172,7 @@ fn write_all(
     Ok(written)
 }
 
-/// One worker's life, with samples that rise until it is killed.
+/// Adds the life of one worker. Its samples rise until it is killed.
 fn worker(
     events: &mut Vec<(u64, Observation)>,
     written: &mut Written,
@@ -192,7 +196,7 @@ fn worker(
     let end = ends.min(BEGAN + LENGTH_S * SECOND);
     let mut anon = 200 * MIB;
     let every = usize::try_from(every_s * SECOND).unwrap_or(usize::MAX);
-    // Who lives at the end has a sample there.
+    // A worker that lives at the end has a sample there.
     let at_the_end = last.then_some(end - SECOND);
     for time in (begins..end).step_by(every).chain(at_the_end) {
         anon += (1 + number % 41) * MIB;
@@ -272,7 +276,7 @@ pub(crate) fn process(process: ProcessKey, name: &str, role: Role) -> Observatio
     })
 }
 
-/// A worker id that tells its pid.
+/// Returns a worker id that contains the pid.
 #[must_use]
 pub fn worker_id(pid: Pid) -> String {
     format!("{:056x}", u64::from(pid.0))
@@ -324,7 +328,7 @@ pub(crate) fn signal(target: ProcessKey) -> Observation {
     })
 }
 
-/// A call of a second that keeps a mebibyte.
+/// Returns a call that lasts a second and keeps a mebibyte.
 pub(crate) fn call(process: ProcessKey, title: &str, began: u64) -> Observation {
     Observation::Call(Call {
         process,

@@ -1,4 +1,7 @@
-//! The kernel's own feed of exits (taskstats, Documentation/accounting/taskstats.rst), which raytrace does not use: what it is compared with.
+//! Reads the kernel's own feed of exits (taskstats), to compare raytrace's deaths with it.
+//!
+//! The feed is described in Documentation/accounting/taskstats.rst. raytrace itself does not use
+//! it.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +14,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-/// linux/netlink.h, linux/genetlink.h and linux/taskstats.h.
+/// Constants of linux/netlink.h, linux/genetlink.h and linux/taskstats.h.
 const NLM_F_REQUEST: u16 = 1;
 const GENL_ID_CTRL: u16 = 16;
 const CTRL_CMD_GETFAMILY: u8 = 3;
@@ -22,18 +25,18 @@ const TASKSTATS_CMD_ATTR_REGISTER_CPUMASK: u16 = 3;
 const TASKSTATS_TYPE_PID: u16 = 1;
 const TASKSTATS_TYPE_STATS: u16 = 3;
 const TASKSTATS_TYPE_AGGR_PID: u16 = 4;
-/// Of a netlink and of a generic netlink header.
+/// Length of a netlink header and a generic netlink header together.
 const HEADER: usize = 20;
 /// Offset of `ac_exitcode` in `struct taskstats`.
 const EXIT_CODE: usize = 4;
 
-/// The rows so far, `PID STATUS` a line: every thread that ended.
+/// The rows so far: a line `PID STATUS` for every thread that ended.
 pub struct Feed(Arc<Mutex<String>>);
 
 impl Feed {
-    /// Subscribes to the exits of all processors; a thread reads them from now on.
+    /// Subscribes to the exits on all processors. A thread reads them from now on.
     pub fn start() -> Result<Self> {
-        // SAFETY: socket(2) takes numbers; a descriptor that it gives is nobody else's.
+        // SAFETY: socket(2) takes numbers, and nothing else owns the descriptor that it returns.
         let socket = unsafe {
             let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
             let fd = libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_GENERIC);
@@ -88,19 +91,22 @@ impl Feed {
         Ok(Self(rows))
     }
 
-    /// All rows so far.
+    /// Returns all rows so far.
     #[must_use]
     pub fn text(&self) -> String {
         self.0.lock().map(|rows| rows.clone()).unwrap_or_default()
     }
 }
 
-/// What a feed told, by pid. It has a row a thread: where the leader's ended first, that row has the thread's code and not the process's.
+/// The rows of a feed, by pid.
+///
+/// The feed has one row for each thread. If the leader's thread ended before others, its row has
+/// the exit code of that thread and not of the process.
 #[derive(Debug, Default)]
 pub struct Exits(BTreeSet<(u64, u64)>);
 
 impl Exits {
-    /// Reads a feed's rows, which must all be there.
+    /// Reads the rows of a feed. None may have been lost.
     pub fn parse(feed: &str) -> Result<Self> {
         let rows: BTreeSet<(u64, u64)> = feed
             .lines()
@@ -118,13 +124,13 @@ impl Exits {
         Ok(Self(rows))
     }
 
-    /// The wait statuses of those that had this pid, without the mark of a core dump.
+    /// Returns the wait statuses of the threads with this pid, without the core dump flag.
     fn of(&self, pid: u64) -> Vec<u64> {
         let rows = self.0.range((pid, 0)..=(pid, u64::MAX));
         rows.map(|(_, status)| *status & !0x80).collect()
     }
 
-    /// Whether one that had the death's pid ended by the death's signal.
+    /// Returns whether a thread with the death's pid ended by the death's signal.
     #[must_use]
     pub fn same_signal(&self, death: &Value) -> bool {
         let pid = death["pid"].as_u64().unwrap_or_default();
@@ -134,7 +140,7 @@ impl Exits {
             .is_some_and(|signal| of_pid.contains(&signal))
     }
 
-    /// Where it tells otherwise: a death with another wait status, or one that the feed has not.
+    /// Describes the deaths whose wait status in the feed differs, or that the feed does not have.
     pub fn disagreements<'a>(
         &self,
         deaths: impl Iterator<Item = &'a Value>,
@@ -145,7 +151,8 @@ impl Exits {
             let told = self.of(death["pid"].as_u64()?);
             let leader_first = told == [0] && status == LEADER_FIRST;
             let summary = &death["verdict"]["summary"];
-            // Of a victim of the machine's OOM killer there may be no memory for a row (`prepare_reply`, kernel/taskstats.c).
+            // The kernel may lack the memory for the row of a victim of a global OOM kill
+            // (`prepare_reply`, kernel/taskstats.c).
             let without_room = told.is_empty() && death["verdict"]["killer"] == "kernel-oom-global";
             let agrees = told.contains(&status) || leader_first || without_room;
             (!agrees).then(|| format!("taskstats has {told:x?}, not {status:x}, for {summary}"))
@@ -153,10 +160,10 @@ impl Exits {
     }
 }
 
-/// `exit(7)` of another thread than the leader's, which had ended.
+/// The status of `exit(7)`, called by another thread after the leader's thread has ended.
 const LEADER_FIRST: u64 = 7 << 8;
 
-/// A request with one attribute.
+/// Sends a request with one attribute.
 fn send(socket: &OwnedFd, family: u16, command: u8, attribute: u16, value: &[u8]) -> Result<()> {
     let padded = value.len().next_multiple_of(4);
     let mut message = Vec::new();
@@ -184,7 +191,7 @@ fn send(socket: &OwnedFd, family: u16, command: u8, attribute: u16, value: &[u8]
 
 fn receive(socket: &OwnedFd) -> Result<Vec<u8>> {
     let mut buffer = vec![0u8; 16 << 10];
-    // SAFETY: the buffer is as long as is said, and outlives the call.
+    // SAFETY: the length is that of the buffer, which outlives the call.
     let read = unsafe {
         libc::recv(
             socket.as_raw_fd(),
@@ -198,7 +205,7 @@ fn receive(socket: &OwnedFd) -> Result<Vec<u8>> {
     Ok(buffer)
 }
 
-/// The value of the first attribute of a kind.
+/// Returns the value of the first attribute of this kind.
 fn attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
     while let [l0, l1, k0, k1, ..] = bytes {
         let length = usize::from(u16::from_le_bytes([*l0, *l1]));
@@ -210,7 +217,7 @@ fn attribute(mut bytes: &[u8], kind: u16) -> Option<&[u8]> {
     None
 }
 
-/// Pid and wait status of a thread that ended.
+/// Returns the pid and wait status of a thread that ended.
 fn row(message: &[u8]) -> Option<(u32, u32)> {
     let thread = attribute(message.get(HEADER..)?, TASKSTATS_TYPE_AGGR_PID)?;
     let pid = attribute(thread, TASKSTATS_TYPE_PID)?.first_chunk()?;

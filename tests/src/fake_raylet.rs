@@ -1,4 +1,4 @@
-//! A shell that passes for a raylet, with a session folder that a test has made.
+//! A shell that poses as a raylet, with a session folder that a test has made.
 
 use std::{
     os::unix::{fs::symlink, process::CommandExt as _},
@@ -9,21 +9,21 @@ use std::{
 use anyhow::Result;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Its name and its command line are those of a raylet; its environment holds secrets.
+/// The shell. Its name and its command line are a raylet's, and its environment holds secrets.
 pub struct FakeRaylet(Child);
 
 impl FakeRaylet {
-    /// Starts it; its name lies in `folder`.
+    /// Starts it. The program that gives it its name is put into `folder`.
     pub fn start(folder: &Path, session: &Path) -> Result<Self> {
         Self::doing(folder, session, "while :; do sleep 1; done")
     }
 
-    /// The same, with what its shell does.
+    /// Starts it with a shell script to run.
     pub fn doing(folder: &Path, session: &Path, shell: &str) -> Result<Self> {
         Self::with(folder, session, shell, &[])
     }
 
-    /// The same, with more in its environment.
+    /// Starts it with a shell script to run and more in its environment.
     pub fn with(
         folder: &Path,
         session: &Path,
@@ -31,7 +31,8 @@ impl FakeRaylet {
         environment: &[(&str, &str)],
     ) -> Result<Self> {
         let program = folder.join("raylet");
-        // A file of its own may still be open for writing in what another test starts at this moment.
+        // A link, because a copy may still be open for writing in a process that another test forks
+        // now.
         symlink("/bin/sh", &program)?;
         let socket = session.join("sockets/raylet");
         let child = Command::new(program)
@@ -50,7 +51,7 @@ impl FakeRaylet {
         Ok(Self(child))
     }
 
-    /// Its pid.
+    /// Returns its pid.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.0.id()
@@ -59,13 +60,13 @@ impl FakeRaylet {
 
 impl Drop for FakeRaylet {
     fn drop(&mut self) {
-        // What its shell has started too.
+        // Also ends what its shell has started.
         let _ended = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
         let _status = self.0.wait();
     }
 }
 
-/// What a raylet logs of a worker that it has started.
+/// Returns what a raylet logs about a worker that it has started.
 #[must_use]
 pub fn started(pid: u32, worker_id: &str) -> String {
     format!(

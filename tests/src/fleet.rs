@@ -1,4 +1,4 @@
-//! A Ray cluster of four nodes with a recorder each, and many recordings made of a few by changing ids.
+//! A Ray cluster of four nodes with a recorder each, and many recordings made from a few.
 
 use std::path::{Path, PathBuf};
 
@@ -13,15 +13,16 @@ use crate::{
 
 /// What was staged on four nodes, and a recording of each.
 pub struct Staged {
-    /// The truth.
+    /// What was staged.
     pub truth: Truth,
-    /// The recordings, that of the head first.
+    /// The recordings. The head's is the first.
     pub files: Vec<PathBuf>,
     /// A copy of each node's session folder, in the same order.
     pub logs: Vec<PathBuf>,
 }
 
-/// Runs `fleet.py`, with a recorder for each raylet that writes into `folder`; `arguments` say what it stages.
+/// Runs `fleet.py`, with a recorder for each raylet that writes into `folder`. `arguments` choose
+/// what is staged.
 pub fn stage(version: &str, arguments: &[&str], folder: &Path) -> Result<Staged> {
     let logs = folder.join("logs");
     std::fs::create_dir(&logs)?;
@@ -51,12 +52,12 @@ pub fn stage(version: &str, arguments: &[&str], folder: &Path) -> Result<Staged>
     })
 }
 
-/// `raytrace report --format json` of several recordings, or of folders.
+/// Returns `raytrace report --format json` of several recordings or folders.
 pub fn report(files: &[PathBuf], arguments: &[&str]) -> Result<Value> {
     run_json("report", files, arguments)
 }
 
-/// `raytrace explain --format json` of several session folders.
+/// Returns `raytrace explain --format json` of several session folders.
 pub fn explain(folders: &[PathBuf]) -> Result<Value> {
     run_json("explain", folders, &[])
 }
@@ -75,10 +76,12 @@ fn run_json(command: &str, files: &[PathBuf], arguments: &[&str]) -> Result<Valu
     })
 }
 
-/// Makes `count` recordings in `folder` of those in `files`: each group of as many as there are files is a cluster's part whose
-/// workers, actors, jobs and nodes have ids of their own; all are of one session.
+/// Makes `count` recordings in `folder` from those in `files`.
 ///
-/// An id gives way to one of the same length, so the files stay valid: SQLite has no sums over its pages.
+/// Each group of as many recordings as there are files is one part of the cluster. Its workers,
+/// actors, jobs and nodes have ids of their own, and all parts have the same session. An id is
+/// replaced by one of the same length, so the files stay valid: SQLite has no checksums of its
+/// pages.
 pub fn multiply(files: &[PathBuf], count: usize, folder: &Path) -> Result<()> {
     let read: Vec<Vec<u8>> = files
         .iter()
@@ -94,7 +97,8 @@ pub fn multiply(files: &[PathBuf], count: usize, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Gives the recording the boot id of another machine, wherever it stands: pages that are free may hold it too.
+/// Replaces the boot id by that of another machine. It does so everywhere, because free pages may
+/// hold it too.
 fn rebooted(bytes: &mut [u8], number: usize) {
     let key = b"\"boot_id\":\"";
     let found: Vec<usize> = (bytes.windows(key.len()).enumerate())
@@ -108,7 +112,7 @@ fn rebooted(bytes: &mut [u8], number: usize) {
     }
 }
 
-/// The bytes with each id of a worker, node, actor, task or job as the group has it.
+/// Returns the bytes with the ids of workers, nodes, actors, tasks and jobs changed for this group.
 fn with_ids(bytes: &[u8], group: u32) -> Vec<u8> {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let mut changed = bytes.to_vec();
@@ -125,7 +129,8 @@ fn with_ids(bytes: &[u8], group: u32) -> Vec<u8> {
     changed
 }
 
-/// An id by its length: worker and node 56 digits, task 48, actor 32, job 8.
+/// Returns an id changed for this group. Its length gives its kind: worker and node have 56 digits,
+/// task 48, actor 32, job 8.
 fn id(run: &str, group: u32) -> String {
     let job = |text: &str| match u32::from_str_radix(text, 16) {
         // Ray's first jobs: 01000000, 02000000, …

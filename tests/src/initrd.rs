@@ -1,4 +1,6 @@
-//! An initial RAM disk: a cpio archive in the `newc` form (Documentation/driver-api/early-userspace/buffer-format.rst).
+//! Writes an initial RAM disk: a cpio archive in the `newc` format.
+//!
+//! The format is described in Documentation/driver-api/early-userspace/buffer-format.rst.
 
 use std::{
     collections::BTreeSet,
@@ -19,7 +21,7 @@ const PROGRAM: u32 = 0o100_755;
 const LINK: u32 = 0o120_777;
 
 impl<W: Write> Initrd<W> {
-    /// An empty archive.
+    /// Begins an empty archive.
     pub fn new(to: W) -> Self {
         Self {
             to,
@@ -27,12 +29,14 @@ impl<W: Write> Initrd<W> {
         }
     }
 
-    /// Adds an executable file and the folders above it; a path that is there already stays.
+    /// Adds an executable file and the folders above it. A path that the archive already has is
+    /// left as it is.
     pub fn file(&mut self, path: &Path, content: &[u8]) -> Result<()> {
         self.changed(path, content, UNIX_EPOCH)
     }
 
-    /// The same, with its time of change: Python compiles anew what has another one than it knows.
+    /// Adds a file with its modification time. Python compiles a file again if its time is not the
+    /// one that it knows.
     pub fn changed(&mut self, path: &Path, content: &[u8], time: SystemTime) -> Result<()> {
         self.above(path)?;
         let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -69,7 +73,8 @@ impl<W: Write> Initrd<W> {
             return Ok(());
         }
         let name = path.strip_prefix("/").unwrap_or(path).display().to_string();
-        // Inode, mode, uid, gid, links, time, size, device and special device, length of the name, no checksum.
+        // Inode, mode, uid, gid, links, time, size, device and special device, length of the name,
+        // no checksum.
         let fields = [
             self.written.len(),
             mode as usize,

@@ -1,4 +1,6 @@
-//! Keeps the recordings that tests make: in the folder that `RAYTRACE_KEEP` names, for `tests/golden/add.py`.
+//! Keeps the recordings that tests make in the folder that `RAYTRACE_KEEP` names.
+//!
+//! `tests/golden/add.py` reads them there.
 
 use std::{
     fs::{self, File},
@@ -10,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use flate2::read::GzDecoder;
 
-/// The folder, if one is named.
+/// Returns the folder, if one is named.
 pub fn folder() -> Option<PathBuf> {
     std::env::var_os("RAYTRACE_KEEP").map(PathBuf::from)
 }
@@ -28,7 +30,7 @@ pub fn file(recording: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Keeps a recording of a virtual machine, which comes as [`unpack`] reads it.
+/// Keeps a recording of a virtual machine, in the form that [`unpack`] reads.
 pub fn packed(machine: &str, digits: &str) -> Result<()> {
     let Some(folder) = folder() else {
         return Ok(());
@@ -38,7 +40,8 @@ pub fn packed(machine: &str, digits: &str) -> Result<()> {
     unpack(digits, &folder.join(format!("{name}.raytrace")))
 }
 
-/// Writes a virtual machine's recording to a file: it comes by gzip and as hexadecimal digits.
+/// Writes a virtual machine's recording to a file. It arrives compressed by gzip, as hexadecimal
+/// digits.
 pub fn unpack(digits: &str, to: &Path) -> Result<()> {
     let byte = |pair: &[u8]| {
         let pair = std::str::from_utf8(pair).ok()?;

@@ -1,5 +1,4 @@
-//! What the end-to-end tests share: the recorder as a program, the staging scripts, the comparison with the truth, and a
-//! recording of a whole day.
+//! Shared code of the end-to-end tests: the recorder as a program, the staging scripts, the truth.
 
 pub mod cgroup;
 pub mod day;
@@ -20,12 +19,13 @@ pub mod stream;
 pub mod truth;
 pub mod vm;
 
-/// Says why the test that calls this does not test all that it should: `cargo xtask test` names it at its end.
+/// Says why the calling test does not test everything that it should. `cargo xtask test` prints
+/// this at its end.
 pub fn skipped(why: impl std::fmt::Display) {
     skips::skipped(why);
 }
 
-/// Whether the long versions of tests are asked for: `cargo xtask soak`.
+/// Returns whether the long versions of tests are asked for, as `cargo xtask soak` does.
 #[must_use]
 pub fn soak() -> bool {
     std::env::var_os("RAYTRACE_SOAK").is_some()

@@ -1,6 +1,8 @@
-//! Thirty days of a big node in an hour: events of real rates go through the recording's own writer, its retention and the live judge, on a clock of their own.
+//! Writes thirty days of a big node in an hour, on a clock of its own.
 //!
-//! First a death each ten minutes, then a day of a job that crashes every five seconds, then quiet. What is checked at each hour is the same on a short run.
+//! Events at real rates go through the recording's own writer, its retention and the live judge.
+//! First there is a death each ten minutes, then a day of a job that crashes every five seconds,
+//! then none. A short run has the same checks at each hour.
 
 use std::{
     path::Path,
@@ -28,30 +30,31 @@ const HOUR_S: u64 = 3600;
 const BEGAN_WALL: i64 = 1_795_161_600;
 const BEGAN_S: u64 = 10_000;
 const MIB: u64 = 1 << 20;
-/// A verdict has settled, and what was known of the dead is not asked for any more.
+/// Seconds after which a verdict has settled, and nothing about the dead process is asked any more.
 const SETTLED_S: u64 = 150;
-/// Events that wait for the writer at most: half of its queue.
+/// The most events that wait for the writer: half of its queue.
 const WAITING: usize = 8_000;
 /// Hooks that have a row in the ledger each minute.
 const HOOKS: u64 = 9;
 
-/// How much of everything.
+/// How much of everything there is.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// Hours in all.
     pub hours: u64,
-    /// Workers that live at a time.
+    /// Workers at a time.
     pub workers: u64,
-    /// Seconds between two samples of a worker that moves; one in ten rests.
+    /// Seconds between two samples of a worker that moves. One in ten rests.
     pub every_s: u64,
-    /// The hours in which a job crashes every five seconds; before them there is a death each ten minutes, after them none.
+    /// The hours in which a job crashes every five seconds. Before them there is a death each ten
+    /// minutes, after them none.
     pub crashes: (u64, u64),
     /// How much is kept.
     pub retention: Retention,
 }
 
 impl Plan {
-    /// The month.
+    /// Returns the plan of the month.
     #[must_use]
     pub fn month() -> Self {
         Self {
@@ -63,7 +66,8 @@ impl Plan {
         }
     }
 
-    /// The same in seconds: fewer workers, and a file that is too large early.
+    /// Returns a plan that takes seconds, with fewer workers and a file that soon reaches its
+    /// largest size.
     #[must_use]
     pub fn short() -> Self {
         Self {
@@ -79,16 +83,16 @@ impl Plan {
     }
 }
 
-/// What was seen at an hour.
+/// The figures of an hour.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Hour {
-    /// Its number.
+    /// Its number, from 0.
     pub hour: u64,
-    /// The file, its log included.
+    /// Bytes of the file, with its write-ahead log.
     pub bytes: u64,
-    /// Resident memory of this process, with the judge.
+    /// Resident memory of this process, which includes the judge.
     pub resident: u64,
-    /// The most events that waited.
+    /// The most events that waited for the writer.
     pub waiting: usize,
     /// Events so far.
     pub events: u64,
@@ -96,7 +100,7 @@ pub struct Hour {
     pub deaths: u64,
 }
 
-/// Writes the recording; `each` is called at each hour.
+/// Writes the recording, and calls `each` at each hour.
 pub fn write(file: &Path, plan: Plan, mut each: impl FnMut(Hour)) -> Result<Vec<Hour>> {
     let clock = Arc::new(AtomicU64::new(BEGAN_S * SECOND));
     let for_writer = Arc::clone(&clock);
@@ -149,7 +153,9 @@ pub fn write(file: &Path, plan: Plan, mut each: impl FnMut(Hour)) -> Result<Vec<
     Ok(hours)
 }
 
-/// Waits until the writer has room, and each five minutes until what is old was given up, as it would be in real time; how many events waited.
+/// Waits until the writer has room, and returns the most events that waited.
+///
+/// Each five minutes it also waits until old rows have been removed, as they would be in real time.
 fn caught_up(writer: &Writer, now: u64, downsampled: bool) -> Result<usize> {
     let began = Instant::now();
     let (most, _) = writer.waiting();
@@ -191,10 +197,10 @@ struct Node {
     sender: Sender,
     judge: Judge,
     next: u64,
-    /// Who is to be forgotten by the judge, and when.
+    /// Processes that the judge is to forget, and when each died.
     dead: Vec<(u64, ProcessKey)>,
     deaths: u64,
-    /// Who lives in each slot.
+    /// The process in each slot.
     pids: Vec<ProcessKey>,
 }
 
@@ -259,7 +265,7 @@ impl Node {
         self.judge.forget_words();
     }
 
-    /// A worker moves each few seconds; one in ten rests.
+    /// Samples workers and the machine. A worker moves each few seconds; one in ten rests.
     fn samples(&mut self, second: u64, now: u64) {
         let every = self.plan.every_s;
         for slot in 0..self.plan.workers {
@@ -288,7 +294,7 @@ impl Node {
         }
     }
 
-    /// What the recorder writes of itself.
+    /// Writes what the recorder writes about itself each minute.
     fn minute(&mut self, second: u64, now: u64) {
         let wall = WallTime((BEGAN_WALL + second.cast_signed()) * SECOND.cast_signed());
         self.emit(
@@ -316,7 +322,7 @@ impl Node {
         self.emit(now, Source::Kernel, call);
     }
 
-    /// A worker is killed, and another one takes its place.
+    /// Kills a worker, and starts another one in its place.
     fn dies(&mut self, slot: u64, now: u64) {
         let place = usize::try_from(slot).unwrap_or(0);
         let process = self.pids[place];

@@ -1,4 +1,4 @@
-//! `raytrace publish` under test: as a user without rights, with Prometheus and its alert manager.
+//! `raytrace publish` under test: run without privileges, with Prometheus and Alertmanager.
 
 use std::{
     fs,
@@ -19,10 +19,10 @@ use crate::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(300);
-/// The user and group of `publish`, which nobody is.
+/// The user and group of `publish`. No other process has it.
 const USER: u32 = 65_532;
 
-/// A program that is ended with the test.
+/// A program that ends with the test.
 pub struct Running(pub Child);
 
 impl Running {
@@ -45,9 +45,9 @@ impl Drop for Running {
     }
 }
 
-/// `raytrace publish` as a user without any right but to read what the group may; where it serves metrics.
+/// Starts `raytrace publish` as a user who may only read what the group may read.
 ///
-/// `more` goes to its command.
+/// Returns it and the address of its metrics. `more` changes its command.
 ///
 /// # Panics
 ///
@@ -82,7 +82,7 @@ pub fn publish(folder: &Path, own: &Path, more: impl FnOnce(&mut Command)) -> (R
     (running, address.expect("an address"))
 }
 
-/// The body of an answer to a GET.
+/// Returns the body of the answer to a GET.
 #[must_use]
 pub fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
@@ -94,11 +94,11 @@ pub fn get(address: &str, path: &str) -> Option<String> {
     head.contains(" 200 ").then(|| body.to_owned())
 }
 
-/// Looks until there is something.
+/// Calls `look` until it returns something.
 ///
 /// # Panics
 ///
-/// If there is nothing for five minutes.
+/// If it returns nothing for five minutes.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -110,11 +110,11 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// What Prometheus answers to a query, where it is not empty.
+/// Returns what Prometheus answers to a query, if that is not empty.
 ///
 /// # Panics
 ///
-/// If it is no query.
+/// If the answer says that the query failed.
 #[must_use]
 pub fn rows(prometheus: &str, query: &str) -> Option<Vec<Value>> {
     let mut encoded = String::new();
@@ -128,11 +128,11 @@ pub fn rows(prometheus: &str, query: &str) -> Option<Vec<Value>> {
     (!rows.is_empty()).then_some(rows)
 }
 
-/// The lines that were published.
+/// Returns the lines that were published.
 ///
 /// # Panics
 ///
-/// If one is no object.
+/// If one is no JSON object.
 #[must_use]
 pub fn lines(own: &Path) -> Vec<Value> {
     let text = fs::read_to_string(own.join("deaths.jsonl")).unwrap_or_default();
@@ -140,13 +140,14 @@ pub fn lines(own: &Path) -> Vec<Value> {
     lines.map(|line| line.expect("an object a line")).collect()
 }
 
-/// A port that is free now.
+/// Returns a port that is free now.
 fn port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()
 }
 
-/// Prometheus and its alert manager, which hands alerts to `webhook`; `targets` are jobs and their addresses.
+/// Starts Prometheus and its Alertmanager, which sends alerts to `webhook`. `targets` are jobs and
+/// their addresses.
 ///
 /// # Panics
 ///
@@ -158,7 +159,7 @@ pub fn watch(own: &Path, targets: &[(&str, String)], webhook: u16) -> (Running, 
     let jobs: Vec<String> = targets
         .iter()
         .map(|(job, target)| {
-            // `namespace` and `pod` are those of the Ray pod.
+            // The labels `namespace` and `pod` are those of the Ray pod.
             let honor = *job == "raytrace";
             format!("- job_name: {job}\n  honor_labels: {honor}\n  static_configs: [{{targets: ['{target}']}}]\n")
         })
@@ -211,7 +212,7 @@ pub fn watch(own: &Path, targets: &[(&str, String)], webhook: u16) -> (Running, 
     (prometheus, manager, format!("127.0.0.1:{web}"))
 }
 
-/// The next request that an alert manager makes.
+/// Returns the next request of Alertmanager.
 ///
 /// # Panics
 ///
@@ -237,7 +238,7 @@ pub fn webhook(listener: &TcpListener) -> String {
     String::from_utf8_lossy(&told).into_owned()
 }
 
-/// The folder of recordings and that of the publisher's own files.
+/// Makes the folder of recordings and that of the publisher's own files.
 ///
 /// # Panics
 ///
@@ -253,7 +254,7 @@ pub fn folders(root: &Path) -> (PathBuf, PathBuf) {
     (folder, own)
 }
 
-/// Root with the group of those who may read.
+/// Starts a recorder as root, with the group of those who may read.
 ///
 /// # Panics
 ///

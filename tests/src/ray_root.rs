@@ -1,4 +1,4 @@
-//! A root file system with Python, one Ray, the staging scripts and raytrace, for a virtual machine.
+//! A root file system with Python, Ray, the staging scripts and raytrace, for a virtual machine.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use crate::{
     vm::{libraries, strip},
 };
 
-/// What no job of the staging needs, half of all bytes.
+/// Parts that no staged job needs. They are half of all bytes.
 const LEFT_OUT: [&str; 12] = [
     "config-3.11-x86_64-linux-gnu",
     "dashboard/client",
@@ -32,17 +32,18 @@ const LEFT_OUT: [&str; 12] = [
     "test",
 ];
 
-/// The interpreter of this Ray's environment.
+/// Returns the interpreter of this Ray's environment.
 pub(crate) fn python(version: &str) -> PathBuf {
     ray(version).join("bin/python")
 }
 
-/// The staging script as the machine has it.
+/// Returns the path of a staging script inside the machine.
 pub(crate) fn script(name: &str) -> PathBuf {
     Path::new("/staging").join(name)
 }
 
-/// Writes it as an initial RAM disk, with the kernel's `modules`, if there are any; what is stripped lies in `folder`.
+/// Writes the root as an initial RAM disk, with the kernel's `modules` if there are any. The
+/// stripped program is kept in `folder`.
 pub(crate) fn write(
     version: &str,
     raytrace: &Path,
@@ -86,7 +87,7 @@ pub(crate) fn write(
     Ok(archive.finish()?.flush()?)
 }
 
-/// Where the Python lies that the environment was made of.
+/// Returns the folder of the Python from which the environment was made.
 fn base(version: &str) -> Result<PathBuf> {
     let output = Command::new(python(version))
         .args(["-c", "import sys; print(sys.base_prefix)"])
@@ -95,7 +96,8 @@ fn base(version: &str) -> Result<PathBuf> {
     Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
 }
 
-/// Adds a file or folder as `to`; `programs` are given what may need libraries.
+/// Adds a file or folder as `to`. ELF files are added to `programs`, because they may need
+/// libraries.
 fn add<W: std::io::Write>(
     archive: &mut Initrd<W>,
     from: &Path,
@@ -123,12 +125,12 @@ fn add<W: std::io::Write>(
     Ok(())
 }
 
-/// The libraries of the system that programs and libraries need.
+/// Returns the system's libraries that these programs and libraries need.
 fn needed(programs: &BTreeSet<PathBuf>) -> Result<BTreeSet<PathBuf>> {
     let mut found = BTreeSet::new();
     for program in programs {
         let libraries = libraries(program)?.into_iter();
-        // A package's own lie beside it.
+        // A package's own libraries are beside it.
         found.extend(
             libraries.filter(|path| !path.components().any(|part| part == Component::ParentDir)),
         );

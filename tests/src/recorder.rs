@@ -1,4 +1,4 @@
-//! The recorder under test, as a user runs it: a program with a terminal's output and a file.
+//! The recorder under test, run as a user runs it: a program that prints lines and writes a file.
 
 use std::{
     io::{BufRead as _, BufReader, ErrorKind},
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::keep;
 
-/// The program under test: `RAYTRACE`, else the one that cargo built beside this test.
+/// Returns the program under test: `RAYTRACE`, or else the one that cargo built beside this test.
 #[must_use]
 pub fn raytrace() -> PathBuf {
     if let Some(path) = std::env::var_os("RAYTRACE") {
@@ -26,7 +26,8 @@ pub fn raytrace() -> PathBuf {
     target.join("raytrace")
 }
 
-/// `command` as root without any capability, as in an unprivileged container.
+/// Returns a command that runs `program` as root without any capability, as in an unprivileged
+/// container.
 #[must_use]
 pub fn without_privilege(program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("setpriv");
@@ -37,12 +38,12 @@ pub fn without_privilege(program: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// A line of the recorder's, and when it was read.
+/// A line that the recorder printed, and when it was read.
 #[derive(Debug, Clone)]
 pub struct Line {
     /// Nanoseconds since 1970.
     pub read_at: i128,
-    /// Without its line feed.
+    /// The line, without its line feed.
     pub text: String,
 }
 
@@ -55,7 +56,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// `raytrace record -o FILE ARGUMENTS`, once it says that it records.
+    /// Starts `raytrace record -o FILE ARGUMENTS`, and returns once it records.
     pub fn start(file: &Path, arguments: &[&str]) -> Result<Self> {
         let mut command = Command::new(raytrace());
         command.arg("record").arg("-o").arg(file).args(arguments);
@@ -66,7 +67,8 @@ impl Recorder {
     pub fn run(mut command: Command, file: &Path) -> Result<Self> {
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         let mut started = command.spawn();
-        // A fresh copy of the program may still be open for writing in what another test starts at this moment.
+        // A fresh copy of the program may still be open for writing in a process that another test
+        // forks now.
         while started
             .as_ref()
             .is_err_and(|error| error.kind() == ErrorKind::ExecutableFileBusy)
@@ -115,13 +117,13 @@ impl Recorder {
         }
     }
 
-    /// The recorder's pid.
+    /// Returns the recorder's pid.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends it with SIGINT, as Ctrl-C does, and reads its recording.
+    /// Ends the recorder with SIGINT, as Ctrl-C does, and reads its recording.
     pub fn stop(mut self) -> Result<Recorded> {
         self.signal(Signal::INT)?;
         let status = self.wait(Duration::from_secs(120))?;
@@ -137,19 +139,19 @@ impl Recorder {
         })
     }
 
-    /// Sends it a signal.
+    /// Sends the recorder a signal.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let pid = Pid::from_child(&self.child);
         Ok(kill_process(pid, signal)?)
     }
 
-    /// All that it has printed so far.
+    /// Returns all lines that it has printed so far.
     pub fn lines(&mut self) -> &[Line] {
         self.seen.extend(self.lines.try_iter());
         &self.seen
     }
 
-    /// Waits for its end.
+    /// Waits until the recorder has ended.
     pub fn wait(&mut self, patience: Duration) -> Result<ExitStatus> {
         let end = Instant::now() + patience;
         while Instant::now() < end {
@@ -164,22 +166,23 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // Already ended is as good.
+        // It may have ended already.
         let _ended = self.child.kill();
         let _status = self.child.wait();
     }
 }
 
-/// What a recorder left.
+/// The output and the report of a recorder that has ended.
 pub struct Recorded {
-    /// All that it printed.
+    /// All lines that it printed.
     pub lines: Vec<Line>,
     /// `raytrace report --format json`.
     pub report: Value,
 }
 
 impl Recorded {
-    /// Milliseconds from each exit, by the kernel's clock, to the moment when its line was read here; sorted.
+    /// Returns the milliseconds from each exit, by the kernel's clock, to the moment when its line
+    /// was read here, sorted.
     #[must_use]
     pub fn latencies(&self) -> Vec<f64> {
         let deaths = self.report["deaths"].as_array();
@@ -188,7 +191,7 @@ impl Recorded {
                 .into_iter()
                 .flatten()
                 .filter(|death| death["pid"] == pid);
-            // A pid that was used twice tells nothing.
+            // A pid that was used twice is left out.
             deaths.next().filter(|_| deaths.next().is_none())
         };
         let first = |line: &&Line| line.text.contains("Z ") && !line.text.contains(" final: ");
@@ -208,7 +211,7 @@ impl Recorded {
     }
 }
 
-/// The JSON report of a recording.
+/// Returns the JSON report of a recording.
 pub fn report(file: &Path) -> Result<Value> {
     let output = Command::new(raytrace())
         .args(["report", "--format", "json"])
@@ -224,12 +227,14 @@ pub fn report(file: &Path) -> Result<Value> {
     serde_json::from_slice(&output.stdout).context("the report is not JSON")
 }
 
-/// What is counted as missed and is no event. Lines of the kernel log: a small machine's is overwritten by a
-/// storm of the kernel's own reports before anybody reads it. Reads of a process that took too long: on a busy
-/// machine any thread may wait longer for its turn than a read is waited for.
+/// Rows of the ledger that count misses which are not events.
+///
+/// Lines of the kernel log: on a small machine a storm of the kernel's own reports overwrites them
+/// before anybody reads them. Reads of a process that took too long: on a busy machine any thread
+/// may wait longer for its turn than the timeout of a read.
 const NO_EVENTS: [&str; 2] = ["kernel log", "reads that hang"];
 
-/// How much was missed that is no event.
+/// Returns how many misses were not events.
 #[must_use]
 pub fn missed_besides_events(report: &Value) -> u64 {
     let ledgers = report["recordings"][0]["ledgers"].as_array();
@@ -238,11 +243,11 @@ pub fn missed_besides_events(report: &Value) -> u64 {
     theirs.filter_map(|row| row["missed"].as_u64()).sum()
 }
 
-/// The loss ledger: nothing vanished without being counted, and no event was lost.
+/// Checks the loss ledger: everything is counted, and no event was lost.
 ///
 /// # Panics
 ///
-/// When it does not balance.
+/// If it does not balance.
 pub fn balanced(report: &Value) {
     let missed = missed_besides_events(report);
     let recording = &report["recordings"][0];

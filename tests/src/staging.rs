@@ -14,27 +14,27 @@ use crate::{
     truth::Truth,
 };
 
-/// The virtual environment of one version of Ray, as `cargo xtask setup` makes it.
+/// Returns the virtual environment of one version of Ray, as `cargo xtask setup` makes it.
 #[must_use]
 pub fn ray(version: &str) -> PathBuf {
     let folder = target().join("ray").join(version);
-    // Its scripts name their interpreter without links on the way.
+    // The scripts in it name their interpreter by a path without links.
     folder.canonicalize().unwrap_or(folder)
 }
 
-/// The Python that drives a browser and reads exports, as `cargo xtask setup` makes it.
+/// Returns the Python that drives a browser and reads exports, as `cargo xtask setup` makes it.
 #[must_use]
 pub fn view_python() -> PathBuf {
     target().join("views/bin/python")
 }
 
-/// Cargo's target folder, where `cargo xtask setup` puts what it fetches.
+/// Returns cargo's target folder, where `cargo xtask setup` puts what it downloads.
 #[must_use]
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// The repository.
+/// Returns the folder of the repository.
 #[must_use]
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -49,7 +49,7 @@ pub struct Script {
     truth: PathBuf,
 }
 
-/// Starts `tests/staging/NAME` on a version of Ray; it writes its truth into `folder`.
+/// Starts `tests/staging/NAME` on a version of Ray. It writes its truth into `folder`.
 pub fn start(version: &str, name: &str, arguments: &[&str], folder: &Path) -> Result<Script> {
     spawn(version, name, arguments, folder, Stdio::null(), None)
 }
@@ -81,7 +81,7 @@ fn spawn(
         .arg("--truth")
         .arg(&truth)
         .args(arguments)
-        // Whatever of Ray a script starts by itself writes nothing into the home of whoever runs this.
+        // Keeps what Ray writes for a script out of the home folder of the user who runs this.
         .env("HOME", folder)
         .stdin(input)
         .stdout(output)
@@ -96,14 +96,14 @@ fn spawn(
     })
 }
 
-/// A script that waits for its standard input once it has said a word.
+/// A script that prints a word and then waits for its standard input.
 pub struct Held {
     script: Script,
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
 }
 
-/// Like [`start`], for a script that holds.
+/// Starts a script that waits. Otherwise the same as [`start`].
 pub fn start_held(version: &str, name: &str, arguments: &[&str], folder: &Path) -> Result<Held> {
     let mut script = spawn(
         version,
@@ -122,7 +122,7 @@ pub fn start_held(version: &str, name: &str, arguments: &[&str], folder: &Path) 
 }
 
 impl Held {
-    /// Waits for a line that the script prints.
+    /// Waits until the script prints this line.
     pub fn wait_for(&mut self, word: &str) -> Result<()> {
         for line in self.output.by_ref() {
             if line? == word {
@@ -133,7 +133,8 @@ impl Held {
         bail!("the staging ended before it said {word}:\n{log}")
     }
 
-    /// Waits for a line that the script prints once its cluster stands; the pid of that cluster's raylet.
+    /// Waits until the script prints this line, once its cluster is up. Returns the pid of its
+    /// raylet.
     pub fn raylet_at(&mut self, word: &str) -> Result<u32> {
         self.wait_for(word)?;
         let truth = Truth::read(&self.script.truth)?;
@@ -141,19 +142,20 @@ impl Held {
         raylet.with_context(|| format!("the staging said {word} and wrote down no raylet"))
     }
 
-    /// Waits for a line that the script prints once all its nodes stand; the pids of their raylets.
+    /// Waits until the script prints this line, once all its nodes are up. Returns the pids of
+    /// their raylets.
     pub fn raylets_at(&mut self, word: &str) -> Result<Vec<u32>> {
         self.wait_for(word)?;
         Ok(Truth::read(&self.script.truth)?.raylets())
     }
 
-    /// Lets it go on.
+    /// Lets the script continue.
     pub fn go_on(&mut self) -> Result<()> {
         let input = self.input.as_mut().context("no stdin")?;
         Ok(input.write_all(b"\n")?)
     }
 
-    /// Ends its standard input, waits for its end, and reads the truth.
+    /// Closes its standard input, waits until it has ended, and reads the truth.
     pub fn finish(mut self) -> Result<Truth> {
         drop(self.input.take());
         self.script.finish()
@@ -161,7 +163,7 @@ impl Held {
 }
 
 impl Script {
-    /// Waits for its end, and reads the truth.
+    /// Waits until the script has ended, and reads the truth.
     pub fn finish(mut self) -> Result<Truth> {
         let status = self.child.wait()?;
         let log = || std::fs::read_to_string(&self.log).unwrap_or_default();

@@ -25,20 +25,21 @@ pub struct Who {
 pub struct Expected {
     /// `KIND/NUMBER`.
     pub label: String,
-    /// Who.
+    /// The process.
     #[serde(flatten)]
     pub who: Who,
-    /// Any of these.
+    /// The killer must be one of these.
     pub killer: Vec<String>,
-    /// The label of the death that caused it, at the root of the chain.
+    /// The label of the death at the root of its chain of causes.
     pub cause: Option<String>,
-    /// Fields of the death, its verdict, sender or oom that are demanded.
+    /// Fields that the death, its verdict, its sender or its OOM kill must have.
     #[serde(flatten)]
     pub fields: HashMap<String, Value>,
 }
 
 impl Expected {
-    /// Without privilege: who sent a SIGKILL cannot be seen, an exit code, a fault and Ray's own reason can.
+    /// Returns whether the killer may stay unknown without privilege. The sender of a SIGKILL
+    /// cannot be seen then. An exit code, a fault and Ray's own reason can.
     fn may_stay_unknown(&self) -> bool {
         let killed = self.fields.get("signal").is_some_and(|signal| *signal == 9);
         let told = |killer: &String| matches!(killer.as_str(), "ray-memory-monitor" | "exit");
@@ -57,7 +58,7 @@ enum Row {
         #[serde(flatten)]
         who: Who,
     },
-    /// No part of any cluster: it has no death.
+    /// A process outside any cluster. It must have no death in the report.
     Stranger {
         label: String,
         #[serde(flatten)]
@@ -76,22 +77,22 @@ enum Row {
         seconds: f64,
     },
     Recorder(RecorderSeen),
-    /// What should have happened evenly did not: the machine was too busy.
+    /// The machine was too busy: what should have happened evenly did not.
     Unsteady,
-    /// What the scripts tell each other.
+    /// A message between the scripts.
     Driver,
-    /// The same.
+    /// A message between the scripts.
     Done,
-    /// The same.
+    /// A message between the scripts.
     Gcs,
 }
 
 /// What the staging saw of the recorder.
 #[derive(Debug, Clone, Deserialize)]
 pub struct RecorderSeen {
-    /// How the OOM killer rates it.
+    /// Its OOM score adjustment.
     pub oom_score_adj: i32,
-    /// Its peak of resident memory, as /proc prints it.
+    /// Its peak resident memory, as /proc prints it.
     pub peak: String,
 }
 
@@ -100,20 +101,20 @@ pub struct RecorderSeen {
 pub struct ExpectedJob {
     /// Its driver.
     pub driver: Who,
-    /// Outcome.
+    /// Its outcome.
     pub outcome: String,
     /// The label of the death that ended it.
     pub cause: Option<String>,
 }
 
-/// All that was staged.
+/// Everything that was staged.
 #[derive(Debug, Default)]
 pub struct Truth {
     rows: Vec<Row>,
     exits: Exits,
 }
 
-/// How a report compares.
+/// The result of comparing a report with the truth.
 #[derive(Debug, Default)]
 pub struct Comparison {
     /// Deaths that were compared.
@@ -122,24 +123,24 @@ pub struct Comparison {
     pub wrong: Vec<String>,
 }
 
-/// What may be demanded: without privilege certainty and senders are less.
+/// How much may be demanded. Without privilege certainties are lower and senders are not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrivilegeMode {
     /// Every field.
     Full,
-    /// Nothing may be `proven`, a killer may be `unknown`, senders are not known.
+    /// Nothing may be `proven`, a killer may be `unknown`, and senders are not known.
     Unprivileged,
 }
 
 impl Truth {
-    /// Reads the staging's file.
+    /// Reads the file of the staging.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read {}", path.display()))?;
         Self::parse(&text)
     }
 
-    /// Reads its text.
+    /// Reads the text of such a file.
     pub fn parse(text: &str) -> Result<Self> {
         let rows = text
             .lines()
@@ -150,13 +151,13 @@ impl Truth {
         Ok(Self { rows, exits })
     }
 
-    /// The same, with the kernel's own word on who ended how.
+    /// Adds the kernel's own feed of exits.
     #[must_use]
     pub fn with(self, exits: Exits) -> Self {
         Self { exits, ..self }
     }
 
-    /// The deaths of a report that were staged, and the others.
+    /// Returns the deaths of a report that were staged, and the others.
     #[must_use]
     pub fn staged_or_not<'a>(&self, report: &'a Value) -> (Vec<&'a Value>, Vec<&'a Value>) {
         let staged: BTreeSet<u64> = self.pids().map(u64::from).collect();
@@ -167,15 +168,16 @@ impl Truth {
         })
     }
 
-    /// What the kernel's own feed of exits tells otherwise of the staged deaths.
+    /// Returns where the kernel's own feed of exits contradicts the staged deaths.
     #[must_use]
     pub fn disagreements(&self, report: &Value) -> Vec<String> {
         let (staged, _) = self.staged_or_not(report);
         self.exits.disagreements(staged.into_iter()).collect()
     }
 
-    /// Now and then a worker of Ray's aborts (SIGABRT) or faults (SIGSEGV) while it disconnects in order to exit: that is how it died, if the
-    /// kernel's feed says so too.
+    /// Returns whether a worker crashed by itself. Now and then a worker of Ray's aborts (SIGABRT)
+    /// or faults (SIGSEGV) while it disconnects to exit. That is its death if the kernel's feed
+    /// confirms it.
     fn crashed_by_itself(&self, death: &Value) -> bool {
         let of_a_crash = death["signal"] == 6 || death["signal"] == 11;
         let told = death["verdict"]["killer"] == "crash" && of_a_crash;
@@ -190,7 +192,7 @@ impl Truth {
         })
     }
 
-    /// The raylets of all nodes.
+    /// Returns the raylets of all nodes.
     #[must_use]
     pub fn raylets(&self) -> Vec<u32> {
         let rows = self.rows.iter();
@@ -201,7 +203,7 @@ impl Truth {
         .collect()
     }
 
-    /// The first cluster's raylet.
+    /// Returns the first cluster's raylet.
     #[must_use]
     pub fn raylet(&self) -> Option<u32> {
         self.rows.iter().find_map(|row| match row {
@@ -210,18 +212,18 @@ impl Truth {
         })
     }
 
-    /// Whether the machine was too busy for an even course.
+    /// Returns whether the machine was too busy for an even course.
     #[must_use]
     pub fn unsteady(&self) -> bool {
         self.rows.iter().any(|row| matches!(row, Row::Unsteady))
     }
 
-    /// What was staged to die.
+    /// Returns the pids of the processes that were staged to die.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
         self.deaths().map(|expected| expected.who.pid)
     }
 
-    /// The recorder, where the staging looked at it.
+    /// Returns the recorder, if the staging looked at it.
     #[must_use]
     pub fn recorder(&self) -> Option<&RecorderSeen> {
         self.rows.iter().find_map(|row| match row {
@@ -230,7 +232,7 @@ impl Truth {
         })
     }
 
-    /// When the machine booted on which this was staged, where it was another one.
+    /// Returns when the machine booted on which this was staged, if that was another machine.
     fn boot(&self) -> Option<f64> {
         self.rows.iter().find_map(|row| match row {
             Row::Boot { seconds } => Some(*seconds),
@@ -238,13 +240,13 @@ impl Truth {
         })
     }
 
-    /// How many deaths were staged.
+    /// Returns how many deaths were staged.
     #[must_use]
     pub fn len(&self) -> usize {
         self.deaths().count()
     }
 
-    /// Whether nothing was staged.
+    /// Returns whether nothing was staged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -312,7 +314,8 @@ impl Truth {
         let unknown_is_fine = mode == PrivilegeMode::Unprivileged
             && killer == "unknown"
             && expected.may_stay_unknown();
-        // A signal that was caught cannot be seen there: what remains is the exit.
+        // Without privilege a signal that the process caught cannot be seen. What remains is the
+        // exit.
         let code = expected.fields.get("exit_code");
         let exit_is_fine = mode == PrivilegeMode::Unprivileged
             && killer == "exit"
@@ -331,7 +334,7 @@ impl Truth {
             if killer == "unknown" && verdict["missing"].as_str().is_none_or(str::is_empty) {
                 complain("unknown, and what is missing is not said".into());
             }
-            // What is not known there stays open; what is told is right.
+            // Without privilege a field may be missing. A field that is there must be right.
             for name in KNOWN_WITHOUT_PRIVILEGE {
                 let wanted = expected.fields.get(name);
                 let told = wanted.filter(|_| !death[name].is_null());
@@ -341,7 +344,7 @@ impl Truth {
             }
             return;
         }
-        // A crash is another end of the same process.
+        // A process that crashed had another end than the staged one.
         let of_the_end = |name: &str| !KNOWN_FOR_ANY_END.contains(&name);
         let fields = expected.fields.iter();
         for (name, wanted) in fields.filter(|(name, _)| !crashed || !of_the_end(name)) {
@@ -360,7 +363,7 @@ impl Truth {
         }
     }
 
-    /// Whether the chain of causes reaches the death with this label.
+    /// Returns whether the chain of causes reaches the death with this label.
     fn leads_to(&self, death: &Value, label: &str, found: &Found<'_>) -> bool {
         let Some(wanted) = self.id_of(label, found) else {
             return false;
@@ -417,7 +420,7 @@ impl Truth {
         }
     }
 
-    /// A process that was only shot at must not be called killed by it.
+    /// Checks that a process that survived an act is not called killed by it.
     fn outlived(&self, label: &str, who: Who, found: &Found<'_>, wrong: &mut Vec<String>) {
         for death in found.of(who) {
             let killer = death["verdict"]["killer"].as_str().unwrap_or_default();
@@ -434,7 +437,8 @@ impl Truth {
         }
     }
 
-    /// No kill that nobody staged: the harness itself never causes one of these.
+    /// Checks that the report has no kill that was not staged. The harness itself never causes one
+    /// of these.
     fn nothing_invented(&self, report: &Value, found: &Found<'_>, wrong: &mut Vec<String>) {
         let sessions: BTreeSet<&str> = self
             .rows
@@ -467,7 +471,7 @@ impl Truth {
                 killer,
                 "kernel-oom-memcg" | "kernel-oom-global" | "ray-memory-monitor" | "crash"
             );
-            // The monitor of 2.60 ends idle workers too, beside the one that it chose.
+            // The monitor of Ray 2.60 also ends idle workers, beside the one that it chose.
             let idle = killer == "ray-memory-monitor" && death["title"] == "ray::IDLE";
             let real = idle || self.crashed_by_itself(death);
             if strange && !real && !staged.contains(&id) && clusters.contains(&&death["cluster"]) {
@@ -480,15 +484,15 @@ impl Truth {
     }
 }
 
-/// Fields of a death that are the process's own, however it ended.
+/// Fields of a death that belong to the process, however it ended.
 const KNOWN_FOR_ANY_END: [&str; 4] = ["role", "worker_id", "job_id", "actor_class"];
 
-/// A death's id in a report of one recording or several.
+/// Returns a death's id in a report of one recording or several.
 fn id_in_report(death: &Value) -> Option<u64> {
     in_recording(&death["recording_id"], &death["id"])
 }
 
-/// The death that caused it, on its node or on another.
+/// Returns the death that caused it, on its own node or another.
 fn cause_of(death: &Value) -> Option<u64> {
     let verdict = &death["verdict"];
     let link = &verdict["cause_link"];
@@ -500,11 +504,11 @@ fn in_recording(recording: &Value, id: &Value) -> Option<u64> {
     Some(id.as_u64()? | recording.as_u64().unwrap_or(0) << 40)
 }
 
-/// Fields of a death that are compared without privilege too; roles are not all known there.
+/// Fields of a death that are compared without privilege too. Roles are not all known then.
 const KNOWN_WITHOUT_PRIVILEGE: [&str; 5] =
     ["exit_code", "signal", "worker_id", "job_id", "actor_class"];
 
-/// What a demanded field differs in.
+/// Returns how the death differs from what is demanded of this field.
 fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
     let sender = &death["sender"];
     let found = match name {
@@ -550,14 +554,14 @@ fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
                 format!("sender's {key} is {}, not {value}", sender[key.as_str()])
             });
         }
-        // When it was staged, and what else it may be.
+        // When the death was staged, and whether it may be a crash. Neither is compared.
         "time" | "may_crash" => return None,
         _ => return Some(format!("{name} is no field that is compared")),
     };
     (found != wanted).then(|| format!("{name} is {found}, not {wanted}"))
 }
 
-/// The kernel log's word on a death has its time, within so many seconds.
+/// Complains if the kernel log's time of a death is not within this many seconds of it.
 fn logged_too_far_away(death: &Value, within: f64) -> Option<String> {
     let Some(died) = seconds(&death["time"]) else {
         return Some("it has no time".to_owned());
@@ -572,7 +576,7 @@ fn logged_too_far_away(death: &Value, within: f64) -> Option<String> {
     (!near).then(|| format!("it died at {died}, and the kernel log tells it at {logged:?}"))
 }
 
-/// The first of the `wanted` figures of memory that is not reached.
+/// Returns the first of the `wanted` figures of memory that is not reached.
 fn less(memory: &Value, wanted: &Value) -> Option<String> {
     let short = |(key, least): (&String, &Value)| {
         let found = memory[key.as_str()].as_u64();
@@ -588,7 +592,7 @@ fn less(memory: &Value, wanted: &Value) -> Option<String> {
 /// The deaths of a report, by id and by pid.
 struct Found<'a> {
     by_id: HashMap<u64, &'a Value>,
-    /// Boot, in seconds since 1970.
+    /// Time of the boot, in seconds since 1970.
     boot: f64,
 }
 
@@ -614,7 +618,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// When the machine booted, by its two clocks.
+/// Returns when the machine booted, as the difference of its two clocks.
 fn boot() -> f64 {
     use rustix::time::{ClockId, clock_gettime};
     let seconds = |clock| {
@@ -624,7 +628,7 @@ fn boot() -> f64 {
     seconds(ClockId::Realtime) - seconds(ClockId::Boottime)
 }
 
-/// Seconds since 1970 of a time of the report.
+/// Returns a time of the report in seconds since 1970.
 #[must_use]
 pub fn seconds(time: &Value) -> Option<f64> {
     let time: jiff::Timestamp = time.as_str()?.parse().ok()?;

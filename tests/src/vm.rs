@@ -1,4 +1,6 @@
-//! Virtual machines: a Debian kernel in QEMU, without KVM, with an initrd that holds raytrace, its libraries and one init.
+//! Virtual machines: a Debian kernel in QEMU, without KVM.
+//!
+//! The initrd holds raytrace, its libraries and one init.
 
 use std::{
     collections::HashMap,
@@ -17,31 +19,32 @@ use crate::{initrd::Initrd, keep, ray_root, recorder::raytrace, staging::target}
 
 /// A machine to start.
 pub struct Machine<'a> {
-    /// The Debian suite whose newest kernel runs; `cargo xtask vm` puts it under `target/vm`.
+    /// The Debian suite. Its newest kernel runs, which `cargo xtask vm` puts under `target/vm`.
     pub suite: &'a str,
     /// Its root file system and its init.
     pub root: Root<'a>,
-    /// The kind of its disk, whose driver the kernel must have built in: `nvme`, `ide-hd`.
+    /// The kind of its disk: `nvme` or `ide-hd`. The kernel must have the driver built in.
     pub disk: &'a str,
-    /// What QEMU is told besides: `-smp 2,maxcpus=128`.
+    /// Further arguments of QEMU, such as `-smp 2,maxcpus=128`.
     pub arguments: &'a [&'a str],
-    /// What the kernel is told besides: `lockdown=confidentiality`.
+    /// Further words of the kernel's command line, such as `lockdown=confidentiality`.
     pub kernel: &'a str,
 }
 
-/// What a machine has besides raytrace.
+/// What a machine has in addition to raytrace.
 #[derive(Clone, Copy)]
 pub enum Root<'a> {
     /// One program, its init.
     Program(&'a Path),
-    /// A program as init, which is given a word, and beside it another one, `/machine`.
+    /// A program as init, which is given a word. Another program is beside it, as `/machine`.
     Programs(&'a Path, &'a Path, &'a str),
-    /// Python with this version of Ray, and as its init a script of `tests/staging`, which is given a word.
+    /// Python with this version of Ray. Its init is a script of `tests/staging`, which is given a
+    /// word.
     Ray(&'a str, &'a str, &'a str),
 }
 
 impl Root<'_> {
-    /// In MiB.
+    /// Returns the memory of the machine in MiB.
     fn memory(self) -> &'static str {
         match self {
             Self::Program(_) | Self::Programs(..) => "512",
@@ -49,7 +52,8 @@ impl Root<'_> {
         }
     }
 
-    /// QEMU 7.2 spoils the flags of cmpxchg16b when an interrupt comes at the wrong moment. Ray's libraries need a younger processor.
+    /// Returns the processor. QEMU 7.2 corrupts the flags of cmpxchg16b if an interrupt comes at
+    /// the wrong moment, so that is left out. Ray's libraries need a newer processor.
     fn processor(self) -> &'static str {
         match self {
             Self::Program(_) | Self::Programs(..) => "qemu64,-cx16",
@@ -57,7 +61,7 @@ impl Root<'_> {
         }
     }
 
-    /// What the kernel is told.
+    /// Returns the words of the kernel's command line that start init.
     fn init(self) -> String {
         match self {
             Self::Program(_) => "rdinit=/init".to_owned(),
@@ -69,7 +73,7 @@ impl Root<'_> {
         }
     }
 
-    /// Machines with one kernel may run side by side.
+    /// Returns the folder of a run. Machines with the same kernel may run side by side.
     fn folder(self) -> String {
         match self {
             Self::Program(_) | Self::Ray(_, _, "") => "run".to_owned(),
@@ -77,12 +81,13 @@ impl Root<'_> {
         }
     }
 
-    /// A boot with its staging takes 20 to 100 seconds, beside other work twice as long; one in some hundred stalls, and is
-    /// started once more after this.
+    /// Returns how long to wait for a machine. A boot with its staging takes 20 to 100 seconds, or
+    /// twice as long beside other work. About one in a hundred stalls and is started once more
+    /// after this time.
     fn patience(self) -> Duration {
         Duration::from_secs(match self {
             Self::Program(_) => 300,
-            // Several recorders, one after the other.
+            // These run several recorders, one after the other.
             Self::Programs(..) => 400,
             Self::Ray(..) => 2400,
         })
@@ -93,9 +98,11 @@ impl Root<'_> {
 pub type Sections = HashMap<String, String>;
 
 impl Machine<'_> {
-    /// Starts it, waits until it has switched itself off, and reads what it wrote; that stays in `target/vm/SUITE/run*`.
+    /// Starts the machine, waits until it has switched itself off, and reads what it wrote. The
+    /// output stays in `target/vm/SUITE/run*`.
     ///
-    /// A machine that stalls or panics is started once more, aloud: QEMU 7.2 without KVM does that now and then.
+    /// A machine that stalls or panics is started once more, and this is printed: QEMU 7.2 without
+    /// KVM does that now and then.
     pub fn run(&self) -> Result<Sections> {
         self.once().or_else(|error| {
             eprintln!("{}: started once more: {error:#}", self.suite);
@@ -103,7 +110,8 @@ impl Machine<'_> {
         })
     }
 
-    /// Starts several at the same time, which know of each other: all of them once more where one stalls.
+    /// Starts several machines at the same time that know of each other. If one stalls, all are
+    /// started once more.
     pub fn run_together(machines: &[Self]) -> Result<Vec<Sections>> {
         Self::all_once(machines).or_else(|error| {
             eprintln!("{} machines: started once more: {error:#}", machines.len());
@@ -144,7 +152,7 @@ impl Machine<'_> {
         }
         File::create(&swap)?.set_len(64 << 20)?;
         let (console, out) = (folder.join("console"), folder.join("out"));
-        // What an earlier run wrote is not this one's.
+        // Removes the output of an earlier run.
         for old in [&console, &out] {
             if old.exists() {
                 fs::remove_file(old)?;
@@ -154,7 +162,8 @@ impl Machine<'_> {
         command
             .args([
                 "-accel",
-                // Virtual CPUs in turn: where each has a thread, kernels now and then wait for one another for ever.
+                // Virtual CPUs take turns. If each has a thread, kernels now and then wait for one
+                // another for ever.
                 "tcg,thread=single",
                 "-m",
                 self.root.memory(),
@@ -188,7 +197,7 @@ impl Machine<'_> {
             .unwrap_or_default()
             .replace('\r', "");
         let sections = sections(&text);
-        // All is told then, whether it switches itself off or not.
+        // Everything has been written then, even if the machine does not switch itself off.
         if sections.contains_key("end") {
             if let Some(recording) = sections.get("recording") {
                 let folder = folder.file_name().unwrap_or_default();
@@ -244,7 +253,7 @@ fn write_initrd(programs: &[(&Path, &str)], to: &Path, folder: &Path) -> Result<
     Ok(archive.finish()?.flush()?)
 }
 
-/// A program without its tables of line numbers, which would fill a quarter of the machine's memory.
+/// Strips a program of its line numbers, which would fill a quarter of the machine's memory.
 pub(crate) fn strip(program: &Path, folder: &Path, name: &str) -> Result<PathBuf> {
     let stripped = folder.join(name);
     let done = Command::new("strip")
@@ -258,7 +267,7 @@ pub(crate) fn strip(program: &Path, folder: &Path, name: &str) -> Result<PathBuf
     Ok(stripped)
 }
 
-/// The shared libraries and the loader of a program.
+/// Returns the shared libraries and the loader of a program.
 pub(crate) fn libraries(program: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("ldd")
         .arg(program)

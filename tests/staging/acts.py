@@ -1,4 +1,4 @@
-"""What the staged tasks and actors run: the code that dies, and the code that starts subprocesses which die."""
+"""What staged tasks and actors run: code that dies, and code that starts subprocesses that die."""
 
 import ctypes
 import os
@@ -26,14 +26,14 @@ def grow(step, count, interval):
 
 
 def hog():
-    """Slow enough that Ray's monitor, which looks every 100 ms, is always first."""
+    """Takes memory so slowly that Ray's monitor, which checks every 100 ms, always acts first."""
     kept = grow(32, 90, 0.03)
     time.sleep(60)
     return len(kept)
 
 
 def eat(cgroup):
-    """Fast, in a small cgroup: the kernel is first."""
+    """Takes memory fast in a small cgroup, so that the kernel acts first."""
     Cgroup(cgroup).add(os.getpid())
     kept = grow(8, 200, 0.0)
     return len(kept)
@@ -70,7 +70,7 @@ ACTS = {
 @ray.remote(max_retries=0, num_cpus=0.1)
 def task(folder, label, act, *arguments):
     Roll(folder).announce(label)
-    # Whoever staged this must have read the pid before it is gone.
+    # Whoever stages this must have read the pid before the process ends.
     time.sleep(0.3)
     ACTS[act](*arguments)
     return os.getpid()
@@ -84,7 +84,7 @@ def once(folder, label):
 
 @ray.remote(num_cpus=0.1)
 class Actor:
-    """An actor that does what it is told."""
+    """An actor that runs the acts that it is asked for."""
 
     def __init__(self, folder=None, label=None, act=None, *arguments):
         if act:
@@ -129,13 +129,13 @@ class Host:
         return self.children[label].pid
 
     def start_namespace(self, label):
-        """A child that is init of its own pid namespace."""
+        """Starts a child that is the init of its own pid namespace."""
         command = ["unshare", "--pid", "--fork", "sh", "-c", "sleep 600 & sleep 600; true"]
         self.children[label] = subprocess.Popen(command)
         return self.children[label].pid
 
     def start_in(self, label, cgroup):
-        """A child that takes memory inside `cgroup` once `feed` tells it to."""
+        """Starts a child that takes memory inside `cgroup` once `feed` tells it to."""
         child = child_program("eats", self.folder, label, stdin=subprocess.PIPE)
         Cgroup(cgroup).add(child.pid)
         self.children[label] = child
@@ -147,7 +147,8 @@ class Host:
             self.children[label].stdin.flush()
 
     def same_pid_twice(self, label):
-        """Two children after each other with one pid: the first exits with 3, the second is killed by SIGKILL."""
+        """Starts two children, one after the other, with the same pid. The first exits with 3, the
+        second is killed by SIGKILL."""
         first = subprocess.Popen(["sh", "-c", "sleep 0.3; exit 3"])
         identity = process(first.pid)
         first.wait()
@@ -169,13 +170,13 @@ class Host:
         return self.children[label].wait(timeout=120)
 
     def many(self, count):
-        """`count` short processes, one after the other."""
+        """Runs `count` short processes, one after the other."""
         for _ in range(count):
             subprocess.run(["true"], check=True)
         return count
 
     def start_sleepers(self, count):
-        """`count` long-lived processes."""
+        """Starts `count` long-lived processes."""
         sleepers = [subprocess.Popen(["sleep", "600"]) for _ in range(count)]
         self.sleepers = sleepers
         return [process(child.pid) for child in sleepers]

@@ -1,8 +1,10 @@
-"""What each alert is about, staged by the child of a raylet: a limit that comes near, a small victim, and more ends than can be recorded.
+"""Stages in the child of a raylet what each alert is about.
 
     python alerts.py FOLDER
 
-Waits for `near`, `victim`, `flood` in FOLDER, each of which begins one, and for `enough`, which ends the first.
+There are a limit that comes near, a small victim, and more ends than can be recorded. The script
+waits for the files `near`, `victim` and `flood` in FOLDER, each of which begins one of these, and
+for `enough`, which ends the first.
 """
 
 import os
@@ -13,11 +15,12 @@ import time
 from cgroup import Cgroup
 
 MIB = 1 << 20
-# 8 MiB a second: a rise is forecast from seven tenths of the limit on, after 42 s; then it stays short of the limit.
+# 8 MiB a second. A rise is forecast from seven tenths of the limit on, after 42 s. Then it stays
+# below the limit.
 NEAR = 480 * MIB
 STEP = 8 * MIB
 MOST = 440 * MIB
-# The small one and the big one fit, until the big one takes more.
+# The small process and the big one fit, until the big one takes more.
 LIMIT = 240 * MIB
 SMALL, BIG, MORE = 40 * MIB, 150 * MIB, 80 * MIB
 # More than the kernel's ring holds.
@@ -31,7 +34,7 @@ def waits(folder, name):
 
 
 def child(cgroup, role, folder):
-    """A process in that cgroup from its beginning."""
+    """Starts a process that is in the cgroup from its beginning."""
     pid = os.fork()
     if pid == 0:
         cgroup.add(os.getpid())
@@ -62,7 +65,7 @@ def small(_):
 
 
 def big(_):
-    # Both are known by then, and were sampled: each is every ten seconds at the latest.
+    # By then both are known and sampled. Each is sampled at least every ten seconds.
     kept = [held(BIG)]
     time.sleep(15)
     kept.append(held(MORE))
@@ -71,7 +74,7 @@ def big(_):
 
 
 def flood():
-    # Many at a time: on a busy machine each wait for one costs a turn of the scheduler's.
+    # Many at a time, because on a busy machine each wait for one takes a turn of the scheduler.
     for _ in range(ENDS // AT_ONCE):
         for _ in range(AT_ONCE):
             if os.fork() == 0:

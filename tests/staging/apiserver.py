@@ -1,11 +1,13 @@
-"""An HTTPS server that stands for Kubernetes' API server: it takes Events, and checks each request as that one would.
+"""An HTTPS server in place of Kubernetes' API server: it takes Events and checks each request.
 
     python apiserver.py FOLDER
 
-Makes a certificate and a service account's files (`token`, `ca.crt`) in FOLDER, prints its port, then one JSON line for each request:
-what was asked, what was answered, and what is wrong with it. The first request is answered with 503, and the second one's token has ended.
+Makes a certificate and a service account's files (`token`, `ca.crt`) in FOLDER, prints its port,
+and then one JSON line for each request: what was asked, what was answered, and what is wrong with
+it. The first request is answered with 503. At the second one, the token has expired.
 
-Objects are checked by Kubernetes' OpenAPI schemas, then by what `pkg/apis/core/validation/events.go` (1.34) demands besides.
+Objects are checked against Kubernetes' OpenAPI schemas, and then against the further rules of
+`pkg/apis/core/validation/events.go` (1.34).
 """
 
 import copy
@@ -39,7 +41,7 @@ class Cluster:
             file.write(text + "\n")
 
     def answer(self, method, path, headers, body):
-        """The status, an object, and what is wrong."""
+        """Returns the status, an object, and what is wrong."""
         self.requests += 1
         if self.requests == 1:
             return 503, {"message": "etcd has no leader"}, []
@@ -71,7 +73,8 @@ class Cluster:
         return 201, event, []
 
     def patch(self, namespace, name, headers, body):
-        # Fields at the top alone are changed: merge patch and strategic merge patch are the same there.
+        # Only fields at the top level are changed. Merge patch and strategic merge patch do the
+        # same then.
         kinds = ("application/merge-patch+json", "application/strategic-merge-patch+json")
         wrong = [] if headers.get("Content-Type") in kinds else ["Content-Type"]
         event = copy.deepcopy(self.events.get((namespace, name)))
@@ -149,7 +152,8 @@ def tell(**line):
 
 
 def certificate(folder):
-    """A certificate of the cluster's authority for 127.0.0.1, and `other.crt`, of an authority that signed nothing here."""
+    """Makes a certificate for 127.0.0.1 signed by the cluster's authority, and `other.crt`, of an
+    authority that signed nothing here."""
     at = lambda name: os.path.join(folder, name)  # noqa: E731
 
     def openssl(*arguments):

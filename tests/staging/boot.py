@@ -1,11 +1,12 @@
-"""Boots Debian with systemd in QEMU, with the deb installed; kills what a raylet started, and the recorder; tells what the unit did.
+"""Boots Debian with systemd and the deb in QEMU, stages kills, and prints what the unit did.
 
     python boot.py --deb FILE --kernel VMLINUZ --folder FOLDER [--each UNIT]
 
-Prints one JSON object: reports of all recordings, and what systemd says of the unit. Without KVM it takes some minutes.
+It kills what a raylet started, and the recorder. Prints one JSON object: reports of all recordings,
+and what systemd says about the unit. Without KVM this takes some minutes.
 
-With `--each` the recorder is run once for each directive of that unit, which it then has alone, and a kill is staged each time: prints
-the killer's certainty, or what went wrong, by directive.
+With `--each`, the recorder is run once for each directive of that unit, with only that one set, and
+a kill is staged each time. Then it prints, by directive, the killer's certainty or what went wrong.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import re
 import shutil
 import subprocess
 
-# Runs in the machine once it is up. The second serial line is its voice.
+# Runs in the machine once it is up. Its output goes to the second serial line.
 STAGE = r"""#!/bin/sh
 exec >/dev/ttyS1 2>&1
 say() { echo "=== $1"; }
@@ -75,16 +76,17 @@ done
 echo "=== end"
 systemctl poweroff --force --force
 """
-# What each of them has besides.
+# Directives that each of these units also has.
 BASE = """[Service]
 Type=notify
 ExecStart=/usr/bin/raytrace record -o /var/lib/each/x.raytrace
 StateDirectory=each
 WorkingDirectory=/var/lib/each
 """
-# How it is run, and what these name is another folder here.
+# Directives that are not tried: they say how the recorder is run, or name a folder that differs
+# here.
 NOT_TRIED = {"Type", "ExecStart", "StateDirectory", "StateDirectoryMode", "WorkingDirectory"}
-# What means nothing without another.
+# Directives that mean nothing without another one.
 TOGETHER = {"DeviceAllow": "DevicePolicy", "SystemCallErrorNumber": "SystemCallFilter"}
 UNIT = """[Unit]
 After=raytrace.service multi-user.target
@@ -102,7 +104,7 @@ def run(*command, **options):
 
 
 def directives(unit):
-    """The lines of a unit's service by directive."""
+    """The lines of a unit's service section, by directive."""
     with open(unit) as file:
         service = file.read().split("[Service]")[1].split("[Install]")[0]
     found = {}
@@ -114,7 +116,7 @@ def directives(unit):
 
 
 def root(folder, deb, each):
-    """Debian with systemd and the package, as an initial RAM disk."""
+    """Makes an initial RAM disk of Debian with systemd and the package."""
     tree = os.path.join(folder, "root")
     run("debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus", "bookworm", tree, stdout=subprocess.DEVNULL)
     for part in ("usr/share/doc", "usr/share/locale", "var/cache/apt", "var/lib/apt/lists", "usr/share/man"):
@@ -155,7 +157,7 @@ def unpacked(text):
 
 
 def certainty(part):
-    """Of the kill in a report; what was said instead."""
+    """The certainty of the kill in a report, or what was printed instead."""
     try:
         report = json.loads(unpacked(part.splitlines()[-1]))
     except (ValueError, IndexError, OSError):

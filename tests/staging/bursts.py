@@ -1,5 +1,8 @@
-"""Two processes that no sample sees at their peak: one grows by 1 GiB within a second, one lives a fifth of a second and takes 500 MiB.
-Prints a JSON line for each with the kernel's own maximum."""
+"""Two processes that no sample sees at their peak.
+
+One grows by 1 GiB within a second, one lives a fifth of a second and takes 500 MiB. Prints a JSON
+line for each with the kernel's own maximum.
+"""
 
 import json
 import mmap
@@ -30,7 +33,7 @@ def burst(label, size):
 
 
 def main():
-    # Far from a look of the recorder's.
+    # Some time between two looks of the recorder.
     time.sleep(2)
     burst("growth", 1050 * MIB)
     burst("short", 500 * MIB)

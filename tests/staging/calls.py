@@ -1,4 +1,7 @@
-"""Calls of known lengths, and an actor that leaks and is killed in its seventh call; Ray's own timeline lies beside the truth."""
+"""Calls of known lengths, and an actor that leaks and is killed in its seventh call.
+
+Ray's own timeline is written beside the truth.
+"""
 
 import argparse
 import json
@@ -18,7 +21,7 @@ def main():
     arguments = parser.parse_args()
     truth = Truth(arguments.truth)
     timeline = os.path.join(os.path.dirname(arguments.truth), "timeline.json")
-    # What the leaker keeps is a twentieth of this limit: less is no trend.
+    # What the leaker keeps is more than a twentieth of this limit. Less would be no trend.
     with Cluster("calls", settings={"RAY_memory_monitor_refresh_ms": "0"}, limit=LIMIT) as cluster:
         cluster.start(cpus=2)
         truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)

@@ -1,4 +1,7 @@
-"""The driver of calls.py: 200 calls of 60 to 120 ms, then one actor that keeps 40 MiB of each call, and stays in its seventh."""
+"""The driver of calls.py: 200 calls of 60 to 120 ms, then an actor that leaks.
+
+The actor keeps 40 MiB of each call, and stays in its seventh.
+"""
 
 import json
 import os
@@ -31,7 +34,7 @@ class Leaker:
         self.kept = []
 
     def fill(self, mib, stays=False):
-        # A working set that is given back, on top of what is kept.
+        # A working set that is freed, in addition to what is kept.
         scratch = bytearray(b"x") * (2 * mib << 20)
         self.kept.append(bytearray(b"x") * (mib << 20))
         del scratch

@@ -1,4 +1,4 @@
-"""Memory cgroups of the harness's own, version 1 or 2: what kills inside them never touches the machine."""
+"""Memory cgroups of the harness, version 1 or 2. Kills inside them never touch the machine."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ class Cgroup:
 
     @classmethod
     def top(cls, name, limit=None):
-        """A cgroup right below the root of the hierarchy."""
+        """Makes a cgroup right below the root of the hierarchy."""
         made = cls(os.path.join(MEMORY, name), limit)
         made.pass_down()
         return made
@@ -64,7 +64,7 @@ class Cgroup:
         return found
 
     def destroy(self):
-        """Kills whatever is left in here, by pid, and removes the cgroup."""
+        """Kills the processes that are left in the cgroup, by pid, and removes it."""
         for _ in range(200):
             left = self.pids()
             for pid in left:

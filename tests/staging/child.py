@@ -1,4 +1,5 @@
-"""A subprocess that ends in the way its first argument names; the others are the roll's folder and the label."""
+"""A subprocess that ends as its first argument says. The others are the roll's folder and the
+label."""
 
 import ctypes
 import os
@@ -52,7 +53,7 @@ def alarm():
 
 
 def seccomp():
-    """A filter that kills the process at getppid(2)."""
+    """Installs a filter that kills the process when it calls getppid(2)."""
     load, jump_equal, ret = 0x20, 0x15, 0x06
     kill_process, allow = 0x80000000, 0x7FFF0000
     program = b"".join(
@@ -76,7 +77,7 @@ def mourns():
 
 
 def namespace():
-    """As init of a pid namespace: a child, then wait to be killed."""
+    """Runs as init of a pid namespace: starts a child, then waits to be killed."""
     os.execvp("sh", ["sh", "-c", "sleep 600 & sleep 600"])
 
 
@@ -85,7 +86,7 @@ def execs():
 
 
 def eats():
-    """Takes memory until the kernel ends it; its parent moved it into a cgroup before."""
+    """Takes memory until the kernel ends it. Its parent has moved it into a cgroup before."""
     sys.stdin.readline()
     kept = []
     while True:
@@ -104,20 +105,20 @@ def bus_error():
 
 
 def queues(code):
-    """SIGKILL to itself, with any code."""
+    """Sends SIGKILL to itself, with any code."""
     info = (ctypes.c_int * 32)(signal.SIGKILL, 0, int(code))
     LIBC.syscall(RT_SIGQUEUEINFO, os.getpid(), signal.SIGKILL, ctypes.byref(info))
     time.sleep(600)
 
 
 class SignalEvent(ctypes.Structure):
-    """struct sigevent: at a SIGEV_SIGNAL, send this one."""
+    """struct sigevent. With notify SIGEV_SIGNAL the kernel sends this signal."""
 
     _fields_ = [("value", ctypes.c_void_p), ("number", ctypes.c_int), ("notify", ctypes.c_int), ("rest", ctypes.c_char * 48)]
 
 
 def own_timer():
-    """timer_create(2) with SIGKILL."""
+    """Gets SIGKILL from timer_create(2)."""
     event, timer = SignalEvent(None, signal.SIGKILL, 0), ctypes.c_void_p()
     librt = ctypes.CDLL("librt.so.1", use_errno=True)
     if librt.timer_create(time.CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(timer)) != 0:
@@ -127,7 +128,7 @@ def own_timer():
 
 
 def message():
-    """mq_notify(3) with SIGKILL; the message is its own."""
+    """Gets SIGKILL from mq_notify(3). It sends the message itself."""
     librt = ctypes.CDLL("librt.so.1", use_errno=True)
     name = f"/raytrace-{os.getpid()}".encode()
     queue = librt.mq_open(name, os.O_CREAT | os.O_RDWR, 0o600, None)
@@ -140,7 +141,8 @@ def message():
 
 
 def file_limit():
-    """Python ignores the signal of this limit; most programs do not."""
+    """Exceeds the file size limit. Python ignores the signal of this limit; most programs do not.
+    """
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
     with open(os.path.join(ROLL.folder, LABEL.replace("/", "_") + ".file"), "wb") as file:
@@ -148,7 +150,10 @@ def file_limit():
 
 
 def leaves_a_stopped_one():
-    """In a session of its own, a child in a group of its own, which stops as this process ends."""
+    """Leaves a stopped child, in a session of its own.
+
+    The child is in a process group of its own, and is stopped when this process ends.
+    """
     os.setsid()
     child = os.fork()
     if child == 0:
@@ -188,7 +193,7 @@ def puts_in():
 if __name__ == "__main__":
     ROLL, LABEL = Roll(sys.argv[2]), sys.argv[3]
     ROLL.announce(LABEL)
-    # Whoever staged this must have read the pid before it is gone.
+    # Whoever stages this must have read the pid before the process ends.
     time.sleep(0.3)
     act, *details = sys.argv[1].split(":")
     globals()[act](*details)

@@ -1,8 +1,8 @@
 """A private Ray cluster in a memory cgroup of its own, which Ray takes for the machine.
 
-Ray's memory monitor reads the cgroup that is mounted at /sys/fs/cgroup in its mount namespace. The cluster gets a
-mount namespace in which that is the harness's cgroup, so that the monitor fires at half of 6 GiB and the rest of
-the machine feels nothing.
+Ray's memory monitor reads the cgroup that is mounted at /sys/fs/cgroup in its mount namespace. The
+cluster gets a mount namespace in which that is the harness's cgroup. So the monitor acts at half of
+6 GiB, and the rest of the machine is not affected.
 """
 
 import functools
@@ -27,23 +27,26 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = os.path.dirname(sys.executable)
 
 RAYLET = ("raylet/raylet",)
-# Clusters of one kind may be there at the same time.
+# Clusters of one name may exist at the same time.
 NUMBERS = itertools.count()
 
-# What a shell starts in the background ignores Ctrl-C, and so would all that is staged here.
+# A process that a shell starts in the background ignores Ctrl-C. So would everything that is staged
+# here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# The end of a staging takes its cluster along.
+# When a staging ends, its cluster ends too.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
-# Joins the cgroup $1, mounts $2 at $3, does what $4 says, and becomes the rest.
+# Joins the cgroup $1, mounts $2 at $3, runs the shell code $4, and executes the rest.
 ENTER = 'echo $$ > "$1/cgroup.procs" && mount --bind "$2" "$3" && eval "$4" && shift 4 && exec "$@"'
 
 
 @functools.cache
 def hold_programs_outside():
-    """Reads the programs and libraries that Ray maps, so that no cgroup staged here is charged for them.
+    """Reads the programs and libraries that Ray maps, so that no cgroup staged here is charged for
+    them.
 
-    One that is charged evicts them at its limit and reads them again, for minutes, and the kernel kills nobody.
+    A cgroup that is charged for them evicts them at its limit and reads them again, for minutes,
+    and the kernel kills nothing.
     """
     packages = os.path.dirname(os.path.dirname(importlib.util.find_spec("ray").origin))
     programs = glob.glob(f"{packages}/ray/core/src/ray/*/*")
@@ -65,20 +68,20 @@ def free_ports(count):
 
 
 class Cluster:
-    """Starts with `start`, ends with `stop`; also usable with `with`."""
+    """A cluster that starts with `start` and ends with `stop`, or at the end of a `with` block."""
 
     def __init__(self, name, user=None, pid_namespace=False, settings=None, mounts="true", limit=LIMIT, init=("sleep", "infinity"), network=None, rights=None):
         self.user = user
         # A capability that the user keeps.
         self.rights = rights
-        # Shell that changes the cluster's mount namespace.
+        # Shell code that changes the cluster's mount namespace.
         self.mounts = mounts
         self.cgroup = Cgroup.top(f"raytrace-{name}-{os.getpid()}-{next(NUMBERS)}", limit)
         self.leaf = self.cgroup.child("cluster")
-        # Where members go to meet a limit of their own.
+        # Members are moved here to get a limit of their own.
         self.small = self.cgroup.child("small")
         self.small.pass_down()
-        # Ray puts sockets below it, whose paths may have 107 bytes.
+        # Ray puts sockets below it. The path of a socket may have 107 bytes.
         self.folder = tempfile.mkdtemp(prefix="rt-", dir="/tmp")
         self.environment = {
             **os.environ,
@@ -94,7 +97,7 @@ class Cluster:
             os.chown(self.folder, user, user)
             self.leaf.give_to(user)
             self.small.give_to(user)
-        # A network namespace by its name (ip netns); only with a pid namespace.
+        # The name of a network namespace (ip netns). It needs a pid namespace.
         self.network = network
         self.init_program = list(init)
         self.keeper = self.init = self.address = self.raylet = None
@@ -108,7 +111,7 @@ class Cluster:
     def _keep_pid_namespace(self):
         command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         if self.network:
-            # `ip netns exec` would mount another /sys, without cgroups.
+            # Not `ip netns exec`, which would mount another /sys, without cgroups.
             command = ["nsenter", f"--net=/run/netns/{self.network}", *command]
         keeper = subprocess.Popen([*command, *self._shell(self.init_program)])
         children = f"/proc/{keeper.pid}/task/{keeper.pid}/children"
@@ -123,7 +126,7 @@ class Cluster:
         return ["sh", "-c", ENTER, "sh", self.leaf.path, self.cgroup.path, MEMORY, self.mounts, *command]
 
     def _inside(self, command):
-        """`command` as it runs in the cluster's namespaces, cgroup and user."""
+        """Returns `command` as it runs in the cluster's namespaces, cgroup and user."""
         if self.user is not None:
             drop = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
             none = ["--bounding-set=-all", "--inh-caps=-all"]
@@ -141,7 +144,7 @@ class Cluster:
         return subprocess.Popen(self._inside(command), **options)
 
     def run(self, command, seconds=120, check=True, **options):
-        """Runs `command` inside to its end; its output is shown only when it fails."""
+        """Runs `command` inside to its end. Its output is shown only if it fails."""
         done = self.popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
         try:
             output, _ = done.communicate(timeout=seconds)
@@ -154,13 +157,16 @@ class Cluster:
         return output
 
     def python(self, script, *arguments, **options):
-        """A driver program of this folder, connected to this cluster by its RAY_ADDRESS."""
+        """Runs a driver of this folder, connected to this cluster by its RAY_ADDRESS."""
         command = [sys.executable, os.path.join(HERE, script), *arguments]
         environment = {**self.environment, "RAY_ADDRESS": self.address or ""}
         return self.popen(command, env=environment, **options)
 
     def start(self, dashboard=False, cpus=4, block=False, port=None, **more):
-        """Starts Ray, with `block` as KubeRay does, its GCS at a `port`; `more` are further flags of `ray start`, with underscores."""
+        """Starts Ray, with `block` as KubeRay does, and with its GCS at a `port`.
+
+        `more` are further flags of `ray start`, with underscores.
+        """
         hold_programs_outside()
         free, dashboard_port, listen, client = free_ports(4)
         port = port or free
@@ -173,7 +179,7 @@ class Cluster:
             "dashboard-port": dashboard_port,
             "dashboard-agent-listen-port": listen,
             "ray-client-server-port": client,
-            # 0: any free port, so that clusters do not meet.
+            # 0 means any free port, so that clusters do not collide.
             "min-worker-port": 0,
             "max-worker-port": 0,
             "include-dashboard": str(dashboard).lower(),
@@ -187,7 +193,7 @@ class Cluster:
         if block:
             self.popen([*command, "--block"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             self.raylet = self.one(*RAYLET)
-            # The node is whole once its agent is there.
+            # The node is complete once its agent runs.
             self.agent()
         else:
             self.run(command)
@@ -200,7 +206,7 @@ class Cluster:
         return {pid: known for pid, known in found.items() if known[0]}
 
     def outside(self, inside):
-        """The process that calls itself `inside` in the cluster's pid namespace, as the machine sees it."""
+        """The process that is `inside` in the cluster's pid namespace, as the machine sees it."""
         if not self.init:
             return inside
         for pid in self.cgroup.pids():
@@ -211,12 +217,12 @@ class Cluster:
         raise RuntimeError(f"no process has pid {inside['pid']} inside")
 
     def one(self, *names, seconds=PATIENCE):
-        """The member whose command line or title has one of `names`."""
+        """The member with one of `names` in its command line or title."""
 
         def look():
             for who, is_called in self.members().values():
                 line = command_line(who["pid"])
-                # The raylet's own command line holds those of its agents.
+                # The raylet's own command line contains those of its agents.
                 if any(name in line for name in names) and (is_called == "raylet") == (names == RAYLET):
                     return who
             return None
@@ -227,18 +233,18 @@ class Cluster:
         return found
 
     def agent(self):
-        """The dashboard agent, as new and old versions call it."""
+        """The dashboard agent, as old and new versions name it."""
         return self.one("ray::DashboardAgent", "dashboard/agent.py")
 
     def ask_agent(self):
-        """Makes the agent work: a request that it must allocate for."""
+        """Sends a request to the agent, for which it must allocate memory."""
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{self.agent_port}/api/local_raylet_healthz", timeout=1).read()
         except OSError:
             pass
 
     def session(self):
-        """The session's name, which is also that of its folder."""
+        """The name of the session, which is also that of its folder."""
         return os.path.basename(os.path.realpath(f"{self.folder}/session_latest"))
 
     def stop(self):

@@ -1,6 +1,8 @@
-"""Two Ray nodes in containers of one machine, with the same pids inside; the init of one is OOM-killed, and its root is gone.
+"""Two Ray nodes in containers of one machine, with the same pids inside.
 
     python containers.py --truth FILE
+
+The kernel kills the init of one at a memory limit. Then the root of that container is gone.
 """
 
 import argparse
@@ -14,7 +16,7 @@ from cluster import Cluster
 from nodes import PROVEN, Node
 from truth import Truth, wait_for, wait_gone
 
-# The init of a container: it eats memory when it is told to.
+# The init of a container. It eats memory when it is told to.
 INIT = """
 import signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
@@ -31,7 +33,8 @@ def container(name):
 
 
 def start(cluster, truth, label):
-    """Ray with its session on a file system that is seen inside alone, and gone with the container."""
+    """Starts Ray with its session on a file system that is visible only inside, and ends with the
+    container."""
     folder = f"{cluster.folder}/ray"
     os.mkdir(folder)
     cluster.run(["mount", "-t", "tmpfs", "none", folder])
@@ -45,7 +48,7 @@ def start(cluster, truth, label):
 
 
 def kill_worker(node, number):
-    """The raylet's log names the pid inside."""
+    """Kills a worker. The raylet's log names its pid inside."""
     node.killed(f"worker{number}", node.workers[number])
     node.ended([node.workers[number]])
 
@@ -56,10 +59,10 @@ def main():
     truth = Truth(os.path.abspath(parser.parse_args().truth))
     with container("one") as one, container("two") as two:
         first, second = start(one, truth, "one"), start(two, truth, "two")
-        # Its driver fails by that, and takes the other workers along.
+        # The driver fails because of that, and takes the other workers with it.
         for node in (first, second):
             kill_worker(node, 0)
-        # What the raylet says of it comes within a tenth of a second.
+        # The raylet's words about it arrive within a tenth of a second.
         time.sleep(1)
         truth.death("one/init", one.init, "kernel-oom-memcg", signal=9, sender=None, limit_bytes=LIMIT, **PROVEN)
         expected = {"signal": 9, "mechanism": "pid-namespace-exit", "cause": "one/init", **PROVEN}

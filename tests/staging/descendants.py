@@ -1,4 +1,7 @@
-"""Deaths of subprocesses of a Ray worker that lives on; each entry of KINDS stages one and says what it was."""
+"""Deaths of subprocesses of a Ray worker that lives on.
+
+Each entry of KINDS stages one and writes down what it was.
+"""
 
 import os
 import signal
@@ -19,7 +22,7 @@ def kind(function):
 
 
 class Child:
-    """One subprocess of a worker of its own."""
+    """One subprocess, in a worker of its own."""
 
     def __init__(self, stage, label, program, start="start"):
         self.host = Host.remote(stage.roll.folder)
@@ -32,7 +35,7 @@ class Child:
             self.victim = process(self.pid)
 
     def done(self, stage, label):
-        """The child has ended and its worker has not."""
+        """Checks that the child has ended and its worker has not."""
         ray.get(self.host.wait.remote(label), timeout=PATIENCE)
         stage.truth.alive(label + "/worker", self.boss)
 
@@ -40,7 +43,7 @@ class Child:
 def killed(program, killer_of, number, caught=False, **expected):
     def run(stage, label):
         child = Child(stage, label, program)
-        # Past the announcement and the pause that follows it.
+        # Wait until after the announcement and the pause that follows it.
         time.sleep(0.6)
         if caught and not wait_for(lambda: catches(child.pid, number), PATIENCE):
             stage.truth.failed(label, f"signal {number} has no handler")
@@ -51,7 +54,7 @@ def killed(program, killer_of, number, caught=False, **expected):
 
 
 KINDS["child_kill_9"] = killed("sleep", kill.by_shell, 9, certainty="proven", signal=9)
-# Python has no handler for SIGTERM: the default action.
+# Python has no handler for SIGTERM, so this is the default action.
 KINDS["child_kill_15"] = killed("sleep", kill.by_shell, 15, certainty="proven", signal=15)
 KINDS["child_term_caught"] = killed("term_caught", kill.by_shell, 15, caught=True, certainty="inferred", exit_code=0, signal=None)
 
@@ -92,7 +95,7 @@ def child_pid_namespace(stage, label):
     if not privileged():
         return
     child = Child(stage, label, None, start="start_namespace")
-    # unshare, its child the init, and init's children.
+    # There are unshare, its child the init, and init's children.
     init = wait_for(lambda: children(child.pid))[0]
     others = wait_for(lambda: len(children(init)) == 2 and children(init))
     victim, members = process(init), [process(pid) for pid in others]
@@ -107,7 +110,7 @@ def child_pid_namespace(stage, label):
 
 
 def privileged():
-    """Whether namespaces may be made and pids be chosen (CAP_SYS_ADMIN)."""
+    """Whether this process may make namespaces and choose pids (CAP_SYS_ADMIN)."""
     with open("/proc/self/status") as file:
         effective = next(line for line in file if line.startswith("CapEff:")).split()[1]
     return bool(int(effective, 16) >> 21 & 1)
@@ -151,7 +154,7 @@ def child_pid_reused(stage, label):
 
 
 def out_of_memory(stage, label, count):
-    """`count` children, each at the limit of its own cgroup, all fed in one instant."""
+    """Runs `count` children, each at the limit of its own cgroup, all fed at the same moment."""
     host = Host.remote(stage.roll.folder)
     boss = ray.get(host.who.remote(), timeout=PATIENCE)
     made = []
@@ -186,7 +189,7 @@ def thirty_kernel_ooms(stage, label):
 
 
 def killed_with_its_worker(end, killer):
-    """A child that Ray, or its dying worker, ends."""
+    """A child that is ended by Ray or by its dying worker."""
     def run(stage, label):
         if stage.version < (2, 57):
             return

@@ -1,4 +1,4 @@
-"""The driver program that stages deaths of workers and their subprocesses on a running cluster."""
+"""The driver that stages deaths of workers and their subprocesses on a running cluster."""
 
 import argparse
 import concurrent.futures
@@ -30,14 +30,14 @@ class Stage:
         return {"pid": self.raylet["pid"], "comm": "raylet", "mechanism": "kill"}
 
     def small_cgroup(self, label, extra=0):
-        """A cgroup of its own with a limit that no other one here has."""
-        # Small, so that thirty of them stay far below where Ray's monitor looks.
+        """Makes a cgroup with a limit that no other one here has."""
+        # The limit is so small that thirty cgroups stay far below the threshold of Ray's monitor.
         limit = (16 + extra) * MIB
         cgroup = Cgroup(f"{MEMORY}/small/{label.replace('/', '-')}", limit)
         return cgroup, limit
 
     def ended(self, label, victim, seconds=PATIENCE):
-        """The staging failed if the process is still there."""
+        """Fails the staging if the process is still alive."""
         if not wait_gone(victim, seconds):
             self.truth.failed(label, f"pid {victim['pid']} was still alive {seconds} s after it should have died")
 

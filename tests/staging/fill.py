@@ -1,4 +1,7 @@
-"""Fills a small memory cgroup of its own up to near its limit, anonymous memory and a file in /dev/shm, and ends by itself."""
+"""Fills a small memory cgroup of its own up to near its limit, and ends by itself.
+
+It takes anonymous memory and a file in /dev/shm.
+"""
 
 import mmap
 import os
@@ -10,7 +13,7 @@ LIMIT, ANONYMOUS, SHARED, STEP = 300 << 20, 200 << 20, 60 << 20, 2 << 20
 
 
 def main():
-    # Without children of its own, so that version 2 lets a process in.
+    # The cgroup has no children of its own, so version 2 allows a process in it.
     cgroup = Cgroup(f"{MEMORY}/raytrace-fill-{os.getpid()}", LIMIT)
     cgroup.add(os.getpid())
     path = f"/dev/shm/raytrace-fill-{os.getpid()}"
@@ -28,7 +31,7 @@ def main():
     finally:
         if os.path.exists(path):
             os.unlink(path)
-        # The hierarchy's root takes it back, so that its own cgroup can go.
+        # Moves this process back to the root of the hierarchy, so that the cgroup can be removed.
         Cgroup(os.path.dirname(cgroup.path)).add(os.getpid())
         os.rmdir(cgroup.path)
 

@@ -1,9 +1,10 @@
-"""A Ray cluster of four nodes on one machine, and deaths whose causes lie on other nodes.
+"""A Ray cluster of four nodes on one machine, and deaths with causes on other nodes.
 
     python fleet.py --truth FILE [--only STAGE ...]
 
-Each node has namespaces of its own (network, pid, mount), an address of its own on a bridge, and a session folder that no other
-node sees. Prints `ready`, waits for a line, stages, prints `staged`, and waits for the end of its input.
+Each node has namespaces of its own (network, pid, mount), an address of its own on a bridge, and a
+session folder that no other node sees. Prints `ready`, waits for a line, stages, prints `staged`,
+and waits for the end of its input.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from truth import Truth, command_line
 
 NODES = 4
 PORT = 6379
-# Of its own: two clusters on one machine have no GCS address in common.
+# A subnet of its own, so that two clusters on one machine do not have the same GCS address.
 SUBNET = f"10.231.{os.getpid() % 250 + 1}"
 # A node that does not answer is declared dead after three seconds.
 SETTINGS = {
@@ -29,10 +30,10 @@ SETTINGS = {
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_failure_threshold": "3",
-    # A node that has lost the GCS gives it up after ten, and not after a minute.
+    # A node that has lost the GCS gives up after ten seconds, and not after a minute.
     "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
 }
-# What is staged unless something else is asked for.
+# The stages that run by default.
 FIRST = ["actor_out_of_memory", "owner_killed", "raylet_killed"]
 
 
@@ -41,7 +42,7 @@ def ip(*arguments):
 
 
 class Network:
-    """A bridge in a network namespace of its own, and one more namespace a node."""
+    """A bridge in a network namespace of its own, and one more namespace for each node."""
 
     def __init__(self):
         self.name = f"rt{os.getpid()}"
@@ -59,13 +60,13 @@ class Network:
         ip("-n", name, "link", "set", "lo", "up")
 
     def node(self, number):
-        """The namespace of a node with its address."""
+        """Makes the namespace of a node with its address."""
         name = f"{self.name}n{number}"
         self._namespace(name)
         ip("-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", f"port{number}", "netns", self.name)
         ip("-n", name, "addr", "add", f"{address(number)}/24", "dev", "eth0")
         ip("-n", name, "link", "set", "eth0", "up")
-        # Ray finds its own address by the way to one outside.
+        # Ray finds its own address by the route to an address outside.
         ip("-n", name, "route", "add", "default", "dev", "eth0")
         ip("-n", self.name, "link", "set", f"port{number}", "master", "bridge", "up")
         return name
@@ -84,7 +85,7 @@ def address(number):
 
 
 def start(node, number, temp_dir):
-    """Ray on one node; number 1 is the head."""
+    """Starts Ray on one node. Number 1 is the head."""
     node.run(["mount", "-t", "tmpfs", "none", temp_dir])
     flags = {
         "node-ip-address": address(number),
@@ -110,7 +111,8 @@ def start(node, number, temp_dir):
 
 
 class Fleet:
-    """The nodes, their network, the truth, and the folder in which drivers and actors announce themselves."""
+    """The nodes, their network, the truth, and the folder in which drivers and actors announce
+    themselves."""
 
     def __init__(self, network, truth, folder):
         self.network, self.truth, self.folder = network, truth, folder
@@ -121,7 +123,7 @@ class Fleet:
 
 
 def keep_logs(fleet, temp_dir, session, target):
-    """Copies the session folder of each node that is still there."""
+    """Copies the session folder of each node that is still up."""
     for node in fleet.nodes:
         source = f"/proc/{node.init['pid']}/root{temp_dir}/{session}/logs"
         if os.path.isdir(source):
@@ -155,10 +157,10 @@ def main():
             truth.write(kind="cluster", session=session, raylet=node.raylet)
         print("ready", flush=True)
         sys.stdin.readline()
-        # One after the other: each needs the nodes that the last one ends.
+        # One after the other, because each stage needs the nodes that the last one ends.
         for name in arguments.only:
             STAGES[name](Stage(fleet, name))
-        # The GCS's last words on the node.
+        # Time for the GCS's last log lines about the node.
         time.sleep(2)
         if arguments.keep_logs:
             keep_logs(fleet, temp_dir, session, arguments.keep_logs)

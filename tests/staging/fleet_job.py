@@ -75,7 +75,7 @@ def waits_for_an_actor(number):
 
 
 def finishes(*numbers):
-    """A driver whose actors on these nodes wait, until it is told to go: it ends well."""
+    """A driver with actors on these nodes that wait until it is told to go. It ends well."""
 
     def job(roll):
         actors = [Trainer.options(**on(number)).remote(roll.folder, f"actor{number}") for number in numbers]

@@ -1,4 +1,5 @@
-"""What fleet.py stages on its four nodes: each function of STAGES has one driver on node 1, or two."""
+"""What fleet.py stages on its four nodes: each function of STAGES has one or two drivers on node 1.
+"""
 
 import subprocess
 import time
@@ -8,13 +9,14 @@ from cgroup import Cgroup
 from cluster import BIN
 from truth import Roll, command_line, gone, wait_gone
 
-# What an actor may allocate beyond what it has when it is moved to the small cgroup.
+# What an actor may allocate in addition to what it has when it is moved to the small cgroup.
 SMALL = 48 << 20
 # The agents of a node before they have titles (up to 2.51).
 AGENTS = ("ray/dashboard/agent.py", "ray/_private/runtime_env/agent/main.py")
 PROVEN = {"certainty": "proven"}
 STAGES = {}
-# How long a node that is cut off goes on after its job has failed: nothing may die there meanwhile.
+# Seconds for which a node that is cut off goes on after its job has failed. Nothing may die there
+# meanwhile.
 CUT_OFF_SECONDS = 10
 
 
@@ -24,7 +26,7 @@ def stage(function):
 
 
 class Stage:
-    """A driver on node 1, and what it started where."""
+    """A driver on node 1, and the processes that it started on the nodes."""
 
     def __init__(self, fleet, name):
         self.fleet, self.nodes, self.truth, self.name = fleet, fleet.nodes, fleet.truth, name
@@ -34,14 +36,14 @@ class Stage:
         self.driver = self.wait("driver", 1)
 
     def beside(self, name):
-        """A second job at the same time."""
+        """Starts a second job at the same time."""
         return Stage(self.fleet, name)
 
     def node(self, number):
         return self.nodes[number - 1]
 
     def wait(self, label, number):
-        """Who announced itself on this node, as the machine sees it."""
+        """The process that announced itself on this node, as the machine sees it."""
         return self.node(number).outside(self.roll.wait(label))
 
     def label(self, name):
@@ -51,12 +53,12 @@ class Stage:
         self.truth.death(self.label(name), victim, killer, node=f"node{number}", **expected)
 
     def killed(self, name, number, victim):
-        """A user kills it."""
+        """Kills the victim as a user."""
         sender = kill.by_shell(victim, 9)
         self.death(name, number, victim, "signal", signal=9, sender=sender, **PROVEN)
 
     def out_of_memory(self, name, number, victim):
-        """It meets a small limit of its own once it is told to eat."""
+        """Lets the victim hit a small limit of its own: it eats when it is told to."""
         small = Cgroup(f"{self.node(number).small.path}/{self.name}", SMALL)
         small.add(victim["pid"])
         self.death(name, number, victim, "kernel-oom-memcg", signal=9, sender=None, limit_bytes=SMALL, **PROVEN)
@@ -77,7 +79,8 @@ class Stage:
 
 @stage
 def actor_out_of_memory(stage):
-    """The kernel kills an actor on node 3 at a small limit; its driver on node 1 fails by that."""
+    """The kernel kills an actor on node 3 at a small limit. That makes its driver on node 1 fail.
+    """
     victim = stage.wait("actor", 3)
     stage.death("driver", 1, stage.driver, "exit", exit_code=1, cause=stage.label("actor"), **PROVEN)
     stage.job("failed", "actor")
@@ -87,10 +90,10 @@ def actor_out_of_memory(stage):
 
 @stage
 def owner_killed(stage):
-    """An owner on node 2 is killed by a user; its actors and its task on nodes 3 and 4 are ended by Ray."""
+    """A user kills an owner on node 2. Ray ends its actors and its task on nodes 3 and 4."""
     owner = stage.wait("owner", 2)
     children = [(number, kind, stage.wait(f"{kind}{number}", number)) for number in (3, 4) for kind in ("actor", "task")]
-    # What Ray's logs and the recorders need to know everybody.
+    # Time for Ray's logs and the recorders to know every process.
     time.sleep(2)
     stage.killed("owner", 2, owner)
     for number, kind, child in children:
@@ -103,7 +106,8 @@ def owner_killed(stage):
 
 @stage
 def raylet_killed(stage):
-    """The raylet of node 4 is killed; the GCS declares the node dead, and the driver on node 1 fails by that."""
+    """The raylet of node 4 is killed. The GCS declares the node dead, which makes the driver on
+    node 1 fail."""
     actor = stage.wait("actor", 4)
     raylet = stage.node(4).raylet
     time.sleep(2)
@@ -116,7 +120,8 @@ def raylet_killed(stage):
 
 @stage
 def two_jobs(stage):
-    """Two jobs at once on nodes 2 and 3: the first fails as the kernel kills its actor, the second finishes."""
+    """Two jobs at once on nodes 2 and 3. The first fails because the kernel kills its actor, the
+    second finishes."""
     second = stage.beside("second_job")
     victim = stage.wait("actor", 3)
     others = [(number, second.wait(f"actor{number}", number)) for number in (2, 3)]
@@ -134,7 +139,7 @@ def two_jobs(stage):
 
 
 def drain(stage, number, reason):
-    """Tells the GCS to drain a node; what ends there then ends on purpose."""
+    """Tells the GCS to drain a node. What ends there then ends on purpose."""
     node = stage.node(number)
     for name, victim in parts(node):
         stage.death(name, number, victim, "ray-intended")
@@ -157,7 +162,10 @@ def parts(node):
 
 
 def falls(stage, number, cause, **expected):
-    """What ends on a node as its raylet does, and why; who ends there. Ray ends idle workers at any time."""
+    """Writes down which processes on a node end with its raylet, and why. Returns them.
+
+    Idle workers are left out, because Ray may end them at any time.
+    """
     followers = [(name, victim) for name, victim in parts(stage.node(number))[1:] if not name.startswith("ray::IDLE")]
     for name, victim in followers:
         stage.death(name, number, victim, "ray-collapse", cause=cause, **expected)
@@ -166,7 +174,10 @@ def falls(stage, number, cause, **expected):
 
 @stage
 def node_drained(stage):
-    """Node 2 is drained as before a preemption: its raylet ends when the last actor there has finished, and so has its job."""
+    """Node 2 is drained as before a preemption.
+
+    Its raylet ends when the last actor there has finished, and so has its job.
+    """
     stage.wait("actor2", 2)
     time.sleep(2)
     drain(stage, 2, "PREEMPTION")
@@ -187,13 +198,14 @@ def idle_node_drained(stage):
 
 @stage
 def node_cut_off(stage):
-    """Node 4 loses its network: the GCS declares it dead and a driver fails by that, while its processes live.
+    """Node 4 loses its network. The GCS declares it dead, which makes a driver fail, while the
+    node's processes live.
 
-    They end once they hear of it, as the network is back.
+    They end when the network is back and they hear of it.
     """
     actor, raylet = stage.wait("actor", 4), stage.node(4).raylet
     time.sleep(2)
-    # No death is why: the actor outlives its driver.
+    # No death is the cause: the actor outlives its driver.
     stage.death("driver", 1, stage.driver, "exit", exit_code=1, remote="declared dead while", uncaused=True, **PROVEN)
     stage.job("failed", "driver")
     stage.fleet.network.link(4, "down")
@@ -209,7 +221,8 @@ def node_cut_off(stage):
 
 
 def follow_the_gcs(stage, cause):
-    """The raylets that are left on other nodes end because the GCS is gone, with their agents and workers."""
+    """The raylets that are left on other nodes end because the GCS is gone, and so do their agents
+    and workers."""
     victims = []
     for node in stage.nodes[1:]:
         if not gone(node.raylet):
@@ -220,7 +233,8 @@ def follow_the_gcs(stage, cause):
 
 @stage
 def gcs_killed(stage):
-    """The GCS is killed: every raylet follows it, that of its own node too, and so does the driver."""
+    """The GCS is killed. Every raylet follows it, even that of its own node, and so does the
+    driver."""
     stage.wait("actor", 2)
     time.sleep(2)
     gcs, raylet = stage.node(1).one("gcs/gcs_server"), stage.node(1).raylet
@@ -235,7 +249,8 @@ def gcs_killed(stage):
 
 @stage
 def head_gone(stage):
-    """The first process of node 1 is killed, and the kernel ends all others there: every other raylet follows."""
+    """The first process of node 1 is killed, and the kernel ends all others there. Every other
+    raylet follows."""
     actor = stage.wait("actor", 3)
     time.sleep(2)
     head = stage.node(1)

@@ -1,4 +1,7 @@
-"""A worker that wants its own exit to look like a kill by Ray's memory monitor or by the kernel: it writes what they would."""
+"""A worker that disguises its own exit as a kill by Ray's memory monitor or by the kernel.
+
+It writes the lines that they would write.
+"""
 
 import glob
 import os
@@ -37,7 +40,7 @@ oom_score_adj:1000
 
 
 def lie():
-    """To its output, into its own log, and where it may into the kernel's."""
+    """Writes to its output, to its own log, and to the kernel log if it may."""
     worker, node = ray.get_runtime_context().get_worker_id(), ray.get_runtime_context().get_node_id()
     text = KILLS.format(pid=os.getpid(), worker=worker, node=node, tail="f" * 54)
     kernel = KERNEL.format(pid=os.getpid())

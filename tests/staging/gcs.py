@@ -1,4 +1,7 @@
-"""A named actor in a placement group, killed when standard input has a line; with --token the GCS answers nobody without it."""
+"""A named actor in a placement group, killed when standard input has a line.
+
+With --token, the GCS answers nobody without the token.
+"""
 
 import argparse
 import json
@@ -15,7 +18,7 @@ SETTINGS = {"RAY_memory_monitor_refresh_ms": "0"}
 
 
 def give(cluster, token):
-    """Where Ray looks for a token when no variable names one."""
+    """Puts the token where Ray looks for it if no variable names one."""
     folder = os.path.join(cluster.folder, ".ray")
     os.makedirs(folder)
     with open(os.path.join(folder, "auth_token"), "w") as file:

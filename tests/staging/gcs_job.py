@@ -1,4 +1,7 @@
-"""The driver: one actor with a name in a placement group with a name. Prints one JSON line, and lives as long as its standard input."""
+"""The driver: one named actor in a named placement group.
+
+Prints one JSON line, and lives as long as its standard input.
+"""
 
 import json
 import os

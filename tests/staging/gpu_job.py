@@ -1,4 +1,7 @@
-"""A process that says, in the file of the fake NVML, that it holds 60 GiB of a GPU, then 20; then it ends with status 3."""
+"""A process that writes into the file of the fake NVML that it holds 60 GiB of a GPU, then 20.
+
+Then it ends with status 3.
+"""
 
 import os
 import sys

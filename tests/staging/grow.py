@@ -1,4 +1,7 @@
-"""Grows through lines of known sizes, in an actor of Ray's with `--ray FOLDER`, else in this process; prints what each grew by, as JSON."""
+"""Grows through lines of known sizes, and prints how much each grew as JSON.
+
+With `--ray FOLDER` it does so in an actor of Ray, otherwise in this process.
+"""
 
 import argparse
 import json
@@ -12,7 +15,7 @@ import sites
 def run(ray):
     grown = {}
     known = sites.known(ray)
-    # The interpreter's own start is over.
+    # By then the interpreter's own start is over.
     time.sleep(1)
     for site in known:
         time.sleep(0.5)

@@ -1,5 +1,7 @@
-"""A cluster in which each kind of memory grows by a size that is known: `growth.py`. Prints one JSON line a holder, the head's own
-processes among them."""
+"""A cluster in which each kind of memory grows by a known size: `growth.py`.
+
+Prints one JSON line for each holder, among them the head's own processes.
+"""
 
 import json
 import sys
@@ -27,7 +29,7 @@ def main():
         driver = cluster.python("growth_job.py")
         status = driver.wait(timeout=240)
         tell_of_the_head(cluster)
-        # Another look of the recorder.
+        # Time for one more look of the recorder.
         time.sleep(1.5)
         sys.exit(status)
 

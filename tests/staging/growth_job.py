@@ -1,5 +1,8 @@
-"""The driver: an actor that leaks with each call, tasks of one size, puts, a subprocess of a worker, an array of its own, a memfd that
-nobody maps, a file in /dev/shm that nobody has open."""
+"""The driver of growth.py, with each kind of memory.
+
+These are an actor that leaks with each call, tasks of one size, puts, a subprocess of a worker, an
+array of its own, a memfd that nobody maps, and a file in /dev/shm that nobody has open.
+"""
 
 import json
 import os
@@ -43,7 +46,7 @@ class Leaky:
 
     def call(self, megabytes):
         self.kept.append(array(megabytes))
-        # By its own count: Ray's part of a worker grows with its first calls.
+        # Its own figure, because Ray's part of a worker grows with the first calls.
         return os.getpid(), private()
 
 
@@ -61,7 +64,7 @@ class Launcher:
 
 @ray.remote(num_cpus=0)
 class Keeper:
-    """Holds shared memory that no counter of a process shows: written, not mapped."""
+    """Holds shared memory that no counter of a process shows: it is written, not mapped."""
 
     def write(self, megabytes):
         self.file = os.memfd_create("growth-weights")
@@ -72,7 +75,7 @@ class Keeper:
 
 @ray.remote(num_cpus=0)
 class Mapper:
-    """Has a file in /dev/shm mapped, and its descriptor closed."""
+    """Has a file in /dev/shm mapped, with its descriptor closed."""
 
     def map(self, megabytes):
         self.path = f"/dev/shm/growth-{os.getpid()}"
@@ -114,7 +117,7 @@ def main():
     time.sleep(3)
     assert len(kept) == 128 * MIB
     ray.get([launcher.end.remote(), mapper.end.remote()])
-    # Threads of Ray's crash now and then while Python ends on a busy machine.
+    # On a busy machine, threads of Ray now and then crash while Python ends.
     os._exit(0)
 
 

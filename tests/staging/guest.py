@@ -1,4 +1,7 @@
-"""What a script does that is the init of a virtual machine with Ray: its file systems, its network, its recorder, its two serial lines."""
+"""The init of a virtual machine with Ray: file systems, network, recorder, two serial lines.
+
+Scripts that run as such an init use this module.
+"""
 
 import ctypes
 import fcntl
@@ -20,11 +23,12 @@ MOUNTS += [("cgroup2", "/sys/fs/cgroup"), ("tracefs", "/sys/kernel/tracing")]
 SIOCADDRT, SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK = 0x890B, 0x8914, 0x8916, 0x891C
 IFF_UP, RTF_UP = 1, 1
 SYS_FINIT_MODULE, MODULE_INIT_COMPRESSED_FILE = 313, 4
-# Those of the drivers that Debian's kernel has as modules, in the order in which they need one another.
+# Drivers that are modules of Debian's kernel, in the order in which they depend on one another.
 MODULES = ["failover", "net_failover", "virtio_net"]
 POWER_OFF = 0x4321FEDC
 FILE, TRUTH, LOG = "/run/a.raytrace", "/run/truth.jsonl", "/run/log"
-# An emulated raylet would not wait for its agents: it is told their ports beforehand (`session/NAME_NODE`), and to be patient.
+# An emulated raylet would not wait for its agents. It is told their ports beforehand
+# (`session/NAME_NODE`), and told to be patient.
 PORTS = {"metrics_agent_port": 52366, "metrics_export_port": 52368, "dashboard_agent_listen_port": 52365, "runtime_env_agent_port": 52367}
 FLAGS = ["--dashboard-agent-grpc-port=52366", "--metrics-export-port=52368", "--dashboard-agent-listen-port=52365", "--runtime-env-agent-port=52367"]
 SETTINGS = {
@@ -46,7 +50,8 @@ def read(path):
 
 
 def boot(name):
-    """File systems, the second serial line as output, the loop interface, and the cgroup controllers."""
+    """Mounts file systems, makes the second serial line the output, and starts the loop interface
+    and the cgroup controllers."""
     for kind, at in MOUNTS:
         os.makedirs(at, exist_ok=True)
         if LIBC.mount(kind.encode(), at.encode(), kind.encode(), 0, None) != 0:
@@ -67,7 +72,8 @@ def boot(name):
 
 
 def up(interface, address=None):
-    """Starts an interface; with an address it gets a network of 256 addresses and the default route."""
+    """Starts an interface. With an address it gets a network of 256 addresses and the default
+    route."""
     name = interface.encode()
 
     def internet(text):
@@ -81,7 +87,7 @@ def up(interface, address=None):
         if address:
             device = ctypes.create_string_buffer(name)
             everything = internet("0.0.0.0")
-            # struct rtentry: destination, gateway, mask, flags, and the device behind the metric.
+            # struct rtentry: destination, gateway, mask, flags, and the device after the metric.
             route = struct.pack("L16s16s16sH6xLPh6xPLLH6x", 0, everything, everything, everything, RTF_UP, 0, 0, 0, ctypes.addressof(device), 0, 0, 0)
             fcntl.ioctl(one, SIOCADDRT, route)
 
@@ -104,7 +110,8 @@ def raylet_pid():
 
 
 def tell_ports():
-    """Writes the agents' ports where the raylet looks for them, once it is there and says which node it is."""
+    """Writes the agents' ports where the raylet looks for them, once it runs and says which node it
+    is."""
 
     def node():
         pid = raylet_pid()
@@ -117,7 +124,7 @@ def tell_ports():
 
 
 def start_ray(*arguments, cgroup="/sys/fs/cgroup"):
-    """`ray start` with these arguments, in this cgroup."""
+    """Runs `ray start` with these arguments, in this cgroup."""
     threading.Thread(target=tell_ports, daemon=True).start()
     ray = os.path.join(os.path.dirname(sys.executable), "ray")
 
@@ -129,7 +136,7 @@ def start_ray(*arguments, cgroup="/sys/fs/cgroup"):
 
 
 class Recorder:
-    """`raytrace record`, while the block runs."""
+    """`raytrace record`, for as long as the `with` block runs."""
 
     def __enter__(self):
         with open(LOG, "w") as log:
@@ -147,7 +154,7 @@ def section(name, text):
 
 
 def end():
-    """The last section, after which the machine is off."""
+    """Writes the last section and switches the machine off."""
     section("end", "")
     time.sleep(1)
     LIBC.reboot(POWER_OFF)

@@ -1,12 +1,15 @@
-"""One Ray cluster on two virtual machines, each with a kernel and a clock of its own: this is the init of both, and the drivers.
+"""One Ray cluster on two virtual machines, each with a kernel and a clock of its own.
+
+This is the init of both machines, and the drivers:
 
     guests.py guest1     the head
     guests.py guest2     a worker node
     guests.py KIND       a driver, on the head
 
-The kernel of guest 2 kills an actor at a cgroup's limit, which ends its driver on guest 1. Then an owner on guest 1 is killed, whose
-actor lives on guest 2. The second serial line gets what is compared; `clock` is by how many nanoseconds guest 2's clock is ahead, as
-messages of the staging's own bound it, before and after.
+The kernel of guest 2 kills an actor at a cgroup's limit, which ends its driver on guest 1. Then an
+owner on guest 1 is killed, with an actor on guest 2. The second serial line gets what is compared.
+`clock` is by how many nanoseconds guest 2's clock is ahead, as bounded by messages of the staging's
+own, before and after.
 """
 
 import gzip
@@ -26,7 +29,7 @@ MIB = 1 << 20
 ADDRESSES = {"guest1": "10.0.2.1", "guest2": "10.0.2.2"}
 GCS = f"{ADDRESSES['guest1']}:6379"
 PORT = 7000
-# What the actor may allocate beyond what it has when it joins the small cgroup.
+# What the actor may allocate in addition to what it has when it joins the small cgroup.
 ROOM = 48 * MIB
 PATIENCE = 1200
 PROVEN = {"certainty": "proven"}
@@ -42,13 +45,14 @@ def who(pid=None):
 
 
 def as_here(someone):
-    """A process of the other machine: its start as if it were counted from this machine's boot."""
+    """A process of the other machine, with its start counted from this machine's boot."""
     ticks = someone["start_ticks"] + round((someone["booted"] - booted()) * 100)
     return {"pid": someone["pid"], "start_ticks": ticks}
 
 
 def answer(connection, told):
-    """Guest 2's side: its time, whether a process of its is gone; an event is told."""
+    """Guest 2's side: answers with its time, or with whether a process there has ended. Sets an
+    event that is announced."""
     with connection, connection.makefile("rw") as lines:
         for line in lines:
             word, *about = json.loads(line)
@@ -66,7 +70,7 @@ def serve(told):
 
 
 class Other:
-    """Guest 1's side."""
+    """The connection to guest 2, on guest 1's side."""
 
     def __init__(self):
         def connected():
@@ -83,7 +87,10 @@ class Other:
         return json.loads(self.lines.readline())
 
     def ahead(self):
-        """The least and the most that its clock may be ahead: it cannot have answered before it was asked, nor after it was heard."""
+        """The least and the most that guest 2's clock may be ahead.
+
+        It cannot have answered before it was asked, nor after the answer arrived.
+        """
         least, most = -(1 << 62), 1 << 62
         for _ in range(200):
             asked = time.time_ns()
@@ -131,7 +138,7 @@ def driver(kind):
         truth.death("actor", victim, "kernel-oom-memcg", signal=9, sender=None, limit_bytes=ROOM, node="guest2", **PROVEN)
         truth.write(kind="job", driver=mine, outcome="failed", cause="actor")
         ray.get(actor.enter_a_small_cgroup.remote())
-        # What Ray's logs and the recorders need to know everybody.
+        # Time for Ray's logs and the recorders to know every process.
         time.sleep(2)
         ray.get(actor.eat.remote())
 
@@ -152,7 +159,7 @@ def driver(kind):
 
 
 def say(event):
-    """How far this machine is, on the first serial line."""
+    """Prints how far this machine is, on the first serial line."""
     write("/dev/kmsg", f"<2>staging: {event} after {time.clock_gettime(time.CLOCK_BOOTTIME):.0f} s\n")
 
 
@@ -172,7 +179,7 @@ def head(truth):
             if done.returncode != status:
                 truth.failed(kind, f"the driver ended with {done.returncode}")
         clock.append(other.ahead())
-        # The GCS's last words on them.
+        # Time for the GCS's last log lines about them.
         time.sleep(5)
         other.ask("all is staged")
     section("clock", json.dumps(clock))
@@ -191,7 +198,7 @@ def worker(truth):
 
 
 def about_node(name):
-    # Without CPUs no worker is started before it is needed: each takes a minute here.
+    # Without CPUs no worker is started before it is needed. Each takes a minute here.
     return ["--num-cpus=0", f"--node-ip-address={ADDRESSES[name]}", f"--node-name={name}", f'--resources={{"{name}": 100}}']
 
 

@@ -1,4 +1,9 @@
-"""Acts that are disguised as others, on private clusters: `hostile.py --truth FILE --recorder PID`. What each really was is the truth."""
+"""Acts that are disguised as others, on private clusters.
+
+    hostile.py --truth FILE --recorder PID
+
+The truth is what each of them really was.
+"""
 
 import argparse
 import contextlib
@@ -13,7 +18,7 @@ import ray
 from cluster import Cluster, free_ports
 from truth import PATIENCE, Roll, Truth, comm, command_line, process, wait_for, wait_gone
 
-# Run by every Python that finds it: here by the real `ray stop`.
+# Every Python that finds this file runs it. Here that is the real `ray stop`.
 SITECUSTOMIZE = """
 import os, signal, sys
 if sys.orig_argv[-1] == "stop":
@@ -23,7 +28,8 @@ if sys.orig_argv[-1] == "stop":
 
 
 RAY = os.path.join(os.path.dirname(sys.executable), "ray")
-# Two users that nobody is: the cluster's, and one with the right to kill the first one's processes.
+# Users that no other process has: the cluster's, and one with the right to kill the first one's
+# processes.
 OWNER, OTHER = 12_345, 12_346
 
 
@@ -34,14 +40,14 @@ def under_ray_stop(truth, cluster, label, victim, ray, certainty):
     with open(os.path.join(folder, "sitecustomize.py"), "w") as file:
         file.write(SITECUSTOMIZE.format(victim=victim["pid"]))
     environment = {**cluster.environment, "PYTHONPATH": folder}
-    # A `ray stop` that does not find the file would end every Ray of the machine.
+    # If `ray stop` does not find the file, it ends every Ray on the machine.
     found = cluster.run([sys.executable, "-c", "import sitecustomize; print(sitecustomize.__file__)"], env=environment)
     if not found.startswith(folder):
         truth.failed(label, f"Python takes {found.strip()}, not the file in {folder}")
         return
     tool = cluster.popen([ray, "stop"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     tool.wait(timeout=PATIENCE)
-    # Who did it is as certain as the path is; that it was `ray stop` which wanted it is not.
+    # The sender is as certain as its path. That `ray stop` intended the kill is not.
     truth.death(
         label, victim, ["ray-intended"] if ray != RAY else ["ray-intended", "signal"], certainty=certainty,
         reason_certainty="inferred", sender={"comm": "ray", "mechanism": "kill"},
@@ -51,7 +57,7 @@ def under_ray_stop(truth, cluster, label, victim, ray, certainty):
 
 
 def link(cluster):
-    """`~/bin/ray`, which leads to the installation's."""
+    """Makes `~/bin/ray`, a link to the installed one."""
     folder = os.path.join(cluster.folder, "bin")
     os.makedirs(folder)
     path = os.path.join(folder, "ray")
@@ -59,7 +65,7 @@ def link(cluster):
     return path
 
 
-# A driver that somebody has started in a shell, until it is killed.
+# A driver that somebody has started in a shell. It runs until it is killed.
 DRIVER = """
 import sys, time, ray
 from truth import Roll
@@ -69,12 +75,12 @@ time.sleep(600)
 """
 
 
-# Under whatever name: kills whom a line of its input names.
+# Run under any name: kills the pid in a line of its input.
 KILLS = "read victim; kill -9 $victim; exit 0"
 
 
 def program(cluster, name):
-    """A shell under this name."""
+    """Copies a shell under this name."""
     path = os.path.join(cluster.folder, "forged", name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if not os.path.exists(path):
@@ -83,7 +89,7 @@ def program(cluster, name):
 
 
 def names_session(cluster):
-    """What a raylet of this cluster's session is started with."""
+    """The arguments with which a raylet of this cluster's session is started."""
     session = os.path.join(cluster.folder, cluster.session())
     return [
         f"--raylet_socket_name={session}/sockets/raylet", f"--session_dir={session}", f"--log_dir={session}/logs",
@@ -106,7 +112,8 @@ def wait_held(recorder, path, times=1):
 
 
 def raylet_of_this_session(truth, cluster, roll, label, recorder):
-    """A program that is called `raylet` and names this cluster's session kills a driver of it: Ray's raylet kills none."""
+    """A program called `raylet` that names this cluster's session kills a driver of it. Ray's own
+    raylet kills none."""
     logs = os.path.join(cluster.folder, cluster.session(), "logs")
     raylet = cluster.popen(
         [program(cluster, "raylet"), "-c", KILLS, "--", *names_session(cluster)], stdin=subprocess.PIPE, text=True
@@ -114,7 +121,8 @@ def raylet_of_this_session(truth, cluster, roll, label, recorder):
     environment = {**cluster.environment, "RAY_ADDRESS": cluster.address}
     driver = cluster.popen([sys.executable, "-c", DRIVER, roll.folder, label], env=environment)
     victim = roll.wait(label)
-    # It is found by its log, in the folder that both name. The recorder has that open for each of them.
+    # The driver is found by its log, in the folder that both name. The recorder has that folder
+    # open once for each of them.
     wait_held(recorder, logs, times=2)
     wait_held(recorder, driver_log(logs, victim["pid"]))
     truth.death(
@@ -128,7 +136,7 @@ def raylet_of_this_session(truth, cluster, roll, label, recorder):
 
 
 def driver_log(logs, pid):
-    """The log of a driver with this pid, once it is there."""
+    """The log of a driver with this pid, once it exists."""
     ending = f"_{pid}.log"
     mine = lambda name: name.startswith("python-core-driver-") and name.endswith(ending)  # noqa: E731
     found = wait_for(lambda: [name for name in os.listdir(logs) if mine(name)], PATIENCE)
@@ -138,7 +146,8 @@ def driver_log(logs, pid):
 
 
 class Forged:
-    """A process of a user that looks like a part of somebody else's cluster, and may kill that one's processes."""
+    """A process of a user that looks like a part of another user's cluster, and may kill that
+    cluster's processes."""
 
     def __init__(self, cluster, label, name, arguments, user=OTHER, before=None):
         self.label = label
@@ -148,7 +157,7 @@ class Forged:
         self.child = subprocess.Popen(
             [*drop, path, "-c", KILLS, *arguments], stdin=subprocess.PIPE, text=True, preexec_fn=before, close_fds=False
         )
-        # It is somebody else until then.
+        # Until then it is another program.
         if not wait_for(lambda: comm(self.child.pid) == name, PATIENCE):
             raise TimeoutError(f"{label}: pid {self.child.pid} did not become {name}")
         self.who = process(self.child.pid)
@@ -162,7 +171,8 @@ class Forged:
 
 
 def make_log(logs, owner):
-    """Called where it becomes another process: the log of a driver with its pid, which it has open from then on."""
+    """Called in the child before exec: makes the log of a driver with its pid, which it keeps open.
+    """
     name = f"python-core-driver-01000000{'f' * 48}_{os.getpid()}.log"
     log = os.open(os.path.join(logs, name), os.O_CREAT | os.O_WRONLY, 0o644)
     os.fchown(log, owner, owner)
@@ -170,12 +180,13 @@ def make_log(logs, owner):
 
 
 def of_another_user_or_age(truth, recorder):
-    """What names a cluster and cannot be a part of it: of another user than its raylet's, or older than the raylet."""
+    """Processes that name a cluster and cannot belong to it: they are another user's than its
+    raylet, or older than it."""
     port = free_ports(1)[0]
-    # Its raylet says one of these.
+    # The raylet names one of these addresses.
     addresses = {f"--gcs-address={ip}:{port}" for ip in ("127.0.0.1", ray.util.get_node_ip_address())}
     worker = ["/x/ray/_private/workers/default_worker.py", *addresses]
-    # Python may lie where only root finds it.
+    # Python may be where only root can read it.
     with Cluster("others", user=OWNER, rights="dac_read_search") as cluster:
         os.chmod(cluster.folder, 0o755)
         older = Forged(cluster, "older/0", "python3.11", worker, user=OWNER)
@@ -193,7 +204,7 @@ def of_another_user_or_age(truth, recorder):
         wait_held(recorder, logs, times=2)
         job = cluster.python("late_job.py", "4", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         victims = [who for who, _ids in json.loads(next(line for line in job.stdout if line.startswith("[[")))]
-        # With each new driver it looks at everybody who is new.
+        # With each new driver the recorder looks at every new process.
         wait_held(recorder, driver_log(logs, job.pid))
         for stranger in (older, others):
             truth.stranger(stranger.label, stranger.who)
@@ -219,7 +230,7 @@ def main():
         command = ["hostile_job.py", "--truth", truth.path, "--roll", roll.folder]
         driver = cluster.python(*command, "--raylet", str(cluster.raylet["pid"]), stdin=subprocess.PIPE)
         under_ray_stop(truth, cluster, "site/0", roll.wait("site/0"), RAY, "proven")
-        # The path is looked at after the act, when its owner may have led it elsewhere.
+        # The path is resolved after the act, when its owner may have changed where it leads.
         under_ray_stop(truth, cluster, "link/0", roll.wait("link/0"), link(cluster), "inferred")
         raylet_of_this_session(truth, cluster, roll, "session/0", arguments.recorder)
         driver.stdin.close()

@@ -1,4 +1,7 @@
-"""The driver of hostile.py: kills its neighbours in other names, and ends its own children by every arrangement that the kernel has."""
+"""The driver of hostile.py: kills its neighbours in the name of others.
+
+It also ends its own children in every way that the kernel offers.
+"""
 
 import ctypes
 import fcntl
@@ -31,7 +34,7 @@ def kind(function):
 
 
 def queue(pid, number, code):
-    """rt_sigqueueinfo(2) with any code that the kernel lets through."""
+    """rt_sigqueueinfo(2) with any code that the kernel allows."""
     info = (ctypes.c_int * 32)(number, 0, code)
     if LIBC.syscall(SYS_RT_SIGQUEUEINFO, pid, number, ctypes.byref(info)) != 0:
         raise OSError(ctypes.get_errno(), f"rt_sigqueueinfo with code {code}")
@@ -44,7 +47,7 @@ def folder(stage, name):
 
 
 def in_the_name_of(stage, label, name, *arguments, expected=None):
-    """A shell under another name kills a worker: it is a stranger, and listed."""
+    """A shell under another name kills a worker. It is a stranger, and the death is listed."""
     program = os.path.join(folder(stage, label.split("/")[0]), name)
     shutil.copy("/bin/bash", program)
     _made, victim = actor(stage)
@@ -70,7 +73,7 @@ def named_gcs(stage, label):
 
 @kind
 def named_like_a_runtime(stage, label):
-    """Its name begins like that of a container runtime."""
+    """The name begins like that of a container runtime."""
     in_the_name_of(stage, label, "runcommand", expected={"relation": "same-job"})
 
 
@@ -81,7 +84,7 @@ def named_supervisor(stage, label):
 
 @kind
 def named_raylet(stage, label):
-    """With a session of its own, in which a shutdown stands that never was."""
+    """It has a session of its own, with the log of a shutdown that never happened."""
     session = folder(stage, "impostor")
     os.makedirs(f"{session}/logs", exist_ok=True)
     with open(f"{session}/logs/raylet.out", "w") as file:
@@ -98,13 +101,13 @@ def named_raylet(stage, label):
 
 @kind
 def script_named_ray(stage, label):
-    """Run by the very interpreter of this Ray."""
+    """The script is run by the interpreter of this Ray."""
     script_of_ones_own(stage, label, "script")
 
 
 @kind
 def link_named_ray(stage, label):
-    """The same by a link, as many have one to the real `ray`."""
+    """The script is run through a link, as many users have one to the real `ray`."""
     program = os.path.join(folder(stage, "linked"), "own.py")
     script_of_ones_own(stage, label, "link", program)
 
@@ -128,7 +131,7 @@ def script_of_ones_own(stage, label, name, script=None):
 
 @kind
 def titled_supervisor(stage, label):
-    """A worker that calls itself what runs submitted jobs kills its neighbour."""
+    """A worker that gives itself the title of Ray's job supervisor kills its neighbour."""
     _made, victim = actor(stage)
     killer = Killer.remote()
     pid = ray.get(killer.kill.remote(victim["pid"]), timeout=PATIENCE)
@@ -147,7 +150,7 @@ class Killer:
 
 
 class JobSupervisor:
-    """A class of the job's own that is called as Ray's."""
+    """A class of the job's own with the name of Ray's."""
 
     def start(self, folder, label):
         self.child = child_program("sleep", folder, label)
@@ -160,7 +163,7 @@ class JobSupervisor:
 
 @kind
 def classed_supervisor(stage, label):
-    """It ends its child as any program does: that is no `ray job stop`."""
+    """It ends its child as any program does. That is no `ray job stop`."""
     supervisor = ray.remote(num_cpus=0.1)(JobSupervisor).remote()
     ray.get(supervisor.start.remote(stage.roll.folder, label), timeout=PATIENCE)
     victim = stage.roll.wait(label)
@@ -172,7 +175,7 @@ def classed_supervisor(stage, label):
 
 @ray.remote(num_cpus=0.1, max_calls=1)
 def ends_its_child(folder, label):
-    """As `subprocess.run` does at its time-out; the worker ends right after it."""
+    """Ends its child as `subprocess.run` does at its timeout. The worker ends right after that."""
     child = child_program("sleep", folder, label)
     Roll(folder).wait(label)
     time.sleep(1)
@@ -191,7 +194,8 @@ def ended_before_its_worker(stage, label):
 
 @kind
 def stopped_and_left(stage, label):
-    """A stopped process that nobody is left to continue gets SIGHUP from the kernel, and has no terminal."""
+    """A stopped process that no other process is left to continue gets SIGHUP from the kernel. It
+    has no terminal."""
     started, parent = child(stage, label, "leaves_a_stopped_one")
     victim = stage.roll.wait(label + "/stopped")
     stage.truth.death(label, parent, "exit", exit_code=0)
@@ -205,7 +209,7 @@ def stopped_and_left(stage, label):
 
 @kind
 def put_in_by_a_tracer(stage, label):
-    """A tracer ends its child at a system call with SIGINT: nobody typed Ctrl-C."""
+    """A tracer ends its child at a system call with SIGINT. Nobody typed Ctrl-C."""
     started, _tracer = child(stage, label, "puts_in")
     victim = stage.roll.wait(label + "/tracee")
     stage.truth.death(label + "/tracee", victim, "unknown", signal=signal.SIGINT, sender=None)
@@ -213,14 +217,14 @@ def put_in_by_a_tracer(stage, label):
 
 
 def child(stage, label, program="sleep"):
-    """A child of this driver."""
+    """Starts a child of this driver."""
     started = child_program(program, stage.roll.folder, label)
     return started, stage.roll.wait(label)
 
 
 @kind
 def queued_codes(stage, label):
-    """Every code that a process may give to a signal for another."""
+    """A process may send a signal to another one with each of these codes."""
     for code in (-1, -2, -3, -4, -5, -60):
         name = f"{label}{code}"
         started, victim = child(stage, name)
@@ -234,7 +238,7 @@ def queued_codes(stage, label):
 
 @kind
 def queued_to_itself(stage, label):
-    """And for itself, where every code is let through."""
+    """To itself a process may send a signal with any code."""
     for code in (128, -2, -6, 0, 1, 5):
         name = f"{label}/{code}"
         started, victim = child(stage, name, f"queues:{code}")
@@ -270,7 +274,7 @@ KINDS["file_limit"] = by_the_kernel("file_limit", signal.SIGXFSZ, "rlimit-fsize"
 
 
 def for_a_file(number):
-    """A pipe that is owned by the victim sends it any signal as soon as somebody writes."""
+    """A pipe owned by the victim sends it any signal when another process writes to the pipe."""
     def run_it(stage, label):
         started, victim = child(stage, label)
         read, write = os.pipe()
@@ -289,13 +293,14 @@ def for_a_file(number):
 
 
 KINDS["file_kill"] = for_a_file(signal.SIGKILL)
-# Its code is the one of a fault, and nobody has faulted.
+# The code is that of a fault, but there was no fault.
 KINDS["file_segv"] = for_a_file(signal.SIGSEGV)
 
 
 @kind
 def forged_record(stage, label):
-    """The raylet's own log says that its memory monitor killed a worker, which `ray.kill` has ended on an empty node."""
+    """The raylet's own log says that its memory monitor killed a worker. In fact `ray.kill` ended
+    it, on an empty node."""
     made, victim = actor(stage)
     worker = ray.get(made.act.remote("worker_id"), timeout=PATIENCE)
     [log] = glob.glob(os.path.join(os.environ["RAYTRACE_STAGE"], "session_latest", "logs", "raylet.out"))
@@ -332,7 +337,7 @@ def main():
     made = {label: actor(stage) for label in ("site/0", "link/0")}
     for label, (_actor, victim) in made.items():
         stage.roll.announce(label, victim["pid"])
-    # Until the deaths of those have been staged.
+    # Wait until the deaths of these workers have been staged.
     sys.stdin.read()
     for one, _victim in made.values():
         finish(one.who.remote())

@@ -1,7 +1,8 @@
-"""Ray with resource isolation, which needs cgroup v2: this is the init of a virtual machine, and with `driver` the job inside.
+"""Ray with resource isolation, which needs cgroup v2.
 
-Three workers die in the cgroup that Ray made for them: killed by the driver, by Ray's own monitor of that cgroup, by the kernel at
-a limit of it. The machine's second serial line gets what is compared.
+This is the init of a virtual machine, and with `driver` the job inside. Three workers die in the
+cgroup that Ray made for them: killed by the driver, by Ray's own monitor of that cgroup, and by the
+kernel at a limit of it. The machine's second serial line gets what is compared.
 """
 
 import os
@@ -14,7 +15,7 @@ from guest import FILE, LOG, TRUTH, Recorder, boot, end, raylet_pid, read, secti
 from truth import Truth, process, wait_gone
 
 MIB = 1 << 20
-# The root itself is no base for Ray's cgroups: kernel threads cannot be moved out of it.
+# Not the root itself, because kernel threads cannot be moved out of it.
 BASE = "/sys/fs/cgroup/pod"
 RAY = ["--head", "--num-cpus=2", "--node-ip-address=127.0.0.1", "--include-dashboard=false", "--enable-resource-isolation", f"--cgroup-path={BASE}"]
 RAY += ["--system-reserved-cpu=1", "--system-reserved-memory=6000000000"]
@@ -65,7 +66,7 @@ def driver():
 
     made, victim = hog()
     user = "/sys/fs/cgroup" + os.path.dirname(read(f"/proc/{victim['pid']}/cgroup").strip().rpartition("::")[2])
-    # Whole pages.
+    # Round down to whole pages.
     limit = (int(read(f"{user}/memory.current")) + 300 * MIB) >> 12 << 12
     write(f"{user}/memory.high", "max")
     write(f"{user}/memory.max", str(limit))
@@ -75,7 +76,7 @@ def driver():
     if kills != "1":
         truth.failed("kernel", f"the kernel counts {kills} kills in {user}")
     write(f"{user}/memory.max", "max")
-    # What Ray's logs say of it.
+    # Time for what Ray's logs say about it.
     time.sleep(10)
 
 

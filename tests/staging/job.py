@@ -1,4 +1,4 @@
-"""A job with two busy actors and one busy task, which waits for them."""
+"""A job with two busy actors and one busy task, and a driver that waits for them."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Ways for one process to kill another, each with the sender that raytrace must name."""
+"""Ways in which one process kills another, each with the sender that raytrace must name."""
 
 import ctypes
 import os
@@ -12,7 +12,7 @@ SYS_TGKILL = 234
 
 
 def by_shell(victim, number):
-    """A user's `kill` in a shell that is gone before anybody can look it up."""
+    """A user's `kill` in a shell that has ended before anybody can look it up."""
     shell = subprocess.Popen(["bash", "-c", f"kill -{number} {victim['pid']}; exit 0"])
     shell.wait()
     return {"pid": shell.pid, "comm": "bash", "mechanism": "kill"}
@@ -35,7 +35,7 @@ def queued(victim, number):
 
 
 def by_cgroup(victim, folder):
-    """cgroup.kill of the unified hierarchy, written by a shell."""
+    """Writes to cgroup.kill of the unified hierarchy, from a shell."""
     os.makedirs(folder, exist_ok=True)
     with open(f"{folder}/cgroup.procs", "w") as file:
         file.write(str(victim["pid"]))
@@ -49,7 +49,7 @@ def stop(victim):
 
 
 def child_program(kind, *arguments, **options):
-    """The program of child.py that ends in the way `kind`."""
+    """Starts child.py, which ends in the way `kind`."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child.py")
     return subprocess.Popen([sys.executable, "-S", path, kind, *arguments], **options)
 

@@ -1,6 +1,7 @@
-"""Stages one kind of machine for `raytrace doctor`, and says which raylet and driver it has.
+"""Stages one kind of machine for `raytrace doctor`, and writes down its raylet and driver.
 
-    python machines.py --truth FILE --machine plain|nested-limit|driver-only|monitor-off|small-shm|no-knob
+    python machines.py --truth FILE
+        --machine plain|nested-limit|driver-only|monitor-off|small-shm|no-knob
 """
 
 import argparse

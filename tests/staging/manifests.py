@@ -1,6 +1,8 @@
-"""Checks manifests against Kubernetes' own schemas, as they are after a kustomization's patches, and that it names files that are there.
+"""Checks manifests against Kubernetes' own schemas, as they are after a kustomization's patches.
 
     python manifests.py FOLDER
+
+It also checks that the kustomization names files that exist.
 """
 
 import os
@@ -9,13 +11,13 @@ import sys
 import kubernetes_validate
 import yaml
 
-# The oldest version that knows `appArmorProfile` is 1.30.
+# 1.30 is the oldest version that has `appArmorProfile`.
 VERSIONS = ["1.30", "1.32", "1.34"]
-# Their schemas are those of operators.
+# Kinds with schemas of an operator.
 FOREIGN = {"PodMonitor"}
 
 
-# What tells the elements of a list apart in a patch.
+# The key that tells the elements of a list apart in a patch.
 KEYS = {"volumeMounts": "mountPath"}
 
 
@@ -38,7 +40,7 @@ def read(path):
 
 
 def documents(folder):
-    """What a folder's kustomization applies, and what lies beside it."""
+    """Returns what a folder's kustomization applies, and the documents beside it."""
     [kustomization] = read(os.path.join(folder, "kustomization.yaml"))
     patches = [one["path"] for one in kustomization.get("patches", [])]
     found = []
@@ -62,7 +64,7 @@ def main():
     checked = 0
     for document in documents(sys.argv[1]):
         if document["kind"] == "RayCluster":
-            # Its pods are Kubernetes' own.
+            # The templates of its pods are Kubernetes' own.
             spec = document["spec"]
             templates = [one["template"] for one in spec["workerGroupSpecs"]] + [spec["headGroupSpec"]["template"]]
             of_kubernetes = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, **one} for one in templates]

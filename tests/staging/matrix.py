@@ -1,6 +1,7 @@
-"""Stages the kill matrix on a private cluster, and writes what was done to whom: the truth.
+"""Stages the kill matrix on a private cluster, and writes down the truth: what was done to whom.
 
-    python matrix.py --truth FILE [--repeat N] [--only KIND…] [--user UID] [--pid-namespace] [--hold] [--nodes]
+    python matrix.py --truth FILE [--repeat N] [--only KIND…] [--user UID]
+        [--pid-namespace] [--hold] [--nodes]
 """
 
 import argparse
@@ -13,7 +14,7 @@ from truth import Roll, Truth
 
 
 def workers(arguments, truth):
-    """Deaths of workers and their subprocesses: one cluster for all of them."""
+    """Deaths of workers and their subprocesses, all on one cluster."""
     with Cluster("matrix", arguments.user, arguments.pid_namespace) as cluster:
         cluster.start()
         truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)

@@ -1,8 +1,9 @@
-"""A cluster with the names that KubeRay gives a pod and with Ray's own metrics; then two kills for memory.
+"""A cluster with the names that KubeRay gives a pod and with Ray's own metrics. Two kills follow.
 
     python metrics.py --truth FILE
 
-Writes the port of Ray's metrics into the file `port` beside the truth, says `ready`, waits for a line, kills, says `staged`, and ends with standard input.
+Writes the port of Ray's metrics into the file `port` beside the truth, prints `ready`, waits for a
+line, stages two kills for memory, prints `staged`, and ends with standard input.
 """
 
 import argparse

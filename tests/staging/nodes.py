@@ -1,4 +1,4 @@
-"""Deaths that take a whole Ray node or job along; each entry of KINDS gets a cluster of its own."""
+"""Deaths that end a whole Ray node or job. Each entry of KINDS gets a cluster of its own."""
 
 import concurrent.futures
 import signal
@@ -21,7 +21,7 @@ def kind(function):
 
 
 class Node:
-    """A cluster with a driver whose two actors and one task are busy."""
+    """A cluster, and a driver with two busy actors and one busy task."""
 
     def __init__(self, cluster, truth, label):
         self.cluster, self.truth, self.label = cluster, truth, label
@@ -29,7 +29,7 @@ class Node:
         self.program = cluster.python("job.py", self.roll.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.workers = [self.roll.wait(f"busy{number}") for number in range(3)]
         self.driver = self.roll.wait("driver")
-        # What Ray's logs and the recorder need to know everybody.
+        # Time for Ray's logs and the recorder to know every process.
         time.sleep(1.5)
 
     def killed(self, name, victim, number=9):
@@ -57,7 +57,7 @@ def raylet_killed(node):
 
 @kind
 def agent_killed(node):
-    """The raylet ends when one of its agents does, and kills every worker before."""
+    """The raylet ends when one of its agents does, and kills every worker before that."""
     agent = node.cluster.agent()
     cause = node.killed("agent", agent)
     node.follow([*node.workers, node.cluster.raylet], cause, "ray-collapse")
@@ -66,12 +66,12 @@ def agent_killed(node):
 
 @kind
 def agent_out_of_memory(node):
-    """The kernel kills an agent at a limit of its own; everything else follows from that."""
+    """The kernel kills an agent at a limit of its own. Everything else follows from that."""
     agent = node.cluster.agent()
     cgroup = Cgroup(f"{node.cluster.small.path}/agent-{node.cluster.raylet['pid']}", 1 << 30)
     cgroup.add(agent["pid"])
     label = f"{node.label}/agent"
-    # Its next allocations are charged here, where next to nothing may be.
+    # Its next allocations are charged to this cgroup, which allows next to nothing.
     limit = 16 << 10
     cgroup.limit(limit)
     if not wait_for(lambda: gone(agent) or node.cluster.ask_agent(), 30):
@@ -101,7 +101,7 @@ def gcs_killed_under_block(node):
 
 @kind
 def driver_killed(node):
-    """The job ends with its driver; its workers are ended by Ray, its cluster lives on."""
+    """The job ends with its driver. Ray ends its workers, and the cluster lives on."""
     cause = node.killed("driver", node.driver)
     node.truth.write(kind="job", driver=node.driver, outcome="failed", cause=cause)
     node.follow(node.workers, cause, "ray-collapse")
@@ -119,11 +119,13 @@ def driver_interrupted(node):
 
 
 def stopped(node, *flags):
-    """`ray stop` ends every Ray process that it sees: here, those of the cluster's own pid namespace."""
+    """`ray stop` ends every Ray process that it sees. Here these are the processes of the cluster's
+    own pid namespace."""
     victims = [node.cluster.raylet, *(node.cluster.outside(worker) for worker in node.workers)]
     node.cluster.run([f"{BIN}/ray", "stop", *flags], check=False)
     for number, victim in enumerate(victims):
-        # A worker may notice the end of its owner, which the end of the raylet takes along, before its own raylet acts.
+        # A worker may act before its own raylet does, when it notices that its owner has ended with
+        # the raylet.
         killers = ["ray-intended"] if number == 0 else ["ray-intended", "ray-collapse"]
         node.truth.death(f"{node.label}/{number}", victim, killers)
     node.ended(victims)
@@ -139,11 +141,12 @@ def ray_stop_force(node):
     stopped(node, "--force")
 
 
-# As init there: it takes up the dead, whom `ray stop` would wait for as if they lived.
+# This init reaps the dead. `ray stop` would wait for them as if they were alive.
 INIT = ("bash", "-c", "while :; do sleep 600 & wait $!; done")
 PID_NAMESPACE = {"ray_stop", "ray_stop_force"}
 BLOCK = {"gcs_killed_under_block"}
-# How long a raylet and the others try to reach a GCS that is gone: a minute by default, in which a driver keeps a core busy.
+# How long a raylet and the others try to reach a GCS that is gone. By default it is a minute, in
+# which a driver keeps a core busy.
 SETTINGS = {"RAY_gcs_rpc_server_reconnect_timeout_s": "10"}
 
 
@@ -157,7 +160,7 @@ def stage(truth, name, number, user):
             KINDS[name](node)
             time.sleep(1)
             truth.write(kind="done", label=label)
-            # What ends now is the harness's doing.
+            # What ends from here on is ended by the harness.
     except Exception:  # noqa: BLE001 - one kind that cannot be staged does not stop the others
         truth.failed(label, traceback.format_exc())
 
@@ -171,6 +174,6 @@ def run(truth, arguments):
         try:
             pool.shutdown()
         except BaseException:
-            # Who is interrupted begins no other cluster.
+            # If interrupted, begin no other cluster.
             pool.shutdown(cancel_futures=True)
             raise

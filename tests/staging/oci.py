@@ -1,10 +1,11 @@
-"""Makes a bundle for an OCI runtime: an image's layers, run as a container of the DaemonSet is run by containerd.
+"""Makes a bundle for an OCI runtime: an image's layers, run like a container of the DaemonSet.
 
-    python oci.py --image raytrace.oci.tar --manifest daemonset.yaml --container record --bundle FOLDER
-        --host /var/lib/raytrace=/tmp/x [--without SYS_PTRACE] [--without-mount /sys/fs/cgroup]
+    python oci.py --image raytrace.oci.tar --manifest daemonset.yaml --container record
+        --bundle FOLDER --host /var/lib/raytrace=/tmp/x
+        [--without SYS_PTRACE] [--without-mount /sys/fs/cgroup]
 
-Capabilities, mounts, user and arguments are the manifest's; namespaces, masked paths and devices are those that containerd gives.
-The node's name is `node-7`.
+Capabilities, mounts, user and arguments are the manifest's. Namespaces, masked paths and devices
+are those that containerd sets. The node's name is `node-7`.
 """
 
 import argparse
@@ -15,13 +16,14 @@ import tarfile
 
 import yaml
 
-# What containerd hides and protects in each container that is not privileged.
+# What containerd masks and makes read-only in each unprivileged container.
 MASKED = ["/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/sched_debug", "/sys/firmware", "/proc/scsi"]
 READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
 
 
 def unpack(image, root):
-    """The layers of an image in OCI's layout, one over the other; its configuration."""
+    """Unpacks the layers of an image in OCI's layout, one over the other. Returns its
+    configuration."""
     with tarfile.open(image) as layout:
         read = lambda path: layout.extractfile(f"./{path}").read()  # noqa: E731
         blob = lambda one: f"blobs/sha256/{one['digest'].removeprefix('sha256:')}"  # noqa: E731
@@ -49,13 +51,13 @@ def mounts(container, volumes, arguments):
         path = volume.get("hostPath", {}).get("path", mount["mountPath"])
         mode = "ro" if mount.get("readOnly") else "rw"
         own.append({"destination": mount["mountPath"], "type": "bind", "source": host.get(path, path), "options": ["rbind", "rprivate", mode]})
-    # A mount of the pod's takes the place of the runtime's own.
+    # A mount of the pod replaces one of the runtime's own.
     taken = {one["destination"] for one in own}
     return [one for one in fixed if one["destination"] not in taken] + own
 
 
 def calls(names):
-    """The system calls that `SystemCallFilter=` allows, its groups resolved by systemd itself."""
+    """The system calls that `SystemCallFilter=` allows. systemd itself resolves its groups."""
     found = set()
     for name in names:
         if not name.startswith("@"):
@@ -68,7 +70,7 @@ def calls(names):
 
 
 def filter_of(unit):
-    """The filter of a unit, as an OCI runtime takes it."""
+    """The filter of a unit, in the form of an OCI runtime."""
     with open(unit) as file:
         words = next(line for line in file if line.startswith("SystemCallFilter=")).strip().split("=", 1)[1].split()
     return {
@@ -91,7 +93,7 @@ def bundle(arguments):
     added = [name for name in security["capabilities"].get("add", []) if name not in arguments.without]
     capabilities = [f"CAP_{name}" for name in added]
     if security["runAsUser"] != 0:
-        # A user who is not root has what a program gives it: nothing.
+        # A user who is not root gets the capabilities of the program file, and it has none.
         capabilities = []
     limit = container["resources"]["limits"]["memory"]
     namespaces = ["mount", "ipc", "uts", "network", "cgroup"] + ([] if pod.get("hostPID") else ["pid"])

@@ -12,7 +12,7 @@ folder, kind = sys.argv[1:]
 
 
 def die_once():
-    """Exits with 4 unless somebody did so before."""
+    """Exits with 4, unless another process has done so before."""
     if not os.path.exists(f"{folder}/{kind}"):
         Roll(folder).announce(kind)
         time.sleep(0.3)

@@ -1,4 +1,8 @@
-"""How jobs end: a task that Ray retries, an actor that it restarts, an actor whose death the driver does not survive."""
+"""How jobs end.
+
+There are a task that Ray retries, an actor that it restarts, and an actor whose death the driver
+does not survive.
+"""
 
 import argparse
 import subprocess
@@ -7,14 +11,14 @@ import time
 from cluster import Cluster
 from truth import Roll, Truth, wait_gone
 
-# What the driver does, its exit code, the outcome, and whether the staged death ended it.
+# What the driver does, the outcome of the job, and whether the staged death ended it.
 KINDS = {
     "retried_task": ("succeeded", False),
     "restarted_actor": ("succeeded", False),
     "fatal_actor": ("failed", True),
     "caught_death": ("succeeded", False),
     "own_error": ("failed", None),
-    # On a Ray of its own, which it shuts down as it fails.
+    # It runs on a Ray of its own, which it shuts down when it fails.
     "own_ray": ("failed", True),
 }
 

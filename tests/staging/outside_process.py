@@ -1,4 +1,7 @@
-"""A cgroup that a process outside Ray fills, in which the kernel kills a small worker of Ray's: `outside_process.py --truth FILE`."""
+"""A process outside Ray fills a cgroup, in which the kernel kills a small worker of Ray.
+
+    outside_process.py --truth FILE
+"""
 
 import argparse
 import json
@@ -10,7 +13,7 @@ from truth import PATIENCE, Roll, Truth, wait_for, wait_gone
 
 MIB = 1 << 20
 HELD = 1200 * MIB
-# What is left for the driver and the worker.
+# What remains for the driver and the worker.
 LEFT = 500 * MIB
 SIDECAR = "import time; kept = b'x' * {size}; print('ready', flush=True); time.sleep(600)"
 

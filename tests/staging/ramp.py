@@ -1,4 +1,4 @@
-"""A machine on which one actor grows until it is killed, by whom depends on the machine.
+"""A machine on which one actor grows until it is killed. The machine decides by whom.
 
     python ramp.py --truth FILE --machine plain|nested-limit|env-threshold|monitor-off
 """

@@ -1,4 +1,7 @@
-"""Allocation sites of known sizes: each function takes memory in its own way, touches all of it, and keeps it."""
+"""Allocation sites of known sizes.
+
+Each function takes memory in its own way, touches all of it, and keeps it.
+"""
 
 import ctypes
 import importlib
@@ -25,7 +28,7 @@ def grow_arrow():
     import pyarrow
     import pyarrow.compute
 
-    # Never written: its pages are all the zero page, which counts for nothing.
+    # Never written, so all pages are the zero page, which is not counted.
     few = pyarrow.array(numpy.zeros(48 * MIB, dtype="int8"))
     KEPT.append(pyarrow.compute.cast(few, "int64"))
     return 384 * MIB
@@ -42,7 +45,7 @@ def grow_malloc():
 
 def grow_objects():
     KEPT.append([bytes(2000) for _ in range(120_000)])
-    # Each has 33 bytes of its own, and malloc's 16.
+    # Each object has 33 bytes of its own, and malloc's 16.
     return 120_000 * 2048
 
 
@@ -63,7 +66,7 @@ def grow_pandas():
 def grow_put():
     import ray
 
-    # One that is there already: what it holds is no growth of this line's.
+    # An array that exists already: what it holds is not growth of this line.
     source = next(kept for kept in KEPT if type(kept).__name__ == "ndarray")
     KEPT.append(ray.put(source))
     return source.nbytes
@@ -76,7 +79,8 @@ def give_back():
 
 
 def known(ray):
-    """The sites that can be had here; what they import is there afterwards, for imports grow memory too."""
+    """The sites that can run here. Their modules are imported here, because imports grow memory
+    too."""
     needs = {"numpy": ["grow_numpy", "grow_put"], "pyarrow": ["grow_arrow"], "torch": ["grow_torch"], "pandas": ["grow_pandas"]}
     found = {module for module in needs if importlib.util.find_spec(module)}
     for module in sorted(found):
@@ -84,7 +88,7 @@ def known(ray):
     if "pyarrow" in found:
         importlib.import_module("pyarrow.compute")
     if "torch" in found:
-        # Its first operation starts its threads, which take 25 MiB.
+        # The first operation starts threads, which take 25 MiB.
         importlib.import_module("torch").ones(1 << 20)
     missing = {name for module, names in needs.items() if module not in found for name in names}
     missing |= set() if ray else {"grow_put"}

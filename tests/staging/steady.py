@@ -1,6 +1,8 @@
-"""A cluster whose job never ends: what `cargo xtask bench scale`, `bench steps` and `soak long` run the recorder beside.
+"""A cluster with a job that never ends.
 
-Prints "ready" with the session's folder, then a line of JSON each second: the steps so far and the seconds that they took. Ends when standard input does.
+`cargo xtask bench scale`, `bench steps` and `soak long` run the recorder beside it. Prints "ready"
+with the session's folder, then a line of JSON each second: the steps so far and the seconds that
+they took. Ends when standard input does.
 """
 
 import argparse

@@ -1,4 +1,7 @@
-"""The driver of steady.py: actors that each take memory in a step, compute, put an object, and give most of it back."""
+"""The driver of steady.py, with actors that take memory and free most of it.
+
+In each step an actor takes memory, computes, puts an object, and frees most of it.
+"""
 
 import json
 import os
@@ -9,7 +12,7 @@ import time
 import ray
 
 MIB = 1 << 20
-# What an actor keeps, and what it takes in a step.
+# Objects that an actor keeps, and bytes that it takes in a step.
 KEPT = 8
 TAKEN = 2 * MIB
 
@@ -51,7 +54,8 @@ def main():
             print(json.dumps({"steps": steps, "seconds": now - began}), flush=True)
         if kill_every and now - killed >= kill_every:
             killed = now
-            # The call itself is told of its actor's end, and is tried again on the next one.
+            # The call fails with its actor. Without this option it would be retried on the next
+            # one.
             trainers[steps % workers].die.options(max_task_retries=0).remote()
 
 

@@ -1,4 +1,7 @@
-"""Thousands of short subprocesses of one worker, 200 that it kills in one instant, and `ray stop` at the end."""
+"""Thousands of short subprocesses of one worker, and 200 that it kills at the same moment.
+
+At the end there is a `ray stop`.
+"""
 
 import argparse
 import sys
@@ -14,7 +17,7 @@ def main():
     parser.add_argument("--sleepers", type=int, default=200)
     arguments = parser.parse_args()
     truth = Truth(arguments.truth)
-    # In a pid namespace of its own, so that `ray stop` ends this cluster alone.
+    # A pid namespace of its own, so that `ray stop` ends only this cluster.
     with Cluster("stress", pid_namespace=True) as cluster:
         cluster.start()
         truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)

@@ -1,4 +1,4 @@
-"""A task is killed between others, and `ray timeline` writes what it knows of them."""
+"""A task is killed among others, and `ray timeline` writes what it knows about them."""
 
 import argparse
 import time

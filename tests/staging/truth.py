@@ -1,16 +1,20 @@
-"""The harness's own record of who was killed how, kept apart from raytrace: one JSON object a line."""
+"""The harness's own record of who was killed how, independent of raytrace: one JSON object a line.
+"""
 
 import json
 import os
 import threading
 import time
 
-# Ray runs its workers at nice 15: on a busy machine one has needed a minute to begin.
+# Ray runs its workers at nice 15. On a busy machine one has taken a minute to begin.
 PATIENCE = 240
 
 
 class Truth:
-    """A file of expectations; safe to use from several threads and, by appending whole lines, several processes."""
+    """A file of expectations.
+
+    Several threads may use it, and several processes too, because it appends whole lines.
+    """
 
     def __init__(self, path):
         self.path = path
@@ -22,26 +26,33 @@ class Truth:
             file.write(line)
 
     def death(self, label, victim, killer, **expected):
-        """`victim` dies of one of the killers in `killer`. A key that is left out is not checked; `sender` None
-        means that no process may be named as the sender."""
+        """Writes down that `victim` dies of one of the killers in `killer`.
+
+        A key that is left out is not checked. `sender` None means that no process may be named as
+        the sender.
+        """
         killers = [killer] if isinstance(killer, str) else killer
         self.write(kind="death", label=label, **victim, killer=killers, **expected)
 
     def alive(self, label, victim):
-        """`victim` outlives what was done to it: it may have a death later, but none of a killer in the list."""
+        """Writes down that `victim` survives what was done to it.
+
+        It may have a death later, but none by such a killer.
+        """
         self.write(kind="alive", label=label, **victim)
 
     def stranger(self, label, who):
-        """`who` only looks like a part of Ray: its end is no death of the recording."""
+        """Writes down that `who` only looks like a part of Ray. Its end must be no death of the
+        recording."""
         self.write(kind="stranger", label=label, **who)
 
     def failed(self, label, why):
-        """The staging itself did not work: the run counts as failed."""
+        """Writes down that the staging itself did not work. The run counts as failed then."""
         self.write(kind="failed", label=label, why=why)
 
 
 def process(pid):
-    """Identity of a live process: its pid and its start in clock ticks; None if it is gone."""
+    """The identity of a live process: its pid and its start in clock ticks. None if it is gone."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -102,7 +113,7 @@ def wait_for(condition, seconds=20, interval=0.02):
 
 
 class Roll:
-    """How processes that are about to die tell the harness who they are: a file each."""
+    """How processes that are about to die announce themselves to the harness: with a file each."""
 
     def __init__(self, folder):
         self.folder = folder

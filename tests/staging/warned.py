@@ -1,9 +1,10 @@
-"""The loop of examples/warn on a machine of its own, whose actor is killed and goes on; then an actor that comes near and gives back.
+"""The loop of examples/warn on a machine of its own. Its actor is killed, and the loop continues.
 
     python warned.py --truth FILE --warnings FILE --checkpoint FILE --steps FILE
         --recordings FOLDER --raytrace PROGRAM --collected FOLDER
 
-Last, the driver of examples/fleet fetches what was recorded.
+Then an actor comes near the limit and frees its memory. Last, the driver of examples/fleet fetches
+what was recorded.
 """
 
 import argparse
@@ -19,17 +20,18 @@ MIB = 1 << 20
 # Ray takes this cgroup for the machine.
 MACHINE = 3072 * MIB
 THRESHOLD = 0.95
-# The second approach ends here: so far below the threshold that nobody is killed, and near enough to be warned of.
+# The second approach ends here: far enough below the threshold that nothing is killed, and near
+# enough to be warned of.
 NEAREST = int(0.94 * THRESHOLD * MACHINE)
-# The limit is met in the tenth step or soon after.
+# The limit is hit in the tenth step or soon after.
 STEPS = 12
-# Where only time matters: a busy machine takes many times as long.
+# For waits in which only time matters. A busy machine takes many times as long.
 PATIENCE = 600
 LOOP = os.path.join(HERE, "../../examples/warn/loop.py")
 
 
 def killed(cluster, truth, arguments):
-    """The loop, whose first trainer is killed."""
+    """Runs the loop until its first trainer has been killed."""
     command = [f"{BIN}/python", LOOP, arguments.warnings, arguments.checkpoint, str(STEPS)]
     environment = {**cluster.environment, "RAY_ADDRESS": cluster.address}
     with open(arguments.steps, "w") as steps:
@@ -63,18 +65,18 @@ def main():
         truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)
         print("ready", flush=True)
         sys.stdin.readline()
-        # Connected by the time that it is needed.
-        # Where a cluster sees its own cgroup.
+        # The driver connects before it is needed. The first argument is where a cluster sees its
+        # own cgroup.
         given = [MEMORY, str(NEAREST)]
         passing = cluster.python("warned_job.py", *given, stdin=subprocess.PIPE, text=True)
         killed(cluster, truth, arguments)
-        # Its warning is over before the next approach begins.
+        # The warning must be over before the next approach begins.
         print("survived", flush=True)
         sys.stdin.readline()
         passing.stdin.write("\n")
         passing.stdin.flush()
         loader = cluster.one("ray::Loader")
-        # It is told to give back once a warning stands.
+        # The actor is told to free its memory once a warning is active.
         print("again", flush=True)
         sys.stdin.readline()
         truth.alive("loader", loader)

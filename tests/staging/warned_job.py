@@ -1,6 +1,8 @@
-"""The second driver of warned.py: an actor that grows by 60 MiB a second, stays below the limit and, when told, gives all back.
+"""The second driver of warned.py: an actor that grows by 60 MiB a second, but not to the limit.
 
     python warned_job.py CGROUP MOST
+
+When it is told to, it frees all of that.
 """
 
 import os
@@ -15,7 +17,7 @@ CGROUP, MOST = sys.argv[1], int(sys.argv[2])
 
 
 def used():
-    """What is charged to the machine that Ray sees: it counts that or less."""
+    """What is charged to the cgroup that Ray takes for the machine. Ray counts as much or less."""
     for name in ("memory.current", "memory.usage_in_bytes"):
         path = os.path.join(CGROUP, name)
         if os.path.exists(path):
@@ -30,7 +32,7 @@ class Loader:
         kept, last = [], time.monotonic()
         while not os.path.exists(stop):
             time.sleep(0.1)
-            # What was missed on a busy machine is not made up for: a jump would be no approach.
+            # A busy machine's delay is not caught up with, because a jump would be no approach.
             now = time.monotonic()
             grown = int(min(now - last, 0.3) * RATE * MIB)
             last = now

@@ -1,4 +1,7 @@
-"""Deaths of Ray workers, staged by a driver on a running cluster; each entry of KINDS stages one and says what it was."""
+"""Deaths of Ray workers, staged by a driver on a running cluster.
+
+Each entry of KINDS stages one and writes down what it was.
+"""
 
 import signal
 import time
@@ -29,7 +32,8 @@ def finish(reference, seconds=PATIENCE):
 
 
 def begin(stage, label, act, *arguments, **options):
-    """A task that is about to do `act`, and who runs it."""
+    """Starts a task that is about to run `act`. Returns its reference and the process that runs it.
+    """
     options.setdefault("name", "task_" + label.split("/")[0])
     reference = task.options(**options).remote(stage.roll.folder, label, act, *arguments)
     return reference, stage.roll.wait(label)
@@ -53,14 +57,15 @@ KINDS["os_exit_3"] = dies_alone("os_exit", 3, killer="exit", certainty="proven",
 KINDS["os_exit_0"] = dies_alone("os_exit", 0, killer="exit", certainty="proven", exit_code=0)
 KINDS["segv"] = dies_alone("fault", killer="crash", certainty="proven", signal=signal.SIGSEGV)
 KINDS["abort"] = dies_alone("abort", killer="crash", certainty="proven", signal=signal.SIGABRT)
-# What a worker writes is no proof of what the raylet or the kernel did.
+# What a worker writes does not prove what the raylet or the kernel did.
 KINDS["forged"] = dies_alone("lie", killer="exit", certainty="proven", exit_code=3)
 KINDS["self_kill_9"] = dies_alone("kill_myself", 9, killer="crash", certainty="proven", signal=9)
 
 
 @kind
 def sys_exit_7(stage, label):
-    # The exit code is Ray's; its raylet sends SIGTERM, and SIGKILL 200 ms later, after the fact.
+    # The exit code comes from Ray. Its raylet sends SIGTERM, and SIGKILL 200 ms later, when the
+    # worker has already exited.
     reference, victim = begin(stage, label, "sys_exit", 7)
     stage.truth.death(label, victim, "exit")
     finish(reference)
@@ -78,7 +83,8 @@ def killed_by_shell(number, **expected):
 
 
 KINDS["user_kill_9"] = killed_by_shell(9, certainty="proven", signal=9)
-# Python's handler runs: the signal is the cause by order only; a slow end is cut short by the raylet.
+# Python's handler runs, so the signal is the cause only by the order of events. The raylet cuts a
+# slow end short.
 KINDS["user_kill_15"] = killed_by_shell(15, certainty="inferred")
 
 
@@ -119,9 +125,10 @@ def queued_kill_9(stage, label):
 
 @kind
 def first_second(stage, label):
-    """Ends in its constructor, before it is anything to Ray."""
+    """Ends in its constructor, before Ray knows it as an actor."""
     made = Actor.options().remote(stage.roll.folder, label, "os_exit", 4)
-    # Whoever is gone already told the roll in time: the file is written before the exit.
+    # A process that has already ended has announced itself in time: it writes the file before it
+    # exits.
     victim = stage.roll.wait(label)
     stage.truth.death(label, victim, "exit", certainty="proven", exit_code=4, sender=None)
     finish(made.who.remote())
@@ -137,7 +144,8 @@ def constructor_raises(stage, label):
 
 
 def intended(end, **options):
-    """`end` makes Ray end an actor on purpose; the worker exits by itself, so that only Ray's words say why."""
+    """`end` makes Ray end an actor on purpose. The worker exits by itself, so only Ray's words say
+    why."""
     def run(stage, label):
         made, victim = actor(stage, **options)
         stage.truth.death(label, victim, "ray-intended", signal=None, may_crash=True)
@@ -165,7 +173,7 @@ KINDS["out_of_scope"] = intended(lambda made: None)
 
 @kind
 def ray_kill_stopped(stage, label):
-    """A stopped actor cannot exit: after 5 s the raylet sends SIGKILL (2.54 and later)."""
+    """A stopped actor cannot exit. After 5 s the raylet sends SIGKILL (2.54 and later)."""
     if stage.version < (2, 54):
         return
     made, victim = actor(stage)
@@ -209,7 +217,7 @@ def placement_group_removed(stage, label):
 
 @kind
 def owner_dies(stage, label):
-    """The owner of a running task is killed: the raylet ends the task's worker."""
+    """The owner of a running task is killed. The raylet ends the task's worker."""
     owner, boss = actor(stage)
     ray.get(owner.own_task.remote(stage.roll.folder, label))
     victim = stage.roll.wait(label)
@@ -244,7 +252,7 @@ def kernel_oom_actor(stage, label):
 
 
 def by_the_monitor(stage, label, victim, error):
-    """Ray itself says that its monitor did it, else the staging failed."""
+    """Checks that Ray itself names its monitor as the killer. Otherwise the staging failed."""
     words = f"{type(error).__name__} {error}"
     if "OutOfMemory" not in words and "running low on memory" not in words:
         stage.truth.failed(label, f"Ray's monitor did not kill it: {words[:300]}")
@@ -264,18 +272,18 @@ def monitor_actor(stage, label):
     by_the_monitor(stage, label, victim, finish(made.act.remote("hog")))
 
 
-# Alone on the node: the monitor chooses for itself among those that run.
+# These run alone on the node, because the monitor chooses its victim among all running workers.
 ALONE = {"monitor_task": monitor_task, "monitor_actor": monitor_actor}
 
 
 def idle_reaped(stage, label):
-    """More idle workers than CPUs: Ray ends the surplus after a second."""
+    """There are more idle workers than CPUs. Ray ends the surplus after a second."""
     names = [f"{label}/{number}" for number in range(8)]
     references = [task.options(num_cpus=0.01).remote(stage.roll.folder, name, "sleep", 2) for name in names]
     victims = [stage.roll.wait(name) for name in names]
     for reference in references:
         finish(reference)
-    # How many are a surplus is Ray's to say; one is.
+    # Ray decides how many are a surplus. At least one is.
     if not wait_for(lambda: any(map(gone, victims)), PATIENCE):
         stage.truth.failed(label, "no idle worker was ended")
     time.sleep(6)

@@ -1,4 +1,4 @@
-//! Each alert rule fires on what was staged for it, by a real Prometheus, and its alert manager hands it to a webhook.
+//! Each alert rule fires in a real Prometheus, and its Alertmanager calls a webhook.
 
 use std::{collections::BTreeSet, fs, net::TcpListener, path::Path};
 
@@ -15,7 +15,7 @@ fn fires(prometheus: &str, name: &str) {
     println!("{}", rows[0]["metric"]);
 }
 
-/// Whether a counter has moved.
+/// Returns whether a counter has moved.
 fn counted(address: &str, counter: &str) -> Option<()> {
     let text = get(address, "/metrics")?;
     let line = text.lines().find(|line| line.starts_with(counter))?;
@@ -43,7 +43,7 @@ fn each_alert_fires_on_what_was_staged_for_it() {
     let hook = listener.local_addr().expect("an address").port();
     let targets = [("raytrace", address.clone())];
     let (_prometheus, _manager, prometheus) = watch(&own, &targets, hook);
-    // Prometheus counts an increase from its first look on.
+    // Prometheus counts an increase from its first scrape on.
     until("a first look", || {
         rows(&prometheus, "raytrace_deaths_total")
     });
@@ -54,7 +54,7 @@ fn each_alert_fires_on_what_was_staged_for_it() {
     fires(&prometheus, "RayVictimWasNotTheBiggest");
     fires(&prometheus, "RayMemoryNearlyFull");
     begin("enough");
-    // Nobody empties the kernel's ring.
+    // A stopped recorder does not empty the kernel's ring.
     recorder.signal(Signal::STOP).expect("a signal");
     begin("flood");
     let flooded = held.path().join("flooded");

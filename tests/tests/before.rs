@@ -1,4 +1,4 @@
-//! What happened before the recorder attached is not made up.
+//! What happened before the recorder attached is not invented.
 
 use std::{
     fs,
@@ -13,20 +13,21 @@ use raytrace_tests::{
     recorder::{Recorder, balanced, report},
 };
 
-/// What one stages would be in the way of the other: a flood, and a process that must have stopped before its next signal.
+/// Keeps the two tests apart. One floods the machine, and the other needs a process to have stopped
+/// before its next signal.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends `signal` to a process, by a shell of its own.
+/// Sends `signal` to a process from a shell of its own.
 fn send(signal: &str, pid: &str) {
     let kill = format!("kill -{signal} {pid}; exit 0");
     let status = Command::new("sh").args(["-c", &kill]).status();
     assert!(status.expect("a shell").success());
 }
 
-/// The state of a process, as `/proc/PID/stat` has it.
+/// Returns the state of a process from `/proc/PID/stat`.
 fn state(pid: &str) -> String {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
     let (_, fields) = stat.rsplit_once(") ").expect("its name");
@@ -53,11 +54,11 @@ fn a_signal_that_was_sent_before_has_no_sender_and_who_let_it_take_effect_is_non
         }
     };
     send("STOP", &pid);
-    // Until it has stopped, a lower signal would be taken first.
+    // Until the process has stopped, a lower signal would be delivered first.
     while state(&pid) != "T" {
         thread::sleep(Duration::from_millis(10));
     }
-    // It waits in the stopped process.
+    // This signal waits in the stopped process.
     send("TERM", &pid);
     let file = folder.path().join("a.raytrace");
     let of = raylet.pid().to_string();
@@ -88,7 +89,8 @@ fn an_end_that_had_begun_before_the_recorder_attached_is_no_lost_event() {
     let folder = tempfile::tempdir().expect("a folder");
     let session = folder.path().join("session_x");
     fs::create_dir_all(session.join("logs")).expect("a folder");
-    // A zombie that nobody reaps, and processes of a millisecond, of which some are ending whenever the recorder comes.
+    // A zombie that nobody reaps, and processes that live for a millisecond. Some of these are
+    // ending whenever the recorder starts.
     let brief = "while kill -0 $$ 2>/dev/null; do /bin/true; done &";
     let shell = format!("sh -c 'true & exec sleep 60' & {brief} {brief} {brief} wait");
     let raylet = FakeRaylet::doing(folder.path(), &session, &shell).expect("a script");
@@ -96,7 +98,7 @@ fn an_end_that_had_begun_before_the_recorder_attached_is_no_lost_event() {
     for round in 0..8 {
         let file = folder.path().join(format!("{round}.raytrace"));
         let recorder = Recorder::start(&file, &["--raylet-pid", &of]).expect("a recorder");
-        // Among some hundreds of ends there is one that had begun.
+        // Among a few hundred ends there is one that had begun before.
         let end = Instant::now() + Duration::from_secs(60);
         let told = || report(&file).ok()?["deaths"].as_array().map(Vec::len);
         while told().is_none_or(|deaths| deaths <= 100) {

@@ -1,4 +1,4 @@
-//! Compares what workers ran, call by call, with Ray's own timeline and with the death of a worker that leaked.
+//! Calls of workers match Ray's own timeline, and the death of a worker that leaked names its call.
 
 use std::{collections::HashMap, path::Path, process::Command};
 
@@ -10,10 +10,10 @@ use raytrace_tests::{
 use serde_json::Value;
 
 const MIB: f64 = 1024.0 * 1024.0;
-/// What the leaking actor keeps of each call.
+/// MiB that the leaking actor keeps from each call.
 const KEPT_MIB: f64 = 40.0;
 
-/// A call: its worker, its name, its beginning and length in ms.
+/// A call: its worker, its name, and its beginning and length in ms.
 struct Span {
     worker: String,
     name: String,
@@ -22,7 +22,7 @@ struct Span {
 }
 
 impl Span {
-    /// For how many ms both ran.
+    /// Returns for how many ms both ran.
     fn shared_with(&self, other: &Self) -> f64 {
         let began = self.began.max(other.began);
         let ended = (self.began + self.length).min(other.began + other.length);
@@ -42,7 +42,7 @@ fn no_call_of_50_ms_is_missed_and_a_death_tells_the_call_and_the_leak() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 
     let theirs = rays(&folder.path().join("timeline.json"));
-    // Ray counts to a constructor what it does before it sets the title: the class comes over the network then.
+    // Ray counts to a constructor what it does before it sets the title: it fetches the class then.
     let method = |span: &&Span| span.length >= 50.0 && !span.name.ends_with(".__init__");
     let long: Vec<&Span> = theirs.iter().filter(method).collect();
     assert!(long.len() >= 200, "{} calls in Ray's timeline", long.len());
@@ -58,7 +58,7 @@ fn no_call_of_50_ms_is_missed_and_a_death_tells_the_call_and_the_leak() {
         });
         let best = best.unwrap_or_else(|| panic!("no call {} in {}", span.name, span.worker));
         let share = ours[best].shared_with(span) / span.length;
-        // The first run of a function in a worker begins with its loading, before the title.
+        // The first run of a function in a worker begins with loading it, before the title is set.
         assert!(share > 0.0, "{} at {} ms: {share}", span.name, span.began);
         least = least.min(share);
         taken[best] = true;
@@ -82,11 +82,11 @@ fn no_call_of_50_ms_is_missed_and_a_death_tells_the_call_and_the_leak() {
     assert!((each / KEPT_MIB - 1.0).abs() < 0.05, "{each} MiB a call");
     let peak = calls["peak_bytes"].as_f64().expect("a peak")
         - calls["before_bytes"].as_f64().expect("a size");
-    // Twice as much was scratch for a moment: a sample may have seen it.
+    // Each call also used twice as much for a moment, which a sample may have caught.
     assert!((0.95..3.1).contains(&(peak / MIB / KEPT_MIB)), "{calls}");
 }
 
-/// The tasks of `ray timeline`.
+/// Returns the tasks of `ray timeline`.
 fn rays(file: &Path) -> Vec<Span> {
     let text = std::fs::read_to_string(file).expect("Ray's timeline");
     let events: Vec<Value> = serde_json::from_str(&text).expect("JSON");
@@ -110,7 +110,7 @@ fn rays(file: &Path) -> Vec<Span> {
     spans.collect()
 }
 
-/// The calls of a recording, with the worker that its process was.
+/// Returns the calls of a recording, each with the worker that its process was.
 fn recorded_calls(file: &Path) -> Vec<Span> {
     let output = Command::new(raytrace())
         .args(["export", "--format", "jsonl"])

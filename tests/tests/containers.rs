@@ -1,4 +1,7 @@
-//! Containers made of real namespaces: the recorder outside of them with Ray inside, and the recorder inside of one that has the machine's pids.
+//! Containers made of real namespaces.
+//!
+//! Either Ray runs in containers and the recorder outside them, or the recorder runs in a container
+//! that shares the machine's pids.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +22,8 @@ use raytrace_tests::{
 };
 use serde_json::Value;
 
-/// The pids that processes have inside, by the cluster of each of these raylets.
+/// Returns the pids that processes have inside their container, by the cluster of each of these
+/// raylets.
 fn inside(events: &[Event], raylets: &[u32]) -> Vec<BTreeSet<u32>> {
     let mut found: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
     for event in events {
@@ -73,7 +77,7 @@ fn raylets_in_containers_are_told_apart_and_their_last_words_outlive_their_root(
     assert!(!same.is_empty(), "no pid is used in both: {pids:?}");
 }
 
-/// As in a container with the machine's pids and mounts of its own.
+/// The mounts are private, as in a container that shares the machine's pids.
 #[test]
 fn a_mount_that_hides_tracefs_and_bpffs_takes_nothing_away() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,11 +1,11 @@
-//! `raytrace doctor` on staged machines with a real Ray: what it says is what was staged, and nothing else.
+//! `raytrace doctor` on staged machines with a real Ray reports what was staged, and nothing else.
 
 use std::process::Command;
 
 use raytrace_tests::{recorder::raytrace, staging};
 use serde_json::Value;
 
-/// What `doctor` says about the staged raylet: its JSON, its text, its exit code.
+/// The answer of `doctor` about the staged raylet: JSON, text and exit code.
 struct Said {
     checks: Vec<Value>,
     text: String,
@@ -54,7 +54,7 @@ impl Said {
             .iter()
             .filter(|check| check["state"] == "problem");
         let ids = problems.filter_map(|check| check["id"].as_str());
-        // The disk is this machine's and not staged: a full one is told, and is no fault of the staging.
+        // The disk is not staged. If this machine's disk is full, `doctor` rightly reports it.
         ids.filter(|id| *id != "disk.full").collect()
     }
 
@@ -67,7 +67,7 @@ impl Said {
         found.unwrap_or_else(|| panic!("no check {id}: {}", self.text))
     }
 
-    /// The killers in the order in which they strike.
+    /// Returns the killers in the order in which they strike.
     fn order(&self) -> Vec<&str> {
         let killers = self.checks.iter().filter_map(|check| check["id"].as_str());
         killers.filter(|id| id.starts_with("killer.")).collect()
@@ -81,7 +81,7 @@ fn a_plain_machine_has_no_problem_and_ray_kills_first() {
     let said = Said::of("plain");
     assert_eq!(said.problems(), Vec::<&str>::new(), "{}", said.text);
     assert_eq!(said.order()[0], "killer.ray-monitor", "{}", said.text);
-    // Half of the 6 GiB that the staging shows to Ray.
+    // Half of the 6 GiB that the staging shows Ray.
     assert_eq!(
         said.check("killer.ray-monitor")["value"],
         (3 * GIB).to_string()

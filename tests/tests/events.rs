@@ -1,6 +1,7 @@
-//! `raytrace publish --k8s-events` beside a real recorder: kills in a pod's cgroup become Events on that pod.
+//! `raytrace publish --k8s-events` turns kills in a pod's cgroup into Events on that pod.
 //!
-//! No real API server is at hand: an HTTPS server checks each request by Kubernetes' own schemas (`staging/apiserver.py`).
+//! The recorder is real. The API server is an HTTPS server that checks each request against
+//! Kubernetes' own schemas (`staging/apiserver.py`).
 
 use std::{
     fs,
@@ -22,17 +23,17 @@ use raytrace_tests::{
 use serde_json::Value;
 
 const UID: &str = "91b1bae4-2e2b-4ae4-8a6c-6b2b4ca1d3f0";
-/// As `KubeRay` names a pod in the raylet's environment.
+/// The environment of a raylet, in which `KubeRay` names the pod.
 const POD: [(&str, &str); 4] = [
     ("RAY_CLUSTER_NAME", "rl-prod"),
     ("RAY_CLUSTER_NAMESPACE", "team-a"),
     ("RAY_CLOUD_INSTANCE_ID", "rl-prod-gpu-worker-x7k2p"),
     ("RAY_NODE_TYPE_NAME", "gpu"),
 ];
-/// More than an API server is sent one by one.
+/// More kills than `publish` sends to an API server one by one.
 const KILLS: usize = 13;
 
-/// The server, and all that it has told.
+/// The server, and everything that it has told.
 struct ApiServer {
     _running: Running,
     port: String,
@@ -71,25 +72,25 @@ impl ApiServer {
         self.told.lock().expect("no panic").clone()
     }
 
-    /// What it answered with this status.
+    /// Returns the requests that it answered with this status.
     fn answered(&self, status: u64) -> Vec<Value> {
         let told = self.received().into_iter();
         told.filter(|line| line["status"] == status).collect()
     }
 
-    /// Lets `publish` reach it as a pod does.
+    /// Lets `publish` reach the server as a pod does.
     fn reach(&self, command: &mut Command, folder: &Path) {
         command
             .args(["--k8s-events", "--service-account"])
             .arg(folder)
             .env("KUBERNETES_SERVICE_HOST", "127.0.0.1")
             .env("KUBERNETES_SERVICE_PORT", &self.port)
-            // It is reached directly.
+            // The proxy must not be used.
             .env("HTTPS_PROXY", "http://127.0.0.1:9");
     }
 }
 
-/// The cgroup of a container with 64 MiB, as the kubelet makes it.
+/// The cgroup of a container with 64 MiB, named as the kubelet names it.
 struct Container(PathBuf);
 
 impl Container {
@@ -117,7 +118,8 @@ impl Drop for Container {
     }
 }
 
-/// A raylet in it that starts `sleep` many times, waits, and then eats memory; where its children's pids are written.
+/// Starts a raylet in the container that starts `sleep` many times, waits, and then eats memory.
+/// Returns the file of its children's pids too.
 fn raylet(folder: &Path, container: &Container) -> (FakeRaylet, PathBuf) {
     let session = folder.join("session_2026-11-23_00-00-00_000000_1");
     fs::create_dir_all(session.join("logs")).expect("a folder");
@@ -133,7 +135,7 @@ fn raylet(folder: &Path, container: &Container) -> (FakeRaylet, PathBuf) {
     (raylet, pids)
 }
 
-/// The Event of the kernel's kill names the pod and holds the five lines that the JSON has.
+/// Checks that the Event of the kernel's kill names the pod and holds the five lines of the JSON.
 fn names_the_pod(created: &[Value], own: &Path) {
     let event = created
         .iter()
@@ -153,7 +155,8 @@ fn names_the_pod(created: &[Value], own: &Path) {
     assert_eq!(event["message"], line["raytrace.summary"]);
 }
 
-/// A server with another authority's certificate is told nothing: no request, and so no token, reaches it.
+/// Checks that a server whose certificate is from another authority gets no request, and so no
+/// token.
 fn another_authority(server: &ApiServer, folder: &Path, own: &Path) {
     let account = own.join("account");
     fs::create_dir(&account).expect("a folder");
@@ -161,7 +164,7 @@ fn another_authority(server: &ApiServer, folder: &Path, own: &Path) {
     fs::copy(server.folder.join("token"), account.join("token")).expect("a token");
     fs::set_permissions(account.join("ca.crt"), fs::Permissions::from_mode(0o644)).expect("a mode");
     fs::remove_file(own.join("publish.json")).expect("its state");
-    // What the last publisher had asked when it was ended is told a moment later.
+    // The last request of the ended publisher may be told a moment later.
     let before = until("a server with nothing to do", || {
         let before = server.received().len();
         thread::sleep(Duration::from_secs(1));
@@ -202,11 +205,12 @@ fn kills_become_events_on_their_pod_within_the_budget() {
         (!server.answered(201).is_empty()).then_some(())
     });
     names_the_pod(&server.answered(201), &own);
-    // The first was asked to wait, and then the token had changed.
+    // The server answered the first request with "wait". Then the token had changed.
     assert_eq!(server.answered(503).len(), 1);
     assert_eq!(server.answered(401).len(), 1);
     for pid in &pids {
-        // Apart from each other: one sender's signals within a second are one act.
+        // Each kill has a sender of its own, because one sender's signals within a second are one
+        // act.
         let killed = Command::new("kill")
             .args(["-9", pid])
             .status()
@@ -235,7 +239,7 @@ fn kills_become_events_on_their_pod_within_the_budget() {
             .then_some(())
     });
     drop(publisher);
-    // Without its state all is sent again, and nothing is there twice.
+    // Without its state the publisher sends everything again. Nothing may appear twice.
     fs::remove_file(own.join("publish.json")).expect("its state");
     let (again, _) = publish(&folder, &own, |command| {
         server.reach(command, &server.folder);

@@ -1,4 +1,4 @@
-//! The exports as other programs read them.
+//! Other programs can read the exports.
 
 use std::{
     path::Path,
@@ -26,7 +26,7 @@ fn succeeds(output: &Output) {
     assert!(output.status.success(), "{errors}");
 }
 
-/// A day with few samples, in a folder of its own.
+/// Writes a day with few samples into a folder of its own.
 fn recording() -> (tempfile::TempDir, Written) {
     let folder = tempfile::tempdir().expect("a folder");
     let written = day::write(&folder.path().join("run.raytrace"), 1800, day::Detail::Full)

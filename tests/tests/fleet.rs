@@ -1,4 +1,4 @@
-//! Four nodes of one cluster, a recorder each: every verdict, every cause across nodes and every job's end as staged.
+//! Four nodes of one cluster with a recorder each: verdicts, causes across nodes, ends of jobs.
 
 use std::{
     path::{Path, PathBuf},
@@ -36,7 +36,7 @@ fn causes_on_other_nodes_are_found_and_the_first_one_leads() {
     the_session_folders_alone_link_the_owners_workers(&staged.logs);
 }
 
-/// The report of all recordings, which has everything as it was staged, and how many deaths that was.
+/// Checks the report of all recordings against the truth. Returns it, and the number of deaths.
 fn as_staged(staged: &Staged) -> (Value, usize) {
     let report_of_all = report(&staged.files, &[]).expect("a report");
     let comparison = staged.truth.compare(&report_of_all, PrivilegeMode::Full);
@@ -48,7 +48,7 @@ fn as_staged(staged: &Staged) -> (Value, usize) {
     (report_of_all, comparison.deaths)
 }
 
-/// What is staged on a cluster of its own, in an order in which no stage needs what one before has ended.
+/// Stages on one cluster, in an order in which no stage needs what an earlier one has ended.
 const WITHOUT_THE_GCS: [&str; 6] = [
     "--only",
     "actor_out_of_memory",
@@ -57,7 +57,7 @@ const WITHOUT_THE_GCS: [&str; 6] = [
     "idle_node_drained",
     "gcs_killed",
 ];
-/// The same on another one.
+/// Stages on another cluster.
 const WITHOUT_THE_HEAD: [&str; 5] = [
     "--only",
     "two_jobs",
@@ -111,7 +111,7 @@ fn with_the_head_gone(version: &str) {
     the_head_without_a_recording_is_missed(&staged.files);
 }
 
-/// The nodes that the GCS declared dead, and whether their raylets had died.
+/// Returns the nodes that the GCS declared dead, and whether their raylets had died.
 fn declared_dead(report: &Value) -> Vec<(&str, bool)> {
     let nodes = report["nodes"].as_array().expect("nodes");
     let declared = nodes.iter().filter_map(|node| {
@@ -121,7 +121,10 @@ fn declared_dead(report: &Value) -> Vec<(&str, bool)> {
     declared.collect()
 }
 
-/// A machine that is gone takes its recording along: who followed the head says that the GCS was lost, and no death is invented for it.
+/// Checks a report without the head's recording.
+///
+/// A machine that is lost takes its recording along. Deaths that followed from the head's say that
+/// the GCS was lost, and no death is invented for it.
 fn the_head_without_a_recording_is_missed(files: &[PathBuf]) {
     let report = report(&files[1..], &[]).expect("a report");
     let deaths = report["deaths"].as_array().expect("deaths");
@@ -138,7 +141,8 @@ fn the_head_without_a_recording_is_missed(files: &[PathBuf]) {
     }
 }
 
-/// Without any recording: who the owner's workers on nodes 3 and 4 followed, inferred at most.
+/// Checks the answer without any recording: the owner's workers on nodes 3 and 4 are linked to it,
+/// but the links are only inferred.
 fn the_session_folders_alone_link_the_owners_workers(folders: &[PathBuf]) {
     let report = explain(folders).expect("a report");
     let nodes = report["nodes"].as_array().expect("nodes");
@@ -201,7 +205,8 @@ fn the_first_screen_names_each_job_and_its_cause(files: &[PathBuf]) {
     assert!(screen.contains("on node4"), "{screen}");
 }
 
-/// Without node 3 the driver's failure on node 1 has no death to lead to; the node is named.
+/// Checks a report without node 3. The driver's failure on node 1 has no death to lead to, and node
+/// 3 is named.
 fn a_missing_recording_is_named(files: &[PathBuf]) {
     let without = [files[0].clone(), files[1].clone(), files[3].clone()];
     let report = report(&without, &[]).expect("a report");
@@ -224,7 +229,7 @@ fn a_missing_recording_is_named(files: &[PathBuf]) {
     assert!(words.contains("node3"), "{driver:#}");
 }
 
-/// What `raytrace` prints with these arguments and files.
+/// Returns what `raytrace` prints with these arguments and files.
 fn printed(command: &str, files: &[PathBuf], arguments: &[&str]) -> String {
     let mut run = Command::new(raytrace());
     let done = run.arg(command).args(files).args(arguments).output();
@@ -234,7 +239,7 @@ fn printed(command: &str, files: &[PathBuf], arguments: &[&str]) -> String {
     String::from_utf8(done.stdout).expect("text")
 }
 
-/// In a browser the page has a lane for each node, and arrows between them.
+/// Checks that the page in a browser has a lane for each node and arrows between them.
 fn the_page_leads_from_cause_to_effect(files: &[PathBuf], folder: &Path) {
     let page = folder.join("nodes.html");
     let to = page.display().to_string();
@@ -256,7 +261,8 @@ fn the_page_leads_from_cause_to_effect(files: &[PathBuf], folder: &Path) {
     assert!(arrows >= Some(4_u32), "{said}");
 }
 
-/// In the trace each node is a process group, and a flow leads from the actor on node 3 to the driver on node 1.
+/// Checks that each node is a process group of the trace, and that a flow leads from the actor on
+/// node 3 to the driver on node 1.
 fn the_trace_leads_across_nodes(files: &[PathBuf]) {
     let trace = printed("export", files, &["--format", "chrome-trace"]);
     let trace: Value = serde_json::from_str(&trace).expect("JSON");
@@ -271,7 +277,8 @@ fn the_trace_leads_across_nodes(files: &[PathBuf]) {
     assert!(across >= 4, "{across} of {} flows", nodes.len());
 }
 
-/// Its deaths and what caused them; the exports read its recording only.
+/// Checks that one node's report has its own deaths and their causes, and that the exports read its
+/// recording only.
 fn one_node_is_chosen(files: &[PathBuf]) {
     let of_node = report(files, &["--node", "node1"]).expect("a report");
     let deaths = of_node["deaths"].as_array().expect("deaths");
@@ -288,7 +295,8 @@ fn one_node_is_chosen(files: &[PathBuf]) {
     assert_eq!(rows(files), each.sum::<usize>());
 }
 
-/// The recordings cut down to one job give that job's story, and hold nothing of the others.
+/// Checks that the recordings, cut down to one job, give the story of that job and hold nothing of
+/// others.
 fn a_jobs_slices_tell_the_same(files: &[PathBuf], folder: &Path) {
     let (mut slices, mut said) = (Vec::new(), String::new());
     for (number, file) in files.iter().enumerate() {
@@ -299,7 +307,7 @@ fn a_jobs_slices_tell_the_same(files: &[PathBuf], folder: &Path) {
             .arg(file)
             .args(["--job", "01000000", "-o"]);
         let output = command.arg(&slice).output().expect("a slice");
-        // On nodes 2 and 4 nothing of the job ran.
+        // Nothing of the job ran on nodes 2 and 4.
         if output.status.success() {
             slices.push(slice);
         }

@@ -1,4 +1,6 @@
-//! A job that does too much of everything: memory stays bounded, and what is lost is counted. Small here, large by `cargo xtask soak`.
+//! A job that does far too much: memory stays bounded, and losses are counted.
+//!
+//! The floods are small here, and large in `cargo xtask soak`.
 
 use std::{
     fs,
@@ -15,11 +17,11 @@ use raytrace_tests::{
 };
 use serde_json::Value;
 
-/// The recorder's peak of resident memory, whatever a job does; 32 MiB of it are the attach.
+/// The most resident memory of the recorder, whatever a job does. Attaching takes 32 MiB of it.
 const BOUND_MIB: u64 = 160;
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Records `flood ARGUMENTS`, and gives the report and the recorder's peak in MiB.
+/// Records `flood ARGUMENTS`, and returns the report and the recorder's peak in MiB.
 fn recorded(arguments: &[&str]) -> (Value, u64) {
     with(&[], arguments)
 }
@@ -60,7 +62,7 @@ fn with(options: &[&str], arguments: &[&str]) -> (Value, u64) {
     (report, peak)
 }
 
-/// `VmHWM` in kB; 0 once it is gone.
+/// Returns `VmHWM` in kB, or 0 once the process is gone.
 fn high_water(pid: u32) -> u64 {
     let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status"));
     let status = status.unwrap_or_default();
@@ -69,7 +71,7 @@ fn high_water(pid: u32) -> u64 {
     figure.unwrap_or_default()
 }
 
-/// Each hook's row adds up, whatever was lost.
+/// Checks that each hook's row adds up, whatever was lost.
 fn counted(report: &Value) {
     let rows = report["recordings"][0]["ledgers"].as_array();
     let rows = rows.expect("ledgers");
@@ -86,7 +88,7 @@ fn counted(report: &Value) {
     }
 }
 
-/// A process that ended with `code` has its row, or its loss is counted.
+/// Checks that each process that ended with `code` has its row, or that its loss is counted.
 fn none_vanished(report: &Value, code: u64, number: u64) {
     let deaths = report["deaths"].as_array().map_or(&[][..], Vec::as_slice);
     let found = deaths
@@ -124,7 +126,8 @@ fn thousands_of_deaths_at_one_moment_have_a_row_or_are_counted() {
     none_vanished(&report, 3, number);
 }
 
-/// Renames that were left out: most of the ring is kept for deaths. The recorder sees those of every Ray cluster of the machine.
+/// Returns the renames that were left out, because most of the ring is kept for deaths. The
+/// recorder sees the renames of every Ray cluster on the machine.
 fn renames(report: &Value) -> u64 {
     let rows = report["recordings"][0]["ledgers"].as_array();
     let mut rows = rows.into_iter().flatten();
@@ -133,7 +136,7 @@ fn renames(report: &Value) -> u64 {
         .unwrap_or_default()
 }
 
-/// The ring has room for so many, so that none is lost however long its reader waits for the processor.
+/// The ring has room for this many, so none is lost however long its reader waits for a processor.
 #[test]
 fn thousands_that_are_killed_at_one_moment_each_have_their_killer() {
     let number = size(3_000, 5_000);
@@ -153,7 +156,7 @@ fn thousands_that_are_killed_at_one_moment_each_have_their_killer() {
     eprintln!(
         "    {killed} of {number} killed processes have a row, {told} their killer, {lost} events were lost"
     );
-    // A loss is counted: the end, or the signal that tells the killer.
+    // A loss is counted: of the end, or of the signal that shows the killer.
     assert!(
         killed + lost >= number && told + lost >= number,
         "{killed}, {told}, {lost}"
@@ -170,7 +173,8 @@ fn a_process_that_renames_itself_without_end_is_one_process() {
     none_vanished(&report, 0, 1);
 }
 
-/// A session whose raylet's log is flooded with `line`: nothing is lost uncounted, and each death among the lines has its row.
+/// Records a session with a raylet log that is flooded with `line`. Nothing is lost without being
+/// counted, and each death among the lines has its row.
 fn flooded_log(number: u64, line: &str) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     let session = folder.path().join("session_x");
@@ -199,7 +203,8 @@ fn records_of_a_log_without_end_leave_its_memory_bounded_and_no_death_is_lost_fo
     ));
 }
 
-/// Lines that were not read before the end are counted; no death is dropped for them.
+/// Checks that no death is dropped for log lines. Lines that were not read before the end are
+/// counted.
 fn only_lines_are_lost(report: &Value) {
     let deaths = report["deaths"].as_array().expect("deaths");
     let exits = deaths.iter().filter(|death| death["exit_code"] == 3);

@@ -1,4 +1,6 @@
-//! Compares who is said to kill first, and when, with what happens, on machines where that is somebody else each time.
+//! Compares who is forecast to kill first, and when, with what happens.
+//!
+//! The staged machines differ in who kills first.
 
 use std::path::Path;
 
@@ -15,19 +17,19 @@ use raytrace_tests::{
     truth::PrivilegeMode,
 };
 
-/// The forecast is judged so long before the kill.
+/// The forecast is judged this long before the kill.
 const BEFORE_NS: u64 = 10_000_000_000;
 
-/// A busy machine gets so many tries.
+/// Tries on a busy machine.
 const TRIES: u32 = 3;
 
-/// Who of the three is to be named.
+/// Who must be named as the first to kill.
 enum First {
     Ray,
     Cgroup,
 }
 
-/// A staged machine whose cluster alone is recorded: others may be staged at the same time.
+/// Stages a machine and records its cluster alone, because others may be staged at the same time.
 fn staged(machine: &str, folder: &Path) -> (Held, Recorder) {
     let arguments = ["--machine", machine];
     let mut script =
@@ -48,7 +50,7 @@ fn foretold(machine: &str, first: &First) {
     }
 }
 
-/// Whether the ramp was steady; then it was foretold.
+/// Returns whether the ramp was steady. If so, it also checks the forecast.
 fn ramped(machine: &str, first: &First) -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let (script, recorder) = staged(machine, folder.path());
@@ -90,7 +92,7 @@ fn ramped(machine: &str, first: &First) -> bool {
     true
 }
 
-/// When the actor that grew ended.
+/// Returns when the actor that grew ended.
 fn killed(events: &[Event]) -> BootTime {
     let of_grower = |event: &&Event| matches!(&event.what, Observation::Exit(exit) if exit.title.as_deref().is_some_and(|title| title.contains("Grower")));
     events

@@ -1,4 +1,4 @@
-//! The examples die as they are meant to, raytrace says so, and the texts that quote it are in step with it.
+//! The examples die as they are meant to, raytrace says so, and texts that quote it are up to date.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use raytrace_tests::{
     staging,
 };
 
-/// What each kept text must say; `#` is any number.
+/// What each committed text must say. `#` is any number.
 const SAYS: [(&str, &[&str]); 12] = [
     (
         "verl/doctor.txt",
@@ -101,7 +101,7 @@ fn examples() -> std::path::PathBuf {
     staging::root().join("examples")
 }
 
-/// One space for any, and `#` for any number, so that only the words count.
+/// Replaces any space by one blank and any number by `#`, so that only the words count.
 fn words(text: &str) -> String {
     let mut shown = String::new();
     for character in text.chars() {
@@ -118,7 +118,7 @@ fn words(text: &str) -> String {
     shown
 }
 
-/// What a folder of texts does not say and should.
+/// Returns what a folder of texts should say and does not.
 fn missing(folder: &Path, example: &str) -> Vec<String> {
     let mut missing = Vec::new();
     for (file, phrases) in SAYS
@@ -135,7 +135,7 @@ fn missing(folder: &Path, example: &str) -> Vec<String> {
     missing
 }
 
-/// Runs an example as `cargo xtask gallery` does; recordings and texts lie in the folder.
+/// Runs an example as `cargo xtask gallery` does. Recordings and texts are in the folder.
 fn made(example: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let output = Command::new(staging::ray("2.60.0").join("bin/python"))
@@ -193,7 +193,7 @@ fn half_as_many_tasks_at_once_fit_a_doubled_num_cpus() {
     made("ray-guide");
 }
 
-/// What a job printed of itself: bytes that each call keeps, and the call in which it died.
+/// What a job printed about itself: the bytes that each call keeps, and the call in which it died.
 struct Printed {
     per_call: f64,
     died_in: u64,
@@ -211,13 +211,13 @@ fn printed(folder: &Path, name: &str) -> Printed {
     Printed { per_call, died_in }
 }
 
-/// The word that stands before `words`.
+/// Returns the word before `words`.
 fn before<'a>(text: &'a str, words: &str) -> &'a str {
     let (before, _) = text.split_once(words).expect(words);
     before.rsplit([' ', '(', '\n']).next().unwrap_or(before)
 }
 
-/// The first worker that was killed.
+/// Returns the death of the first worker that was killed.
 fn died(folder: &Path, name: &str) -> serde_json::Value {
     let whole = report(&folder.join(name).with_extension("raytrace")).expect("a report");
     let deaths = whole["deaths"].as_array().expect("deaths");
@@ -238,7 +238,7 @@ fn grows_as_printed(death: &serde_json::Value, printed: &Printed) {
     );
 }
 
-/// The recording as it was while the job still ran: as many calls are left as then came.
+/// Checks the recording that ends while the job still ran: it forecasts as many calls as then came.
 fn calls_left_as_they_came(cut: &Path, printed: &Printed) {
     let cut = fs::read_to_string(cut).expect("cut.txt");
     let cut = cut.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -268,13 +268,13 @@ fn growth_per_call_the_call_of_death_and_the_calls_left_are_those_that_the_job_p
     calls_left_as_they_came(&folder.path().join("simpleRL-reason/cut.txt"), &printed);
 }
 
-/// The cells of a table's rows in a Markdown text.
+/// Returns the cells of a table's rows in a Markdown text.
 fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
     let rows = text.lines().filter(|line| line.starts_with("| "));
     rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect())
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 fn quotes(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

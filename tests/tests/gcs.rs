@@ -18,13 +18,13 @@ use raytrace_tests::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// As Ray makes them: 64 hexadecimal digits.
+/// A token as Ray makes it: 64 hexadecimal digits.
 const TOKEN: &str = "5eb1d0d2a3c94f2e8c1b7a6f5e4d3c2b1a0f9e8d7c6b5a493827160504030201";
 
-/// Records the death of the actor of `gcs.py` once the GCS was heard.
+/// Records the death of the actor of `gcs.py`. The actor dies after the GCS has answered.
 fn recorded(version: &str, arguments: &[&str], folder: &Path) -> (Recorded, Value) {
     let mut script = staging::start_held(version, "gcs.py", arguments, folder).expect("a script");
-    // This cluster alone: others are staged at the same time.
+    // Only this cluster, because others are staged at the same time.
     let raylet = script.raylet_at("ready").expect("a raylet").to_string();
     let file = folder.join("gcs.raytrace");
     let mut recorder =
@@ -44,7 +44,7 @@ fn recorded(version: &str, arguments: &[&str], folder: &Path) -> (Recorded, Valu
     (recorded, ids)
 }
 
-/// The death of the actor has what the staging knows of it.
+/// Checks that the death of the actor has what the staging knows about it.
 fn is_named(recorded: &Recorded, ids: &Value) {
     let deaths = recorded.report["deaths"].as_array().expect("deaths");
     let death = deaths
@@ -108,12 +108,14 @@ fn a_gcs_that_wants_a_token_is_given_the_raylets_and_the_token_is_kept_nowhere()
     }
 }
 
-/// A program that calls itself `raylet`, whose GCS accepts and never says a word, and its child.
+/// Starts a program that calls itself `raylet`, and its child. Its GCS accepts connections and
+/// never answers.
 fn stand_in(address: &str, folder: &Path) -> (Child, u32) {
     let program = folder.join("raylet");
-    // A copy may still be open for writing in what another test starts at this moment.
+    // A link, because a copy may still be open for writing in a process that another test forks
+    // now.
     symlink("/bin/sh", &program).expect("a program");
-    // It lives as long as its standard input.
+    // It ends when its standard input does.
     let script = "sleep 60 > /dev/null 2>&1 & echo $!; read line";
     let mut raylet = Command::new(program)
         .args(["-c", script, "--raylet_socket_name=/nowhere/sockets/raylet"])
@@ -143,7 +145,7 @@ fn a_gcs_that_never_answers_delays_nothing() {
     let patience = Duration::from_secs(60);
     let told = recorder.wait_for(&format!("pid {child}"), patience);
     println!("{}", told.expect("its death").text);
-    // The question is still open: its end is told later.
+    // The request is still open. Its end is told later.
     let silence = format!("GCS {address}: Actors: no answer within 5 s");
     let early = recorder.lines().iter().any(|line| line.text == silence);
     assert!(!early, "told after the question had ended");

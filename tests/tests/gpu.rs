@@ -1,4 +1,6 @@
-//! GPU memory, by a library that stands in for the driver's: it is recorded for each device and process, in containers too.
+//! GPU memory is recorded for each device and process, in containers too.
+//!
+//! A library stands in for the driver's.
 
 use std::{path::Path, process::Command};
 
@@ -21,7 +23,8 @@ fn library(folder: &Path) {
     assert!(built.success());
 }
 
-/// Records `gpu_job.py`, started by `around`; the report and what the recorder said.
+/// Records `gpu_job.py`, started by the command `around`. Returns the report and what the recorder
+/// printed.
 fn recorded(folder: &Path, around: &[&str]) -> (Value, String) {
     library(folder);
     let figures = folder.join("figures");
@@ -73,7 +76,7 @@ fn a_pid_of_a_container_is_matched_to_its_process() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    // In its namespace the process has pid 1.
+    // The process has pid 1 in its namespace.
     let (report, said) = recorded(folder.path(), &["unshare", "--pid", "--fork"]);
     assert_ne!(checked(&report, &said), 1);
 }

@@ -19,7 +19,7 @@ struct Held {
     bytes: u64,
 }
 
-/// The most that each process was seen to hold privately.
+/// Returns the most private memory that each process was seen to hold.
 fn peaks(events: &[Event]) -> HashMap<Pid, u64> {
     let mut peaks = HashMap::new();
     for event in events {
@@ -31,8 +31,8 @@ fn peaks(events: &[Event]) -> HashMap<Pid, u64> {
     peaks
 }
 
-/// Within a twentieth, or within the step of 1 MiB from which a sample is written: what a small process grew by since its last row is
-/// not recorded.
+/// Returns whether `found` is within a twentieth of `wanted`, or within 1 MiB. A sample is written
+/// after a step of 1 MiB, so smaller growth of a process since its last row is not recorded.
 fn is_within(found: u64, wanted: u64) -> bool {
     found.abs_diff(wanted) <= (wanted / 20).max(1 << 20)
 }
@@ -98,7 +98,7 @@ fn each_holder_of_memory_is_named_and_its_size_is_right_within_a_twentieth() {
     }
 }
 
-/// What a process was last seen to hold privately.
+/// Returns the private memory that a process was last seen to hold.
 fn last(events: &[Event], pid: Pid) -> u64 {
     let rows = events.iter().rev().filter_map(|event| match &event.what {
         Observation::Memory(row) if row.process.pid == pid => row.memory.anon,
@@ -107,7 +107,7 @@ fn last(events: &[Event], pid: Pid) -> u64 {
     rows.map(|bytes| bytes.0).next().unwrap_or_default()
 }
 
-/// The size of the file that the report says is held by the process of `one`.
+/// Returns the size of the file that is held by the process of `one`, as the report says.
 fn shared_file(report: &Value, one: &Held) -> u64 {
     let files = report["shared_memory"]["files"].as_array().expect("files");
     let its = files.iter().find(|file| file["holder_pid"] == one.pid);
@@ -126,7 +126,8 @@ fn shared_file(report: &Value, one: &Held) -> u64 {
     its["bytes"].as_u64().expect("a size")
 }
 
-/// The object store is one file of the raylet's, however many have mapped it, and is as large as what was put into it.
+/// Checks that the object store is one file of the raylet's, however many processes have mapped it,
+/// and that it is as large as what was put into it.
 fn check_store(report: &Value, events: &[Event], held: &[Held]) {
     let of = |label: &str| held.iter().find(|one| one.label == label).expect(label);
     let rows = events.iter().filter_map(|event| match &event.what {
@@ -151,7 +152,7 @@ fn owned(file: &SharedFile, raylet: u32) -> bool {
     first.is_some_and(|holder| holder.pid == Pid(raylet)) && file.bytes > Bytes(0)
 }
 
-/// What those with one of `labels` hold together.
+/// Returns the sum of what is held under one of `labels`.
 fn of(held: &[Held], labels: &[&str]) -> u64 {
     let named = held
         .iter()
@@ -159,7 +160,7 @@ fn of(held: &[Held], labels: &[&str]) -> u64 {
     named.map(|one| one.bytes).sum()
 }
 
-/// How far shared memory in the cluster's cgroup rose, by the kernel's count.
+/// Returns by how much shared memory in the cluster's cgroup rose, as counted by the kernel.
 fn shared(events: &[Event]) -> u64 {
     let states = events.iter().filter_map(|event| match &event.what {
         Observation::Cgroup(state) if state.path.contains("raytrace-growth-") => state.shmem,

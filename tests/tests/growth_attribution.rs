@@ -1,4 +1,6 @@
-//! Lines of Python that grew memory, found from outside while the recorder runs, against sizes that the staging knows.
+//! Lines of Python that grew memory are found, with sizes that the staging knows.
+//!
+//! They are found from outside the process while the recorder runs.
 
 use std::{
     path::Path,
@@ -18,13 +20,13 @@ use raytrace_tests::{
 };
 use serde_json::{Map, Value};
 
-/// A recorder finds the clusters of all tests: here each runs by itself.
+/// Runs one test at a time, because a recorder finds the clusters of all tests.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ray's actor finds its module there, and the libraries of some sites where they were installed:
+/// Returns the folders where Ray's actor finds its module, and some sites find their libraries:
 /// `pip install --target target/sites/site-packages pandas pyarrow`.
 fn path() -> String {
     let folders = [
@@ -35,7 +37,8 @@ fn path() -> String {
     names.join(":")
 }
 
-/// What asks the kernel for one large mapping, of which it is known who fills it and what of it is held.
+/// Sites that ask the kernel for one large mapping. It is known who fills it and how much of it is
+/// held.
 const MAPPED: [&str; 5] = [
     "grow_bytearray",
     "grow_numpy",
@@ -43,17 +46,18 @@ const MAPPED: [&str; 5] = [
     "grow_torch",
     "grow_malloc",
 ];
-/// Of these at least nine tenths are found.
+/// From this size on at least nine tenths of a mapping are found.
 const LARGE: u64 = 256 << 20;
-/// Libraries whose own calls allocate, and how the name of such a call begins.
+/// Sites with libraries that allocate in calls of their own, and how the name of such a call
+/// begins.
 const CALLED: [(&str, &[&str]); 2] = [
     ("grow_numpy", &["_multiarray_umath."]),
     ("grow_torch", &["libtorch", "libc10"]),
 ];
-/// Libraries that may be missing.
+/// Sites with libraries that may be missing.
 const LIBRARIES: [&str; 4] = ["grow_numpy", "grow_pandas", "grow_arrow", "grow_torch"];
 
-/// Records `grow.py` and gives what it says it grew by.
+/// Records `grow.py`, and returns what the script says it grew by.
 fn recorded(
     options: &[&str],
     file: &Path,
@@ -88,8 +92,12 @@ fn bytes(line: &Value, name: &str) -> u64 {
     line[name].as_u64().unwrap_or_default()
 }
 
-/// No site is blamed for a tenth more than its size; a large mapping's is blamed for all of it. What the kernel is not asked for by the line
-/// (small objects from the heap, the object store) is found in steps, as far as the machine leaves time to measure at each.
+/// Checks the growth of each line.
+///
+/// No site is blamed for more than a tenth above its size, and a large mapping's site is blamed for
+/// all of it. Some lines do not ask the kernel for their memory themselves (small objects from the
+/// heap, the object store). That growth is found in steps, as far as the machine leaves time to
+/// measure at each step.
 fn each_line_has_its_share(report: &Value, class: &str, truth: &Map<String, Value>) {
     let growth = report["growth"].as_array().expect("growth");
     let owner = growth.iter().find(|growth| growth["class"] == class);
@@ -119,7 +127,7 @@ fn each_line_has_its_share(report: &Value, class: &str, truth: &Map<String, Valu
         let all = grown >= size - size / 10;
         let is_right = match site.as_str() {
             "give_back" => grown > 0 && held.is_none_or(|held| held <= 20 << 20),
-            // Each 16 MiB are told by the kernel.
+            // The kernel reports each 16 MiB.
             "grow_put" => no_more && grown >= size / 2 && grown <= shared + size / 10,
             "grow_objects" => no_more && grown >= size / 2,
             site if MAPPED.contains(&site) && size >= LARGE => no_more && all,
@@ -171,7 +179,7 @@ fn without_ray_a_wrapped_program_is_blamed_by_line_too() {
     each_line_has_its_share(&report, "python", &truth);
 }
 
-/// The process that an event is about, where it was sampled.
+/// Returns the process of an event that is a memory sample.
 fn sampled(event: &Event) -> Option<ProcessKey> {
     match &event.what {
         Observation::Memory(sample) => Some(sample.process),
@@ -179,7 +187,7 @@ fn sampled(event: &Event) -> Option<ProcessKey> {
     }
 }
 
-/// The same where its stack could not be read.
+/// Returns the process of an event that says that a stack could not be read.
 fn refused(event: &Event) -> Option<ProcessKey> {
     match &event.what {
         Observation::NoStack { process, .. } => Some(*process),
@@ -197,7 +205,7 @@ fn recorded_until(file: &Path, pid: u32, of: fn(&Event) -> Option<ProcessKey>) {
     }
 }
 
-/// The pid in a file, once it is there.
+/// Waits for a file and returns the pid in it.
 fn said_pid(file: &Path) -> u32 {
     let end = Instant::now() + Duration::from_secs(120);
     loop {
@@ -214,8 +222,8 @@ fn what_may_not_be_read_costs_a_line_that_says_why() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.raytrace");
-    // A dumpable flag of 0 refuses every reader that has no capability for it, as Yama does in many containers. It grows when it
-    // is known, and ends when that has been told.
+    // A dumpable flag of 0 refuses every reader without the right capability, as Yama does in many
+    // containers. The process grows once it is recorded, and ends once the refusal is.
     let closed = "import ctypes, os, sys, time\ndef wait(name):\n while not os.path.exists(sys.argv[1] + name): time.sleep(.05)\n\
         ctypes.CDLL(None).prctl(4, 0)\nwith open(sys.argv[1] + '/new', 'w') as file: file.write(str(os.getpid()))\n\
         os.rename(sys.argv[1] + '/new', sys.argv[1] + '/pid'); wait('/grow'); kept = bytearray(b'x') * (300 << 20); wait('/end')";
@@ -226,7 +234,7 @@ fn what_may_not_be_read_costs_a_line_that_says_why() {
     let command = ["record", "-o", &name, "--", "python3", "-c", closed, &cues];
     let command = without_privilege(&raytrace(), &command);
     let mut recorder = Recorder::run(command, &file).expect("a recorder");
-    // Others may run on this machine that may not be read either.
+    // Other processes on this machine may be unreadable too.
     let pid = said_pid(&folder.path().join("pid"));
     for (cue, told) in [
         ("grow", sampled as fn(&Event) -> Option<ProcessKey>),

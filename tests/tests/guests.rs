@@ -1,4 +1,6 @@
-//! One Ray cluster on two virtual machines, each with a kernel and a clock of its own: causes, order and clocks are right across them.
+//! One Ray cluster on two virtual machines with different clocks: causes and order are right.
+//!
+//! The report bounds the difference of the clocks.
 
 use std::path::Path;
 
@@ -25,7 +27,7 @@ fn deaths_of_two_kernels_are_in_order_where_the_workers_clock_is_behind() {
     on_two_machines(-60);
 }
 
-/// Guest 2's clock is ahead of guest 1's by so many seconds.
+/// Runs the test with guest 2's clock ahead of guest 1's by this many seconds.
 fn on_two_machines(ahead_s: i64) {
     if !soak() {
         return skipped("only in cargo xtask soak");
@@ -84,7 +86,7 @@ fn started(ahead_s: i64) -> Vec<Sections> {
     Machine::run_together(&machines).expect("two machines")
 }
 
-/// One end of the wire between the two, by sockets in a folder.
+/// Returns one end of the wire between the two machines, which are sockets in a folder.
 fn wire(folder: &Path, from: u32, to: u32) -> String {
     let end = |number: u32| folder.join(format!("end{number}")).display().to_string();
     format!(
@@ -94,8 +96,10 @@ fn wire(folder: &Path, from: u32, to: u32) -> String {
     )
 }
 
-/// The actor on guest 2 before its driver on guest 1, the owner on guest 1 before its actor on guest 2: one of the two pairs is the
-/// other way round by the machines' own clocks.
+/// Checks that causes come first: the actor on guest 2 before its driver on guest 1, and the owner
+/// on guest 1 before its actor on guest 2.
+///
+/// By the machines' own clocks, one of the two pairs is the other way round.
 fn causes_come_first_and_are_linked(report: &Value) {
     let deaths = report["deaths"].as_array().expect("deaths");
     let place = |node: &str, killer: &str| {
@@ -135,7 +139,8 @@ fn causes_come_first_and_are_linked(report: &Value) {
     assert_eq!(turned.count(), 1, "by their own clocks");
 }
 
-/// Ray's messages say by how much guest 2's clock is ahead, and the staging's own say the same, more narrowly.
+/// Checks that Ray's messages give bounds for the difference of the clocks that agree with the
+/// narrower ones that the staging measured.
 fn the_clock_is_bounded(report: &Value, measured: &str, ahead_s: i64) {
     let measured: [[i64; 2]; 2] = serde_json::from_str(measured).expect("two measurements");
     let milliseconds = |ns: i64| ns / 1_000_000;

@@ -1,4 +1,6 @@
-//! Acts in other names, on real Ray and the real kernel: each is told with its true sender, and as no more certain than that.
+//! Processes that act in the name of others are reported with the true sender.
+//!
+//! Ray and the kernel are real. No verdict is more certain than its evidence.
 
 use raytrace_tests::{
     recorder::{Recorder, balanced},

@@ -22,21 +22,21 @@ use rustix::{fs::Mode, process::Signal};
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A user that nobody is.
+/// A user that no process has.
 const USER: u32 = 12_345;
 const MIB: u64 = 1 << 20;
 
-/// What one test stages, the recorders of the others see too.
+/// Runs one test at a time, because the recorders of the others would see what it stages.
 static STAGE: Mutex<()> = Mutex::new(());
 
 fn stage() -> MutexGuard<'static, ()> {
     STAGE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An act of `machine`; it ends with this.
+/// A process that runs an act of `machine`. It is killed when this is dropped.
 struct Act {
     child: Child,
-    /// Its end is the act's.
+    /// The act ends when this is closed.
     input: ChildStdin,
     pids: Vec<u32>,
 }
@@ -46,7 +46,7 @@ impl Act {
         Self::of(Command::new(env!("CARGO_BIN_EXE_machine")).args(words))
     }
 
-    /// A process called `raylet` that does it, of this session.
+    /// Starts a process called `raylet` with this session that runs the act.
     fn of_raylet(folder: &Path, session: &Path, words: &[&str]) -> Self {
         let program = folder.join("raylet");
         if !program.exists() {
@@ -80,7 +80,7 @@ impl Act {
         self.child.id()
     }
 
-    /// Has it go on with its next part.
+    /// Lets the act continue with its next part.
     fn say_on(&mut self) {
         self.input.write_all(b"\n").expect("a line");
     }
@@ -88,7 +88,7 @@ impl Act {
 
 impl Drop for Act {
     fn drop(&mut self) {
-        // Already gone is as good.
+        // It may have ended already.
         let _ended = self.child.kill();
         let _status = self.child.wait();
     }
@@ -100,7 +100,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// Waits until it is so.
+/// Waits until `is_so` returns true.
 fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
     wait_within(PATIENCE, what, is_so);
 }
@@ -113,14 +113,14 @@ fn wait_within(patience: Duration, what: &str, mut is_so: impl FnMut() -> bool) 
     }
 }
 
-/// What the recording holds so far.
+/// Returns the events in the recording so far.
 fn events(file: &Path) -> Vec<Observation> {
     let read = recording::read(file).map(|read| read.events);
     let events = read.unwrap_or_default().into_iter();
     events.map(|event| event.what).collect()
 }
 
-/// MiB that a process has had in memory at most.
+/// Returns the most MiB that a process has had in memory.
 fn peak(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -179,7 +179,7 @@ fn a_command_line_and_an_environment_of_any_length_take_no_memory() {
     recorder.stop().expect("a recording");
 }
 
-/// The words that a wrapped command says of itself: its capabilities and its descriptors.
+/// A shell script with which a wrapped command prints its own capabilities and descriptors.
 const RIGHTS: &str = "grep -E '^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs):' /proc/self/status >\"$1\"
     ls -l /proc/$$/fd >>\"$1\"";
 
@@ -243,7 +243,8 @@ fn whoever_reads_that_it_records_may_kill_it_and_has_a_file() {
     }
 }
 
-/// A file of one zone that is always so many seconds east, RFC 8536: version 1, no transitions.
+/// Returns a time zone file (RFC 8536, version 1) of one zone without transitions, this many
+/// seconds east.
 fn zone(seconds: i32) -> Vec<u8> {
     let mut file = b"TZif\0".to_vec();
     file.extend([0; 15]);
@@ -256,7 +257,7 @@ fn zone(seconds: i32) -> Vec<u8> {
     file
 }
 
-/// A root with a raylet in it, whose `/etc/localtime` and cgroup files are what `make` makes of them.
+/// Starts a raylet with a root of its own. `make` makes its `/etc/localtime` and its cgroup files.
 fn rooted(folder: &Path, name: &str, make: impl FnOnce(&Path)) -> Act {
     let root = folder.join(name);
     for inside in ["etc", "dev", "sys/fs/cgroup", "usr"] {
@@ -327,7 +328,7 @@ fn files_in_a_containers_root_are_read_there_and_end() {
     assert!(missing.is_empty(), "missing: {missing:?}");
 }
 
-/// Runs `raytrace record` for a moment where the kernel refuses the programs of a hook.
+/// Runs `raytrace record` for a moment while the kernel refuses the programs of a hook.
 fn refused(stem: &str, file: &Path, more: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_machine"))
         .args(["refuse", stem])
@@ -368,7 +369,7 @@ fn without_a_hook_that_proof_rests_on_the_mode_is_procfs() {
             .unwrap_or_default();
         assert!(reason.contains(hook), "{reason}");
     }
-    // One that adds to what is known is missed and named.
+    // A hook that only adds detail is reported as missing, and the mode stays eBPF.
     let (code, said) = refused("rename", &file("rename"), &["--require-ebpf"]);
     assert_eq!(code, Some(0), "{said}");
     let report = report(&file("rename")).expect("a report");
@@ -382,7 +383,8 @@ fn without_a_hook_that_proof_rests_on_the_mode_is_procfs() {
     assert_eq!(rename.expect("its row")["state"], "missing");
 }
 
-/// Whether this program waits for something that does not come: it was there a moment ago, and is in no running state.
+/// Returns whether this program waits without end: it still exists after a moment, and is not
+/// running.
 fn hangs(child: &mut Child, name: &str) -> bool {
     thread::sleep(Duration::from_millis(200));
     let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
@@ -390,7 +392,7 @@ fn hangs(child: &mut Child, name: &str) -> bool {
     waits && stat.contains(&format!("({name})")) && child.try_wait().expect("its state").is_none()
 }
 
-/// Runs a program until one of its runs hangs; all of them are in `started`.
+/// Runs a program again and again until one run hangs. All runs are added to `started`.
 fn wait_until_it_hangs(name: &str, arguments: &[&str], started: &mut Vec<Child>) {
     wait_until(&format!("{name} {arguments:?} hangs"), || {
         let mut command = Command::new(name);
@@ -405,7 +407,7 @@ fn wait_until_it_hangs(name: &str, arguments: &[&str], started: &mut Vec<Child>)
     });
 }
 
-/// What of a process's /proc a recorder has open at this moment: it is reading that.
+/// Returns whether a recorder has this file in /proc open now, and so is reading it.
 fn is_reading(recorder: u32, path: &str) -> bool {
     let open = fs::read_dir(format!("/proc/{recorder}/fd")).expect("descriptors");
     let mut links = open
@@ -414,7 +416,7 @@ fn is_reading(recorder: u32, path: &str) -> bool {
     links.any(|link| link == Path::new(path))
 }
 
-/// The helper threads of a recorder that do not wait for work.
+/// Returns how many helper threads of a recorder are busy.
 fn stuck_helpers(recorder: u32) -> usize {
     let threads = fs::read_dir(format!("/proc/{recorder}/task")).expect("threads");
     let stuck = threads.flatten().filter(|thread| {
@@ -430,7 +432,7 @@ struct Held {
     driver: u32,
     raylet: u32,
     child: u32,
-    /// Those of other users.
+    /// Processes of further users.
     later: Vec<u32>,
 }
 
@@ -448,7 +450,7 @@ impl Held {
         }
     }
 
-    /// The plain reads of these hang, and those of anybody else do not.
+    /// Checks that plain reads of these processes hang, and those of another process do not.
     fn plain_reads_hang(&self, other: u32, started: &mut Vec<Child>) {
         let mut plain = Command::new("cat");
         let plain = plain.arg(of_proc(other, "cmdline"));
@@ -459,7 +461,7 @@ impl Held {
                 wait_until_it_hangs("head", &["-c8", &of_proc(pid, name)], started);
             }
         }
-        // Since Linux 6.17 this one needs the lock no more.
+        // Since Linux 6.17 this read does not need the lock any more.
         wait_until("maps are read or hang", || {
             let mut maps = Command::new("head");
             let maps = maps.args(["-c8", &of_proc(self.roots, "maps")]);
@@ -480,11 +482,11 @@ impl Held {
         wait_until_it_hangs("stat", &["-L", &log], started);
     }
 
-    /// Those of a recorder hang, each in another way.
+    /// Waits until reads of a recorder hang, each in another way.
     fn reads_of(&self, recorder: u32) {
         let reads = |pid, name| is_reading(recorder, &of_proc(pid, name));
         wait_until("a command line", || reads(self.roots, "cmdline"));
-        // These are read each 10 s and each minute, later where many others are to be read.
+        // These are read every 10 s and every minute, or later if many others are to be read.
         let child = || reads(self.child, "pagemap") || reads(self.child, "maps");
         wait_within(4 * PATIENCE, "pages", child);
         let raylet = || reads(self.raylet, "environ");
@@ -497,16 +499,16 @@ fn of_proc(pid: u32, name: &str) -> String {
     format!("/proc/{pid}/{name}")
 }
 
-/// How many deaths of a stream are in the file.
+/// Returns how many deaths of the stream are in the file.
 fn recorded_deaths(file: &Path) -> usize {
     let is_one =
         |what: &Observation| matches!(what, Observation::Exit(exit) if exit.status == Some(3 << 8));
     events(file).iter().filter(|what| is_one(what)).count()
 }
 
-/// Other users than the raylet's, whose processes hold their locks too.
+/// Users besides the raylet's. Their processes hold their locks too.
 const MORE_USERS: [&str; 3] = ["12346", "12346", "12347"];
-/// Reads that may hang at a time.
+/// The most reads that may hang at a time.
 const MOST_STUCK: usize = 4;
 
 #[test]
@@ -527,11 +529,12 @@ fn what_never_answers_delays_no_death() {
     let stream = Stream::new(at).expect("a stream");
     let mut recorder =
         Recorder::start(&file, &stream.command().expect("a command")).expect("a recorder");
-    // It ends first: no process can end before a thread of it that such a file system holds.
+    // This ends before the recorder, because no process can end while such a file system holds one
+    // of its threads.
     let mut hang = Act::start(&words);
     let held = Held::of(&hang.pids);
 
-    // The usual time.
+    // Measure the usual latency first.
     let is_sample = |what: &Observation| match what {
         Observation::Memory(found) => found.process.pid.0 == held.child,
         _ => false,
@@ -545,11 +548,11 @@ fn what_never_answers_delays_no_death() {
     held.plain_reads_hang(hang.pid(), &mut started);
     let log = session.join("logs").join(log(&held.driver.to_string()));
     fs::write(log, "").expect("a log");
-    // What is new has everybody's command line read again.
+    // A new raylet makes the recorder read every command line again.
     let new = Act::of_raylet(at, &session, &["chroot", "/"]);
     held.reads_of(recorder.pid());
 
-    // Still more of them cost nothing more.
+    // Further processes that hang must not cost more.
     hang.say_on();
     for pid in &held.later {
         wait_until_it_hangs("head", &["-c8", &of_proc(*pid, "cmdline")], &mut started);
@@ -571,7 +574,7 @@ fn what_never_answers_delays_no_death() {
     let report = report(&file).expect("a report");
     let missing = stream.missing(&report).expect("truth");
     assert!(missing.is_empty(), "missing: {missing:?}");
-    // Those that hung, and at least as many that were not begun.
+    // The reads that hung, and at least as many that were not begun.
     let left_out = row(&report, "reads that hang").expect("a row of the ledger");
     let missed = left_out["missed"].as_u64();
     assert!(missed >= Some(2 * MOST_STUCK as u64), "{left_out}");
@@ -586,7 +589,7 @@ fn what_never_answers_delays_no_death() {
         late.len(),
         late.last().unwrap_or(&f64::NAN)
     );
-    // One that waits for a read waits for 300 ms at least.
+    // A death that had to wait for a read would be at least 300 ms late.
     assert!(median(&late) < 10.0 * median(&usual) + 250.0);
     drop(new);
     for mut child in started {
@@ -599,7 +602,8 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Milliseconds from each exit in a span to the moment when its line was read; sorted.
+/// Returns the milliseconds from each exit in a span of time to the moment when its line was read,
+/// sorted.
 fn latencies(
     lines: &[raytrace_tests::recorder::Line],
     report: &Value,
@@ -620,7 +624,7 @@ fn latencies(
     told
 }
 
-/// A fake session with `logs` in it.
+/// Makes a fake session with a folder `logs`.
 fn session(folder: &Path) -> PathBuf {
     let session = folder.join("session_x");
     fs::create_dir_all(session.join("logs")).expect("a folder");
@@ -654,7 +658,7 @@ fn ever_so_many_files_and_raylets_are_bounded_and_counted() {
         let open = fs::read_dir(format!("/proc/{}/fd", recorder.pid()));
         open.expect("descriptors").count()
     };
-    // All of the folder is read by the time that its logs are followed as far as they may be.
+    // By the time that the most log files are followed, the whole folder has been read.
     wait_until("logs", || descriptors() > 1000);
     let (open, peak) = (descriptors(), peak(recorder.pid()));
     eprintln!("{files} files, {raylets} raylets: {open} descriptors, {peak} MiB at the peak");
@@ -686,7 +690,7 @@ fn with_a_user_wanted_nobody_elses_cluster_is_recorded() {
         .args(["many", "0"]);
     others.args(["--raylet_socket_name=/x/sockets/raylet", "--session-dir=/x"]);
     let others = Act::of(&mut others);
-    // A program that acts for root, and is the other user's all the same.
+    // A set-uid program acts for root, but belongs to the other user all the same.
     let set_uid = folder.path().join("set-uid");
     fs::create_dir(&set_uid).expect("a folder");
     let program = set_uid.join("raylet");
@@ -721,7 +725,8 @@ fn with_a_user_wanted_nobody_elses_cluster_is_recorded() {
     );
 }
 
-/// As in a container with its own cgroup namespace and the machine's processes: `docker run --privileged --pid=host`.
+/// A shell script that mounts the cgroups of a new namespace, as in a container that sees the
+/// machine's processes: `docker run --privileged --pid=host`.
 const PRIVATE: &str = "umount -R /sys/fs/cgroup
     mkdir -p /sys/fs/cgroup
     if [ \"$1\" = v2 ]; then mount -t cgroup2 none /sys/fs/cgroup
@@ -739,7 +744,7 @@ fn in_a_private_cgroup_namespace_limits_are_the_processs_own_or_not_known() {
     fs::write(theirs.join("cgroup.procs"), act.pid().to_string()).expect("a member");
     let recorded = |rights: &[&str]| {
         let file = folder.path().join(format!("{}.raytrace", rights.len()));
-        // It joins its cgroup, and makes that the root of what it sees.
+        // The recorder joins its cgroup and makes that the root of what it sees.
         let join =
             "echo $$ >\"$1/cgroup.procs\"; shift; exec unshare --cgroup --mount sh -ec \"$@\"";
         let mut command = Command::new("sh");
@@ -762,7 +767,7 @@ fn in_a_private_cgroup_namespace_limits_are_the_processs_own_or_not_known() {
             });
             seen.collect()
         };
-        // Limits are read before the memory of processes.
+        // Limits are read before the memory of processes is.
         let is_its = |what: &Observation| match what {
             Observation::Memory(found) => found.process.pid.0 == act.pid(),
             _ => false,
@@ -791,7 +796,7 @@ fn in_a_private_cgroup_namespace_limits_are_the_processs_own_or_not_known() {
     } else {
         raytrace_tests::skipped("the machine's init lets nobody enter its cgroup namespace here");
     }
-    // Without the right to enter the machine's namespace.
+    // The same without the right to enter the machine's namespace.
     let (limits, report) = recorded(&[
         "setpriv",
         "--bounding-set=-sys_admin",

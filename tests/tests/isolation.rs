@@ -1,4 +1,6 @@
-//! Ray with resource isolation, in a virtual machine with cgroup v2: deaths in the cgroups that it makes have their killers and limits.
+//! Deaths in the cgroups of Ray's resource isolation have their killers and limits.
+//!
+//! Ray runs in a virtual machine with cgroup v2.
 
 use raytrace_tests::{
     recorder::balanced,

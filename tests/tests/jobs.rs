@@ -1,4 +1,4 @@
-//! Jobs and nodes as a whole: how a job ended, thousands of normal exits, workers that lived before the recorder.
+//! How a job ended, thousands of normal exits, and workers that were there before the recorder.
 
 use std::{
     collections::BTreeSet,
@@ -36,7 +36,7 @@ fn thousands_of_normal_exits_and_many_killed_at_once_are_all_recorded_and_not_pr
     let mut script =
         staging::start_held("2.60.0", "stress.py", &[], folder.path()).expect("a script");
     let raylet = script.raylet_at("ready").expect("a raylet");
-    // This cluster alone: others are staged at the same time.
+    // Only this cluster, because others are staged at the same time.
     let arguments = ["--raylet-pid", &raylet.to_string()];
     let recorder = Recorder::start(&file, &arguments).expect("a recorder");
     script.go_on().expect("the script");
@@ -66,7 +66,8 @@ fn thousands_of_normal_exits_and_many_killed_at_once_are_all_recorded_and_not_pr
         .lines
         .iter()
         .filter(|line| line.text.contains(" pid "))
-        // On a busy machine an actor may end well before the end of its driver, which explains it, is seen.
+        // On a busy machine the recorder may see an actor end well before its driver, whose end
+        // explains it.
         .filter(|line| !(line.text.contains(" Host pid ") && line.text.contains("not final yet")))
         .collect();
     assert!(printed.is_empty(), "printed while recording: {printed:#?}");
@@ -79,7 +80,8 @@ fn thousands_of_normal_exits_and_many_killed_at_once_are_all_recorded_and_not_pr
     assert!(text.lines().count() < 40, "{text}");
 }
 
-/// Whether all workers that a recorder has found are identified, and are at least so many.
+/// Returns whether all workers that a recorder has found are identified, and are at least this
+/// many.
 fn identified(file: &Path, least: usize) -> bool {
     let events = recording::read(file).map_or(Vec::new(), |read| read.events);
     let (mut found, mut known) = (BTreeSet::new(), BTreeSet::new());
@@ -100,7 +102,7 @@ fn identified(file: &Path, least: usize) -> bool {
 #[test]
 fn workers_that_lived_before_the_recorder_are_identified() {
     let folder = tempfile::tempdir().expect("a folder");
-    // All of a large node in the long version: 200 need 16 GiB and some minutes.
+    // The long version fills a large node: 200 workers need 16 GiB and some minutes.
     let workers = if soak() { 200 } else { 8 };
     let arguments = ["--workers", &workers.to_string()];
     let mut script =

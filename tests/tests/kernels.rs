@@ -1,5 +1,7 @@
-//! The kernel matrix: Debian's kernels in virtual machines, where a global OOM may be caused and cgroup v2 has its controllers.
-//! Every staged death has its verdict, nothing is invented, and the ledger balances.
+//! The kernel matrix: each staged death is named on Debian's kernels, in virtual machines.
+//!
+//! There a global OOM kill may be caused, and cgroup v2 has its controllers. Nothing is invented,
+//! and the ledger balances.
 
 use std::{fs, path::Path};
 
@@ -13,15 +15,18 @@ use raytrace_tests::{
 };
 use serde_json::Value;
 
-/// Boots the newest kernel of a suite of Debian's, and compares what was recorded there with what was staged.
+/// Boots the newest kernel of a Debian suite, and compares what was recorded there with what was
+/// staged.
 fn matrix(suite: &str, arguments: &[&str], least: usize) {
     kernel(suite, "nvme", arguments, least);
 }
 
-/// Boots the kernel in a folder of `target/vm`, and compares what was recorded there with what was staged.
+/// Boots the kernel in a folder of `target/vm`, and compares what was recorded there with what was
+/// staged.
 ///
-/// Where the kernel left out a program, and the recorder says so, the machine is started once more: emulated and starved of processor time it
-/// is preempted in a program far more often than a real one.
+/// If the kernel skipped a program and the recorder says so, the machine is started again, three
+/// times at most. An emulated machine with little processor time is preempted inside a program far
+/// more often than a real one.
 fn kernel(suite: &str, disk: &str, arguments: &[&str], least: usize) {
     let machine = Machine {
         suite,
@@ -43,7 +48,8 @@ fn kernel(suite: &str, disk: &str, arguments: &[&str], least: usize) {
     }
 }
 
-/// Events that are counted as lost, but for lines of the kernel log, which are each time.
+/// Returns the events that are counted as lost. Lines of the kernel log are left out, because some
+/// are lost each time.
 fn lost(report: &Value) -> u64 {
     let all = report["recordings"][0]["lost_events"].as_u64();
     all.unwrap_or_default()
@@ -84,7 +90,7 @@ fn compare(sections: &Sections, report: &Value, least: usize) {
     balanced(report);
 }
 
-/// What this kernel lacks, and what the recorder took.
+/// Describes what this kernel lacks and how much memory the recorder took.
 fn notes(recording: &Value, truth: &Truth) -> String {
     let mut text = String::new();
     for probe in recording["probes"].as_array().into_iter().flatten() {
@@ -111,7 +117,7 @@ fn said(sections: &Sections) -> &str {
     &sections["log"]
 }
 
-/// Deaths that nobody staged, other than those of helpers that end well.
+/// Returns deaths that were not staged, except those of helpers that end well.
 fn unstaged(truth: &Truth, report: &Value) -> Vec<String> {
     let (_, unstaged) = truth.staged_or_not(report);
     unstaged
@@ -138,15 +144,17 @@ fn on_linux_6_12_with_128_possible_cpus_each_staged_death_is_named() {
 
 #[test]
 fn on_the_newest_linux_of_debian_each_staged_death_is_named() {
-    // One CPU: when QEMU patches code that another virtual CPU runs, this kernel meets a breakpoint that is gone, and panics.
+    // One CPU: if QEMU patches code that another virtual CPU runs, this kernel hits a breakpoint
+    // that is gone, and panics.
     matrix("trixie-backports", &["-smp", "1"], 36);
 }
 
-/// What is recorded where hooks that proof rests on are refused, in one machine.
+/// Records in one machine where the kernel refuses hooks that proof rests on.
 fn degraded(kernel: &str, act: &str) -> Sections {
     let (init, machine) = (env!("CARGO_BIN_EXE_guest"), env!("CARGO_BIN_EXE_machine"));
     let machine = Machine {
-        // Of these the only one that tells how a process of somebody else's has ended (6.15).
+        // Only this one of the kernels reports how a process of another parent has ended (since
+        // 6.15).
         suite: "trixie-backports",
         disk: "nvme",
         root: Root::Programs(init.as_ref(), machine.as_ref(), act),
@@ -161,7 +169,8 @@ fn json(sections: &Sections, name: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}: {sections:#?}"))
 }
 
-/// Mode procfs with the reason, no word of proof, a refusal where eBPF is demanded, and each death.
+/// Checks that the mode is procfs with this reason, that nothing is called proven, that eBPF is
+/// refused if demanded, and that each death is there.
 fn is_not_called_proof(sections: &Sections, name: &str, reason: &str) {
     let required = json(sections, &format!("{name} required"));
     let said = required["said"].as_str().unwrap_or_default();
@@ -202,7 +211,7 @@ fn is_not_called_proof(sections: &Sections, name: &str, reason: &str) {
 #[test]
 fn on_a_locked_down_kernel_nothing_is_called_proof() {
     let sections = degraded("lsm=lockdown lockdown=confidentiality", "locked");
-    // The staging itself: without it this would show nothing.
+    // Checks the staging itself. Without the lockdown this test would show nothing.
     let lockdown = &sections["lockdown"];
     assert!(lockdown.contains("[confidentiality]"), "{lockdown}");
     is_not_called_proof(&sections, "all", "lockdown=confidentiality");
@@ -250,7 +259,8 @@ fn a_command_line_of_a_tebibyte_and_a_cgroup_namespace_of_its_own_do_not_mislead
     }
 }
 
-/// Kernels that are not fetched by themselves: `vmlinuz` in a folder of `target/vm/other` each. docs/development/reliability.md says which were tried.
+/// These kernels are not downloaded automatically. Each is a `vmlinuz` in a folder of
+/// `target/vm/other`. docs/development/reliability.md says which were tried.
 #[test]
 fn on_each_other_kernel_that_is_there_each_staged_death_is_named() {
     let folder = target().join("vm/other");

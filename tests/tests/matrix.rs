@@ -1,4 +1,6 @@
-//! The kill matrix: every kind of death that this machine can stage, on real Ray, with every verdict compared to the truth.
+//! The kill matrix: every kind of death that this machine can stage, on real Ray.
+//!
+//! Every verdict is compared with the truth.
 
 use raytrace_tests::{
     recorder::{Recorder, balanced, raytrace, without_privilege},
@@ -6,7 +8,7 @@ use raytrace_tests::{
     truth::{Comparison, PrivilegeMode},
 };
 
-/// Records while `arguments` of `matrix.py` are staged, and compares.
+/// Records while `matrix.py` stages deaths, and compares.
 fn matrix(version: &str, arguments: &[&str], least: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let recorder =
@@ -46,12 +48,12 @@ fn matrix(version: &str, arguments: &[&str], least: usize) {
     balanced(&recorded.report);
 }
 
-/// How often each death is staged on the newest Ray.
+/// Returns how often each death is staged on the newest Ray.
 fn times() -> (usize, &'static str) {
     if soak() { (5, "5") } else { (2, "2") }
 }
 
-/// The same without any capability, for the recorder and for Ray: an unprivileged container.
+/// Records without any capability, as in an unprivileged container. Ray has none either.
 fn unprivileged(version: &str, least: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("matrix.raytrace");

@@ -1,4 +1,6 @@
-//! A month in seconds: the recording's writer, its retention and the live judge on a clock of their own.
+//! A month in seconds: the recording's writer, its retention and the live judge stay within bounds.
+//!
+//! They run on a clock of their own.
 
 use raytrace::recording;
 use raytrace_tests::month::{self, Plan};
@@ -20,7 +22,7 @@ fn a_month_of_deaths_and_a_loop_of_crashes_stays_within_its_bounds() {
     }
     let largest = hours.iter().map(|hour| hour.bytes).max().expect("hours");
     assert!(largest > most / 2, "it was never near its bound: {largest}");
-    // The judge forgets: what it holds is that of some minutes.
+    // The judge forgets: it holds only what happened in the last minutes.
     let of = |hour: usize| hours[hour].resident;
     assert!(of(29) < of(12) + (32 << 20), "{} to {}", of(12), of(29));
     let read = recording::read(&file).expect("a recording");

@@ -1,4 +1,6 @@
-//! A worker that the kernel kills in a cgroup which a process outside Ray has filled: the report names that one.
+//! A cgroup filled by a process outside Ray: the report names that process.
+//!
+//! The kernel kills a worker there.
 
 use std::process::Command;
 
@@ -10,7 +12,7 @@ use raytrace_tests::{
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What `outside_process.py` says of its process.
+/// What `outside_process.py` says about its process.
 #[derive(Debug, Deserialize)]
 struct Sidecar {
     pid: u32,

@@ -1,7 +1,8 @@
-//! What `cargo xtask dist` packs, installed and run: the wheel in a fresh environment, the image by an OCI runtime with the `DaemonSet`'s
-//! own capabilities and mounts, and the deb in a clean root file system.
+//! The packages of `cargo xtask dist` are installed and run.
 //!
-//! `cargo xtask test` packs the program under test first; the packages lie in `target/packed`.
+//! The wheel is installed into a fresh environment, and the deb into a clean root file system. The
+//! image runs in an OCI runtime with the capabilities and mounts of the `DaemonSet`.
+//! `cargo xtask test` packs the program under test first. The packages are in `target/packed`.
 
 use std::{
     fs,
@@ -22,10 +23,10 @@ use raytrace_tests::{
 use serde_json::Value;
 
 const PATIENCE: Duration = Duration::from_secs(90);
-/// A user that nobody is.
+/// A user that no process has.
 const USER: u32 = 12_345;
 
-/// The package with this end.
+/// Returns the package whose name ends like this.
 fn packed(end: &str) -> PathBuf {
     let folder = std::env::var_os("RAYTRACE_PACKED");
     let folder = folder.map_or_else(|| staging::target().join("packed"), PathBuf::from);
@@ -36,7 +37,7 @@ fn packed(end: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("no {end} in {}", folder.display()))
 }
 
-/// Runs it to its end, which must be a good one.
+/// Runs a command, checks that it succeeds, and returns its output.
 fn run(command: &mut Command) -> String {
     let Output {
         status,
@@ -105,7 +106,7 @@ fn the_wheel_installs_into_a_fresh_environment_and_records_without_root() {
     .expect("a log");
     run(&mut as_user(&["explain", "job.log"]));
     let doctor = as_user(&["doctor"]).output().expect("doctor");
-    // 9: without privilege there is something to change.
+    // Exit code 9: without privilege there is something to change.
     assert!(matches!(doctor.status.code(), Some(0 | 9)), "{doctor:?}");
     let status = as_user(&[
         "record",
@@ -129,7 +130,7 @@ fn the_wheel_installs_into_a_fresh_environment_and_records_without_root() {
     proves_a_kill_as_root(&program, folder.path());
 }
 
-/// The README's second command in a fresh environment.
+/// Runs the README's second command from the fresh environment.
 fn proves_a_kill_as_root(program: &Path, folder: &Path) {
     let file = folder.join("kill.raytrace");
     run(Command::new(program)
@@ -142,7 +143,7 @@ fn proves_a_kill_as_root(program: &Path, folder: &Path) {
     assert_eq!(killed.expect("a kill")["verdict"]["certainty"], "proven");
 }
 
-/// A recorder in a container of the `DaemonSet`'s, with or without something.
+/// A recorder in a container like the `DaemonSet`'s, possibly without one of its rights.
 struct Container {
     name: &'static str,
     id: String,
@@ -192,7 +193,7 @@ impl Container {
         }
     }
 
-    /// Waits until its recording holds such an event.
+    /// Waits until the container's recording holds such an event.
     fn waits_for(&self, what: &str, is_it: impl Fn(&Observation) -> bool) {
         until(&format!("{}: {what}", self.name), || {
             let read = recording::read(&recording_in(&self.recordings)?).ok()?;
@@ -203,7 +204,7 @@ impl Container {
         });
     }
 
-    /// Ends it as the kubelet does, and reads what it recorded.
+    /// Ends the container as the kubelet does, and reads its recording.
     fn finish(mut self) -> Value {
         run(Command::new("runc").args(["kill", &self.id, "TERM"]));
         let status = self.child.wait().expect("an end");
@@ -233,7 +234,7 @@ impl Drop for Small {
     }
 }
 
-/// What a recorder says of the one that died in the small cgroup.
+/// What a recorder says about the process that died in the small cgroup.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is of a right of its own"
@@ -274,7 +275,7 @@ fn the_image_proves_a_kill_with_the_daemon_sets_rights_and_each_of_them_is_neede
     fs::create_dir_all(session.join("logs")).expect("a folder");
     let small = Small::new();
     let procs = small.0.join("cgroup.procs");
-    // It waits until all look, is sampled, and eats.
+    // The child waits until all recorders have sampled it, and then eats memory.
     let go = folder.path().join("go");
     let shell = format!(
         "(exec sh -c 'echo $$ > {}; while [ ! -e {} ]; do sleep 0.2; done; exec tail /dev/zero') & echo $! > {}; while :; do sleep 1; done",
@@ -292,7 +293,7 @@ fn the_image_proves_a_kill_with_the_daemon_sets_rights_and_each_of_them_is_neede
     });
     let log = session.join("logs/raylet.out");
     fs::write(&log, started(child, &"ab".repeat(28)) + "\n").expect("a log");
-    // Ray's logs are of a user of its own.
+    // Ray's logs belong to another user.
     for path in [&log, &session.join("logs"), &session] {
         chown(path, Some(USER), Some(USER)).expect("an owner");
         let mode = if path.is_dir() { 0o700 } else { 0o600 };
@@ -302,7 +303,7 @@ fn the_image_proves_a_kill_with_the_daemon_sets_rights_and_each_of_them_is_neede
     let unit = unit.to_string_lossy();
     let variants: [(&'static str, &[&str]); 8] = [
         ("all", &[]),
-        // The unit of systemd's allows fewer system calls, and these are enough.
+        // The systemd unit allows fewer system calls, and they are enough.
         ("unit", &["--filter-of", &unit]),
         ("bpf", &["--without", "BPF"]),
         ("perfmon", &["--without", "PERFMON"]),
@@ -312,7 +313,7 @@ fn the_image_proves_a_kill_with_the_daemon_sets_rights_and_each_of_them_is_neede
         ("cgroup", &["--without-mount", "/sys/fs/cgroup"]),
     ];
     let containers = variants.map(|(name, without)| Container::start(folder.path(), name, without));
-    // The use of its cgroup is read before its own.
+    // The recorder reads the use of a process's cgroup before it samples the process.
     let is_sample = |what: &Observation| matches!(what, Observation::Memory(found) if found.process.pid.0 == child);
     for container in &containers {
         container.waits_for("a sample", is_sample);
@@ -334,7 +335,7 @@ fn the_image_proves_a_kill_with_the_daemon_sets_rights_and_each_of_them_is_neede
                 said.proven && said.worker && said.environment && said.charging && said.limit
             }
             "bpf" | "perfmon" | "syslog" => !said.proven && !said.charging,
-            // Ray's session folder is not reached, or not read.
+            // Ray's session folder cannot be reached or read.
             "ptrace" | "dac" => said.proven && !said.worker,
             "cgroup" => said.proven && !said.limit,
             _ => false,
@@ -360,7 +361,8 @@ fn the_manifests_are_valid_by_kubernetes_schemas() {
 #[test]
 fn the_units_are_valid_by_systemd() {
     for unit in ["raytrace.service", "raytrace-publish.service"] {
-        // The program and its pages are not installed here: another program stands for it.
+        // The program and its man pages are not installed here, so another program stands in for
+        // it.
         let text =
             fs::read_to_string(staging::root().join("deploy/systemd").join(unit)).expect("a unit");
         let lines = text
@@ -390,7 +392,7 @@ fn the_units_are_valid_by_systemd() {
     }
 }
 
-/// A root file system of Debian's with nothing but what each has.
+/// Makes a minimal Debian root file system.
 fn clean_root(folder: &Path) -> PathBuf {
     let root = folder.join("root");
     run(Command::new("debootstrap")
@@ -439,7 +441,7 @@ fn the_deb_is_installed_upgraded_and_purged_in_a_clean_root() {
         .find(|death| death["signal"] == 9)
         .expect("a kill");
     assert_eq!(killed["verdict"]["certainty"], "proven");
-    // An upgrade keeps what was recorded.
+    // An upgrade keeps the recordings.
     inside(
         "touch /var/lib/raytrace/kept.raytrace && mkdir /new && dpkg-deb --raw-extract /raytrace.deb /new \
         && sed --in-place 's/^Version: .*/Version: 99.0/' /new/DEBIAN/control && dpkg-deb --build /new /new.deb && dpkg --install /new.deb",

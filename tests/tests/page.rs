@@ -4,7 +4,7 @@ use std::{path::Path, process::Command, time::Instant};
 
 use raytrace_tests::{day, recorder::raytrace, soak, staging};
 
-/// Larger is no mail attachment.
+/// A larger page is too large for a mail attachment.
 const LARGEST: u64 = 10_000_000;
 
 #[test]
@@ -24,7 +24,7 @@ fn the_page_of_a_day_with_200_workers_is_small_and_works_in_a_browser() {
     in_a_browser("page.py", &page);
 }
 
-/// Writes a report's page, small enough to be sent.
+/// Writes a report as a page, and checks that it is small enough to be sent.
 fn write(recorded: &Path, page: &Path) {
     let began = Instant::now();
     let done = Command::new(raytrace())
@@ -42,7 +42,7 @@ fn write(recorded: &Path, page: &Path) {
     assert!(size <= LARGEST, "{size} bytes");
 }
 
-/// What the script finds wrong with a page fails the test.
+/// Opens the page in a browser. The test fails if the script finds something wrong.
 fn in_a_browser(script: &str, page: &Path) {
     let tested = Command::new(staging::view_python())
         .arg(staging::root().join("tests/views").join(script))
@@ -57,7 +57,7 @@ fn in_a_browser(script: &str, page: &Path) {
     );
 }
 
-/// Six nodes, and 64 with more samples in `cargo xtask soak`.
+/// There are six nodes, and 64 with more samples in `cargo xtask soak`.
 #[test]
 fn the_page_of_many_nodes_is_small_and_has_a_lane_for_each() {
     let (nodes, every_s) = if soak() { (64, 60) } else { (6, 900) };

@@ -1,4 +1,6 @@
-//! What the recorder may do, whose its files are, what it reads of others, and that five capabilities are enough.
+//! The recorder's rights, the owner of its files, and what it reads of others.
+//!
+//! Five capabilities are enough.
 
 use std::{
     fs,
@@ -18,17 +20,17 @@ use raytrace_tests::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A little more than the time between two looks for logs.
+/// A little more than the time between two searches for logs.
 const LOOKS_EACH: Duration = Duration::from_millis(1100);
-/// A user that nobody is.
+/// A user that no process has.
 const USER: u32 = 12_345;
 /// CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE, CAP_SYSLOG, CAP_PERFMON, CAP_BPF (linux/capability.h).
 const NEEDED: u64 = 1 << 2 | 1 << 19 | 1 << 34 | 1 << 38 | 1 << 39;
-/// Kept where locked memory has a limit.
+/// Kept if locked memory has a limit.
 const IPC_LOCK: u64 = 1 << 14;
 const NAMES: &str = "cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_syslog";
 
-/// A folder that `user` owns and everybody may pass.
+/// Makes a folder that `user` owns and everybody may enter.
 fn folder_of(user: u32) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
@@ -36,7 +38,7 @@ fn folder_of(user: u32) -> tempfile::TempDir {
     folder
 }
 
-/// A field of each thread's /proc/PID/task/TID/status.
+/// Returns a field of each thread's /proc/PID/task/TID/status.
 fn of_threads(pid: u32, field: &str) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("tasks");
     tasks
@@ -55,7 +57,7 @@ fn capabilities(pid: u32, set: &str) -> u64 {
     sets.iter().map(number).fold(0, |all, one| all | one)
 }
 
-/// Waits until it is so.
+/// Waits until `is_so` returns true.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
@@ -64,7 +66,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Waits until the recorder has given its rights up and some of the stream has died.
+/// Waits until the recorder has given up its rights and some processes of the stream have died.
 fn under_way(recorder: &Recorder, stream: &Stream) {
     let given_up = || {
         let flags = of_threads(recorder.pid(), "NoNewPrivs:");
@@ -75,7 +77,7 @@ fn under_way(recorder: &Recorder, stream: &Stream) {
     wait_until("deaths of the stream", some);
 }
 
-/// Lets the stream and with it the recording end, and looks at what came of it.
+/// Ends the stream, and so the recording, and checks the file and its report.
 fn end(mut recorder: Recorder, stream: &Stream, file: &Path, owner: u32) {
     stream.stop().expect("an end");
     let status = recorder.wait(PATIENCE).expect("its end");
@@ -148,7 +150,7 @@ fn under_sudo_file_and_command_are_the_users_and_are_made_with_the_users_rights(
     end(recorder, &stream, &file, USER);
 }
 
-/// `command` as a user without any right but the five.
+/// Returns a command that runs `command` as a user with the five capabilities only.
 fn with_five(command: &Path) -> Command {
     let listed: Vec<String> = NAMES
         .split(',')
@@ -198,7 +200,8 @@ fn five_capabilities_of_the_program_file_are_enough_for_a_plain_user() {
     });
 }
 
-/// Waits until the recorder has found a raylet and has looked for its logs since: it looks each second, and before it samples the machine.
+/// Waits until the recorder has found a raylet and has searched for its logs since. It searches
+/// each second, before it samples the machine.
 fn looked_for_logs(file: &Path) {
     let counted = |counts: fn(&Observation) -> bool| {
         recording::read(file).map_or(0, |read| {
@@ -210,14 +213,16 @@ fn looked_for_logs(file: &Path) {
     let samples = || counted(|what| matches!(what, Observation::Node(_)));
     wait_until("a raylet", || clusters() > 0);
     thread::sleep(LOOKS_EACH);
-    // A figure that moves is a row of the machine at once; one that does not only after a minute.
+    // A figure that moves is written as a row of the machine at once. One that does not move is
+    // written only after a minute.
     let before = samples();
     let mut moved = tempfile::tempfile_in("/dev/shm").expect("a file");
     moved.write_all(&vec![1; 64 << 20]).expect("64 MiB");
     wait_until("a look at the machine", || samples() > before);
 }
 
-/// What a recording holds of a raylet whose session's `logs` is what `make` makes of it; `there` is another user's folder.
+/// Returns what a recording holds if `make` makes the folder `logs` of the raylet's session. Its
+/// second argument is another user's folder.
 fn recorded_of(make: impl FnOnce(&Path, &Path)) -> String {
     let folder = folder_of(0);
     let (session, there) = (

@@ -1,4 +1,6 @@
-//! `raytrace publish` beside a real recorder, a real Ray, a real Prometheus and its alert manager: lines, joins, alerts.
+//! `raytrace publish` beside a real recorder and a real Ray: log lines, metrics and alerts.
+//!
+//! Prometheus and its Alertmanager are real too.
 
 use std::{
     collections::BTreeSet,
@@ -19,14 +21,14 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 fn of_killer<'a>(lines: &'a [Value], killer: &str) -> Option<&'a Value> {
-    // A warning names who will kill.
+    // A warning also names a killer.
     let mut deaths = lines
         .iter()
         .filter(|line| line["event.name"] == "raytrace.death");
     deaths.find(|line| line["raytrace.killer"] == killer)
 }
 
-/// Every query of the dashboard, with its variables as they are at first.
+/// Returns every query of the dashboard, with the initial values of its variables.
 fn queries() -> Vec<String> {
     let file = staging::root().join("deploy/grafana/raytrace.json");
     let dashboard: Value =
@@ -43,7 +45,8 @@ fn queries() -> Vec<String> {
         .collect()
 }
 
-/// promtool's complaints about metrics, but for the case of labels that are Ray's.
+/// Returns promtool's complaints about metrics, except about the letter case of labels that are
+/// Ray's.
 fn complaints(metrics: &str) -> Vec<String> {
     let mut promtool = Command::new("promtool")
         .args(["check", "metrics"])
@@ -67,7 +70,7 @@ fn complaints(metrics: &str) -> Vec<String> {
         .collect()
 }
 
-/// Each kill is a line that names its pod and holds nothing foreign.
+/// Checks that each kill is a line that names its pod and holds no private data.
 fn check_kill_lines(own: &Path) {
     for killer in ["kernel-oom-memcg", "ray-memory-monitor"] {
         let all = until(killer, || of_killer(&lines(own), killer).cloned());
@@ -86,7 +89,8 @@ fn check_kill_lines(own: &Path) {
     }
 }
 
-/// Ray's metrics and raytrace's are of one node, and no panel of the dashboard is empty.
+/// Checks that Ray's metrics can be joined with raytrace's by node, and that no panel of the
+/// dashboard is empty.
 fn joined(prometheus: &str) {
     let join = "ray_node_mem_used * on (SessionName, ip) group_left (NodeId, pod, ray_io_cluster) raytrace_ray_node_info";
     let joined = until("the join", || rows(prometheus, join));
@@ -114,7 +118,7 @@ fn kills(metrics: &str) -> BTreeSet<String> {
     kills.map(str::to_owned).collect()
 }
 
-/// It goes on where it was ended, and tells nothing twice.
+/// Checks that a restarted publisher continues where it ended, and repeats nothing.
 fn started_again(folder: &Path, own: &Path, before: &[Value], metrics: &str) -> Running {
     let (publisher, address) = publish(folder, own, |_| ());
     let again = until("a recorder that runs", || {
@@ -132,7 +136,7 @@ fn started_again(folder: &Path, own: &Path, before: &[Value], metrics: &str) -> 
     publisher
 }
 
-/// The port of Ray's own metrics.
+/// Returns the port of Ray's own metrics.
 fn port_of_ray(root: &Path) -> u64 {
     let port = fs::read_to_string(root.join("port")).expect("Ray's port");
     port.parse().expect("a port")
@@ -157,7 +161,7 @@ fn deaths_reach_prometheus_the_alert_manager_and_a_log_shipper() {
             rows(&prometheus, &format!("up{{job=\"{job}\"}} == 1"))
         });
     }
-    // Prometheus counts an increase from its first look on.
+    // Prometheus counts an increase from its first scrape on.
     until("a first look", || {
         rows(&prometheus, "raytrace_deaths_total")
     });
@@ -180,7 +184,7 @@ fn deaths_reach_prometheus_the_alert_manager_and_a_log_shipper() {
     let before = lines(&own);
     drop(publisher);
     let _publisher = started_again(&folder, &own, &before, &text);
-    // The recorder leaves one file although it is followed.
+    // The recorder leaves one file, although the publisher follows it.
     recorder.signal(Signal::INT).expect("a signal");
     let status = recorder.wait(Duration::from_secs(60)).expect("an end");
     assert!(status.success(), "{status}");

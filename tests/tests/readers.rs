@@ -1,4 +1,7 @@
-//! Readers never stand in the way of the writer: its end is whole however many open, follow and close the file, or it is an exit code.
+//! Readers never stand in the way of the writer.
+//!
+//! However many open, follow and close the file, its end is written whole, or the exit code says
+//! that it is not.
 
 use std::{
     fs,
@@ -17,7 +20,7 @@ use rustix::process::Signal;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// `raytrace top FILE` on a terminal of its own.
+/// `raytrace top FILE` in a terminal of its own.
 struct Top(Child);
 
 impl Top {
@@ -30,7 +33,7 @@ impl Top {
         Self(script.spawn().expect("a terminal"))
     }
 
-    /// Whether it draws: then it has opened the file.
+    /// Waits until it draws. It has opened the file then.
     fn draws(&mut self) {
         use std::io::Read as _;
         let mut first = [0; 256];
@@ -46,7 +49,7 @@ impl Drop for Top {
     }
 }
 
-/// Opens, reads and closes the file, again and again; counts how often.
+/// Opens, reads and closes the file again and again, and counts how often.
 fn reads(arguments: &[&str], file: &Path, over: &AtomicBool, times: &AtomicUsize) {
     while !over.load(Ordering::Relaxed) {
         let done = Command::new(raytrace())
@@ -138,7 +141,7 @@ fn what_a_killed_recorder_left_says_so_however_often_it_is_read() {
         assert!(before.is_none_or(|before| before == deaths));
         before = Some(deaths);
     }
-    // A copy without its log says that it lacks its end, and so does one that is cut short.
+    // A copy without its write-ahead log is reported to lack its end.
     let copy = folder.path().join("copy.raytrace");
     fs::copy(&file, &copy).expect("a copy");
     let said = text(&shown(&["report"], &copy));

@@ -1,4 +1,4 @@
-//! What `raytrace record` refuses or goes on without: the text and the exit code of each.
+//! What `raytrace record` refuses or does without: the text and the exit code of each case.
 
 use std::{
     path::Path,
@@ -16,7 +16,7 @@ fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// `raytrace record` inside a mount namespace in which `setup` (shell) was run first.
+/// Returns `raytrace record` in a mount namespace. The shell runs `setup` there first.
 fn record_after(setup: &str, file: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("unshare");
     command
@@ -125,7 +125,7 @@ fn without_btf_it_says_so_and_ends_with_4_only_when_ebpf_is_demanded() {
 #[test]
 fn with_require_ray_and_no_ray_it_ends_with_5_and_says_where_it_looked() {
     let folder = folder();
-    // Other tests run Ray at the same time: an empty pid namespace has none.
+    // Other tests run Ray at the same time. A new pid namespace has none.
     let mut command = Command::new("unshare");
     command
         .args(["--mount", "--pid", "--fork", "--mount-proc"])
@@ -178,7 +178,7 @@ fn a_disk_that_fills_up_does_not_stop_it_and_what_it_has_can_be_read() {
     let setup = format!("mount -t tmpfs -o size=200k none {}", disk.display());
     let file = disk.join("full.raytrace");
     let job = "i=0; while [ $i -lt 400 ]; do i=$((i+1)); sh -c 'exit 3' 2>/dev/null; done; sleep 3; exit 0";
-    // The file lies in the recorder's own mount namespace: it is copied out before that ends.
+    // The file is in the recorder's own mount namespace, so it is copied out before that ends.
     let keep = folder.path().join("kept.raytrace");
     let script = format!(
         "{setup}\n\"$@\"\ncode=$?\nfor part in '' -wal; do [ -e {0}$part ] && cp {0}$part {1}$part; done\nexit $code",

@@ -1,4 +1,6 @@
-//! A recorder that writes one file after another: no death is lost or told twice, and what was not recorded is printed.
+//! A recorder that writes one file after another.
+//!
+//! No death is lost or reported twice, and a time without a recorder is printed.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,12 +12,12 @@ use std::{
 use raytrace_tests::{fleet::report, recorder::raytrace};
 use serde_json::Value;
 
-/// Processes that kill themselves, over several seconds.
+/// How many processes kill themselves, over several seconds.
 const KILLED: usize = 60;
 
 fn record(folder: &Path, command: &str) {
     let mut record = Command::new(raytrace());
-    // No cluster that runs beside this test.
+    // Record no cluster that runs beside this test.
     record.args(["record", "--rotate", "1s", "--session-dir"]);
     record.arg(folder).arg("--directory").arg(folder);
     record.args(["--", "sh", "-c", command]);
@@ -30,7 +32,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The pids of those that killed themselves, and how sure that is.
+/// Returns the pids of the processes that killed themselves, and whether each verdict is proven.
 fn killed(report: &Value) -> Vec<(u64, bool)> {
     let deaths = report["deaths"].as_array().expect("deaths");
     let by_itself = |death: &&Value| death["signal"] == 9 && death["comm"] == "sh";
@@ -84,7 +86,7 @@ fn a_recorder_that_was_started_again_tells_what_nobody_saw() {
     let both = report(&[folder.path().to_owned()], &[]).expect("a report");
     let unseen = both["nodes"][0]["gaps"].as_array().expect("gaps");
     assert_eq!(unseen.len(), 1, "{unseen:?}");
-    // The later file alone says it too.
+    // The later file says it by itself too.
     let mut shown = Command::new(raytrace());
     let shown = shown
         .arg("report")
@@ -100,7 +102,7 @@ fn only_the_files_that_a_time_needs_are_read() {
     let folder = tempfile::tempdir().expect("a folder");
     record(folder.path(), "sh -c 'kill -9 $$'; sleep 0.2");
     let first = files(folder.path()).remove(0);
-    // A file that is not needed may be anything but is not said to be damaged.
+    // A file that is not needed may hold anything, and is not reported as damaged.
     let later = report(
         &[folder.path().to_owned()],
         &["--since", "2999-01-01T00:00:00Z"],

@@ -1,4 +1,4 @@
-//! Memory samples of a live recorder: cgroups, processes and the machine, with figures that the staging knows.
+//! Memory samples of cgroups, processes and the machine match figures that the staging knows.
 
 use std::process::Command;
 
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 const MIB: u64 = 1 << 20;
 
-/// What a recorder saw of `staging/NAME`, its wrapped command.
+/// What a recorder saw of its wrapped command, `staging/NAME`.
 struct Recorded {
     events: Vec<Event>,
     report: Value,
@@ -42,7 +42,7 @@ fn recorded(name: &str) -> Recorded {
     }
 }
 
-/// The same of a script that needs a memory cgroup.
+/// Records a script that needs a memory cgroup, if this user may make one.
 fn recorded_in_a_cgroup(name: &str) -> Option<Recorded> {
     if !rustix::process::geteuid().is_root() {
         skipped("a memory cgroup is made by root alone");
@@ -51,7 +51,7 @@ fn recorded_in_a_cgroup(name: &str) -> Option<Recorded> {
     Some(recorded(name))
 }
 
-/// Whether `found` is `wanted` but for a twentieth.
+/// Returns whether `found` is within a twentieth of `wanted`.
 fn is_about(found: Option<Bytes>, wanted: u64) -> bool {
     found.is_some_and(|found| found.0.abs_diff(wanted) * 20 <= wanted)
 }
@@ -61,7 +61,7 @@ fn is_about(found: Option<Bytes>, wanted: u64) -> bool {
 struct Burst {
     label: String,
     pid: u32,
-    /// By the kernel's own count.
+    /// The peak by the kernel's own count.
     peak: u64,
     seconds: f64,
 }
@@ -108,13 +108,13 @@ fn a_cgroup_that_fills_is_told_by_its_heads_and_ever_more_often() {
         .expect("states");
     println!("{} rows, the fullest: {fullest:?}", states.len());
     assert_eq!(fullest.limit, Some(Bytes(300 * MIB)));
-    // Python itself has some MiB.
+    // Python itself takes some MiB.
     let anon = fullest
         .anon
         .map(|anon| Bytes(anon.0.saturating_sub(5 * MIB)));
     assert!(is_about(anon, 200 * MIB), "{fullest:?}");
     assert!(is_about(fullest.shmem, 60 * MIB), "{fullest:?}");
-    // At one row a second there would be seven.
+    // With one row a second there would be seven.
     assert!(states.len() >= 20, "{} rows", states.len());
     let private = |event: &Event| match &event.what {
         Observation::Memory(sample) => sample.memory.anon,

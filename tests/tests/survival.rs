@@ -1,4 +1,6 @@
-//! What must neither end a recording nor lose what it saw: a SIGKILL, a disk that blocks, a file that is deleted, readers, a closed terminal.
+//! A SIGKILL, a blocked disk, a deleted file, readers and a closed terminal must not lose data.
+//!
+//! None of them may end a recording or lose what it saw.
 
 use std::{
     fs,
@@ -23,21 +25,21 @@ use rustix::{
 };
 use serde_json::Value;
 
-/// The recorder, or the machine, may be busy with other tests.
+/// The recorder or the machine may be busy with other tests.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
 }
 
-/// A recorder of a stream of deaths that goes on.
+/// Starts a recorder of a stream of deaths that continues.
 fn record(file: &Path, stream: &Stream, options: &[&str]) -> Recorder {
     let mut arguments = options.to_vec();
     arguments.extend(stream.command().expect("a command"));
     Recorder::start(file, &arguments).expect("a recorder")
 }
 
-/// Lets the stream and with it the recording end.
+/// Ends the stream, and so the recording.
 fn end(mut recorder: Recorder, stream: &Stream) -> String {
     stream.stop().expect("an end");
     let status = recorder.wait(PATIENCE).expect("its end");
@@ -46,7 +48,7 @@ fn end(mut recorder: Recorder, stream: &Stream) -> String {
     said
 }
 
-/// Nothing of the stream is missing, and the ledger says that nothing was lost.
+/// Checks that nothing of the stream is missing, and that the ledger says that nothing was lost.
 fn complete(file: &Path, stream: &Stream) -> usize {
     let report = report(file).expect("a report");
     let missing = stream.missing(&report).expect("truth");
@@ -55,7 +57,7 @@ fn complete(file: &Path, stream: &Stream) -> usize {
     stream.rows().expect("truth").len()
 }
 
-/// Waits until it is so.
+/// Waits until `is_so` returns true.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
@@ -64,7 +66,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Deaths in a recording that is being written.
+/// Returns the number of deaths in a recording that is being written.
 fn deaths(file: &Path) -> usize {
     let read = recording::read(file);
     let is_exit = |event: &&Event| matches!(event.what, Observation::Exit(_));
@@ -76,7 +78,8 @@ fn boot_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// The time from the first row that is missing to the end; a time in which nobody ran (nothing was written down) does not count.
+/// Returns the seconds from the first missing row to the end. A time in which the stream itself did
+/// not run (nothing was written down) does not count.
 fn lost_span(missing: &[Row], all: &[Row], end: f64) -> f64 {
     let Some(first) = missing.first() else {
         return 0.0;
@@ -171,7 +174,7 @@ fn a_file_that_is_deleted_under_it_is_written_anew_with_all_that_it_saw() {
     }
 }
 
-/// A disk of its own: a file system in a file, which can be frozen.
+/// A disk of its own: a file system in a file. It can be frozen.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -183,7 +186,7 @@ impl Disk {
         Self::mounted(folder)
     }
 
-    /// That in the file `image` of `folder`.
+    /// Mounts the disk in the file `image` of `folder`.
     fn mounted(folder: &Path) -> Self {
         let (image, at) = (folder.join("image"), folder.join("disk"));
         fs::create_dir(&at).expect("a folder");
@@ -201,7 +204,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        // A frozen disk stays frozen beyond its mount.
+        // A frozen file system stays frozen after it is unmounted.
         let _thawed_already = Command::new("fsfreeze").arg("-u").arg(&self.0).output();
         let _unmounted = Command::new("umount").arg("--lazy").arg(&self.0).status();
     }
@@ -238,7 +241,8 @@ fn a_disk_that_blocks_for_five_seconds_costs_nothing() {
     );
 }
 
-/// A shell that writes to `$1` beside one that goes on while `$2` is there, with a process now and then.
+/// A shell that writes to `$1`. A second shell beside it starts a process now and then as long as
+/// `$2` exists.
 const WRITER: &str =
     "(while [ -d \"${2%/*}\" ]; do echo x >>\"$1/written\"; sleep 0.05; done) & echo $! >\"$2\"
 while [ -e \"$2\" ]; do /bin/true; sleep 0.05; done; wait";
@@ -260,7 +264,7 @@ fn who_is_killed_and_waits_for_a_disk_is_pending_and_dies_when_the_disk_answers(
     let pid = fs::read_to_string(&goes_on).expect("a pid");
     let pid: u64 = pid.trim().parse().expect("a number");
     disk.freezes("-f");
-    // It waits in the kernel, uninterruptibly.
+    // The process waits in the kernel, uninterruptibly.
     let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     wait_until("it waits for the disk", || stat().contains(") D "));
     run(Command::new("kill").args(["-9", &pid.to_string()]));
@@ -269,7 +273,7 @@ fn who_is_killed_and_waits_for_a_disk_is_pending_and_dies_when_the_disk_answers(
         let deaths = report[list].as_array().expect("a list");
         deaths.iter().find(is_it).cloned()
     };
-    // Its recorder has just begun: there may be nothing in the file yet.
+    // The recorder has just begun, so there may be nothing in the file yet.
     let pending = || waits(&report(&file).ok()?, "pending");
     wait_until("it is pending", || pending().is_some());
     let stuck = report(&file).expect("a report");
@@ -294,10 +298,11 @@ fn what_a_power_failure_leaves_on_the_disk_opens_and_holds_no_death_that_was_non
     let file = disk.0.join("a.raytrace");
     let stream = Stream::new(folder.path()).expect("a stream");
     let recorder = record(&file, &stream, &[]);
-    // Twice as long as ext4 takes to write its journal by itself.
+    // Twice as long as ext4 takes to commit its journal by itself.
     thread::sleep(Duration::from_secs(12));
     wait_until("deaths in the file", || deaths(&file) > 3);
-    // What the device has been given is all that outlives a power failure; the file system's journal is replayed at the mount.
+    // After a power failure only what the device has been given remains. The mount replays the file
+    // system's journal.
     let left = folder.path().join("left");
     fs::create_dir(&left).expect("a folder");
     fs::copy(folder.path().join("image"), left.join("image")).expect("a copy");
@@ -328,7 +333,7 @@ fn what_a_power_failure_leaves_on_the_disk_opens_and_holds_no_death_that_was_non
         all.len() - missing.len(),
         all.len()
     );
-    // A batch is on the disk within a second; the machine may be busy.
+    // A batch is on the disk within a second, but the machine may be busy.
     assert!(lost <= 5.0, "{lost:.1} s");
     end(recorder, &stream);
 }
@@ -380,7 +385,8 @@ fn in_a_cgroup_of_its_own_it_is_alone_and_leaves_nothing_behind() {
     assert!(!there(mount), "the cgroup is gone");
 }
 
-/// The kernel names the file system of a FUSE mount that is not the caller's without asking anybody.
+/// The kernel returns the type of a FUSE file system to a caller that does not own the mount
+/// without asking its server.
 #[test]
 fn a_network_file_system_is_refused_and_a_place_is_named() {
     let folder = folder();

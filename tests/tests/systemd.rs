@@ -1,4 +1,6 @@
-//! The unit under a real systemd, in a virtual machine: boot, kills, the recorder killed, shutdown. Minutes without KVM: `cargo xtask soak`.
+//! The unit under a real systemd in a virtual machine: boot, kills, a killed recorder, shutdown.
+//!
+//! Without KVM this takes minutes, so it runs in `cargo xtask soak`.
 
 use std::{path::PathBuf, process::Command};
 
@@ -18,7 +20,7 @@ fn unit() -> String {
     unit.to_string_lossy().into_owned()
 }
 
-/// What a machine says in which the package was installed.
+/// Boots a machine in which the package is installed, and returns what it says.
 fn booted(arguments: &[&str]) -> Value {
     let folder = tempfile::tempdir().expect("a folder");
     let output = Command::new("python3")
@@ -70,7 +72,7 @@ fn the_unit_records_proven_kills_and_comes_back_where_it_is_killed() {
     let [first, second] = reports.as_slice() else {
         panic!("two recordings: {}", said["files"]);
     };
-    // The one that was killed, and the one that came back.
+    // The recording of the recorder that was killed, and that of the restarted one.
     assert_eq!(first["recordings"][0]["clean_end"], false);
     assert_eq!(second["recordings"][0]["clean_end"], true);
     for report in reports {

@@ -1,4 +1,4 @@
-//! `top` and the status line of `record` on a terminal.
+//! `top` and the status line of `record` in a terminal.
 
 use std::process::Command;
 

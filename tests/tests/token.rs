@@ -1,4 +1,6 @@
-//! `record --gcs` as root beside programs that call themselves `raylet`, so that root's token would be sent to an address of theirs.
+//! `record --gcs` as root does not send root's token to addresses that other users name.
+//!
+//! Programs that call themselves `raylet` name the addresses.
 
 use std::{
     fs,
@@ -13,14 +15,14 @@ use std::{
 use raytrace_tests::recorder::Recorder;
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A user that nobody is.
+/// A user that no process has.
 const USER: u32 = 12_345;
 const TOKEN: [u8; 64] = [b'a'; 64];
-/// A part of it as HTTP/2 writes it: `a` has the five bits 00011 (RFC 7541, appendix B), so that five bytes
-/// have eight of it, wherever it begins.
+/// A part of the token as HTTP/2 encodes it: `a` has the five bits 00011 (RFC 7541, appendix B), so
+/// five bytes hold eight of them, wherever the token begins.
 const SENT: [u8; 10] = [0x18, 0xc6, 0x31, 0x8c, 0x63, 0x18, 0xc6, 0x31, 0x8c, 0x63];
 
-/// Root's token file, and two programs called `raylet`: one as it is, one that is set-uid.
+/// Root's token file, and two programs called `raylet`: a plain one and a set-uid one.
 struct Stage {
     folder: tempfile::TempDir,
     token: PathBuf,
@@ -48,7 +50,8 @@ impl Stage {
         let (plain, set_uid) = (program("plain"), program("set-uid"));
         let machine = env!("CARGO_BIN_EXE_machine");
         symlink(machine, &plain).expect("a link");
-        // By a program of its own: nothing that is started here meanwhile has the copy open.
+        // Another program makes the copy, so that no process that is forked here meanwhile has it
+        // open.
         let copied = Command::new("cp").arg(machine).arg(&set_uid).status();
         assert!(copied.expect("cp").success());
         mode(&set_uid, 0o4755);
@@ -60,7 +63,7 @@ impl Stage {
         }
     }
 
-    /// A raylet of this user, whose GCS is at `address`.
+    /// Starts a raylet of this user, with a GCS at `address`.
     fn raylet(&self, program: &Path, user: u32, act: &str, address: &str) -> Raylet {
         let mut command = Command::new("setpriv");
         command
@@ -82,7 +85,7 @@ impl Stage {
         raylet
     }
 
-    /// Records beside it with `--gcs`.
+    /// Starts a recorder of this raylet with `--gcs`.
     fn recorder(&self, raylet: &Raylet) -> Recorder {
         let pid = raylet.0.id().to_string();
         let file = self.folder.path().join(format!("{pid}.raytrace"));
@@ -90,11 +93,11 @@ impl Stage {
     }
 }
 
-/// Ends with this.
+/// A raylet that is killed when this is dropped.
 struct Raylet(Child);
 
 impl Raylet {
-    /// Its real, effective and saved user.
+    /// Returns its real, effective and saved user.
     fn users(&self) -> Vec<u32> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id()));
         let status = status.expect("its status");
@@ -106,7 +109,7 @@ impl Raylet {
 
 impl Drop for Raylet {
     fn drop(&mut self) {
-        // Already gone is as good.
+        // It may have ended already.
         let _ended = self.0.kill();
         let _status = self.0.wait();
     }
@@ -140,11 +143,11 @@ fn a_token_goes_to_the_address_of_a_raylet_of_the_user_who_may_read_it() {
 fn roots_token_is_not_sent_for_a_program_that_somebody_else_has_started() {
     let stage = Stage::new();
     let acts = [
-        // At a prompt, say for a password.
+        // A set-uid program that waits at a prompt, for example for a password.
         (&stage.set_uid, "many", [USER, 0, 0], "no token is sent"),
-        // It has become root in all its users, as su does.
+        // A set-uid program that has become root as its real user too, as su does.
         (&stage.set_uid, "root", [0, 0, 0], "no token is sent"),
-        // It names root's file.
+        // A plain program that names root's file.
         (
             &stage.plain,
             "many",

@@ -1,4 +1,6 @@
-//! Every view of a recording of real deaths: the page in a browser, the trace with what Ray itself wrote, the exports.
+//! Every view of a recording of real deaths: the page in a browser, the trace, the exports.
+//!
+//! The trace is merged with the one that Ray itself wrote.
 
 use std::{
     collections::HashMap,
@@ -25,7 +27,7 @@ const KINDS: [&str; 7] = [
     "monitor_task",
 ];
 
-/// Records while `script` stages deaths; every verdict is compared before any view is made of it.
+/// Records while `script` stages deaths. Every verdict is compared before any view is made.
 fn record(folder: &Path, script: &str, arguments: &[&str]) -> Recorded {
     let recorder = Recorder::start(&folder.join("run.raytrace"), &[]).expect("a recorder");
     let script = staging::start(VERSION, script, arguments, folder).expect("a script");
@@ -52,7 +54,8 @@ fn succeeds(done: &Output) {
     assert!(done.status.success(), "{errors}");
 }
 
-/// The page in a browser at two widths, light and dark; its pictures are kept under target/views.
+/// Opens the page in a browser at two widths, light and dark. Screenshots are kept under
+/// target/views.
 fn page(folder: &Path, name: &str) -> Value {
     run(
         folder,
@@ -117,7 +120,7 @@ fn each_view_of_the_kill_matrix_is_made_and_tells_the_same_deaths() {
             here,
             &["report", "run.raytrace", "--all", "--format", format],
         );
-        // Markdown leaves out what has no room in 60 lines: memory kills stay.
+        // Markdown leaves out what does not fit into 60 lines. Memory kills always stay.
         for (killer, words) in [
             ("ray-memory-monitor", "Ray's memory monitor killed"),
             ("kernel-oom-memcg", "the kernel killed"),
@@ -133,7 +136,8 @@ fn each_view_of_the_kill_matrix_is_made_and_tells_the_same_deaths() {
     }
 }
 
-/// Ray's timeline with numbers for its rows and the names as metadata, as other tools write it.
+/// Returns Ray's timeline with numbers for its rows and the names as metadata, as other tools write
+/// it.
 fn by_numbers(rays: &[Value]) -> Vec<Value> {
     let mut numbers: HashMap<(String, String), (usize, usize)> = HashMap::new();
     let mut events = Vec::new();
@@ -215,10 +219,10 @@ fn what_ray_timeline_wrote_and_the_recording_become_one_trace_on_one_clock() {
             .find(|one| one["cat"] == "death" && one["args"]["pid"] == victim["pid"]);
         let kill = kill.expect("the kill");
         assert_eq!(row(kill), named(&format!("worker:{worker}")), "{style}");
-        // The harness noted it just after the kill.
+        // The staging noted the kill just after it.
         let late = number(&victim["time"]) * 1e6 - number(&kill["ts"]);
         assert!((0.0..2e6).contains(&late), "{style}: {late} µs");
-        // Ray's spans lie within the lifetimes of their workers: both have one clock.
+        // Ray's spans must be within the lifetimes of their workers, because both have one clock.
         for span in events.iter().filter(|one| one["cat"] == "task:execute") {
             let life = events
                 .iter()

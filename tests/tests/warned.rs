@@ -1,5 +1,7 @@
-//! A job that is warned of its kill saves its work in time, and an approach that passes is taken back: examples/warn on a real Ray. What was
-//! recorded and published of it is then read by examples/fleet.
+//! A job that is warned of its kill saves its work in time: examples/warn on a real Ray.
+//!
+//! A warning of an approach that passes is withdrawn. examples/fleet then reads what was recorded
+//! and published.
 
 use std::{
     fs,
@@ -21,13 +23,14 @@ use raytrace_tests::{
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// The kill may come so much sooner or later than the interval: two of ten are meant to lie outside, and a job that was starved when it
-/// was warned may go on at many times its pace. The bench of the forecast says how good intervals are.
+/// The kill may come earlier or later than the interval by this factor. Two of ten kills are
+/// expected to be outside the interval. A job that was starved when it was warned may continue at
+/// many times its pace. `cargo xtask bench forecast` measures how good the intervals are.
 const WIDER: f64 = 10.0;
-/// So long before its kill the job knows at least.
+/// The shortest time before its kill at which the job must know of it.
 const LEAD_MS: f64 = 4_000.0;
 
-/// The lines of warnings of Ray's monitor, in the order in which they were written.
+/// Returns the warnings of Ray's monitor that were published, in their order.
 fn warnings(own: &Path) -> Vec<Value> {
     let mut lines = lines(own);
     lines.retain(|line| {
@@ -40,7 +43,8 @@ fn is_over(line: &Value) -> bool {
     line["raytrace.warning.over"] == true
 }
 
-/// Waits until a warning was told after the first `before` lines, and the last one stands or is over.
+/// Waits until a warning was published after the first `before` lines, and the last one is active
+/// or over, as `over` says.
 fn wait_for_warnings(own: &Path, before: usize, over: bool) -> Vec<Value> {
     let what = format!("a warning after {before} lines, over: {over}");
     until(&what, || {
@@ -51,7 +55,8 @@ fn wait_for_warnings(own: &Path, before: usize, over: bool) -> Vec<Value> {
     })
 }
 
-/// Each step once, whatever was killed in between: what was killed within a step is done again, and nothing before it.
+/// Checks that each step was done once. A step in which the job was killed is repeated, and none
+/// before it.
 fn no_step_is_lost(steps: &str) {
     let done = steps.lines().filter_map(|line| line.strip_prefix("step "));
     let done: Vec<u64> = done.map(|step| step.parse().expect("a number")).collect();
@@ -59,7 +64,7 @@ fn no_step_is_lost(steps: &str) {
     assert_eq!(done, (1..=12).collect::<Vec<_>>(), "{steps}");
 }
 
-/// What the recording says of Ray's monitor: each row with its time.
+/// Returns the recorded warnings of Ray's monitor, each with its time.
 fn recorded_warnings(file: &Path) -> Vec<(BootTime, LimitWarning)> {
     let events = recording::read(file).expect("a recording").events;
     let warnings = events.into_iter().filter_map(|event| match event.what {
@@ -71,7 +76,8 @@ fn recorded_warnings(file: &Path) -> Vec<(BootTime, LimitWarning)> {
     warnings.collect()
 }
 
-/// The warning names the class, the call and whom Ray would take; its interval has the kill.
+/// Checks that the warning names the class, the call and the victim that Ray would choose, and that
+/// its interval includes the kill.
 fn check_warning(warning: &LimitWarning, death: &Value) {
     let grower = warning.grower.as_ref().expect("a grower");
     let victim = warning.victim.as_ref().expect("a victim");
@@ -100,7 +106,7 @@ fn check_warning(warning: &LimitWarning, death: &Value) {
     );
 }
 
-/// The one file of a folder.
+/// Returns the only recording in a folder.
 fn only(folder: &Path) -> PathBuf {
     let files = fs::read_dir(folder).expect("a folder").flatten();
     let mut files = files.map(|file| file.path());
@@ -108,7 +114,7 @@ fn only(folder: &Path) -> PathBuf {
     found.expect("a recording")
 }
 
-/// Keeps the recording, of a run that failed as well: what was not warned of is found by a replay of it.
+/// Keeps the recording, even of a run that failed. A replay of it shows why a warning is missing.
 struct Kept<'a>(&'a Path);
 
 impl Drop for Kept<'_> {
@@ -181,7 +187,8 @@ fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back(
     read_by_duckdb(&file);
 }
 
-/// A warning stood at the kill, and was taken back; then there was one of the approach that passed, and it was taken back too.
+/// Checks that a warning was active at the kill and then withdrawn, and that the warning of the
+/// approach that passed was withdrawn too.
 fn told_of_the_kill(file: &Path, report: &Value) {
     let deaths = report["deaths"].as_array().expect("deaths");
     let kills = deaths
@@ -195,7 +202,8 @@ fn told_of_the_kill(file: &Path, report: &Value) {
         .iter()
         .map(|(_, warning)| warning.within.is_none())
         .collect();
-    // On a busy machine a step takes so long that the first approach may seem to pass before it goes on.
+    // On a busy machine a step takes so long that the first approach may seem to pass before it
+    // continues.
     let alternate = over
         .iter()
         .enumerate()
@@ -211,7 +219,7 @@ fn told_of_the_kill(file: &Path, report: &Value) {
     assert_eq!(name(passed).as_deref(), Some("Loader"), "{passed:?}");
 }
 
-/// What the driver of examples/fleet fetched from the node is a recording that tells of the kill.
+/// Checks that the recording that examples/fleet fetched from the node holds the kill.
 fn fetched(folder: &Path) {
     let report = report(&only(folder)).expect("a report");
     let deaths = report["deaths"].as_array().expect("deaths");
@@ -222,7 +230,7 @@ fn fetched(folder: &Path) {
     );
 }
 
-/// The example that counts deaths by node reads what was published.
+/// Checks that the example that counts deaths by node can read what was published.
 fn counted_by_duckdb(lines: &Path) {
     let mut command = Command::new(staging::view_python());
     command.arg(staging::root().join("examples/fleet/month.py"));
@@ -233,7 +241,7 @@ fn counted_by_duckdb(lines: &Path) {
     assert!(table.lines().any(is_told), "{table}{errors}");
 }
 
-/// The example that reads recordings finds the kill in this one.
+/// Checks that the example that reads recordings finds the kill in this one.
 fn read_by_duckdb(recording: &Path) {
     let mut command = Command::new(staging::view_python());
     command.arg(staging::root().join("examples/fleet/recordings.py"));
@@ -244,7 +252,8 @@ fn read_by_duckdb(recording: &Path) {
     assert!(table.lines().any(is_told), "{table}{errors}");
 }
 
-/// The report says at the kill what the warning said, and the recorder said that it has passed.
+/// Checks that the report shows the warning at the kill, and that the recorder printed that it was
+/// over.
 fn said(file: &Path, recorder: &mut raytrace_tests::recorder::Recorder) {
     let shown = Command::new(raytrace()).arg("report").arg(file).output();
     let shown = String::from_utf8_lossy(&shown.expect("a report").stdout).into_owned();

@@ -7,18 +7,19 @@ from playwright.sync_api import sync_playwright
 
 
 def drawn(page):
-    """Waits until the page has drawn what has changed, and what it changes when it hears of that."""
+    """Waits until the page has drawn what has changed, and what changes as a consequence."""
     page.evaluate("async () => { for (let left = 3; left; left--) await new Promise(requestAnimationFrame) }")
 
 
 def wait_fits(page, width):
-    """Waits until nothing sticks out of the page."""
+    """Waits until nothing is wider than the page."""
     drawn(page)
     page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
 
 
 def open_first_death(page):
-    """Opens the section of the first mark, which moves while the page is laid out; a section is filled after it is open."""
+    """Opens the section of the first mark. The mark moves while the page is laid out, and a section
+    is filled only after it is open."""
     for _ in range(600):
         page.locator(".mark").first.click()
         drawn(page)
@@ -31,9 +32,13 @@ def open_first_death(page):
 
 @contextlib.contextmanager
 def opened(file):
-    """The page and its data; whatever it asks for beyond itself, prints or throws fails the test. Its times are printed, never judged."""
+    """Yields the page and its data.
+
+    The test fails if the page requests anything, prints to the console or throws. Its times are
+    printed, never judged.
+    """
     with sync_playwright() as playwright:
-        # As root Chromium runs without its own sandbox only; the page is ours.
+        # As root, Chromium runs only without its own sandbox. The page is our own.
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         troubles = []

@@ -1,6 +1,7 @@
-"""Runs every query and every line of Python of docs/reference/format.md: `format.py DOCS FOLDER`.
+"""Runs every query and every Python example of docs/reference/format.md: `format.py DOCS FOLDER`.
 
-FOLDER holds run.raytrace, run.jsonl and memory.csv. A query that finds nothing proves nothing: it must return rows.
+FOLDER holds run.raytrace, run.jsonl and memory.csv. A query that finds nothing proves nothing, so
+each must return rows.
 """
 
 import os

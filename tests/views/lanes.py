@@ -1,4 +1,7 @@
-"""Uses the page of many nodes as a reader would, in headless Chromium: `lanes.py FILE [FOLDER]`, with pictures in FOLDER."""
+"""Uses the page of many nodes as a reader would, in headless Chromium: `lanes.py FILE [FOLDER]`.
+
+Screenshots go into FOLDER.
+"""
 
 import os
 import sys

@@ -86,7 +86,7 @@ def zooms(page):
 
 
 def lifetimes_follow_the_zoom(page):
-    # A worker of the first hours; the first rows are Ray's own and live throughout.
+    # A worker of the first hours. The first rows are Ray's own processes, which live throughout.
     bar = page.locator("#processes .life i").nth(50)
     bar.scroll_into_view_if_needed()
     drawn(page)
@@ -117,7 +117,7 @@ def shows_hostile_names_as_text(page):
 
 
 def fits(page):
-    """Nothing sticks out of the page, wide or narrow, light or dark."""
+    """Checks that nothing is wider than the page, at both widths, light and dark."""
     for width in (1280, 390):
         for scheme in ("light", "dark"):
             page.set_viewport_size({"width": width, "height": 900})

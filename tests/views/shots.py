@@ -1,6 +1,9 @@
-"""Opens a report's page wide and narrow, light and dark, and keeps pictures of it: `shots.py FILE FOLDER`.
+"""Opens a report's page wide and narrow, light and dark, and keeps screenshots.
 
-Nothing may be asked for, nothing may be said on the console, and each first cause has its sentence.
+    shots.py FILE FOLDER
+
+The page may request nothing and print nothing to the console, and each first cause has its
+sentence.
 """
 
 import json
@@ -43,7 +46,7 @@ def main():
     file, folder = sys.argv[1:]
     os.makedirs(folder, exist_ok=True)
     with sync_playwright() as playwright:
-        # As root Chromium runs without its own sandbox only; the page is ours.
+        # As root, Chromium runs only without its own sandbox. The page is our own.
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         counts = {shoot(browser, file, folder, width, scheme) for width in (1280, 390) for scheme in ("light", "dark")}
         browser.close()

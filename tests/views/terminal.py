@@ -1,6 +1,9 @@
-"""Uses `raytrace top` and `raytrace record` on a pseudo-terminal: `terminal.py RAYTRACE RECORDING [RAY_PYTHON STAGING]`.
+"""Uses `raytrace top` and `raytrace record` on a pseudo-terminal.
 
-pyte plays the terminal. RECORDING has names that mean harm. With RAY_PYTHON workers are killed while `record` has its status line.
+    terminal.py RAYTRACE RECORDING [RAY_PYTHON STAGING]
+
+pyte emulates the terminal. RECORDING has names that try to do harm. With RAY_PYTHON, workers are
+killed while `record` shows its status line.
 """
 
 import fcntl
@@ -26,7 +29,7 @@ CLEAN = (b"\x1b[?1049l", b"\x1b[?25h")
 class Terminal:
     """A program on a terminal of its own."""
 
-    # A recorder goes on when its terminal is gone.
+    # All programs. A recorder goes on when its terminal is gone, so they are ended at the end.
     started = []
 
     def __init__(self, command, columns=80, lines=24, background=False, **environment):
@@ -56,7 +59,7 @@ class Terminal:
     def resize(self, columns, lines):
         self.screen.resize(lines, columns)
         self.size(columns, lines)
-        # A key that comes together with the signal stays in crossterm until the next one.
+        # If a key arrives together with the signal, crossterm holds it back until the next key.
         self.read(1)
 
     def read(self, seconds):
@@ -82,12 +85,12 @@ class Terminal:
     def press(self, keys, condition=None):
         """Presses keys and reads until `condition` holds, as for `until`."""
         os.write(self.master, keys.encode())
-        # An escape is one of its own only when no key follows soon.
+        # An escape counts as a key of its own only if no other key follows soon.
         self.read(0.4)
         return self.until(condition) if condition else self.lines()
 
     def end(self, how=None, seconds=120):
-        """Ends it with a signal or a key; its exit status."""
+        """Ends the program with a signal or a key. Returns its exit status."""
         if isinstance(how, signal.Signals):
             self.program.send_signal(how)
         elif how:
@@ -153,7 +156,7 @@ def record_has_one_status_line_and_takes_it_away(raytrace, folder):
     nothing = ["--session-dir", folder]
     run = Terminal(record(raytrace, folder, *nothing), 100, 20)
     run.until(lambda lines: STATUS.match(lines[-1] if lines else ""))
-    # It is drawn again each second.
+    # The status line is drawn again each second.
     run.read(2.5)
     run.resize(60, 20)
     lines = run.until(lambda lines: lines and STATUS.match(lines[-1]) and len(lines[-1]) < 60)

@@ -1,4 +1,6 @@
-//! `cargo xtask bench`: what recording costs, as ratios of interleaved runs with an off-against-off control.
+//! `cargo xtask bench`: measures what recording costs.
+//!
+//! Costs are ratios of interleaved runs, beside a control that compares runs without a recorder.
 
 mod attach;
 mod cost;
@@ -67,14 +69,17 @@ pub(crate) enum Part {
     Forecast,
 }
 
-/// Pairs of each load with the recorder.
+/// Pairs of runs of each load, with and without the recorder.
 const PAIRS: usize = 41;
-/// Page faults are the noisiest.
+/// Pairs for page faults, which are the noisiest.
 const MANY: usize = 123;
-/// Pairs with another tool, whose cost is no matter of percents.
+/// Pairs with another tool, whose cost is far more than some percent.
 const FEW: usize = 5;
 
-/// Runs these parts, all where none is named, with the release build or the program that `RAYTRACE` names, and prints them as docs/development/performance.md has them.
+/// Runs these parts, or all if none is named, and prints them in the form of
+/// docs/development/performance.md.
+///
+/// It measures the release build, or the program that `RAYTRACE` names.
 pub(crate) fn run(parts: &[Part]) -> Result<()> {
     if parts == [Part::Forecast] {
         println!("{}", step("the forecast, scored", forecast::measure)?);
@@ -189,7 +194,7 @@ fn loads(raytrace: &Path, what: impl IntoIterator<Item = (Load, ObserverTool)>) 
     Ok(())
 }
 
-/// One load with one tool beside it.
+/// Measures one load with one tool beside it.
 fn pairs(load: Load, tool: ObserverTool, raytrace: &Path, count: usize) -> Result<String> {
     let folder = tempfile::tempdir()?;
     let mut served = Served::start(load)?;
@@ -209,10 +214,12 @@ fn pairs(load: Load, tool: ObserverTool, raytrace: &Path, count: usize) -> Resul
     Ok(rows)
 }
 
-/// The rows of the table for `run`, which is given the number of a run with the tool, and nothing for one without.
+/// Returns the rows of the table for `run`, which is given the number of a run with the tool, and
+/// `None` for a run without it.
 ///
-/// Off, on, off, on, … off: each run with the tool is compared with the mean of the runs right before and right after it, and so, as
-/// the control, is each run without, so that a machine that grows slower or faster hits all alike.
+/// The runs alternate: off, on, off, on, … off. Each run with the tool is compared with the mean of
+/// the runs right before and right after it. The control compares each run without the tool in the
+/// same way. So a machine that becomes slower or faster affects all alike.
 fn compared(
     load: &str,
     tool: &str,

@@ -1,7 +1,8 @@
-//! `cargo xtask canary`: whether the newest Ray still says what the grammars look for.
+//! `cargo xtask canary`: whether the newest Ray still has the messages that the grammars look for.
 //!
-//! The messages stand in `tracer/core/src/ray/log/messages.json`. A Ray that has one no longer says it in other words, or not at all: then
-//! verdicts on that Ray are `unknown` where this message decided, until a grammar knows the new words.
+//! The messages are in `tracer/core/src/ray/log/messages.json`. If Ray has changed or removed one,
+//! verdicts that rest on this message are `unknown` on that Ray, until a grammar knows the new
+//! wording.
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
@@ -18,17 +19,17 @@ use crate::{
 #[derive(Deserialize)]
 struct Message {
     text: String,
-    /// The last version that says it; none where it still does.
+    /// The last version that has the message; `None` if Ray still has it.
     until: Option<String>,
 }
 
-/// Installs the newest Ray that the package index has, and looks there.
+/// Installs the newest Ray of the package index, and looks there.
 pub(crate) fn newest() -> Result<()> {
     let folder = setup::newest_ray()?;
     check(&folder)
 }
 
-/// Looks in the newest Ray of the tests, without the network.
+/// Looks in the newest Ray of the tests. This needs no network.
 pub(crate) fn known() -> Result<()> {
     check(&layout::ray(setup::DEMO_VERSION))
 }
@@ -59,7 +60,7 @@ fn messages() -> Result<Vec<Message>> {
     serde_json::from_str(&text).with_context(|| path.display().to_string())
 }
 
-/// Those that stand in no program or library of Ray's.
+/// Returns the messages that are in no program or library of Ray's.
 fn missing(messages: &[Message], environment: &Path) -> Result<Vec<String>> {
     let wanted: Vec<&str> = messages
         .iter()
@@ -75,7 +76,7 @@ fn missing(messages: &[Message], environment: &Path) -> Result<Vec<String>> {
     grep.arg(list.path()).arg(environment.join("lib"));
     let found = output(&mut grep)?;
     let found: BTreeSet<&str> = found.lines().collect();
-    // A longer one that was found has a shorter one in it.
+    // A longer message that was found may contain a shorter one.
     let said = |text: &str| found.iter().any(|line| line.contains(text));
     let missing = wanted.into_iter().filter(|text| !said(text));
     Ok(missing.map(str::to_owned).collect())

@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: a private Ray cluster whose workers die in real ways, recorded and reported.
+//! `cargo xtask demo`: records a private Ray cluster while its workers die, and prints the report.
 
 use std::{
     fs::File,
@@ -15,7 +15,7 @@ use crate::{
     setup, test,
 };
 
-/// Deaths that are staged, of those in `tests/staging`.
+/// The deaths that are staged, from those in `tests/staging`.
 const KINDS: [&str; 7] = [
     "user_kill_9",
     "segv",
@@ -33,7 +33,7 @@ pub(crate) fn run_demo() -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     let recording = folder.join("demo.raytrace");
     for file in ["demo.raytrace", "truth.jsonl"] {
-        // What an earlier demo left may not be there.
+        // An earlier demo may have left no file.
         let _removed = std::fs::remove_file(folder.join(file));
     }
     eprintln!("==> raytrace record -o {}", recording.display());
@@ -49,7 +49,7 @@ pub(crate) fn run_demo() -> Result<()> {
         "a private Ray cluster; its workers die in real ways (about 30 s)",
         || stage(&folder),
     );
-    // Before the cluster is taken down, which would be deaths too.
+    // This is before the cluster is taken down, which would cause deaths too.
     let status = end(&mut recorder)?;
     let _printed = output_thread.join();
     take_down(cluster?)?;
@@ -62,7 +62,7 @@ pub(crate) fn run_demo() -> Result<()> {
     Ok(())
 }
 
-/// Passes on what the recorder says; returns once it records.
+/// Passes on what the recorder prints, and returns once it records.
 fn show_until_recording(recorder: &mut Child) -> Result<std::thread::JoinHandle<()>> {
     let errors = recorder.stderr.take().context("no stderr")?;
     let (sender, started) = std::sync::mpsc::channel();
@@ -70,7 +70,7 @@ fn show_until_recording(recorder: &mut Child) -> Result<std::thread::JoinHandle<
         for line in BufReader::new(errors).lines().map_while(Result::ok) {
             eprintln!("    {line}");
             if line.starts_with("Recording to") {
-                // Nobody waits for a second one.
+                // Only the first message is awaited.
                 let _sent = sender.send(());
             }
         }
@@ -81,7 +81,7 @@ fn show_until_recording(recorder: &mut Child) -> Result<std::thread::JoinHandle<
     Ok(output_thread)
 }
 
-/// Starts the cluster and returns when all deaths have been staged.
+/// Starts the cluster, and returns when all deaths have been staged.
 fn stage(folder: &Path) -> Result<Child> {
     let log = File::create(folder.join("staging.log"))?;
     let mut staging = Command::new(layout::ray(setup::DEMO_VERSION).join("bin/python"))
@@ -104,12 +104,12 @@ fn stage(folder: &Path) -> Result<Child> {
             folder.join("staging.log").display()
         );
     }
-    // Nothing more is read: what it still prints may go nowhere.
+    // Nothing more is read, so its further output is thrown away.
     std::thread::spawn(move || lines.for_each(drop));
     Ok(staging)
 }
 
-/// The cluster lasts as long as the staging's standard input.
+/// Ends the cluster, which lasts as long as the staging's standard input.
 fn take_down(mut staging: Child) -> Result<()> {
     drop(staging.stdin.take());
     let status = staging.wait()?;

@@ -1,4 +1,4 @@
-//! `cargo xtask build-ebpf`: compiles the eBPF programs, and says what they were compiled from.
+//! `cargo xtask build-ebpf`: compiles the eBPF programs, and notes from which sources.
 
 use std::{
     fs,
@@ -18,23 +18,24 @@ use crate::{
 
 const TARGET: &str = "bpfel-unknown-none";
 
-/// What stands beside the committed object.
+/// The file beside the committed objects.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Manifest {
-    /// Over the sources of the programs, their manifest and the locked versions of what they use.
+    /// Hash of the sources of the programs, their Cargo.toml and the locked versions of their
+    /// dependencies.
     source_sha256: String,
-    /// Over `deaths.o`.
+    /// Hash of `deaths.o`.
     object_sha256: String,
-    /// Over `memory.o`.
+    /// Hash of `memory.o`.
     memory_sha256: String,
-    /// Compiler and linker.
+    /// Versions of the compiler and the linker.
     toolchain: String,
 }
 
-/// The objects.
+/// Names of the objects.
 const OBJECTS: [&str; 2] = ["deaths", "memory"];
 
-/// Builds the objects and puts them, with their manifest, in the place of the committed ones.
+/// Builds the objects and replaces the committed ones and their manifest.
 pub(crate) fn build() -> Result<()> {
     setup::ebpf_toolchain()?;
     let (folder, toolchain) = compile()?;
@@ -64,7 +65,8 @@ fn write(objects: &[Vec<u8>; 2]) -> Result<()> {
     Ok(())
 }
 
-/// Builds the object from source and runs `work` with it in place of the committed one, which is put back if it differs.
+/// Builds the objects from source, and runs `work` with them in place of the committed ones. If
+/// they differ, the committed ones are put back afterwards.
 pub(crate) fn with_rebuilt_object(work: impl FnOnce() -> Result<()>) -> Result<()> {
     setup::ebpf_toolchain()?;
     let (folder, _) = step("rebuild the eBPF objects from source", compile)?;
@@ -84,7 +86,8 @@ pub(crate) fn with_rebuilt_object(work: impl FnOnce() -> Result<()>) -> Result<(
     result
 }
 
-/// Debian's rustc, which has `core` for BPF, else a nightly with rust-src.
+/// Compiles with Debian's rustc, which has `core` for BPF, or else with a nightly that has
+/// rust-src.
 fn compile() -> Result<(PathBuf, String)> {
     let target = layout::target().join("ebpf");
     let mut cargo = Command::new("cargo");
@@ -125,7 +128,7 @@ fn compile() -> Result<(PathBuf, String)> {
     Ok((target.join(TARGET).join("release"), toolchain))
 }
 
-/// Over everything that the object is made from.
+/// Returns a hash of everything from which the objects are made.
 fn source_hash() -> Result<String> {
     let folder = layout::root().join("tracer-ebpf");
     let mut files = vec![folder.join("Cargo.toml")];
@@ -142,7 +145,7 @@ fn source_hash() -> Result<String> {
     Ok(hex(&hash.finalize()))
 }
 
-/// The version of a package in the lock file.
+/// Returns the version of a package in the lock file.
 fn locked(package: &str) -> Result<String> {
     let lock = fs::read_to_string(layout::root().join("Cargo.lock"))?;
     let entry = lock

@@ -1,4 +1,4 @@
-//! What a running recorder uses, from /proc and from its recording.
+//! What a running recorder uses, as /proc and its recording show it.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 
 use crate::process::output;
 
-/// A line of /proc/PID/status in KiB, `VmHWM` or `VmRSS`.
+/// Returns a line of /proc/PID/status in KiB, such as `VmHWM` or `VmRSS`.
 pub(crate) fn kib(pid: u32, key: &str) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status
@@ -19,12 +19,12 @@ pub(crate) fn kib(pid: u32, key: &str) -> Result<u64> {
         .context("no number")
 }
 
-/// Open files.
+/// Returns the number of open files.
 pub(crate) fn descriptors(pid: u32) -> Result<usize> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }
 
-/// Processor time of each thread in nanoseconds, by name.
+/// Returns the processor time of each thread in nanoseconds, by name.
 pub(crate) fn threads(pid: u32) -> Result<BTreeMap<String, f64>> {
     let mut all = BTreeMap::new();
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -37,12 +37,13 @@ pub(crate) fn threads(pid: u32) -> Result<BTreeMap<String, f64>> {
     Ok(all)
 }
 
-/// Seconds of processor time of all threads.
+/// Returns the seconds of processor time of all threads.
 pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
     Ok(threads(pid)?.values().sum::<f64>() / 1e9)
 }
 
-/// Bytes that a recording holds. The files themselves are no measure: what was committed lies beside until it is copied over.
+/// Returns the bytes that a recording holds. The size of the file would be misleading: committed
+/// pages stay in the write-ahead log until they are copied over.
 pub(crate) fn recorded(file: &Path) -> Result<f64> {
     let query = "import sqlite3, sys; file = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True); \
         print(file.execute('pragma page_count').fetchone()[0] * file.execute('pragma page_size').fetchone()[0])";
@@ -50,7 +51,7 @@ pub(crate) fn recorded(file: &Path) -> Result<f64> {
     text.trim().parse().context("no size")
 }
 
-/// Events that a recording says it lost.
+/// Returns how many events a recording says it lost.
 pub(crate) fn lost(raytrace: &Path, file: &Path) -> Result<u64> {
     let mut report = Command::new(raytrace);
     report.arg("report").arg(file).args(["--format", "json"]);

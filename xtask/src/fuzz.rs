@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: libFuzzer on each parser of foreign bytes, with counters at each branch, on stable Rust.
+//! `cargo xtask fuzz`: runs libFuzzer on each parser of foreign bytes, on stable Rust.
 
 use std::{
     collections::VecDeque,
@@ -17,16 +17,19 @@ use crate::{
     process::{duration, output, run, run_quietly, step},
 };
 
-/// What cargo-fuzz gives rustc, without a sanitizer: `SanitizerCoverage` of LLVM is what libFuzzer goes by.
+/// The flags that cargo-fuzz gives rustc, without a sanitizer. libFuzzer needs LLVM's
+/// `SanitizerCoverage`, which counts each branch.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
     -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// Longer inputs are of no use: the largest sample has 40 KiB.
+/// The longest input. Longer ones are of no use: the largest sample has 40 KiB.
 const LONGEST: &str = "-max_len=65536";
 
-/// Fuzzes each target, or those named, for `seconds`, as many at a time as there are processors; what is found to be new stays in
-/// `target/fuzz/corpus` and is where the next run begins.
+/// Fuzzes each target, or those named, for `seconds` each, as many at a time as there are
+/// processors.
+///
+/// New inputs are kept in `target/fuzz/corpus`, where the next run begins.
 pub(crate) fn run_each(names: &[String], seconds: u64) -> Result<()> {
     let known = targets()?;
     if let Some(name) = names.iter().find(|name| !known.contains(name)) {
@@ -77,7 +80,7 @@ fn home() -> PathBuf {
     layout::root().join("tests/fuzz")
 }
 
-/// The names of the targets: those of their files.
+/// Returns the names of the targets, which are those of their files.
 fn targets() -> Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(home().join("fuzz_targets"))? {
@@ -89,9 +92,9 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Builds all targets, and says where they are.
+/// Builds all targets, and returns their folder.
 fn build(folder: &Path) -> Result<PathBuf> {
-    // The same versions of the libraries as everywhere.
+    // Use the same versions of the libraries as the workspace.
     fs::copy(layout::root().join("Cargo.lock"), home().join("Cargo.lock"))?;
     let version = output(Command::new("rustc").arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
@@ -114,7 +117,7 @@ fn seeds(folder: &Path) -> Result<()> {
     run_quietly(tests.env("RAYTRACE_FUZZ_CORPUS", folder.join("corpus")))
 }
 
-/// Fuzzes one target, and prints what came of it.
+/// Fuzzes one target, and prints the result.
 fn one(folder: &Path, programs: &Path, name: &str, seconds: u64) -> Result<()> {
     let (corpus, found) = (folder.join("corpus").join(name), folder.join("found"));
     fs::create_dir_all(&corpus)?;

@@ -1,4 +1,6 @@
-//! `cargo xtask gallery`: runs the examples on private Ray clusters and keeps beside each what raytrace says of it.
+//! `cargo xtask gallery`: runs the examples on private Ray clusters, and keeps their reports.
+//!
+//! What raytrace says about an example is kept in its folder.
 
 use std::process::Command;
 
@@ -10,7 +12,7 @@ use crate::{
     setup, test,
 };
 
-/// All examples, or those that are named.
+/// Runs all examples, or those that are named.
 pub(crate) fn make(names: &[String]) -> Result<()> {
     setup::for_demo()?;
     let raytrace = step("build raytrace", test::build)?;

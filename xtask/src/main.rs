@@ -1,6 +1,8 @@
-//! Development tasks of raytrace: `cargo xtask setup | build-ebpf | demo | gallery | test | real | gpu | vm | fuzz | soak | canary | dist | bench`.
+//! Development tasks of raytrace: `cargo xtask TASK`.
 //!
-//! Needs nothing but stable Rust to start; what a task needs besides, it installs itself and says so.
+//! The tasks are `setup`, `build-ebpf`, `demo`, `gallery`, `test`, `real`, `gpu`, `vm`, `fuzz`,
+//! `soak`, `canary`, `dist` and `bench`. Starting one needs only stable Rust. A task installs what
+//! else it needs, and says so.
 
 mod bench;
 mod canary;

@@ -1,4 +1,4 @@
-//! Running other programs, and saying what is done and how long it took.
+//! Runs other programs, and prints what is done and how long it took.
 
 use std::{
     fmt::Write as _,
@@ -8,23 +8,23 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-/// Does `work`, printing its `name` before and its duration after.
+/// Runs `work`, and prints its `name` before and its duration after it.
 pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     eprintln!("==> {name}");
     let started = Instant::now();
     let result = work();
     let outcome = if result.is_ok() { "done" } else { "FAILED" };
-    // With its name: another step may have begun meanwhile.
+    // The name is repeated, because another step may have begun meanwhile.
     eprintln!("    {outcome} in {}: {name}", duration(started.elapsed()));
     result
 }
 
-/// Says that a step is not needed.
+/// Prints that a step is not needed.
 pub(crate) fn already(name: &str) {
     eprintln!("    already there: {name}");
 }
 
-/// Runs `command` to its end; anything but success is an error that shows the command.
+/// Runs `command` to its end. Anything but success is an error that shows the command.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = command_line(command);
     let status = command
@@ -36,7 +36,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs `command` without its output, and shows the output only if it fails.
+/// Runs `command` without showing its output, unless it fails.
 pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
     let line = command_line(command);
     let output = finished(command)?;
@@ -55,7 +55,7 @@ fn finished(command: &mut Command) -> Result<Output> {
         .with_context(|| format!("cannot start `{}`", command_line(command)))
 }
 
-/// The standard output of `command`.
+/// Returns the standard output of `command`.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = command_line(command);
     let output = finished(command)?;
@@ -66,7 +66,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Whether `command` can be run and succeeds; its output is not shown.
+/// Returns whether `command` can be run and succeeds. Its output is not shown.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())
@@ -74,7 +74,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
         .is_ok_and(|output| output.status.success())
 }
 
-/// Ends a recorder as Ctrl-C does.
+/// Ends a recorder with SIGINT, as Ctrl-C does.
 pub(crate) fn end(recorder: &mut Child) -> Result<ExitStatus> {
     if let Some(status) = recorder.try_wait()? {
         bail!("the recorder had ended by itself, with {status}");
@@ -84,7 +84,7 @@ pub(crate) fn end(recorder: &mut Child) -> Result<ExitStatus> {
     Ok(recorder.wait()?)
 }
 
-/// `2 min 4 s`, `3.2 s`.
+/// Formats a duration, such as `2 min 4 s` or `3.2 s`.
 pub(crate) fn duration(time: Duration) -> String {
     if time.as_secs() >= 60 {
         format!("{} min {} s", time.as_secs() / 60, time.as_secs() % 60)

@@ -1,7 +1,8 @@
-//! `cargo xtask real`: jobs of real frameworks that die of memory, each recorded and compared with a truth of its own.
+//! `cargo xtask real`: jobs of real frameworks that die of memory, recorded and compared.
 //!
-//! `--remedies` asks the question that matters: does the first remedy that the report prints, applied as printed, make the next run
-//! survive? `tests/real` runs the jobs, `compare` holds a report against the truth, `remedy` reads what to change.
+//! Each run has a truth of its own. `--remedies` asks the question that matters: does the next run
+//! survive with the first remedy that the report prints, applied as printed? `tests/real` runs the
+//! jobs, `compare` compares a report with the truth, and `remedy` reads what to change.
 
 mod compare;
 pub(crate) mod gpu;
@@ -27,7 +28,8 @@ use crate::{
 use remedy::{First, Remedy};
 use truth::{Sample, Truth};
 
-/// The jobs of `tests/real/cases.py` by the environment that they run in, but for `openrlhf`, which has not been seen to train yet.
+/// The jobs of `tests/real/cases.py`, by the environment in which they run. `openrlhf` is left out,
+/// because it has not been seen to train yet.
 const JOBS: [(Packages, &[&str]); 2] = [
     (
         Packages::Base,
@@ -43,14 +45,15 @@ const NEAR: f64 = 0.3;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// One recorded run: what it was and what raytrace says of it.
+/// One recorded run: the truth about it, and what raytrace says.
 struct Ran {
     truth: Truth,
     samples: Vec<Sample>,
     report: Value,
 }
 
-/// Runs these jobs, all without a name, and with `remedies` each as often as `times` says with its first remedy.
+/// Runs these jobs, or all if none is named, `times` times each. With `remedies`, each run is
+/// followed by one with its first remedy.
 pub(crate) fn run_all(names: &[String], remedies: bool, times: u32) -> Result<()> {
     let all = JOBS.iter().flat_map(|(_, names)| *names);
     let all: Vec<String> = all.map(ToString::to_string).collect();
@@ -98,7 +101,7 @@ fn disagreements(name: &str, ran: &Ran) -> Vec<String> {
         .collect()
 }
 
-/// One run of a job, with a remedy or as it is; its files are called `label`.
+/// Runs a job once, with a remedy or without. `label` is the name of its files.
 fn one(raytrace: &Path, name: &str, label: &str, remedy: Option<&Remedy>) -> Result<Ran> {
     let runs = layout::real().join("runs");
     let mut jobs = JOBS.iter().filter(|(_, names)| names.contains(&name));
@@ -136,7 +139,7 @@ fn read(raytrace: &Path, runs: &Path, label: &str) -> Result<Ran> {
     let samples = text("samples.jsonl")?;
     Ok(Ran {
         truth: serde_json::from_str(&text("truth.json")?)?,
-        // The last line may be half of one.
+        // The last line may be incomplete.
         samples: samples
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok())
@@ -145,7 +148,8 @@ fn read(raytrace: &Path, runs: &Path, label: &str) -> Result<Ran> {
     })
 }
 
-/// A line of a table: the first remedy, whether the job survives with it, and what was saved; and what is wrong with it.
+/// Returns a line of a table: the first remedy, whether the job survives with it, and what was
+/// saved. Returns also what is wrong, if anything is.
 fn tried(
     raytrace: &Path,
     name: &str,
@@ -171,7 +175,8 @@ fn tried(
     Ok((row, (!survived).then_some("died with its first remedy")))
 }
 
-/// What the report expected and what was seen, at the peak of the class or method that it names.
+/// Returns the saving that the report expected and the one that was seen, at the peak of the class
+/// or method that it names.
 fn saved(first: &First, before: &Ran, after: &Ran) -> String {
     let held = |ran: &Ran| truth::held(&ran.samples, first.whose.as_deref());
     let seen = held(before) - held(after);

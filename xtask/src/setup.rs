@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: installs what the demo and the tests need, and nothing twice.
+//! `cargo xtask setup`: installs what the demo and the tests need, and skips what is installed.
 
 mod apt;
 mod ebpf;
@@ -22,16 +22,16 @@ use crate::{
 use ray::VERSIONS;
 pub(crate) use real::Packages;
 
-/// The Ray of the demo: the newest.
+/// The Ray of the demo, which is the newest.
 pub(crate) const DEMO_VERSION: &str = VERSIONS[0].version;
 
-/// Everything that `cargo xtask test` needs.
+/// Installs everything that `cargo xtask test` needs.
 pub(crate) fn everything() -> Result<()> {
     lint_tools()?;
     for_tests()
 }
 
-/// What `cargo xtask test` needs once the program is built: mostly downloads.
+/// Installs what `cargo xtask test` needs once the program is built. These are mostly downloads.
 pub(crate) fn for_tests() -> Result<()> {
     ebpf_toolchain()?;
     for version in &VERSIONS {
@@ -42,22 +42,23 @@ pub(crate) fn for_tests() -> Result<()> {
     virtual_machines()
 }
 
-/// What `cargo xtask demo` needs: one Ray.
+/// Installs what `cargo xtask demo` needs: one Ray.
 pub(crate) fn for_demo() -> Result<()> {
     ray::install(&VERSIONS[0])
 }
 
-/// What `cargo xtask real` needs: frameworks and random models.
+/// Installs what `cargo xtask real` needs: frameworks and random models.
 pub(crate) fn for_real(packages: Packages) -> Result<()> {
     real::install(packages)
 }
 
-/// What `cargo xtask real --ray-tests` needs: this version of Ray with pytest, and its folder.
+/// Installs what `cargo xtask real --ray-tests` needs: this version of Ray with pytest. Returns its
+/// folder.
 pub(crate) fn for_ray_tests(version: &str) -> Result<PathBuf> {
     ray::with_pytest(version)
 }
 
-/// What `cargo xtask bench` needs: one Ray, and the tools that it compares with.
+/// Installs what `cargo xtask bench` needs: one Ray, and the tools for comparison.
 pub(crate) fn for_bench() -> Result<()> {
     for_demo()?;
     step("bpftrace, perf and strace", || {
@@ -69,32 +70,34 @@ pub(crate) fn for_bench() -> Result<()> {
     })
 }
 
-/// What `cargo xtask canary` needs: the newest Ray of the package index, and its folder.
+/// Installs what `cargo xtask canary` needs: the newest Ray of the package index. Returns its
+/// folder.
 pub(crate) fn newest_ray() -> Result<PathBuf> {
     ray::newest()
 }
 
-/// What `cargo xtask vm` needs: QEMU and Debian's kernels.
+/// Installs what `cargo xtask vm` needs: QEMU and Debian's kernels.
 pub(crate) fn virtual_machines() -> Result<()> {
     kernels::install()
 }
 
-/// What `cargo xtask dist` needs for these targets.
+/// Installs what `cargo xtask dist` needs to build for these targets.
 pub(crate) fn old_systems(targets: &[&str]) -> Result<()> {
     zig::install(targets)
 }
 
-/// What `cargo xtask dist` packs with, and the tests of deployment run.
+/// Installs the tools with which `cargo xtask dist` packs, and those that the tests of deployment
+/// run.
 pub(crate) fn packaging() -> Result<()> {
     packaging::install()
 }
 
-/// What compiles the eBPF programs.
+/// Installs what compiles the eBPF programs.
 pub(crate) fn ebpf_toolchain() -> Result<()> {
     ebpf::install()
 }
 
-/// What `cargo xtask test` checks the sources with.
+/// Installs the tools with which `cargo xtask test` checks the sources.
 pub(crate) fn lint_tools() -> Result<()> {
     step("lint tools (rustup component add rustfmt clippy)", || {
         let there = |tool: &str| succeeds(Command::new("cargo").args([tool, "--version"]));

@@ -1,6 +1,7 @@
-//! `cargo xtask soak long HOURS`: the recorder beside a job of Ray for hours. A worker is killed each minute, figures are taken each half minute.
+//! `cargo xtask soak long HOURS`: the recorder beside a job of Ray for hours.
 //!
-//! The figures go to target/soak/long.jsonl as they are. A run that was broken off is gone on with: what the file has counts.
+//! A worker is killed each minute, and figures are taken every half minute. The raw figures go to
+//! target/soak/long.jsonl. A run that was interrupted is continued: the figures in the file count.
 
 use std::{
     fs::{self, File},
@@ -22,36 +23,37 @@ use crate::{
     test,
 };
 
-/// Four steps a second: the recorder's memory over hours is asked for, not what it costs a job that takes the whole machine.
+/// Four steps a second. This measures the recorder's memory over hours, not its cost for a job that
+/// takes the whole machine.
 const JOB: Job = Job {
     workers: 8,
     kill_every: 60.0,
     pause: 0.25,
 };
 const EVERY: Duration = Duration::from_secs(30);
-/// Memory settles in this time, in a short run in half of its time.
+/// Seconds in which memory settles. In a short run it is half of the run.
 const SETTLES_S: f64 = 1800.0;
-/// What resident memory may grow by in an hour after that: an allocator's crumbs.
+/// KiB by which resident memory may grow in an hour after that, by fragmentation in the allocator.
 const GROWS_KIB: f64 = 1024.0;
 
-/// What a recorder used at one time of one run.
+/// The recorder's figures at one time of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Figures {
     run: u32,
-    /// Since that run's recorder started.
+    /// Seconds since the recorder of this run started.
     seconds: f64,
     resident_kib: u64,
     descriptors: usize,
     cpu_seconds: f64,
     recorded_bytes: f64,
-    /// The job's steps.
+    /// Steps of the job.
     steps: f64,
-    /// At the end of a run: events that were lost in it.
+    /// Events that were lost, known at the end of a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lost: Option<u64>,
 }
 
-/// Records until the file has figures of so many hours, and says what follows from them.
+/// Records until the file has figures of this many hours, and prints the verdict on each run.
 pub(crate) fn long(hours: f64) -> Result<()> {
     setup::for_demo()?;
     let raytrace = test::measured()?;
@@ -75,7 +77,7 @@ pub(crate) fn long(hours: f64) -> Result<()> {
     Ok(())
 }
 
-/// A month of a big node on simulated time: writer, retention and judge.
+/// Writes a month of a big node on simulated time, through the writer, the retention and the judge.
 pub(crate) fn month() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut month = Command::new("cargo");
@@ -97,14 +99,14 @@ fn read(file: &Path) -> Result<Vec<Figures>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         text => text?,
     };
-    // The last line may be half of one.
+    // The last line may be incomplete.
     Ok(text
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect())
 }
 
-/// The time of all runs together.
+/// Returns the seconds of all runs together.
 fn recorded_s(all: &[Figures]) -> f64 {
     let last = |run: u32| {
         all.iter()
@@ -159,7 +161,7 @@ fn record(raytrace: &Path, folder: &Path, run: u32, time: Duration) -> Result<()
     }
 }
 
-/// What follows from one run; an error where something grew or was lost.
+/// Returns the verdict on one run. It is an error if memory grew or events were lost.
 fn verdict(run: &[&Figures]) -> Result<String> {
     let (first, last) = run
         .first()
@@ -196,7 +198,7 @@ fn verdict(run: &[&Figures]) -> Result<String> {
     Ok(text)
 }
 
-/// By least squares: what `y` grows by with each of `x`.
+/// Returns by how much `y` grows with each unit of `x`, by least squares.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let count = points.len().max(1) as f64;
     let (x, y) = points

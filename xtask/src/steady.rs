@@ -1,4 +1,6 @@
-//! A Ray cluster whose job never ends, and how fast it runs: what benchmarks and the soak run the recorder beside.
+//! A Ray cluster with a job that never ends, and how fast the job runs.
+//!
+//! Benchmarks and the soak run the recorder beside it.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -13,30 +15,30 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::{layout, setup};
 
-/// How far the job is.
+/// The progress of the job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Deserialize)]
 pub(crate) struct Progress {
     /// Steps so far.
     pub(crate) steps: f64,
-    /// In so many seconds.
+    /// Seconds that these steps took.
     pub(crate) seconds: f64,
 }
 
-/// The cluster and its job; both end with it.
+/// The cluster and its job. Both end when this is dropped.
 pub(crate) struct Steady {
     staging: Child,
     latest: Arc<Mutex<Progress>>,
-    /// The session's folder: what else runs on the machine is not to be recorded.
+    /// The folder of the session. Nothing else on the machine is to be recorded.
     pub(crate) session: PathBuf,
 }
 
-/// What a job does.
+/// The settings of the job.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Job {
     pub(crate) workers: u32,
-    /// Seconds between two workers that are killed; 0: none is.
+    /// Seconds between two kills of a worker. With 0 none is killed.
     pub(crate) kill_every: f64,
-    /// Seconds between two steps; 0: as many as the machine can.
+    /// Seconds between two steps. With 0 the job runs as fast as it can.
     pub(crate) pause: f64,
 }
 
@@ -72,12 +74,12 @@ impl Steady {
         })
     }
 
-    /// What the job said last.
+    /// Returns the job's last report of its progress.
     pub(crate) fn progress(&self) -> Progress {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Steps a second over about so long.
+    /// Returns the steps a second over about this time.
     pub(crate) fn rate(&self, time: Duration) -> Result<f64> {
         let before = self.progress();
         thread::sleep(time);
@@ -86,7 +88,7 @@ impl Steady {
         Ok((after.steps - before.steps) / (after.seconds - before.seconds))
     }
 
-    /// Ends both.
+    /// Ends the job and the cluster.
     pub(crate) fn end(mut self) -> Result<()> {
         drop(self.staging.stdin.take());
         self.staging.wait()?;

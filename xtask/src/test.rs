@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must be right before a change lands.
+//! `cargo xtask test`: everything that must pass before a change lands.
 
 mod home;
 mod programs;
@@ -16,7 +16,8 @@ use crate::{
 };
 use programs::{Kind, Program, built};
 
-/// Files of tests that flood the machine, that measure what others would disturb, or that count what is on it: one after the other.
+/// Files of tests that run one after the other. They flood the machine, measure what others would
+/// disturb, or count what is on the machine.
 const ALONE: [&str; 22] = [
     "alerts",
     "before",
@@ -53,14 +54,16 @@ const BUSY: [&str; 7] = [
     "each_death_of_a_worker_on_ray_2_9_is_named",
 ];
 
-/// What a build may have of the features: reading alone, and recording without stacks and NVML.
+/// The features of builds that leave something out: reading alone, and recording without stacks and
+/// NVML.
 const PARTS: [&str; 2] = ["", "record"];
 
 pub(crate) fn everything() -> Result<()> {
     skips::forget()?;
     let home = home::begin()?;
     setup::lint_tools()?;
-    // The compiler waits for the processor, downloads for the network.
+    // The compiler waits for the processor, and downloads wait for the network, so they run side by
+    // side.
     thread::scope(|scope| {
         let downloads = scope.spawn(setup::for_tests);
         let checked = checks();
@@ -75,7 +78,7 @@ pub(crate) fn everything() -> Result<()> {
     on_kernel.and(tested).and(complete).and(home.compare())
 }
 
-/// What needs neither privilege nor Ray; and the compiler's work for the rest.
+/// Runs what needs neither privilege nor Ray, and compiles the rest.
 fn checks() -> Result<()> {
     step("format", || run(cargo("fmt").args(["--all", "--check"])))?;
     step("lints", || {
@@ -104,13 +107,13 @@ fn on_this_kernel() -> Result<()> {
     ebpf::with_rebuilt_object(|| {
         step(
             "tests of the program, and of its eBPF part on this kernel",
-            // What was skipped is told.
+            // With this option skipped tests are printed.
             || one_by_one(&of(&built()?, Kind::Program), &["--nocapture"]),
         )
     })
 }
 
-/// Real Ray, real kills.
+/// Runs the tests on real Ray with real kills.
 fn end_to_end() -> Result<()> {
     let programs = built()?;
     step("pack the program", || {
@@ -131,7 +134,7 @@ fn end_to_end() -> Result<()> {
     }
 }
 
-/// Runs these programs one after the other, to the end of all.
+/// Runs these programs one after the other. A failure does not stop the others.
 fn one_by_one(programs: &[&Program], arguments: &[&str]) -> Result<()> {
     let mut failed = Vec::new();
     for program in programs {
@@ -155,7 +158,7 @@ fn of(programs: &[Program], kind: Kind) -> Vec<&Program> {
     found
 }
 
-/// The kernel matrix alone.
+/// Runs the kernel matrix alone.
 pub(crate) fn kernels() -> Result<()> {
     setup::virtual_machines()?;
     let program = step("build the program", build)?;
@@ -167,7 +170,7 @@ pub(crate) fn kernels() -> Result<()> {
     })
 }
 
-/// The long versions of the tests that have one: some hours, most of them fuzzing.
+/// Runs the long versions of tests. They take some hours, most of it for fuzzing.
 pub(crate) fn soak() -> Result<()> {
     setup::for_tests()?;
     canary::newest()?;
@@ -195,7 +198,7 @@ pub(crate) fn soak() -> Result<()> {
     })
 }
 
-/// What is measured: the program that `RAYTRACE` names, else the release build.
+/// Returns the program to measure: the one that `RAYTRACE` names, or else the release build.
 pub(crate) fn measured() -> Result<PathBuf> {
     match std::env::var_os("RAYTRACE") {
         Some(program) => Ok(program.into()),
@@ -203,7 +206,7 @@ pub(crate) fn measured() -> Result<PathBuf> {
     }
 }
 
-/// The release build of `raytrace`.
+/// Builds `raytrace` in release mode.
 pub(crate) fn build() -> Result<PathBuf> {
     run(cargo("build").args(["--quiet", "--release", "--package", "raytrace"]))?;
     Ok(layout::raytrace())

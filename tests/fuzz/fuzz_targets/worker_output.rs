@@ -1,4 +1,4 @@
-//! Fuzzes what a worker prints.
+//! Fuzzes the output of a worker.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| raytrace::fuzz::worker_output(input));

@@ -1,4 +1,4 @@
-"""The same reward function with its one line changed: it keeps the last alone."""
+"""The same reward function with one line changed: it keeps only the last answer."""
 
 SEEN = []
 

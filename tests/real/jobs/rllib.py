@@ -1,4 +1,4 @@
-"""RLlib: PPO on CartPole, whose environment keeps a picture of each step, or only the last: rllib.py keep|let-go"""
+"""RLlib: PPO on CartPole. An environment keeps all pictures, or the last: rllib.py keep|let-go"""
 
 import sys
 
@@ -12,7 +12,7 @@ ITERATIONS = 12
 
 
 class Pictured(gymnasium.Wrapper):
-    """Ray pickles it by value: its pictures are the worker's own."""
+    """Ray pickles this class by value, so each worker has its own pictures."""
 
     def __init__(self, settings):
         super().__init__(gymnasium.make("CartPole-v1"))
@@ -29,7 +29,7 @@ class Pictured(gymnasium.Wrapper):
 
 ray.init(address="auto", log_to_driver=False)
 config = PPOConfig().environment(Pictured, env_config={"kept": KEPT}).env_runners(num_env_runners=1)
-# A lost environment ends the job: else the next would begin anew.
+# A lost environment ends the job, or else the next one would start from nothing.
 config = config.fault_tolerance(restart_failed_env_runners=False, ignore_env_runner_failures=False)
 config = config.training(train_batch_size_per_learner=500, minibatch_size=100, num_epochs=1)
 algorithm = config.build_algo()

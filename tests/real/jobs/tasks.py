@@ -1,4 +1,4 @@
-"""A plain job whose tasks hold 600 MiB each, as many at once as there are CPUs: tasks.py [num_cpus=2 | memory=700000000]"""
+"""Tasks that hold 600 MiB each, one for each CPU: tasks.py [num_cpus=2 | memory=700000000]"""
 
 import sys
 import time
@@ -7,7 +7,7 @@ import numpy
 import ray
 
 MIB = 1 << 20
-# What stands in its @ray.remote.
+# The options of its @ray.remote.
 OPTIONS = {key: float(value) for key, value in (one.split("=") for one in sys.argv[1:])}
 
 

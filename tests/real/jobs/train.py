@@ -1,4 +1,4 @@
-"""Ray Train: DataLoader workers whose data set keeps what it has read, or only the last: train.py keep|let-go"""
+"""Ray Train: DataLoader workers keep what they have read, or the last: train.py keep|let-go"""
 
 import sys
 import time
@@ -19,7 +19,7 @@ class Files(Dataset):
         return 6000
 
     def __getitem__(self, index):
-        # 1 MiB each, as slow as a disk.
+        # 1 MiB each, read as slowly as from a disk.
         time.sleep(0.01)
         self.read[index % self.kept] = torch.randn(1 << 18)
         return self.read[index % self.kept].mean()

@@ -1,4 +1,6 @@
-//! `day FILE`: writes the recording of a day, 200 workers of which 20 change each second, as `record` keeps it.
+//! `day FILE`: writes the recording of a day in the form in which `record` keeps it.
+//!
+//! There are 200 workers at a time, and 20 of them are sampled each second.
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -1,5 +1,8 @@
-//! Records a cluster of four nodes: `fleet stage FOLDER [VERSION [ARGUMENTS of fleet.py]]`. `fleet compare FOLDER` says what today's
-//! report of that has wrong, and `fleet copy FOLDER COUNT TARGET` makes COUNT recordings of those in FOLDER.
+//! Records a cluster of four nodes, compares its report, and multiplies its recordings.
+//!
+//! `fleet stage FOLDER [VERSION [ARGUMENTS of fleet.py]]` makes the recordings.
+//! `fleet compare FOLDER` lists what today's report gets wrong about them.
+//! `fleet copy FOLDER COUNT TARGET` makes COUNT recordings from those in FOLDER.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,5 +1,8 @@
-//! A hostile job: `flood forks N`, `flood deaths N` (all at the same moment, with code 3), `flood kills N` (by
-//! one signal to a process group), `flood renames N`, and `flood lines N FILE LINE`, with a hundred deaths among them.
+//! A hostile job that forks, dies, renames itself or writes log lines in great numbers.
+//!
+//! `flood forks N` forks one after the other. In `flood deaths N` all exit at the same moment, with
+//! code 3. In `flood kills N` one signal to a process group kills all. `flood renames N` changes
+//! its name. `flood lines N FILE LINE` writes lines, with a hundred deaths among them.
 
 use std::{
     fs::File,
@@ -34,13 +37,13 @@ fn flood(words: &[&str]) -> Result<()> {
     }
 }
 
-/// A child that does `act` and exits with what that gives.
+/// Forks a child that runs `act` and exits with its result.
 fn fork(act: impl FnOnce() -> i32) -> Result<i32> {
-    // SAFETY: this program has one thread, so that the child may do whatever it likes.
+    // SAFETY: this program has one thread, so the child may call anything.
     match unsafe { libc::fork() } {
         0 => {
             let code = act();
-            // SAFETY: it ends the child at once.
+            // SAFETY: this ends the child at once.
             unsafe { libc::_exit(code) }
         }
         pid @ 1.. => Ok(pid),
@@ -49,20 +52,21 @@ fn fork(act: impl FnOnce() -> i32) -> Result<i32> {
 }
 
 fn reap() -> Result<()> {
-    // SAFETY: without a place for the status nothing is written.
+    // SAFETY: the status pointer is null, so nothing is written.
     if unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } < 0 {
         return Err(std::io::Error::last_os_error()).context("no child ended");
     }
     Ok(())
 }
 
-/// They all wait for one pipe to be closed.
+/// Forks children that all wait for one pipe to be closed, and then exit.
 fn deaths(number: u64) -> Result<()> {
     let (mut reader, writer) = pipe()?;
     let descriptor = std::os::fd::AsRawFd::as_raw_fd(&writer);
     for _ in 0..number {
         fork(|| {
-            // SAFETY: the child's own copy of the descriptor; nothing of the child uses it after.
+            // SAFETY: this is the child's own copy of the descriptor, and the child does not use it
+            // later.
             unsafe { libc::close(descriptor) };
             let _closed = std::io::Read::read(&mut reader, &mut [0]);
             3
@@ -72,7 +76,7 @@ fn deaths(number: u64) -> Result<()> {
     (0..number).try_for_each(|_| reap())
 }
 
-/// A group of its own, whose first process leads it.
+/// Kills a process group of this many children. The first child leads the group.
 fn kills(number: u64) -> Result<()> {
     let mut group = 0;
     for _ in 0..number {
@@ -81,7 +85,8 @@ fn kills(number: u64) -> Result<()> {
                 std::thread::park();
             }
         })?;
-        // SAFETY: it takes two numbers; 0 makes the process the leader of a group.
+        // SAFETY: setpgid(2) takes two numbers. A group of 0 makes the process the leader of a new
+        // one.
         if unsafe { libc::setpgid(pid, group) } != 0 {
             return Err(std::io::Error::last_os_error()).context("setpgid");
         }
@@ -97,20 +102,20 @@ fn kills(number: u64) -> Result<()> {
 fn rename(number: u64) -> Result<()> {
     for round in 0..number {
         let name = std::ffi::CString::new(format!("ray::x.{round}"))?;
-        // SAFETY: the name ends with a NUL and lives through the call.
+        // SAFETY: the name ends with a NUL and outlives the call.
         unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
     }
     Ok(())
 }
 
-/// Among them a hundred children end with code 3, so that it can be seen whether their deaths are lost.
+/// Writes lines. A hundred children end with code 3 among them, to show whether deaths are lost.
 fn lines(number: u64, file: &str, line: &str) -> Result<()> {
     let file = File::options().append(true).open(file)?;
     let mut file = BufWriter::new(file);
     let part = (number / 100).max(1);
     for round in 0..number {
         if round % part == 0 {
-            // What the child inherits must not be written twice.
+            // Otherwise the child would write the inherited buffer a second time.
             file.flush()?;
             fork(|| 3)?;
             reap()?;

@@ -1,5 +1,8 @@
-//! `forecast [APPROACHES [HEALTHY [FIRST]]]` scores the forecast on so many approaches of each family and so many healthy shapes, from
-//! that number of each family on, and replays the golden recordings; `forecast FILE…` says what would have been told of recordings.
+//! Scores the forecast on generated shapes, or prints what it would have told of recordings.
+//!
+//! `forecast [APPROACHES [HEALTHY [FIRST]]]` plays APPROACHES shapes of each family that comes near
+//! its limit and HEALTHY shapes of each healthy family, numbered from FIRST, and replays the golden
+//! recordings. `forecast FILE…` replays these recordings.
 
 use std::{env, path::Path, process::ExitCode};
 

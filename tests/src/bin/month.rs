@@ -1,4 +1,6 @@
-//! `month FILE [short]`: writes thirty days of a node of 200 workers through the recording's writer, and prints what each day had.
+//! `month FILE [short]`: writes thirty days of a node with 200 workers.
+//!
+//! It prints a row for each day. The events go through the recording's own writer.
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -1,4 +1,6 @@
-//! Scores the forecast of kills for memory as weather forecasts are scored: by shapes that were made for it, replayed through the live path.
+//! Scores the forecast of kills for memory, with the measures that are used for weather forecasts.
+//!
+//! The shapes of memory over time were made for this, and are replayed through the live path.
 
 mod recorded;
 mod replay;

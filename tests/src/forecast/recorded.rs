@@ -1,4 +1,4 @@
-//! A recording, replayed through the live path of warnings: what would have been told, and how long before each kill for memory.
+//! Replays a recording through the live path of warnings, and gives the lead before each kill.
 
 use std::{
     fs::File,
@@ -20,15 +20,16 @@ use raytrace::{
 };
 
 const SECOND_NS: i64 = 1_000_000_000;
-/// A death is reported this long after its act while recording.
+/// The recorder reports a death this long after its act.
 const REPORTED_NS: i64 = SECOND_NS;
-/// A recorder looks at an idle machine too; what was asleep for longer than this is not looked at second by second.
+/// The longest gap between events that is replayed second by second. A recorder looks at an idle
+/// machine too; a longer gap means that it was asleep.
 const LONGEST_S: i64 = 3600;
 
 /// Warnings, each with its time.
 type Warnings = Vec<(BootTime, LimitWarning)>;
 
-/// The killers that act at a limit of memory.
+/// Returns the limit at which this death's killer acts, if it acts at one.
 fn limit_of(death: &Death) -> Option<LimitName> {
     let cgroup = || death.memory.oom.as_ref()?.cgroup.clone();
     match death.verdict.killer {
@@ -39,7 +40,8 @@ fn limit_of(death: &Death) -> Option<LimitName> {
     }
 }
 
-/// The deaths by a limit of memory, and what is told of `events` where they are looked at once a second.
+/// Returns the deaths by a limit of memory, and the warnings that `events` give with one look a
+/// second.
 fn recorded(events: &[Event]) -> (Vec<Death>, Warnings) {
     let mut whole = Judge::default();
     for event in events {
@@ -76,7 +78,8 @@ fn recorded(events: &[Event]) -> (Vec<Death>, Warnings) {
     (kills, told)
 }
 
-/// What was told of a recording, a line each, and of each kill for memory how long before it.
+/// Returns the warnings of a recording, a line each, and for each kill for memory how long before
+/// it was warned of.
 pub fn of_file(file: &Path) -> Result<String> {
     let events = recording::read(file)?.events;
     let began = events.first().map_or(BootTime(0), |event| event.time);
@@ -97,7 +100,7 @@ pub fn of_file(file: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// How long before a kill the active warning was given.
+/// Returns how long before a kill the active warning was given.
 fn active<'a>(death: &Death, told: &'a Warnings) -> Option<(f64, &'a LimitWarning)> {
     let limit = limit_of(death);
     let of_it = |row: &&(BootTime, LimitWarning)| {
@@ -117,7 +120,8 @@ fn kill(death: &Death, told: &Warnings) -> String {
     format!("killed, warned of {lead:.0} s before ({within})")
 }
 
-/// The golden recordings as a table: kills for memory, and how long before each the active warning was given.
+/// Returns a table of the golden recordings: their kills for memory, and how long before each the
+/// active warning was given.
 pub fn golden() -> Result<String> {
     let mut text = "\n| golden recording | kills for memory | warned of | warnings in all |\n|---|---|---|---|\n"
         .to_owned();
@@ -138,7 +142,7 @@ pub fn golden() -> Result<String> {
     Ok(text)
 }
 
-/// The golden recordings as files in `folder`.
+/// Unpacks the golden recordings into `folder`.
 fn unpacked(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in crate::staging::root().join("tests/golden").read_dir()? {

@@ -1,4 +1,6 @@
-//! One shape, seen as the recorder sees a machine: rows where figures moved, a look each second, until Ray's monitor kills.
+//! Replays one shape as the recorder sees a machine, until Ray's monitor kills.
+//!
+//! A row is written when a figure moved, and the forecast looks once a second.
 
 use std::time::Duration;
 
@@ -14,36 +16,38 @@ use raytrace::{
 use super::shapes::Shape;
 
 const SECOND: u64 = 1_000_000_000;
-/// The machine began so long before.
+/// The machine booted this long before.
 const BOOTED: u64 = 1000 * SECOND;
-/// Its memory, of which Ray's monitor lets 0.95 be used.
+/// The machine's memory. Ray's monitor kills at 0.95 of it.
 const TOTAL: u64 = 256 << 30;
 const LIMIT: f64 = 0.95 * TOTAL as f64;
-/// A figure is written where it moved, and at rest as often as the recorder writes it.
+/// A row is written when a figure moved. At rest it is written as often as by the recorder: every
+/// so many seconds.
 const NODE_AT_LEAST: u32 = 60;
 const PROCESS_AT_LEAST: u32 = 600;
-/// What is not the one process that grows.
+/// Memory of everything but the one process that grows.
 const OTHERS: u64 = 4 << 30;
-/// The naive forecast: a straight line through so many seconds, told where it meets the limit within the same horizon.
+/// The naive forecast: a straight line through the last seconds. It warns if the line meets the
+/// limit within the same horizon as the forecast's.
 const NAIVE_S: usize = 10;
 const HORIZON_S: f64 = 120.0;
 
-/// What came of it.
+/// The result of a replay.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// Seconds until the kill, where there was one, and from where it grew.
+    /// Seconds until the kill, if there was one.
     pub killed: Option<f64>,
-    /// Seconds for which it grew before that.
+    /// Seconds of growth before the kill.
     pub grew: f64,
-    /// How long before the kill the active warning was given, with its interval.
+    /// How long before the kill the active warning was given, and the ends of its interval.
     pub lead: Option<(f64, f64, f64)>,
-    /// The same of the naive forecast.
+    /// How long before the kill the naive forecast warned.
     pub naive_lead: f64,
-    /// Warnings of this limit, those that were taken back included.
+    /// Warnings of this limit, including those that were withdrawn.
     pub warnings: u32,
-    /// The same of the naive forecast.
+    /// Warnings of the naive forecast.
     pub naive_warnings: u32,
-    /// Seconds that were looked at.
+    /// Seconds that were replayed.
     pub seconds: u32,
 }
 
@@ -57,12 +61,13 @@ struct Machine {
     worker: Row,
 }
 
-/// The last row of a figure: when it was written, and what it said.
+/// The last row of a figure: when it was written, and its value.
 #[derive(Default)]
 struct Row(Option<(u32, u64)>);
 
 impl Row {
-    /// Whether a row is due: it moved by a mebibyte and a percent, or rested for `at_least` seconds.
+    /// Returns whether a row is due: the figure moved by a mebibyte and a percent, or rested for
+    /// `at_least` seconds.
     fn is_due(&mut self, second: u32, figure: u64, at_least: u32) -> bool {
         let due = self.0.is_none_or(|(since, last)| {
             second - since >= at_least || figure.abs_diff(last) >= (last / 100).max(1 << 20)
@@ -142,7 +147,7 @@ impl Machine {
         self.judge.observe(&event);
     }
 
-    /// The rows of a second.
+    /// Writes the rows of a second.
     fn sample(&mut self, second: u32, level: f64) {
         let (used, time) = (Bytes(1).times(level * LIMIT).0, at(f64::from(second)));
         let (raylets, workers) = (1 << 27, used.saturating_sub(OTHERS));
@@ -172,7 +177,7 @@ impl Machine {
     }
 }
 
-/// The straight line through the last seconds: when it meets the limit.
+/// Returns when a straight line through the last seconds meets the limit.
 fn naive(last: &[f64]) -> Option<f64> {
     let from = last.len().checked_sub(NAIVE_S)?;
     let points = &last[from..];
@@ -205,7 +210,7 @@ pub fn replay(shape: &mut Shape) -> Outcome {
         }
         machine.sample(second, level);
         for warning in machine.forecaster.look(at(now), &machine.judge) {
-            // The machine's own end lies behind Ray's threshold, which kills here.
+            // The machine's own limit is above Ray's threshold, which kills here.
             if warning.limit != LimitName::RayMonitor {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The figures of a forecast, each with its interval of 95 %, and beside it that of the naive forecast.
+//! The scores of a forecast, with intervals of 95 %, beside those of the naive forecast.
 
 use std::{ops::Range, thread};
 
@@ -9,19 +9,20 @@ use super::{
     shapes::{End, FAMILIES, Family, Use},
 };
 
-/// A warning is in time where it comes so long before, in seconds, of growth that took longer than this.
+/// A warning is in time if it is given this many seconds before the kill. Only growth that took
+/// longer than `GREW_S` counts.
 const IN_TIME_S: f64 = 10.0;
 const GREW_S: f64 = 20.0;
-/// Draws of a bootstrap.
+/// Draws of the bootstrap.
 const DRAWS: usize = 1000;
 
-/// What was made of a family.
+/// A family and the outcomes of its shapes.
 struct Played {
     family: &'static Family,
     outcomes: Vec<Outcome>,
 }
 
-/// A share of a count, with its interval by Wilson.
+/// Returns a share as a percentage, with its Wilson interval.
 fn share(part: usize, all: usize) -> String {
     if all == 0 {
         return "-".to_owned();
@@ -44,7 +45,7 @@ fn median(sorted: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// A median, with its interval by a bootstrap.
+/// Returns a median, with its bootstrap interval.
 fn middle(values: &[f64]) -> String {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -67,13 +68,14 @@ fn middle(values: &[f64]) -> String {
     )
 }
 
-/// Events an hour, with the upper end of the interval of 95 % by Poisson: 3 in all where none was seen.
+/// Returns events an hour, with the upper end of the Poisson interval of 95 %. That is 3 events in
+/// all if none was seen.
 fn rate(count: u32, hours: f64) -> String {
     let seen = f64::from(count);
     let most = if count == 0 {
         3.0
     } else {
-        // Wilson and Hilferty's approximation.
+        // The Wilson–Hilferty approximation.
         let next = seen + 1.0;
         next * (1.0 - 1.0 / (9.0 * next) + 1.96 / (3.0 * next.sqrt())).powi(3)
     };
@@ -88,12 +90,15 @@ fn play(family: &'static Family, numbers: Range<u32>) -> Played {
     }
 }
 
-/// Plays so many approaches of each family, and healthy shapes, and makes the tables. `first` is the number of the first of each family.
+/// Plays the shapes of all families and returns the tables.
+///
+/// `approaches` is the number of shapes of each family that comes near its limit, `healthy` that of
+/// each healthy family. The shapes are numbered from `first`.
 #[must_use]
 pub fn table(approaches: u32, healthy: u32, first: u32) -> String {
     let count = |family: &Family| match family.end {
         End::Killed | End::TurnsBack => approaches,
-        // A week is enough of one.
+        // One shape of a week is enough.
         End::Healthy if family.name.contains("week") => 1,
         End::Healthy => healthy,
     };
@@ -203,7 +208,8 @@ fn row(name: &str, outcomes: &[Outcome]) -> String {
 mod tests {
     use super::*;
 
-    /// Coarse, so that it fails only where the forecast has become much worse: `cargo xtask bench forecast` has the figures.
+    /// The bounds are coarse, so that this fails only if the forecast has become much worse.
+    /// `cargo xtask bench forecast` has the scores.
     #[test]
     fn kills_are_warned_of_and_healthy_hours_are_quiet() {
         let (mut kills, mut warned, mut hours, mut wrong) = (0, 0, 0.0, 0);

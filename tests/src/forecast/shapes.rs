@@ -1,6 +1,7 @@
-//! Shapes of memory over time, made of a seed: some meet their limit, some never do. Pure.
+//! Generates shapes of memory over time from a seed. Some reach their limit, some never do. Pure.
 //!
-//! A family is tuned on or only scored, never both: the forecast's constants were chosen by the families of [`Use::Tuning`] alone.
+//! A family is used for tuning or for scoring, never for both: the forecast's constants were chosen
+//! with the families of [`Use::Tuning`] alone.
 
 use std::f64::consts::TAU;
 
@@ -9,20 +10,20 @@ use fastrand::Rng;
 /// What a family is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// The forecast's constants were chosen by it.
+    /// The forecast's constants were chosen with it.
     Tuning,
-    /// Nothing was chosen by it.
+    /// No constant was chosen with it.
     Scored,
 }
 
-/// How it ends.
+/// How a shape ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The limit is met.
+    /// It reaches the limit.
     Killed,
-    /// It never is.
+    /// It never does.
     Healthy,
-    /// It comes near the limit by a rise without precedent, and most is given back.
+    /// It comes near the limit by an unprecedented rise, and then most is freed.
     TurnsBack,
 }
 
@@ -31,28 +32,28 @@ pub enum End {
 pub struct Family {
     /// Its name.
     pub name: &'static str,
-    /// What it is for.
+    /// What it is used for.
     pub used: Use,
-    /// How it ends.
+    /// How its shapes end.
     pub end: End,
-    /// Whether it goes up and down: saw-teeth and spikes.
+    /// Whether its shapes go up and down: saw-teeth and spikes.
     pub swings: bool,
     make: fn(&mut Rng) -> Shape,
 }
 
-/// A call that has ended: title, begin and end in seconds.
+/// A call that has ended: title, beginning and end in seconds.
 pub type Called = (&'static str, f64, f64);
 
-/// What is in use at a second, as a share of the limit.
+/// Gives the memory in use at a second, as a share of the limit.
 type Level = Box<dyn FnMut(f64, &mut Rng) -> f64>;
-/// The call that begins or ends at a second.
+/// Gives the call that has ended at a second.
 type Calls = Box<dyn FnMut(f64) -> Option<Called>>;
 
-/// What is in use over time, as a share of the limit.
+/// Memory in use over time, as a share of the limit.
 pub struct Shape {
-    /// Seconds after which it ends if nobody was killed.
+    /// Seconds after which it ends if it was not killed.
     pub seconds: u32,
-    /// When the growth began that ends at the limit.
+    /// When the growth begins that ends at the limit.
     pub grows_from: f64,
     level: Level,
     calls: Calls,
@@ -60,19 +61,19 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The level at a second; to be asked of one second after the other.
+    /// Returns the level at a second. It must be called for one second after the other.
     pub fn level(&mut self, second: u32) -> f64 {
         (self.level)(f64::from(second), &mut self.rng).max(0.02)
     }
 
-    /// The call that has ended in this second.
+    /// Returns the call that has ended in this second.
     pub fn called(&mut self, second: u32) -> Option<Called> {
         (self.calls)(f64::from(second))
     }
 }
 
 impl Family {
-    /// The shape of a number.
+    /// Returns the shape with this number.
     #[must_use]
     pub fn shape(&self, number: u32) -> Shape {
         let mut seed = u64::from(number) + 1;
@@ -151,12 +152,12 @@ fn between(rng: &mut Rng, low: f64, high: f64) -> f64 {
     low + (high - low) * rng.f64()
 }
 
-/// Evenly distributed over orders of magnitude.
+/// Returns a random value, evenly distributed over orders of magnitude.
 fn log_between(rng: &mut Rng, low: f64, high: f64) -> f64 {
     between(rng, low.ln(), high.ln()).exp()
 }
 
-/// Normal, of deviation 1.
+/// Returns a random value, normally distributed with deviation 1.
 fn normal(rng: &mut Rng) -> f64 {
     (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (TAU * rng.f64()).cos()
 }
@@ -185,7 +186,7 @@ fn shape(
     }
 }
 
-/// Calls of one title, one after the other.
+/// Returns calls of one title, one after the other.
 fn each(
     title: &'static str,
     period: f64,
@@ -370,7 +371,7 @@ fn steady_teeth(rng: &mut Rng) -> Shape {
 fn fitting_spikes(rng: &mut Rng) -> Shape {
     let (period, lasts) = (between(rng, 120.0, 900.0), between(rng, 10.0, 30.0));
     let (from, top) = (between(rng, 0.4, 0.65), between(rng, 0.72, 0.93));
-    // The first one is within the first tenth: a ramp without precedent.
+    // The first spike is within the first tenth of the period: a ramp without precedent.
     let begin = 0.9 * period;
     let mut shape = shape(rng, 7200.0, 0.0, move |now, rng| {
         let into = (now + begin) % period;
@@ -441,7 +442,7 @@ fn swing(rng: &mut Rng) -> Shape {
     let growth = (1.0 - from - height) / (count * period);
     let mut shape = shape(rng, 1.5 * count * period, 0.0, move |now, rng| {
         let into = now % period;
-        // Moved within two seconds either way.
+        // Each move takes two seconds.
         let part = if into < down {
             1.0 - (into / 2.0).min(1.0)
         } else {
@@ -453,7 +454,7 @@ fn swing(rng: &mut Rng) -> Shape {
     shape
 }
 
-/// Teeth of which no two are alike: up over nine tenths, down in the rest.
+/// Saw-teeth that differ from one another: up over nine tenths, down in the rest.
 fn uneven(period: f64, height: f64) -> impl FnMut(f64, &mut Rng) -> f64 {
     let (mut began, mut length, mut top) = (0.0, period, height);
     move |now, rng| {
@@ -562,7 +563,7 @@ fn week(rng: &mut Rng) -> Shape {
     shape(rng, 7.0 * 86_400.0, 0.0, move |now, rng| {
         off = 0.95 * off + 0.0015 * normal(rng);
         far = 0.999 * far + 0.0003 * normal(rng);
-        // Once an hour something small comes and goes.
+        // Once an hour something small is freed for 40 seconds.
         let dip = if now % 3600.0 < 40.0 { 0.03 } else { 0.0 };
         middle + off + far - dip
     })
@@ -594,7 +595,7 @@ fn evaluations(rng: &mut Rng) -> Shape {
             height = (top - from) * (1.0 + 0.05 * normal(rng)).clamp(0.8, 1.1);
         }
         let into = now % period;
-        // Slower the fuller it is, and freed at once.
+        // It grows more slowly the fuller it is, and is freed at once.
         let up = if into < lasts {
             height * (1.0 - (-4.0 * into / lasts).exp())
         } else {
@@ -626,7 +627,7 @@ fn jobs(rng: &mut Rng) -> Shape {
 
 fn level_teeth(rng: &mut Rng) -> Shape {
     let (period, height) = (between(rng, 8.0, 120.0), between(rng, 0.08, 0.3));
-    // The highest is 0.4 of a tooth above the usual one: it fits too.
+    // The highest tooth is 0.4 of a tooth above the usual one. It must fit too.
     let top = between(rng, 0.84, 0.9).min(0.975 - 0.4 * height);
     let mut tooth = uneven(period, height);
     shape(rng, 5.0 * 3600.0, 0.0, move |now, rng| {

@@ -1,4 +1,4 @@
-"""An actor whose one call runs the whole job and keeps what it made: python loop.py [keep|let-go]"""
+"""An actor that keeps what its only call, the whole job, has made: python loop.py [keep|let-go]"""
 import sys
 
 import ray

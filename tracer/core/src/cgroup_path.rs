@@ -1,14 +1,16 @@
-//! Reads the container, pod and Slurm job of a process from its cgroup's path.
+//! Reads the container, pod and Slurm job of a process from the path of its cgroup.
 //!
-//! Pure: no socket of a runtime and no API is asked.
+//! Pure: it asks no runtime socket and no API.
 //!
-//! Container runtimes, the kubelet and slurmstepd name the cgroups that they make. Whoever may make cgroups below their own can
-//! imitate such names there. So a pod and a job are those of the outermost component that names one.
+//! Container runtimes, the kubelet and slurmstepd name the cgroups that they create. A process that
+//! may create cgroups below its own can imitate such names there. So the pod and the job are taken
+//! from the outermost component that names one.
 
-/// Component of Slurm's path that its jobs lie below, beside `slurm` and `slurm_NODE`.
+/// The component of Slurm's path that contains its jobs. Other forms are `slurm` and `slurm_NODE`.
 const SLURM_SCOPE: &str = "slurmstepd.scope";
 
-/// The id in the innermost component that has one: `/docker/ID`, `…/cri-containerd-ID.scope`, `/kubepods/…/ID`.
+/// Returns the id in the innermost component that has one: `/docker/ID`,
+/// `…/cri-containerd-ID.scope`, `/kubepods/…/ID`.
 #[must_use]
 pub fn container(path: &str) -> Option<String> {
     path.split('/').rev().find_map(container_in)
@@ -16,7 +18,8 @@ pub fn container(path: &str) -> Option<String> {
 
 fn container_in(component: &str) -> Option<String> {
     let stem = component.strip_suffix(".scope").unwrap_or(component);
-    // The monitor beside a container of CRI-O or Podman, and a mount unit named after one, are not in it.
+    // CRI-O's and Podman's monitor, and a mount unit named after a container, run outside the
+    // container.
     if stem.contains("conmon-") || component.rsplit('.').next() == Some("mount") {
         return None;
     }
@@ -28,7 +31,7 @@ fn container_in(component: &str) -> Option<String> {
     id.then(|| candidate.to_owned())
 }
 
-/// The containers of ECS on Fargate: the task's id and a number.
+/// Whether a component names a container of ECS on Fargate: the task's id and a number.
 fn is_fargate(stem: &str) -> bool {
     let Some((task, number)) = stem.split_once('-') else {
         return false;
@@ -37,7 +40,8 @@ fn is_fargate(stem: &str) -> bool {
     task.len() == 32 && is_lower_hex(task) && digits
 }
 
-/// The uid of the pod: `kubepods-burstable-podUID.slice`, where systemd makes the cgroups with `_` for `-`, or `podUID`.
+/// Returns the uid of the pod: `podUID`, or `kubepods-burstable-podUID.slice` where systemd makes
+/// the cgroups and writes `_` for `-`.
 #[must_use]
 pub fn pod_uid(path: &str) -> Option<String> {
     let mut below_kubepods = false;
@@ -57,7 +61,8 @@ fn pod_in(component: &str) -> Option<String> {
     is_uid(&uid).then_some(uid)
 }
 
-/// `8-4-4-4-12` digits; a static pod's uid is 32 without dashes.
+/// Whether a text is a pod's uid: digits in the form `8-4-4-4-12`, or 32 without dashes for a
+/// static pod.
 fn is_uid(text: &str) -> bool {
     let lengths: Vec<usize> = text.split('-').map(str::len).collect();
     let parts = lengths == [8, 4, 4, 4, 12] || lengths == [32];
@@ -69,7 +74,7 @@ fn is_lower_hex(text: &str) -> bool {
         .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// A job of Slurm's and its step: a number, `batch`, `extern` or `interactive`.
+/// A Slurm job and its step: a number, `batch`, `extern` or `interactive`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlurmJob {
     /// The job's id.
@@ -78,7 +83,8 @@ pub struct SlurmJob {
     pub step: Option<String>,
 }
 
-/// The job of a path: `…/slurmstepd.scope/job_7/step_0/user/task_0`, in version 1 `/slurm/uid_1000/job_7/step_batch`.
+/// Returns the job in a path: `…/slurmstepd.scope/job_7/step_0/user/task_0`, in version 1
+/// `/slurm/uid_1000/job_7/step_batch`.
 #[must_use]
 pub fn slurm(path: &str) -> Option<SlurmJob> {
     let slurms = |component: &&str| {
@@ -117,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_paths_of_each_runtime_driver_and_version_name_pod_and_container() {
-        // Who made the path, the path, whether it names a container, and the pod.
+        // What made the path, the path, whether it names a container, and the pod.
         let table = [
             (
                 "containerd, systemd, v2, guaranteed",

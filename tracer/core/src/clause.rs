@@ -1,7 +1,7 @@
-//! A cause in words: the one place where what a judge found becomes a sentence.
+//! Writes a cause as a sentence. No other module words causes.
 //!
-//! A clause is what follows the name of a process: `was killed by Ray's memory monitor: …`. Nobody reads these words again:
-//! whoever needs to know why a process ended looks at its [`Cause`].
+//! A clause follows the name of a process: `was killed by Ray's memory monitor: …`. No code parses
+//! these words again. Code that needs to know why a process ended looks at its [`Cause`].
 
 mod kernel;
 mod link;
@@ -23,16 +23,16 @@ use crate::{
     size::size,
 };
 
-/// What a worker without a task is called; Ray gives it the title `ray::IDLE`.
+/// The name of a worker without a task. Ray gives it the title `ray::IDLE`.
 pub const IDLE: &str = "idle worker";
 
-/// The clause on a death.
+/// Returns the clause for a death.
 #[must_use]
 pub fn of(death: &Death) -> String {
     ClauseContext::of(death).clause(&death.verdict.cause)
 }
 
-/// The clause on several deaths that end in the same way as this one.
+/// Returns the clause for several deaths that end in the same way as this one.
 #[must_use]
 pub fn of_many(death: &Death) -> String {
     let context = ClauseContext {
@@ -42,7 +42,7 @@ pub fn of_many(death: &Death) -> String {
     context.clause(&death.verdict.cause)
 }
 
-/// The sentence on a death: `hog (pid 7, 2.0 GiB) was killed by …`.
+/// Returns the sentence for a death: `hog (pid 7, 2.0 GiB) was killed by …`.
 #[must_use]
 pub fn summary(death: &Death) -> String {
     let mut details: Vec<String> = Vec::new();
@@ -56,7 +56,7 @@ pub fn summary(death: &Death) -> String {
     format!("{}{details} {}", name(death), of(death))
 }
 
-/// Why a job ended as it did.
+/// Returns why a job ended as it did.
 #[must_use]
 pub fn because(because: &OutcomeReason) -> String {
     match because {
@@ -101,7 +101,7 @@ pub fn because(because: &OutcomeReason) -> String {
     }
 }
 
-/// `task retried, 2 retries left`.
+/// Returns what Ray did after a death: `task retried, 2 retries left`.
 #[must_use]
 pub fn recovery(recovery: &Recovery) -> String {
     match recovery {
@@ -113,8 +113,8 @@ pub fn recovery(recovery: &Recovery) -> String {
     }
 }
 
-/// What a process is called in a summary: its title; of processes that are no workers the program alone, since arguments may hold
-/// secrets and are long.
+/// Returns the name of a process in a summary: its title. For a process that is not a worker, it is
+/// only the program, since arguments are long and may hold secrets.
 fn name(death: &Death) -> String {
     let process = &death.process;
     let title = process.title.as_deref().filter(|title| !title.is_empty());
@@ -155,7 +155,7 @@ fn first_word(name: &str) -> String {
     }
 }
 
-/// The words that tell one process from several.
+/// The words that differ between one process and several.
 #[derive(Clone, Copy)]
 struct Number {
     was: &'static str,
@@ -174,15 +174,15 @@ const MANY: Number = Number {
     it: "they",
 };
 
-/// What a clause depends on besides its cause.
+/// What a clause depends on, besides its cause.
 struct ClauseContext {
     number: Number,
     role: Role,
-    /// Whether it ended by an exit code and not by a signal.
+    /// Whether the process ended with an exit code, not by a signal.
     exited: bool,
     /// Whether another death is its cause.
     followed: bool,
-    /// What Ray did to it: `stopped`, or `killed` where it has not ended yet.
+    /// What Ray did to the process: `stopped`, or `killed` where it has not ended yet.
     stopped: &'static str,
 }
 
@@ -233,7 +233,7 @@ fn unknown(cause: &Cause) -> String {
     }
 }
 
-/// What a signal did: SIGKILL kills, and a process may catch the others.
+/// Returns the verb for a signal: SIGKILL kills, and a process may catch the others.
 fn fatal(signal: i32) -> &'static str {
     match signal {
         libc::SIGKILL => "killed",

@@ -1,4 +1,6 @@
-//! The JSON's shape where it is not the program's: the parts of a death side by side, and a sentence beside each cause.
+//! Shapes the JSON where it differs from the program's types.
+//!
+//! The parts of a death stand side by side, and each cause has its sentence beside it.
 
 use serde::{Serialize, Serializer};
 
@@ -16,7 +18,7 @@ use crate::{
     },
 };
 
-/// A death as the contract has it; the order of fields is the JSON's.
+/// A death in the JSON. The order of the fields is the order in the JSON.
 #[derive(Serialize)]
 struct DeathJson<'a> {
     id: EventId,
@@ -41,7 +43,7 @@ struct DeathJson<'a> {
     then: &'a Option<Recovery>,
 }
 
-/// A verdict as the contract has it.
+/// A verdict in the JSON.
 #[derive(Serialize)]
 struct VerdictJson<'a> {
     killer: Killer,

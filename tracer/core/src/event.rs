@@ -1,7 +1,8 @@
-//! The [`Event`]: one thing that was observed, with its time and its source; never an opinion.
+//! Defines the [`Event`]: one thing that was observed, with its time and its source.
 //!
-//! Every stage shares this type: observers make events, the recording keeps them, `judge` reads them. Nothing
-//! here does I/O. A field that the observer could not read is `None`, never a guess.
+//! An event is never an opinion. Every stage shares this type: observers make events, the recording
+//! keeps them, `judge` reads them. Nothing here does I/O. A field that the observer could not read
+//! is `None`, never a guess.
 
 mod call;
 mod clock;
@@ -34,12 +35,12 @@ pub use crate::ray::role::Role;
 /// One observation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// The row in the recording; ids grow in the order in which events were received, which is not always
-    /// that of their times.
+    /// The row in the recording. Ids grow in the order in which events were received, which can
+    /// differ from the order of their times.
     pub id: EventId,
     /// When it happened (not when it was read), as exactly as the source says.
     pub time: BootTime,
-    /// Who says so.
+    /// Who reports it.
     pub source: Source,
     /// What was seen.
     pub what: Observation,
@@ -60,7 +61,8 @@ pub enum Source {
     Cgroup,
     /// A log file that Ray's own components write (raylet, `gcs_server`).
     RayLog,
-    /// A log file that a worker process writes itself: true about the worker at most, never about others.
+    /// A log file that a worker process writes itself. It can be true about that worker, never
+    /// about others.
     WorkerLog,
     /// NVML.
     Nvml,
@@ -77,46 +79,51 @@ pub enum Observation {
     RecordingStarted(RecordingStarted),
     /// The recorder ended as asked; absent after a crash.
     RecordingEnded,
-    /// The wall clock at the event's boot time; written at the start, then each minute and at each step.
+    /// The wall clock at the event's boot time. Written at the start, then each minute and whenever
+    /// the wall clock is set.
     Clock {
         /// The wall clock.
         wall: WallTime,
-        /// How far it may be off, where the kernel says so.
+        /// How far the wall clock may be off, where the kernel says so.
         error: Option<ClockError>,
     },
     /// The state of one probe, at attach and at each change.
     Probe(Probe),
-    /// The loss ledger of one hook so far; the last one counts.
+    /// The loss ledger of one hook up to now. The last one counts.
     Ledger(Ledger),
     /// A raylet and its session.
     Cluster(Cluster),
-    /// A process as /proc shows it: at attach, soon after exec, or when it was first of interest.
+    /// A process as /proc shows it: at attach, soon after exec, or when it first became of
+    /// interest.
     Process(Process),
-    /// What ties a process to a Ray worker: a file name that it holds open, or its command line.
+    /// What ties a process to a Ray worker: its command line, or the name of a file that it holds
+    /// open.
     Worker(Worker),
     /// A tracked process made a child process (threads are not reported).
     Fork {
-        /// Who forked.
+        /// The parent.
         parent: ProcessKey,
         /// The new process.
         child: ProcessKey,
     },
     /// A tracked process (or one whose new program is Ray's) replaced its program.
     Exec(Exec),
-    /// The title (argv as the process itself rewrote it) changed; Ray titles say what runs: `ray::Class.method`.
+    /// The title changed: argv as the process itself rewrote it. Ray titles say what runs:
+    /// `ray::Class.method`.
     Title {
         /// The process.
         process: ProcessKey,
         /// The new title, trailing NULs removed.
         title: String,
-        /// Its memory at that instant, where the kernel told.
+        /// Its memory at that moment, where the kernel reported it.
         memory: MemorySplit,
     },
     /// A worker ran a method or a task.
     Call(Call),
     /// `signal_generate`: a signal was sent to a tracked process.
     Signal(Signal),
-    /// `signal_deliver` with the default action for a core-dumping signal: the process dies of it now.
+    /// `signal_deliver` with the default action of a core-dumping signal: the process dies of it
+    /// now.
     Delivered {
         /// The process.
         process: ProcessKey,
@@ -135,20 +142,22 @@ pub enum Observation {
     RayLog(RayLog),
     /// A memory cgroup on the path of a tracked process: limits, use and kills.
     Cgroup(CgroupState),
-    /// What a driver runs with.
+    /// The settings and packages of a driver.
     DriverSettings {
         /// The driver.
         process: ProcessKey,
-        /// The `RAY_*` variables of its environment with the values of those that tune Ray, else without; in order of their names.
+        /// The `RAY_*` variables of its environment, in the order of their names. Only those that
+        /// tune Ray have their values.
         settings: Vec<(String, String)>,
-        /// The frameworks that are installed beside Ray, with their versions, but for those that it imports from a folder of its own.
+        /// The frameworks that are installed beside Ray, with their versions. Those that the driver
+        /// imports from a folder of its own are left out.
         packages: Vec<(String, String)>,
     },
     /// `/dev/shm` as a raylet sees it.
     SharedMemory(SharedMemory),
-    /// A file that is shared memory, when its size or its holders changed.
+    /// A file that is shared memory. Written when its size or its holders changed.
     SharedFile(SharedFile),
-    /// A large range of addresses for a new mapping: memory that is about to be touched, mostly.
+    /// A large range of addresses for a new mapping. Mostly, the memory is about to be touched.
     Mapped(Mapped),
     /// The last steps of a dead process's memory, taken in the kernel.
     Steps {
@@ -159,23 +168,25 @@ pub enum Observation {
     },
     /// Memory of one process.
     Memory(ProcessMemory),
-    /// Memory of a process that is not Ray's, near a limit; nothing, once it is gone or small.
+    /// Memory of a process outside Ray while a limit is near; nothing once the process is gone or
+    /// small.
     Outside(OutsideMemory),
     /// Memory of the machine.
     Node(NodeMemory),
-    /// What the memory monitor of a raylet counts, by raytrace's own reading.
+    /// What a raylet's memory monitor counts, as raytrace reads it.
     Monitor(MonitorCount),
-    /// A limit that is about to be met, or is not any more.
+    /// A limit that is about to be hit, or no longer is.
     LimitWarning(LimitWarning),
     /// Memory of a GPU, by NVML.
     Gpu(GpuState),
-    /// What a Python thread was doing when its process grew, or when it was looked at.
+    /// What a Python thread was doing when its process grew, or when its stack was read.
     Stack(PythonStack),
     /// A Python process gave memory back.
     Freed {
         /// The process.
         process: ProcessKey,
-        /// The mapping that its private memory was in, as [`PythonStack`] numbers them; `None` for all other memory.
+        /// The mapping that held the private memory, numbered as in [`PythonStack`]; `None` for all
+        /// other memory.
         mapping: Option<u32>,
         /// How much.
         bytes: Bytes,
@@ -190,7 +201,8 @@ pub enum Observation {
 }
 
 impl Observation {
-    /// The process that it is about: of a fork the child, of a signal its target, of a cluster its raylet.
+    /// Returns the process that the event is about: the child of a fork, the target of a signal,
+    /// the raylet of a cluster.
     #[must_use]
     pub fn subject(&self) -> Option<ProcessKey> {
         match self {
@@ -240,7 +252,7 @@ impl Observation {
             | Self::Exit(_)
             | Self::Kmsg(_)
             | Self::RayLog(_)
-            // What processes are.
+            // Events that describe processes.
             | Self::Cluster(_)
             | Self::Process(_)
             | Self::Worker(_)
@@ -248,7 +260,7 @@ impl Observation {
             | Self::Exec(_)
             | Self::Title { .. }
             | Self::Call(_)
-            // What could be seen, and when.
+            // Events that say what could be seen, and when.
             | Self::RecordingStarted(_)
             | Self::Clock { .. }
             | Self::Probe(_)

@@ -1,6 +1,6 @@
 //! Newtypes for pids, times, sizes and Ray's ids: no bare integer crosses a module border.
 //!
-//! Pure: no clock is read here. Times are made by the observers and handed on.
+//! Pure: no clock is read here. Observers make times and pass them on.
 
 use std::{
     fmt,
@@ -10,7 +10,7 @@ use std::{
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// A process id (a thread group id) in the initial pid namespace, unless a field says otherwise.
+/// A process id (a thread group id), in the initial pid namespace unless a field says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pid(pub u32);
@@ -29,19 +29,19 @@ impl fmt::Display for Pid {
 pub struct BootTime(pub u64);
 
 impl BootTime {
-    /// Nanoseconds from `earlier` to `self`; negative when `self` came first.
+    /// Returns nanoseconds from `earlier` to `self`; negative when `self` came first.
     #[must_use]
     pub fn since(self, earlier: Self) -> i64 {
         self.0.cast_signed().wrapping_sub(earlier.0.cast_signed())
     }
 
-    /// Whole milliseconds from `earlier` to `self`; `None` when `self` came first.
+    /// Returns whole milliseconds from `earlier` to `self`; `None` when `self` came first.
     #[must_use]
     pub fn ms_since(self, earlier: Self) -> Option<u64> {
         u64::try_from(self.since(earlier) / 1_000_000).ok()
     }
 
-    /// This instant moved by `nanoseconds`, never below 0.
+    /// Returns this time moved by `nanoseconds`, never below 0.
     #[must_use]
     pub fn plus(self, nanoseconds: i64) -> Self {
         Self(self.0.saturating_add_signed(nanoseconds))
@@ -54,7 +54,7 @@ impl BootTime {
 pub struct WallTime(pub i64);
 
 impl WallTime {
-    /// The instant as jiff's type, for printing.
+    /// Returns the time as jiff's type, for printing.
     #[must_use]
     pub fn timestamp(self) -> jiff::Timestamp {
         jiff::Timestamp::from_nanosecond(i128::from(self.0)).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
@@ -68,7 +68,8 @@ impl WallTime {
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
-/// As people read it: `402.6 GiB`, `54 MiB` below a tenth of a GiB, `512 KiB` below one MiB.
+/// Formats a size as people read it: `402.6 GiB`, `54 MiB` below a tenth of a GiB, `512 KiB` below
+/// one MiB.
 #[must_use]
 pub fn size(bytes: Bytes) -> String {
     match bytes.0 {
@@ -79,17 +80,18 @@ pub fn size(bytes: Bytes) -> String {
     }
 }
 
-/// Below this, GiB with one decimal says nothing.
+/// Below this size, GiB with one decimal is too coarse.
 pub(crate) const SMALL: u64 = (1 << 30) / 10;
 
 impl Bytes {
-    /// As GiB (2^30 bytes).
+    /// Returns the size in GiB (2^30 bytes).
     #[must_use]
     pub fn gib(self) -> f64 {
         self.0 as f64 / (1u64 << 30) as f64
     }
 
-    /// So many times as much, cut to whole bytes; nothing where `factor` is negative or no number.
+    /// Multiplies by `factor` and truncates to whole bytes. Returns 0 if `factor` is negative or
+    /// not a number.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -100,7 +102,7 @@ impl Bytes {
         Self((self.0 as f64 * factor) as u64)
     }
 
-    /// As people read what grows in steps: `120 MiB`, `1.90 GiB`.
+    /// Formats a size that grows in small steps: `120 MiB`, `1.90 GiB`.
     #[must_use]
     pub fn fine(self) -> String {
         if self.0 >= 1 << 30 {
@@ -111,10 +113,10 @@ impl Bytes {
     }
 }
 
-/// A process for all time of one boot: pids are reused, `(pid, start)` is not.
+/// Identifies a process within one boot. Pids are reused, `(pid, start)` is not.
 ///
-/// `start` is `task_struct.start_boottime` of the thread group's leader. /proc shows it truncated to clock
-/// ticks (10 ms): see [`ProcessKey::same`].
+/// `start` is `task_struct.start_boottime` of the thread group's leader. /proc shows it truncated
+/// to clock ticks (10 ms): see [`ProcessKey::same`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProcessKey {
     /// The thread group id.
@@ -123,7 +125,8 @@ pub struct ProcessKey {
     pub start: BootTime,
 }
 
-/// A map of processes. Each sample of memory is looked up in several; whoever chooses pids and starts, the kernel does.
+/// A map of processes. Each memory sample is looked up in several maps. A fast hash is safe here:
+/// the kernel chooses pids and starts.
 pub type ByProcess<T> = FxHashMap<ProcessKey, T>;
 
 /// One second, in nanoseconds.
@@ -136,7 +139,7 @@ pub const MINUTE_NS: i64 = 60 * SECOND_NS;
 pub const CLOCK_TICK_NS: u64 = 10_000_000;
 
 impl ProcessKey {
-    /// The key of `pid` started at `start`.
+    /// Returns the key of the process `pid` that started at `start`.
     #[must_use]
     pub fn new(pid: u32, start: u64) -> Self {
         Self {
@@ -145,14 +148,15 @@ impl ProcessKey {
         }
     }
 
-    /// Whether both name one process: equal pids and starts that are equal after truncation to clock ticks.
+    /// Whether both keys name one process: the pids are equal, and so are the starts when truncated
+    /// to clock ticks.
     #[must_use]
     pub fn same(self, other: Self) -> bool {
         self.pid == other.pid && self.start.0 / CLOCK_TICK_NS == other.start.0 / CLOCK_TICK_NS
     }
 
-    /// The key with its start truncated to clock ticks: the form under which maps hold processes, whatever
-    /// source named them.
+    /// Returns the key with its start truncated to clock ticks. Maps hold processes in this form,
+    /// whichever source named them.
     #[must_use]
     pub fn truncated(self) -> Self {
         Self {
@@ -164,7 +168,7 @@ impl ProcessKey {
 
 impl Hash for ProcessKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // Each sample of memory is looked up several times, and one number is hashed faster than two.
+        // Each memory sample is looked up several times, and hashing one number is faster than two.
         state.write_u64(self.start.0 ^ (u64::from(self.pid.0) << 32));
     }
 }
@@ -175,33 +179,35 @@ impl fmt::Display for ProcessKey {
     }
 }
 
-/// A hexadecimal id of Ray's: task and lease 48 or 64 digits, others as the constants say; lower case.
+/// A hexadecimal id of Ray in lower case. Ids of tasks and leases have 48 or 64 digits, others as
+/// the constants say.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct HexId(pub String);
 
 impl HexId {
-    /// Digits of a worker's id and of a node's.
+    /// Number of digits of a worker's or a node's id.
     pub const WORKER_DIGITS: usize = 56;
-    /// Digits of an actor's id; those of a job are its last ones.
+    /// Number of digits of an actor's id. The last ones are the id of its job.
     pub const ACTOR_DIGITS: usize = 32;
-    /// Digits of a job's id.
+    /// Number of digits of a job's id.
     pub const JOB_DIGITS: usize = 8;
 
-    /// Whether none of so many digits is missing: a cut id is another one.
+    /// Whether the id has this many digits. A shortened id would be another id.
     #[must_use]
     pub fn has_digits(&self, digits: usize) -> bool {
         self.0.len() == digits
     }
 
-    /// The job of an actor's id.
+    /// Returns the job in an actor's id.
     #[must_use]
     pub fn job_of_actor(&self) -> Option<Self> {
         let begin = self.0.len().checked_sub(Self::JOB_DIGITS)?;
         self.0.get(begin..).and_then(Self::parse)
     }
 
-    /// The actor of a task's id (`TaskID::ForActorTask`): its last digits; `None` for a task of no actor, where they are nil.
+    /// Returns the actor in a task's id (`TaskID::ForActorTask`): its last digits. `None` for a
+    /// task of no actor, where they are nil.
     #[must_use]
     pub fn actor_of_task(&self) -> Option<Self> {
         let begin = self.0.len().checked_sub(Self::ACTOR_DIGITS)?;
@@ -213,8 +219,8 @@ impl HexId {
         (!is_nil).then(|| Self::parse(actor)).flatten()
     }
 
-    /// `text` as an id, if it is lower-case hexadecimal, not empty, and not one of Ray's nil forms (all `f`
-    /// or `NIL_ID`).
+    /// Parses an id: lower-case hexadecimal, not empty, and not one of Ray's nil forms (all `f`, or
+    /// `NIL_ID`).
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let hex = text
@@ -224,7 +230,7 @@ impl HexId {
         (hex && !nil && !text.is_empty()).then(|| Self(text.to_owned()))
     }
 
-    /// The first eight digits, as people quote ids.
+    /// Returns the first eight digits, as people quote ids.
     #[must_use]
     pub fn short(&self) -> &str {
         self.0.get(..8).unwrap_or(&self.0)
@@ -237,34 +243,34 @@ impl fmt::Display for HexId {
     }
 }
 
-/// The row of an event in its recording; a death's id is that of its exit event.
+/// The row of an event in its recording. A death has the id of its exit event.
 ///
-/// In a report of several recordings the upper bits hold the recording's number, so that an id names one death; what is
-/// written out is the row.
+/// In a report of several recordings the upper bits hold the recording's number, which makes ids
+/// unique. Only the row is written out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 pub struct EventId(pub u64);
 
 impl EventId {
-    /// What stands for an event that was not seen: events are numbered from 1.
+    /// Stands for an event that was not seen: events are numbered from 1.
     pub const NONE: Self = Self(0);
 
-    /// Bits of the row: no recorder lives long enough to see so many events.
+    /// How many bits hold the row. No recorder lives long enough to see more events.
     const ROW_BITS: u32 = 40;
 
-    /// The same row in the recording with this number.
+    /// Returns the same row in the recording with this number.
     #[must_use]
     pub fn in_recording(self, number: u32) -> Self {
         Self(self.row() | u64::from(number) << Self::ROW_BITS)
     }
 
-    /// The recording's number in the report.
+    /// Returns the recording's number in the report.
     #[must_use]
     pub fn recording(self) -> u32 {
         u32::try_from(self.0 >> Self::ROW_BITS).unwrap_or(u32::MAX)
     }
 
-    /// The row in its recording.
+    /// Returns the row in its recording.
     #[must_use]
     pub fn row(self) -> u64 {
         self.0 & ((1 << Self::ROW_BITS) - 1)

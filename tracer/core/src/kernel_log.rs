@@ -1,7 +1,9 @@
-//! Lines of the kernel log about kills, faults and errors of GPUs: `/dev/kmsg`, plain `dmesg`, `dmesg -T`, journald and syslog forms. Pure.
+//! Parses lines of the kernel log about kills, faults and errors of GPUs. Pure.
 //!
-//! Mirrors `mm/oom_kill.c` (`dump_oom_victim`, `__oom_kill_process`) of Linux 4.18 to 7.2. A task's name may hold commas, spaces and
-//! brackets, so fields behind it are found from the right.
+//! It reads `/dev/kmsg`, plain `dmesg`, `dmesg -T`, journald and syslog forms.
+//!
+//! Mirrors `mm/oom_kill.c` (`dump_oom_victim`, `__oom_kill_process`) of Linux 4.18 to 7.2. A task's
+//! name may hold commas, spaces and brackets, so fields behind it are searched from the right.
 
 pub mod xid;
 
@@ -10,7 +12,7 @@ use crate::{
     ids::{Bytes, Pid},
 };
 
-/// What a line says, if it is one of those that matter. Whatever stands before the message is skipped.
+/// Parses a line, if it is one of those that matter. Text before the message is skipped.
 #[must_use]
 pub fn parse(line: &str) -> Option<KernelLog> {
     xid::parse(line)
@@ -21,7 +23,8 @@ pub fn parse(line: &str) -> Option<KernelLog> {
         .or_else(|| fault(line))
 }
 
-/// `oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,task_memcg=/a,task=NAME,pid=1,uid=0` (≥ 5.0)
+/// Parses `oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,` followed
+/// by `oom_memcg=/a,task_memcg=/a,task=NAME,pid=1,uid=0` (≥ 5.0).
 fn oom_kill(line: &str) -> Option<KernelLog> {
     let rest = &line[line.find("oom-kill:constraint=")? + "oom-kill:constraint=".len()..];
     let (rest, uid) = rest.trim_end().rsplit_once(",uid=")?;
@@ -51,8 +54,10 @@ fn between(text: &str, from: &str, to: &str) -> Option<String> {
     Some(rest[..rest.find(to).unwrap_or(rest.len())].to_owned())
 }
 
-/// `[Memory cgroup out|Out] of memory: Killed process 1 (NAME) total-vm:1kB, anon-rss:1kB, file-rss:1kB, shmem-rss:1kB, UID:0 …`; up to 4.18 in two
-/// lines, `Memory cgroup out of memory: Kill process A (NAME) score N or sacrifice child` and `Killed process B (NAME) …`: B died.
+/// Parses `[Memory cgroup out|Out] of memory: Killed process 1 (NAME) total-vm:1kB, anon-rss:1kB,
+/// file-rss:1kB, shmem-rss:1kB, UID:0 …`. Up to 4.18 these are two lines, `Memory cgroup out of
+/// memory: Kill process A (NAME) score N or sacrifice child` and `Killed process B (NAME) …`: B
+/// died.
 fn killed(line: &str) -> Option<KernelLog> {
     let rest = &line[line.find("Killed process ")? + "Killed process ".len()..];
     let (pid, rest) = rest.split_once([' ', ','])?;
@@ -100,7 +105,7 @@ fn signed(text: &str, key: &str) -> Option<i32> {
         .ok()
 }
 
-/// `Tasks in /a are going to be killed due to memory.oom.group set` (≥ 4.19)
+/// Parses `Tasks in /a are going to be killed due to memory.oom.group set` (≥ 4.19).
 fn oom_group(line: &str) -> Option<KernelLog> {
     let end = line.find(" are going to be killed due to memory.oom.group set")?;
     let start = line[..end].rfind("Tasks in ")? + "Tasks in ".len();
@@ -109,7 +114,7 @@ fn oom_group(line: &str) -> Option<KernelLog> {
     })
 }
 
-/// `NAME invoked oom-killer: gfp_mask=0x…, order=0, oom_score_adj=0`
+/// Parses `NAME invoked oom-killer: gfp_mask=0x…, order=0, oom_score_adj=0`.
 fn invoked(line: &str) -> Option<KernelLog> {
     let (before, rest) = line.split_once(" invoked oom-killer: gfp_mask=")?;
     let comm = before
@@ -122,7 +127,7 @@ fn invoked(line: &str) -> Option<KernelLog> {
     })
 }
 
-/// `NAME[PID]: segfault at …`, `traps: NAME[PID] general protection fault …`
+/// Parses `NAME[PID]: segfault at …`, `traps: NAME[PID] general protection fault …`.
 fn fault(line: &str) -> Option<KernelLog> {
     let at = line
         .find("]: segfault at ")
@@ -141,10 +146,12 @@ fn fault(line: &str) -> Option<KernelLog> {
     })
 }
 
-/// A record of `/dev/kmsg`: `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;MESSAGE`; returns the time since boot in microseconds and the message.
+/// Parses a record of `/dev/kmsg`: `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;MESSAGE`. Returns the time
+/// since boot in microseconds, and the message.
 ///
-/// Whoever may write to `/dev/kmsg` can write what the kernel would. The kernel files that under another facility than its own (0), which
-/// is all of the priority but its three lowest bits (`devkmsg_write`): such records are no words of the kernel.
+/// A process that may write to `/dev/kmsg` can write the kernel's words. The kernel files such
+/// records under another facility than its own, which is 0 (`devkmsg_write`). The facility is the
+/// priority without its three lowest bits. Records with another facility are refused.
 #[must_use]
 pub fn kmsg_record(record: &str) -> Option<(u64, &str)> {
     let (head, message) = record.split_once(';')?;

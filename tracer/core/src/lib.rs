@@ -1,7 +1,9 @@
-//! The pure half of raytrace: what is observed as data ([`event`]), the grammars of what Ray and the kernel print, and the [`judge`]
-//! that says from both who ended each process.
+//! The pure half of raytrace: the types of events, the grammars of logs, and the judge.
 //!
-//! Nothing here opens a file, asks for the time or waits: what is read comes in as text or as events.
+//! [`event`] defines what is observed. The grammars parse what Ray and the kernel print. The
+//! [`judge`] concludes from both what ended each process.
+//!
+//! Nothing here opens a file, asks for the time or waits. Input arrives as text or as events.
 
 #![cfg_attr(
     test,

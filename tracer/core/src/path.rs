@@ -1,12 +1,13 @@
-//! Path handling on text only; opens no file.
+//! Handles paths as text only; opens no file.
 
-/// The last name of a path; all of it where it is no path.
+/// Returns the last name of a path, or all of it if it has no slash.
 #[must_use]
 pub fn base(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
-/// A file of code below its installed package, else its last name; a path below a package stays itself.
+/// Shortens the path of a code file to the part below its installed package, or else to its last
+/// name. A path that is already relative to a package is unchanged.
 #[must_use]
 pub fn of_code(file: &str) -> &str {
     let installed = ["/site-packages/", "/dist-packages/"];
@@ -18,7 +19,7 @@ pub fn of_code(file: &str) -> &str {
     }
 }
 
-/// What stands before the last name of a path, with the slash; nothing where there is none.
+/// Returns the part before the last name of a path, with the slash; nothing where there is none.
 #[must_use]
 pub(crate) fn folder(path: &str) -> &str {
     &path[..path.len() - base(path).len()]

@@ -1,12 +1,13 @@
-//! Tells frames of Ray and of libraries from those of the job, whose lines are reported.
+//! Tells the frames of a job, whose lines are reported, from those of Ray and of libraries.
 //!
-//! Mirrors the layout of the package `ray` from 2.9 to 2.60. Ray's libraries for users (`ray.data`, `ray.train`, …) are the job's.
+//! Mirrors the layout of the package `ray` from 2.9 to 2.60. Ray's libraries for users (`ray.data`,
+//! `ray.train`, …) count as the job's.
 
 use std::path::Path;
 
 use crate::event::PythonFrame;
 
-/// Folders and files below `ray/` that run or wrap what users wrote.
+/// Folders and files below `ray/` that run or wrap users' code.
 const WRAPPERS: [&str; 8] = [
     "_private/",
     "_raylet",
@@ -36,7 +37,7 @@ const LIBRARIES: [&str; 11] = [
 /// Libraries that run a model for their caller.
 const MODELS: [&str; 3] = ["transformers", "tensordict", "accelerate"];
 
-/// Whether a frame is part of Ray's running and wrapping of tasks, its Cython frames included.
+/// Whether a frame belongs to Ray's own code that runs and wraps tasks, its Cython frames included.
 #[must_use]
 pub fn is_rays_own(file: &str) -> bool {
     let cython = matches!(
@@ -48,7 +49,7 @@ pub fn is_rays_own(file: &str) -> bool {
             .is_some_and(|inside| WRAPPERS.iter().any(|one| inside.starts_with(one)))
 }
 
-/// Whether a frame is of the standard library or of one that allocates for its caller.
+/// Whether a frame belongs to the standard library, or to a library that allocates for its caller.
 #[must_use]
 pub(crate) fn is_library(file: &str) -> bool {
     let installed = file.contains("/site-packages/") || file.contains("/dist-packages/");
@@ -56,7 +57,7 @@ pub(crate) fn is_library(file: &str) -> bool {
     standard || LIBRARIES.iter().any(|name| package(file, name).is_some())
 }
 
-/// Whether a file is the user's own: no installed package, not the standard library, nothing of Ray's.
+/// Whether a file is the user's own: not in an installed package, the standard library or Ray.
 #[must_use]
 pub fn is_users(file: &str) -> bool {
     let installed = file.contains("/site-packages/") || file.contains("/dist-packages/");
@@ -67,8 +68,8 @@ pub fn is_users(file: &str) -> bool {
         && !is_rays_own(file)
 }
 
-/// The innermost frame of the user's own code; without one, the innermost that is neither a library's nor a
-/// model's.
+/// Returns the innermost frame of the user's own code. Without one, returns the innermost frame
+/// that belongs to no library, model or code of Ray's own; then the result of [`user_frame`].
 #[must_use]
 pub fn users(frames: &[PythonFrame]) -> Option<&PythonFrame> {
     let own = frames.iter().find(|frame| is_users(&frame.file));
@@ -81,7 +82,8 @@ pub fn users(frames: &[PythonFrame]) -> Option<&PythonFrame> {
     own.or_else(of_framework).or_else(|| user_frame(frames))
 }
 
-/// The innermost frame that is no library's: the line that its author can change; else the running one.
+/// Returns the innermost frame outside of libraries and Ray's own code: a line that its author can
+/// change. Without one, returns the running frame.
 #[must_use]
 pub fn user_frame(frames: &[PythonFrame]) -> Option<&PythonFrame> {
     let of_job = frames
@@ -90,7 +92,7 @@ pub fn user_frame(frames: &[PythonFrame]) -> Option<&PythonFrame> {
     of_job.or(frames.first())
 }
 
-/// The part of a path below an installed package.
+/// Returns the part of a path below an installed package.
 fn package<'a>(file: &'a str, name: &str) -> Option<&'a str> {
     let (_, below) = file
         .rsplit_once("/site-packages/")

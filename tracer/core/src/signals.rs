@@ -1,14 +1,14 @@
-//! The usual names of signals.
+//! Names signals by their usual names.
 
 use libc::{
     SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGKILL, SIGPIPE, SIGPROF, SIGQUIT,
     SIGSEGV, SIGSYS, SIGTERM, SIGTRAP, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
 };
 
-/// What a program exits with that tells the SIGTERM which it caught, as shells do.
+/// The exit code of a program that reports the SIGTERM that it caught, as shells do.
 pub(crate) const EXIT_AT_SIGTERM: i32 = 128 + SIGTERM;
 
-/// `SIGKILL`; of one without a usual name `signal 40`.
+/// Returns `SIGKILL`, or `signal 40` for one without a usual name.
 #[must_use]
 pub fn name(number: i32) -> String {
     let known = match number {
@@ -37,7 +37,8 @@ pub fn name(number: i32) -> String {
     known.to_owned()
 }
 
-/// The signal of a fault, by its name or by what shells and the kernel call it: `Segmentation fault (core dumped)`.
+/// Returns the signal of a fault, from its name or from the words of shells and the kernel:
+/// `Segmentation fault (core dumped)`.
 #[must_use]
 pub fn of_fault(words: &str) -> Option<i32> {
     let known = [

@@ -1,14 +1,15 @@
-//! Sizes as people read them: GiB with one decimal, MiB below 0.1 GiB.
+//! Formats sizes as people read them: GiB with one decimal, MiB below 0.1 GiB.
 
 use crate::ids::{Bytes, SMALL};
 
 const MIB: f64 = 1024.0 * 1024.0;
-/// Below this a sum is in MiB.
+/// Sums below this are in MiB.
 const LARGE: u64 = 1 << 30;
 
 pub use crate::ids::size;
 
-/// Two sizes that are compared, with more digits where they would read as one: `3.84 GiB`, `3.80 GiB`.
+/// Formats two sizes for comparison, with more digits where they would read the same: `3.84 GiB`,
+/// `3.80 GiB`.
 #[must_use]
 pub fn sizes(one: Bytes, other: Bytes) -> (String, String) {
     let rough = (size(one), size(other));
@@ -23,23 +24,23 @@ pub fn sizes(one: Bytes, other: Bytes) -> (String, String) {
     (mib(one), mib(other))
 }
 
-/// GiB with one decimal and no unit, for sums that name it once.
+/// Formats GiB with one decimal and no unit, for sums that name the unit once.
 #[must_use]
 pub fn gib(bytes: Bytes) -> String {
     format!("{:.1}", bytes.gib())
 }
 
-/// The unit of figures that stand in one sum.
+/// The unit of the figures in one sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// For sums of a GiB and more.
     Gib,
-    /// For smaller ones.
+    /// For smaller sums.
     Mib,
 }
 
 impl Unit {
-    /// That of a sum.
+    /// Returns the unit for a sum.
     #[must_use]
     pub fn of(sum: Bytes) -> Self {
         match sum.0 {
@@ -48,7 +49,7 @@ impl Unit {
         }
     }
 
-    /// Its sign.
+    /// Returns its symbol.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,13 +58,13 @@ impl Unit {
         }
     }
 
-    /// The sum itself, with its sign.
+    /// Formats the sum itself, with the unit.
     #[must_use]
     pub fn sum(self, bytes: Bytes) -> String {
         format!("{} {}", self.figure(bytes), self.name())
     }
 
-    /// `bytes` in it, without its sign.
+    /// Formats `bytes` in this unit, without the unit.
     #[must_use]
     pub fn figure(self, bytes: Bytes) -> String {
         match self {
@@ -73,7 +74,7 @@ impl Unit {
     }
 }
 
-/// `23.9 of 24.0 GiB`; MiB where the whole is small.
+/// Formats `23.9 of 24.0 GiB`; in MiB where the whole is small.
 #[must_use]
 pub fn of(part: Bytes, whole: Bytes) -> String {
     if whole.0 < 1 << 20 {
@@ -85,13 +86,13 @@ pub fn of(part: Bytes, whole: Bytes) -> String {
     }
 }
 
-/// `81.0 %`; of nothing, nothing.
+/// Formats `81.0 %`; `0.0 %` if the whole is 0.
 #[must_use]
 pub fn percent(part: Bytes, whole: Bytes) -> String {
     format!("{:.1} %", share(part, whole) * 100.0)
 }
 
-/// The share of `whole` that `part` is.
+/// Returns the share of `whole` that `part` is.
 #[must_use]
 pub fn share(part: Bytes, whole: Bytes) -> f64 {
     if whole.0 == 0 {

@@ -1,7 +1,11 @@
-//! Reads with a bound. Every file that somebody else can write or size is read through here: a process chooses how long its command
-//! line, its environment and its files are, and the recorder must not take memory for them in proportion.
+//! Reads files with a bound on their size.
 //!
-//! `tracer/clippy.toml` refuses the functions of the standard library that read a whole file, everywhere but here.
+//! Every file that another process can write or size is read through this module. A process chooses
+//! how long its command line, its environment and its files are, and the recorder must not take
+//! memory in proportion.
+//!
+//! `tracer/clippy.toml` forbids the standard library's functions that read a whole file in every
+//! other module.
 
 use std::{
     fs::{File, OpenOptions},
@@ -14,12 +18,12 @@ use rustix::fs::OFlags;
 
 use crate::{ids::Pid, read_errors};
 
-/// A short file of the kernel's: some lines, or figures of one thing.
+/// The bound for a short file of the kernel: some lines, or the figures of one thing.
 pub const SMALL: u64 = 64 << 10;
-/// A long one: a line for each of something that a machine has many of.
+/// The bound for a long file: one line for each of many things.
 pub const LARGE: u64 = 4 << 20;
 
-/// What most files fit into: one call reads them, and one more finds their end.
+/// Most files fit into this size: one call reads them, and a second one finds their end.
 const FIRST: usize = 8 << 10;
 
 /// Reads to the end, but no more than `most` bytes.
@@ -31,7 +35,8 @@ pub fn read(source: impl Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same of a file, which is opened without waiting: a FIFO that nobody writes is empty.
+/// Reads a file, but no more than `most` bytes. It is opened without waiting: a FIFO without a
+/// writer is empty.
 pub fn file(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
     let path = path.as_ref();
     open(path)
@@ -39,22 +44,23 @@ pub fn file(path: impl AsRef<Path>, most: u64) -> io::Result<Vec<u8>> {
         .inspect_err(|error| read_errors::log_once(path, error))
 }
 
-/// The same as text. What is not UTF-8, such as a name that a process gave itself, is replaced.
+/// Reads a file as text, but no more than `most` bytes. Invalid UTF-8, such as in a name that a
+/// process gave itself, is replaced.
 pub fn text(path: impl AsRef<Path>, most: u64) -> io::Result<String> {
     file(path, most).map(|bytes| into_text(&bytes))
 }
 
-/// A file of `/proc/PID`.
+/// Reads a file of `/proc/PID`.
 pub fn of_process(pid: Pid, name: &str, most: u64) -> io::Result<Vec<u8>> {
     file(format!("/proc/{pid}/{name}"), most)
 }
 
-/// The same as text.
+/// Reads a file of `/proc/PID` as text.
 pub fn text_of_process(pid: Pid, name: &str, most: u64) -> io::Result<String> {
     of_process(pid, name, most).map(|bytes| into_text(&bytes))
 }
 
-/// Whole lines of a text that may be cut: half a number is another one.
+/// Returns the whole lines of a text that may be cut: half a number would be another number.
 #[must_use]
 pub fn whole_lines(mut text: String, most: u64) -> String {
     if text.len() as u64 >= most {

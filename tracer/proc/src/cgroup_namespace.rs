@@ -1,8 +1,9 @@
-//! Paths of cgroups as the whole machine names them, also from inside of a cgroup namespace.
+//! Names cgroups by their paths in the whole machine, even from inside a cgroup namespace.
 //!
-//! There the kernel shows paths from the namespace's root on: `/` for that, `/..` for the one above (`cgroup_namespaces(7)`). Where the
-//! machine's hierarchy is mounted, as in a `DaemonSet`, this process is found in it, and by its place all others are named. Where it is not,
-//! the recorder enters the machine's own namespace, if it may.
+//! Inside a namespace the kernel shows paths relative to the namespace's root: `/` for the root,
+//! `/..` for its parent (`cgroup_namespaces(7)`). If the machine's hierarchy is mounted, as in a
+//! `DaemonSet`, this process is found in it, and its position gives the paths of all other cgroups.
+//! If not, the recorder enters the machine's own namespace, if it has the right to.
 
 use std::{
     fs::File,
@@ -16,14 +17,16 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::{bounded, ids::Pid, mounts};
 
-/// The machine's own cgroup and pid namespace: `PROC_CGROUP_INIT_INO` and `PROC_PID_INIT_INO` of include/uapi/linux/nsfs.h.
+/// The machine's own cgroup and pid namespaces: `PROC_CGROUP_INIT_INO` and `PROC_PID_INIT_INO` of
+/// include/uapi/linux/nsfs.h.
 const FIRST_CGROUP_NAMESPACE: &str = "cgroup:[4026531835]";
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Cgroups that are looked through at most.
+/// How many cgroups are searched at most.
 const MOST: usize = 50_000;
 
-/// The namespace's root; `None` where paths are the machine's, or cannot be known.
+/// The path of the namespace's root; `None` where paths are already the machine's, or cannot be
+/// known.
 static ROOT: LazyLock<Option<String>> = LazyLock::new(|| {
     let mount = mounts::mount_from_above()?;
     let pid = std::process::id().to_string();
@@ -32,7 +35,7 @@ static ROOT: LazyLock<Option<String>> = LazyLock::new(|| {
     Some(without(&place, &own))
 });
 
-/// The path of a cgroup as the machine names it.
+/// Returns the path of a cgroup in the machine's hierarchy.
 #[must_use]
 pub(super) fn absolute(shown: String) -> String {
     match &*ROOT {
@@ -41,7 +44,7 @@ pub(super) fn absolute(shown: String) -> String {
     }
 }
 
-/// Whether paths are named from the machine's root on although this process is in a namespace.
+/// Whether paths start at the machine's root although this process is in a namespace.
 #[must_use]
 pub(super) fn is_known() -> bool {
     ROOT.is_some()
@@ -52,7 +55,7 @@ fn is_in(kind: &str, namespace: &str) -> bool {
     own.is_ok_and(|own| own.as_os_str() == namespace)
 }
 
-/// Whether the pids of /proc are the machine's, and 1 is its init.
+/// Whether the pids in /proc are the machine's, and pid 1 is its init.
 #[must_use]
 pub(super) fn is_among_all_processes() -> bool {
     is_in("pid", FIRST_PID_NAMESPACE)
@@ -67,8 +70,9 @@ pub(super) fn is_first() -> bool {
 /// The namespace that this process was in before it entered the machine's.
 static BEFORE: OnceLock<File> = OnceLock::new();
 
-/// Enters the machine's own namespace, where this process sees the machine's processes and may do that: from another one their cgroups
-/// have no path. Threads that are started later are in it too.
+/// Enters the machine's own namespace, if this process sees the machine's processes and has the
+/// right to. From another namespace, their cgroups have no path. Threads that start later are in it
+/// too.
 pub fn enter_first() {
     if is_first() || !is_among_all_processes() {
         return;
@@ -85,7 +89,7 @@ pub fn enter_first() {
     }
 }
 
-/// Goes back to where this process was; for a command that it starts.
+/// Returns to the namespace that this process was in. For a command that it starts.
 pub fn leave_first() -> std::io::Result<()> {
     BEFORE.get().map_or(Ok(()), move_into)
 }
@@ -95,13 +99,14 @@ fn move_into(namespace: &File) -> std::io::Result<()> {
     Ok(move_into_link_name_space(namespace.as_fd(), kind)?)
 }
 
-/// Whether a path leads out of the namespace from which it was read: it is nobody's name then.
+/// Whether a path leads out of the namespace from which it was read. Such a path does not name a
+/// cgroup.
 #[must_use]
 pub(super) fn leads_out(path: &str) -> bool {
     path.split('/').any(|part| part == "..")
 }
 
-/// Goes from `root` along `path`, in which `..` is the one above.
+/// Follows `path` from `root`. `..` in it is the parent.
 fn join(root: &str, path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in root.split('/').chain(path.split('/')) {
@@ -114,13 +119,14 @@ fn join(root: &str, path: &str) -> String {
     format!("/{}", parts.join("/"))
 }
 
-/// `place` without the part that is inside of the namespace.
+/// Returns `place` without the part that is inside the namespace.
 fn without(place: &str, inside: &str) -> String {
     let root = place.strip_suffix(inside.trim_end_matches('/'));
     root.unwrap_or(place).to_owned()
 }
 
-/// The cgroup of a process as /proc shows it: from the root of this process's cgroup namespace on.
+/// Returns the cgroup of a process as /proc shows it: relative to the root of this process's cgroup
+/// namespace.
 pub(super) fn as_shown(pid: Pid) -> Option<String> {
     let bytes = bounded::of_process(pid, "cgroup", bounded::SMALL).ok()?;
     memory_cgroup(ProcessCGroups::from_buf_read(bytes.as_slice()).ok()?)
@@ -137,7 +143,7 @@ pub(super) fn memory_cgroup(all: ProcessCGroups) -> Option<String> {
     Some(found.pathname.clone())
 }
 
-/// The cgroup below `mount` that this process is in.
+/// Finds the cgroup below `mount` that contains this process.
 fn find(mount: &Path, pid: &str) -> Option<String> {
     let mut folders: Vec<PathBuf> = vec![mount.to_owned()];
     for _ in 0..MOST {

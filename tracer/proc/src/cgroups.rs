@@ -1,4 +1,7 @@
-//! Memory cgroups, version 1 and 2: the levels on a process's path, and the one that a process finds at `/sys/fs/cgroup`.
+//! Reads memory cgroups of version 1 and 2.
+//!
+//! It reads the levels on a process's path, and the cgroup that a process finds at
+//! `/sys/fs/cgroup`.
 
 use std::{
     collections::BTreeMap,
@@ -18,21 +21,23 @@ use crate::{
     rooted::Folder,
 };
 
-/// Version 1 says "no limit" by a number near the largest of 63 bits.
+/// Version 1 writes "no limit" as a number near the largest of 63 bits.
 const NO_LIMIT: u64 = 1 << 60;
 
 /// The hierarchy that counts memory, as this process sees it.
 #[derive(Debug, Clone)]
 pub struct Hierarchy {
     mount: PathBuf,
-    /// What of the hierarchy is mounted there: not `/` inside a container without a cgroup namespace.
+    /// The path in the hierarchy that is mounted there: not `/` inside a container without a cgroup
+    /// namespace.
     root: String,
     files: Files,
 }
 
 impl Hierarchy {
-    /// Finds it in this process's mounts, or, where they show a part of it only, in those of the machine's init. Version 1 wins where both
-    /// count, as in Ray's eyes and /proc's.
+    /// Finds the hierarchy in this process's mounts. If they show only a part of it, looks in those
+    /// of the machine's init. Version 1 wins where both versions count memory, as it does for Ray
+    /// and for /proc.
     #[must_use]
     pub fn find() -> Option<Self> {
         if cgroup_namespace::is_known() {
@@ -63,26 +68,27 @@ impl Hierarchy {
         })
     }
 
-    /// Whether all of it is to be seen.
+    /// Whether the whole hierarchy is visible.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.root == "/"
     }
 
-    /// The levels on the path of a process, its own first.
+    /// Returns the levels on the path of a process, its own cgroup first.
     #[must_use]
     pub fn levels(&self, pid: Pid) -> Vec<CgroupState> {
         processes::cgroup(pid).map_or_else(Vec::new, |path| self.on_path(&path))
     }
 
-    /// The levels on a path, the innermost first.
+    /// Returns the levels on a path, the innermost first.
     #[must_use]
     pub fn on_path(&self, path: &str) -> Vec<CgroupState> {
         let levels = ancestors(path);
         levels.filter_map(|level| self.level(level)).collect()
     }
 
-    /// The levels of these paths, and those above them that have a limit, each once. Above a limit nothing but that is read.
+    /// Returns the levels of these paths, and of the levels above them those that have a limit,
+    /// each once. For a level above without a limit, only its limit is read.
     #[must_use]
     pub fn that_bind<'a>(&self, paths: impl IntoIterator<Item = &'a str>) -> Vec<CgroupState> {
         let mut levels: BTreeMap<&Path, Option<CgroupState>> = BTreeMap::new();
@@ -104,7 +110,8 @@ impl Hierarchy {
         bounded::text(file, bounded::SMALL).is_ok_and(|text| limit(&text).is_some())
     }
 
-    /// Where a path of this hierarchy is found; below the mount also where only a part of it is mounted.
+    /// Returns the folder of a cgroup path. It is below the mount even where only a part of the
+    /// hierarchy is mounted.
     #[must_use]
     pub fn folder(&self, path: &str) -> PathBuf {
         let path = Path::new(path);
@@ -112,7 +119,7 @@ impl Hierarchy {
         self.mount.join(below.strip_prefix("/").unwrap_or(below))
     }
 
-    /// The processes that are in a cgroup itself.
+    /// Returns the processes that are directly in a cgroup.
     #[must_use]
     pub fn members(&self, path: &str) -> Vec<Pid> {
         let file = self.folder(path).join("cgroup.procs");
@@ -125,7 +132,7 @@ impl Hierarchy {
     }
 
     fn level(&self, path: &Path) -> Option<CgroupState> {
-        // Above what is mounted here: not to be read.
+        // Levels above the mounted part cannot be read.
         if self.root != "/" && !path.starts_with(&self.root) {
             return None;
         }
@@ -134,13 +141,13 @@ impl Hierarchy {
     }
 }
 
-/// The levels on a path, the innermost first; none where that cannot be seen from here.
+/// Returns the levels on a path, the innermost first; none where the path cannot be seen from here.
 fn ancestors(path: &str) -> impl Iterator<Item = &Path> {
     let seen = Some(Path::new(path)).filter(|_| !cgroup_namespace::leads_out(path));
     seen.into_iter().flat_map(Path::ancestors)
 }
 
-/// Why the limits of processes cannot be read here, although they are seen.
+/// Returns why the limits of processes cannot be read here although the processes are visible.
 #[must_use]
 pub fn why_partial() -> Option<String> {
     let is_whole = || Hierarchy::find().is_none_or(|found| found.is_whole());
@@ -184,7 +191,8 @@ fn read(folder: &Path, path: &str, files: Files) -> Option<CgroupState> {
     })
 }
 
-/// Kernel memory: version 2 has a figure for it since Linux 5.18, before that its parts; version 1 a file.
+/// Returns the kernel memory. Version 2 has a figure for it since Linux 5.18; before that, its
+/// parts are added. Version 1 has a file.
 fn kernel(stat: Option<&str>, v1: Option<Bytes>, v2: bool) -> Option<Bytes> {
     if !v2 {
         return v1;
@@ -195,7 +203,7 @@ fn kernel(stat: Option<&str>, v1: Option<Bytes>, v2: bool) -> Option<Bytes> {
     part("kernel").or_else(|| parts[0].map(|_| Bytes(sum())))
 }
 
-/// One line of `memory.stat`.
+/// Returns the value of one line of `memory.stat`.
 fn figure(stat: &str, name: &str) -> Option<Bytes> {
     let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
     let (_, value) = lines.find(|(key, _)| *key == name)?;
@@ -214,7 +222,7 @@ fn kills(text: &str) -> Option<u64> {
     line.trim().parse().ok()
 }
 
-/// What the memory monitor of a raylet reads, through the raylet's own mounts.
+/// Reads what the memory monitor of a raylet reads, through the raylet's own mounts.
 #[must_use]
 pub fn root_of(pid: Pid) -> Option<RootCgroup> {
     root_in(&Folder::at(pid, Path::new("/sys/fs/cgroup"))?)

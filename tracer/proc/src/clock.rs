@@ -1,4 +1,6 @@
-//! The clocks: boot time, in which events are stamped, the wall, and the processor time of this thread.
+//! Reads the clocks: boot time, the wall clock, and this thread's processor time.
+//!
+//! Events are stamped with the boot time.
 
 use std::time::Duration;
 
@@ -14,25 +16,26 @@ fn nanoseconds(clock: ClockId) -> i64 {
     time.tv_sec * SECOND_NS + time.tv_nsec
 }
 
-/// `CLOCK_BOOTTIME` now.
+/// Reads `CLOCK_BOOTTIME`.
 #[must_use]
 pub fn boot() -> BootTime {
     BootTime(nanoseconds(ClockId::Boottime).max(0).cast_unsigned())
 }
 
-/// For how long the machine has been suspended since its boot, in nanoseconds.
+/// Returns how long the machine has been suspended since its boot, in nanoseconds.
 #[must_use]
 pub fn suspended_ns() -> i64 {
     (nanoseconds(ClockId::Boottime) - nanoseconds(ClockId::Monotonic)).max(0)
 }
 
-/// `CLOCK_REALTIME` now.
+/// Reads `CLOCK_REALTIME`.
 #[must_use]
 pub fn wall() -> WallTime {
     WallTime(nanoseconds(ClockId::Realtime))
 }
 
-/// Both at one moment: between two looks at one of them, the closest of some tries, as anything may come between.
+/// Reads both clocks at one moment. The wall clock is read between two reads of boot time; of five
+/// tries, the one with the shortest interval counts.
 #[must_use]
 pub fn both() -> (BootTime, WallTime) {
     let look = || {
@@ -45,10 +48,10 @@ pub fn both() -> (BootTime, WallTime) {
     closest.map_or_else(|| (boot(), wall()), |(_, boot, wall)| (boot, wall))
 }
 
-/// How far the wall clock may be off; `None` where the kernel or a sandbox does not say.
+/// Returns how far the wall clock may be off; `None` where the kernel or a sandbox does not say.
 #[must_use]
 pub fn error() -> Option<ClockError> {
-    // SAFETY: `timex` is plain numbers, and all zeros ask for nothing to be changed.
+    // SAFETY: `timex` consists of plain numbers, and all zeros ask for no change.
     let mut asked: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: `asked` lives through the call, which writes nothing else.
     let state = unsafe { libc::adjtimex(&raw mut asked) };
@@ -59,13 +62,13 @@ pub fn error() -> Option<ClockError> {
     })
 }
 
-/// The boot time of a wall time, by both clocks now.
+/// Converts a wall time to boot time, by the present difference of both clocks.
 #[must_use]
 pub fn boot_at(at: WallTime) -> BootTime {
     boot().plus(at.0 - wall().0)
 }
 
-/// What this thread has used of a processor; a busy machine makes nothing slow by it.
+/// Returns the processor time that this thread has used. A busy machine does not increase it.
 #[must_use]
 pub fn cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
@@ -77,7 +80,7 @@ mod tests {
 
     #[test]
     fn the_kernel_states_an_error_that_is_no_guess_of_ours() {
-        // A sandbox may forbid the call; then nothing is claimed.
+        // A sandbox may forbid the call. Then there is nothing to check.
         if let Some(error) = error() {
             assert!(error.max_us > 0 || error.synchronised, "{error:?}");
         }

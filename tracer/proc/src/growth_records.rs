@@ -1,4 +1,6 @@
-//! Holds what the kernel's programs report of a process that grows, with the stack of the thread that they found.
+//! Defines what the eBPF programs report about a process that grows.
+//!
+//! Each report has the stack of the thread that they found.
 
 use raytrace_ebpf::records;
 
@@ -7,14 +9,14 @@ use crate::{
     ids::{BootTime, Bytes, Pid, ProcessKey},
 };
 
-/// What the kernel said of a new mapping.
+/// A kernel report of a new mapping.
 #[derive(Debug, Clone)]
 pub struct NewMapping {
     /// The time.
     pub time: BootTime,
-    /// What is written of it.
+    /// The part that is written to the recording.
     pub mapped: Mapped,
-    /// Where it may lie.
+    /// The address where it may be.
     pub address: u64,
     /// The Python stack of its thread, the running frame first; empty where that was not taken.
     pub stack: Vec<records::PythonFrame>,
@@ -22,28 +24,28 @@ pub struct NewMapping {
     pub native: Option<Native>,
 }
 
-/// What the kernel said of a Python process that grew by much.
+/// A kernel report of a Python process that grew by much.
 #[derive(Debug, Clone)]
 pub struct NewGrowth {
-    /// When that was seen.
+    /// When the growth was seen.
     pub time: BootTime,
     /// The process.
     pub process: ProcessKey,
     /// The thread that ran then.
     pub tid: Pid,
-    /// Whether that one runs no Python: the stack is the main thread's.
+    /// Whether that thread runs no Python. If so, the stack is the main thread's.
     pub of_main: bool,
-    /// What its private memory grew by since it was told last.
+    /// How much its private memory grew since the last report.
     pub private: Bytes,
-    /// And its shared memory.
+    /// How much its shared memory grew since then.
     pub shared: Bytes,
     /// The Python stack, the running frame first.
     pub stack: Vec<records::PythonFrame>,
-    /// Its registers and native stack, where they were taken.
+    /// The thread's registers and native stack, where they were taken.
     pub native: Option<Native>,
 }
 
-/// The native side of a thread, as it left user space.
+/// The native registers and stack of a thread, as it left user space.
 #[derive(Debug, Clone)]
 pub struct Native {
     /// Its registers, as [`records::register`] numbers them.
@@ -52,7 +54,7 @@ pub struct Native {
     pub stack: Vec<u8>,
 }
 
-/// What the ring holds.
+/// A record in the ring.
 #[derive(Debug, Clone)]
 pub enum MemoryRecord {
     /// A new mapping.

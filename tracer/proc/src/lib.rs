@@ -1,7 +1,10 @@
-//! Reads what the kernel shows of processes and cgroups: /proc, cgroup files, clocks, and records of processes that grow.
+//! Reads what the kernel shows about processes and cgroups.
 //!
-//! All of it is foreign: reads are bounded ([`bounded`]), are not led elsewhere by links ([`rooted`]), and do not wait for what hangs
-//! ([`timed_read`]). Nothing here decides what is looked at, or when.
+//! The sources are /proc, cgroup files, clocks, and records about processes that grow.
+//!
+//! All of this is foreign input. Reads are bounded ([`bounded`]), links cannot lead them elsewhere
+//! ([`rooted`]), and they do not wait for a file that hangs ([`timed_read`]). Nothing here decides
+//! what is read, or when.
 
 #![cfg_attr(
     test,

@@ -1,4 +1,4 @@
-//! The mappings of a process: /proc/PID/maps, read up to a bound.
+//! Reads and parses the mappings of a process: /proc/PID/maps, up to a bound.
 //!
 //! Mirrors `show_map_vma` of `fs/proc/task_mmu.c`, Linux 6.18.
 
@@ -13,33 +13,34 @@ use crate::{bounded, ids::Pid, timed_read};
 pub struct Map<'a> {
     /// Its first address.
     pub start: u64,
-    /// The address behind it, never below `start`.
+    /// The first address after it, never below `start`.
     pub end: u64,
-    /// Whether what is there may be run.
+    /// Whether its memory may be executed.
     pub executable: bool,
-    /// Where in its file it begins.
+    /// Its offset in its file.
     pub offset: u64,
     /// The device of its file.
     pub device: u64,
-    /// The inode there; 0 without a file.
+    /// The inode of its file; 0 without a file.
     pub inode: u64,
-    /// The path of its file, or what the kernel calls it; it may have spaces, and be empty.
+    /// The path of its file, or the kernel's name for it. It may contain spaces, and may be empty.
     pub name: &'a str,
 }
 
-/// The text of `pid`'s mappings in the order of their addresses, no more than `most` bytes and whole lines of it.
+/// Reads the text of `pid`'s mappings in the order of their addresses, at most `most` bytes in
+/// whole lines.
 pub fn read(pid: Pid, most: u64) -> io::Result<String> {
     let read = move || bounded::text_of_process(pid, "maps", most);
     let text = timed_read::ask(pid, read).ok_or(io::ErrorKind::TimedOut)??;
     Ok(bounded::whole_lines(text, most))
 }
 
-/// The mappings of such a text.
+/// Parses the mappings in such a text.
 pub fn parse(text: &str) -> impl Iterator<Item = Map<'_>> {
     text.lines().filter_map(map)
 }
 
-/// `55d0c8a00000-55d0c8c00000 r-xp 00002000 08:01 1234    /usr/bin/python3.11`
+/// Parses `55d0c8a00000-55d0c8c00000 r-xp 00002000 08:01 1234 /usr/bin/python3.11`.
 fn map(line: &str) -> Option<Map<'_>> {
     let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;

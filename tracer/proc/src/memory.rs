@@ -1,4 +1,4 @@
-//! Memory of one process and of the machine, from /proc.
+//! Reads the memory of one process and of the machine from /proc.
 
 use std::{fs::File, os::unix::fs::FileExt as _};
 
@@ -10,10 +10,11 @@ use crate::{
     ids::{Bytes, Pid},
 };
 
-/// /proc/PID/status has some 1.5 KiB; the lines of memory stand in its first half.
+/// /proc/PID/status has some 1.5 KiB; the lines about memory are in its first half.
 const STATUS_BYTES: usize = 4096;
 
-/// The machine's memory, from /proc/meminfo and /proc/pressure/memory; `cpu_lists` is for the caller to fill.
+/// Reads the machine's memory from /proc/meminfo and /proc/pressure/memory. The caller fills in
+/// `cpu_lists`.
 #[must_use]
 pub fn node() -> Option<NodeMemory> {
     let mut node = counted(&bounded::text("/proc/meminfo", bounded::SMALL).ok()?)?;
@@ -22,7 +23,8 @@ pub fn node() -> Option<NodeMemory> {
     Some(node)
 }
 
-/// Free pages in the lists of CPUs, from /proc/zoneinfo, which is long on a machine of many CPUs.
+/// Reads the free pages in the per-CPU lists from /proc/zoneinfo, which is long on a machine with
+/// many CPUs.
 #[must_use]
 pub fn cpu_lists() -> Option<Bytes> {
     let zones = bounded::text("/proc/zoneinfo", bounded::LARGE).ok()?;
@@ -56,7 +58,7 @@ fn counted(info: &str) -> Option<NodeMemory> {
     })
 }
 
-/// Pages in the lists of all CPUs: each `count:` of /proc/zoneinfo stands in one.
+/// Adds up the pages in the lists of all CPUs: each `count:` in /proc/zoneinfo is one list.
 fn listed(zones: &str) -> u64 {
     let lines = zones
         .lines()
@@ -66,20 +68,20 @@ fn listed(zones: &str) -> u64 {
         .sum()
 }
 
-/// The total of the line `some` of a pressure file, in µs.
+/// Parses the total of the line `some` of a pressure file, in µs.
 pub(super) fn stalled(pressure: &str) -> Option<u64> {
     let some = pressure.lines().find(|line| line.starts_with("some "))?;
     some.rsplit_once("total=")?.1.trim().parse().ok()
 }
 
-/// The files that tell one process's memory, kept open: reading again costs a tenth of opening, and a pid that somebody else has
-/// now is never read.
+/// The open files for one process's memory. To read an open file costs a tenth of opening it, and
+/// it never reads a later process with the same pid.
 pub struct MemoryFiles {
     statm: File,
     status: File,
 }
 
-/// What /proc/PID/statm counts.
+/// The figures of /proc/PID/statm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// Anonymous pages.
@@ -89,7 +91,7 @@ pub struct Counted {
 }
 
 impl MemoryFiles {
-    /// Opens them.
+    /// Opens the files.
     pub fn open(pid: Pid) -> std::io::Result<Self> {
         Ok(Self {
             statm: File::open(format!("/proc/{pid}/statm"))?,
@@ -97,7 +99,7 @@ impl MemoryFiles {
         })
     }
 
-    /// The two figures that cost least; `None` when the process is gone or has no memory.
+    /// Reads the two figures that cost least; `None` when the process is gone or has no memory.
     #[must_use]
     pub fn count(&self) -> Option<Counted> {
         let mut buffer = [0; 128];
@@ -105,7 +107,7 @@ impl MemoryFiles {
         statm(std::str::from_utf8(&buffer[..length]).ok()?)
     }
 
-    /// All figures.
+    /// Reads all figures.
     #[must_use]
     pub fn split(&self) -> Option<MemorySplit> {
         let mut buffer = [0; STATUS_BYTES];
@@ -114,13 +116,13 @@ impl MemoryFiles {
     }
 }
 
-/// The two figures of a process that is not looked at again soon.
+/// Reads the two figures of a process that is not read again soon.
 #[must_use]
 pub fn count(pid: Pid) -> Option<Counted> {
     statm(&bounded::text_of_process(pid, "statm", bounded::SMALL).ok()?)
 }
 
-/// `size resident shared …`, in pages.
+/// Parses `size resident shared …`, in pages.
 fn statm(text: &str) -> Option<Counted> {
     let mut figures = text.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
     let resident = figures.next()?.ok().filter(|pages| *pages > 0)?;
@@ -132,28 +134,28 @@ fn statm(text: &str) -> Option<Counted> {
     })
 }
 
-/// `SwapTotal`.
+/// Reads `SwapTotal`.
 #[must_use]
 pub fn swap_total() -> Bytes {
     let info = procfs::Meminfo::current().ok();
     Bytes(info.map_or(0, |info| info.swap_total))
 }
 
-/// `vm.overcommit_memory`: 2 refuses allocations instead of killing.
+/// Reads `vm.overcommit_memory`: 2 refuses allocations instead of killing.
 #[must_use]
 pub fn overcommit() -> Option<u8> {
     let text = bounded::text("/proc/sys/vm/overcommit_memory", bounded::SMALL).ok()?;
     text.trim().parse().ok()
 }
 
-/// A process's memory, from /proc/PID/status; `None` when it is gone or a kernel thread.
+/// Reads a process's memory from /proc/PID/status; `None` when it is gone or is a kernel thread.
 #[must_use]
 pub fn process(pid: Pid) -> Option<MemorySplit> {
     split(&status(pid)?)
 }
 
-/// /proc/PID/status as text. The name in it is the process's own choice and need not be UTF-8, which a stricter parser takes
-/// for an error of the whole file.
+/// Reads /proc/PID/status as text. The name in it is the process's own choice and need not be
+/// UTF-8. A stricter parser would report an error for the whole file.
 pub(super) fn status(pid: Pid) -> Option<String> {
     bounded::text_of_process(pid, "status", bounded::SMALL).ok()
 }

@@ -1,4 +1,4 @@
-//! Where the cgroup hierarchy that counts memory is mounted.
+//! Finds where the cgroup hierarchy that counts memory is mounted.
 
 use std::path::PathBuf;
 
@@ -9,11 +9,12 @@ use procfs::{
 
 use crate::bounded;
 
-/// This process's own mounts: 100,000 at most, and seldom more than some hundreds.
+/// The bound for this process's own mounts. There are at most 100,000, and seldom more than a few
+/// hundred.
 const MOUNTS_BYTES: u64 = 32 << 20;
 pub(super) const OWN_MOUNTS: &str = "/proc/self/mountinfo";
 
-/// The files of one version.
+/// The file names of one cgroup version.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Files {
     pub(super) v2: bool,
@@ -35,7 +36,7 @@ pub(super) const V2: Files = Files {
     kills: "memory.events",
 };
 
-/// The mount of the hierarchy that counts memory, among those that are wanted.
+/// Finds the mount of the hierarchy that counts memory, among the mounts that `wanted` accepts.
 pub(super) fn mounted(
     mounts: &str,
     wanted: impl Fn(&MountInfo) -> bool,
@@ -52,12 +53,12 @@ pub(super) fn mounted(
     v1.or_else(|| v2().map(|mount| (mount.clone(), V2)))
 }
 
-/// Seen from inside of a cgroup namespace, what is mounted begins above its root.
+/// Whether a mount shows the hierarchy from above the root of this cgroup namespace.
 pub(super) fn is_from_above(mount: &MountInfo) -> bool {
     mount.root.starts_with("/..")
 }
 
-/// Where the machine's hierarchy is mounted inside of a cgroup namespace.
+/// Returns where the machine's hierarchy is mounted inside a cgroup namespace.
 pub(super) fn mount_from_above() -> Option<PathBuf> {
     mounted(OWN_MOUNTS, is_from_above).map(|(mount, _)| mount.mount_point)
 }

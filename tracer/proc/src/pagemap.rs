@@ -1,8 +1,11 @@
-//! Counts the pages of another process's own in a range of its addresses, from /proc/PID/pagemap.
+//! Counts the private pages in an address range of another process, from /proc/PID/pagemap.
 //!
-//! The file is opened once and belongs to the address space of that moment: it never tells of a later process with the same pid, nor of
-//! another program in the same process. One call tells a range where the kernel has it (6.7); a very large range, and any on an older kernel, is
-//! looked at in [`SAMPLES`] places at even distances, so that it costs 0.2 ms and errs by 1/256 where it was filled from one end, as almost all are.
+//! The file is opened once and belongs to the address space of that moment. It never shows a later
+//! process with the same pid, nor another program in the same process.
+//!
+//! One call counts a range where the kernel supports it (6.7). A very large range, and any range on
+//! an older kernel, is sampled at [`SAMPLES`] pages at even distances. That costs 0.2 ms, and the
+//! error is 1/256 if the range was filled from one end, as almost all are.
 
 use std::{
     fs::File,
@@ -11,25 +14,25 @@ use std::{
 
 use crate::ids::{Bytes, Pid};
 
-/// Places of a range that are looked at.
+/// How many pages of a range are sampled.
 const SAMPLES: u64 = 256;
-/// A longer range is looked at in places: walking its page tables takes more than 1 ms.
+/// A longer range is sampled: walking its page tables takes more than 1 ms.
 const WALKED: u64 = 1 << 30;
-/// Stretches of memory in one range; one with more is looked at in places.
+/// How many separate regions of memory one call can return. A range with more is sampled.
 const REGIONS: usize = 32;
 /// `PAGEMAP_SCAN` of linux/fs.h, since 6.7: `_IOWR('f', 16, struct pm_scan_arg)`.
 const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
-/// Categories of it.
+/// Page categories of `PAGEMAP_SCAN`.
 const FILE: u64 = 1 << 2;
 const PRESENT: u64 = 1 << 3;
 const SWAPPED: u64 = 1 << 4;
 const ZERO: u64 = 1 << 5;
-/// Bits of an entry of the file, for older kernels.
+/// Bits of an entry in the file, for older kernels.
 const ENTRY_PRESENT: u64 = 1 << 63;
 const ENTRY_SWAPPED: u64 = 1 << 62;
 const ENTRY_FILE: u64 = 1 << 61;
 
-/// `struct pm_scan_arg`
+/// `struct pm_scan_arg` of linux/fs.h.
 #[repr(C)]
 #[derive(Default)]
 struct Scan {
@@ -47,7 +50,7 @@ struct Scan {
     return_mask: u64,
 }
 
-/// `struct page_region`
+/// `struct page_region` of linux/fs.h.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Region {
@@ -56,23 +59,24 @@ struct Region {
     categories: u64,
 }
 
-/// What a range has of private memory.
+/// The private memory in a range.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Private {
-    /// All of it.
+    /// All private memory in the range.
     pub bytes: Bytes,
-    /// How much of it lies at the beginning of the range, without a gap: what is filled from there need not be looked at again.
+    /// The private memory at the beginning of the range, up to the first gap. If a range is filled
+    /// from its beginning, this part need not be scanned again.
     pub solid: Bytes,
 }
 
-/// The open file of one process.
+/// The open pagemap of one process.
 pub struct Pagemap {
     file: File,
     page: u64,
 }
 
 impl Pagemap {
-    /// Opens it; root may, and whoever may read the process's memory.
+    /// Opens it. This takes root, or the right to read the process's memory.
     pub fn open(pid: Pid) -> std::io::Result<Self> {
         Ok(Self {
             file: File::open(format!("/proc/{pid}/pagemap"))?,
@@ -80,7 +84,8 @@ impl Pagemap {
         })
     }
 
-    /// Private memory in the range, swapped out or not; nothing where the range is no longer mapped.
+    /// Returns the private memory in the range, swapped out or not; nothing where the range is no
+    /// longer mapped.
     #[must_use]
     pub fn private(&self, address: u64, length: Bytes) -> Private {
         if let Some(walked) = self.walked(address, length) {
@@ -104,7 +109,7 @@ impl Pagemap {
         self.scanned(page).unwrap_or_else(|| self.entry(page))
     }
 
-    /// `None` where the kernel does not know the call.
+    /// Returns `None` where the kernel does not know the call.
     fn scanned(&self, page: u64) -> Option<bool> {
         let start = page * self.page;
         let mut region = [Region::default()];
@@ -112,7 +117,8 @@ impl Pagemap {
             .map(|(found, _)| found > 0)
     }
 
-    /// The whole range by one call; `None` where that is not known, or would take too long.
+    /// Counts the whole range by one call; `None` where the kernel does not know it, or it would
+    /// take too long.
     fn walked(&self, address: u64, length: Bytes) -> Option<Private> {
         if length.0 == 0 || length.0 > WALKED {
             return None;
@@ -130,8 +136,8 @@ impl Pagemap {
         })
     }
 
-    /// How many stretches of private memory there are, and how far they were looked for. The page of zeros, which reading what was never
-    /// written maps, is nobody's memory.
+    /// Returns how many regions of private memory there are, and how far the call got. The zero
+    /// page, which a read of untouched memory maps, is not private memory.
     fn scan(&self, start: u64, end: u64, regions: &mut [Region]) -> Option<(usize, u64)> {
         let mut scan = Scan {
             size: size_of::<Scan>() as u64,
@@ -145,7 +151,8 @@ impl Pagemap {
             return_mask: PRESENT,
             ..Scan::default()
         };
-        // SAFETY: the request takes a `pm_scan_arg`, which `Scan` mirrors, and writes at most `vec_len` regions to `vec`; both outlive it.
+        // SAFETY: the request takes a `pm_scan_arg`, which `Scan` mirrors, and writes at most
+        // `vec_len` regions to `vec`; both outlive it.
         let found = unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
         let found = usize::try_from(found).ok()?;
         Some((found, scan.walk_end))
@@ -165,7 +172,7 @@ mod tests {
 
     const LENGTH: usize = 64 << 20;
 
-    /// A fresh mapping of this process.
+    /// Makes a new mapping in this process.
     fn mapped() -> *mut u8 {
         // SAFETY: a new private mapping at no given address.
         let address = unsafe {

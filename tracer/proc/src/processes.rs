@@ -1,4 +1,7 @@
-//! Processes as /proc shows them: one, all, and the files of a Ray session that one holds open.
+//! Reads processes as /proc shows them.
+//!
+//! It describes one process, lists all, and finds the files of a Ray session that a process holds
+//! open.
 
 use std::{
     collections::HashMap,
@@ -19,12 +22,12 @@ use crate::{
     users::one_user,
 };
 
-/// Bytes of a command line that are kept.
+/// How many bytes of a command line are kept.
 const ARGV_BYTES: u64 = 4096;
-/// Descriptors of one process that are looked at: more than a worker has.
+/// How many descriptors of one process are read: more than a worker has.
 const MOST_DESCRIPTORS: usize = 16_384;
 
-/// The parts of /proc/PID/stat that are used.
+/// The fields of /proc/PID/stat that are used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
     /// Name of the leader.
@@ -35,20 +38,20 @@ pub struct Stat {
     pub parent: Pid,
     /// Process group.
     pub process_group: Pid,
-    /// Start, truncated to clock ticks.
+    /// Start time, truncated to clock ticks.
     pub start: BootTime,
-    /// Threads that have not ended, the leader counted even if it has.
+    /// Number of threads that have not ended. The leader counts even if it has ended.
     pub threads: u32,
     /// The wait status of a zombie, where it may be read.
     pub exit_code: Option<i32>,
-    /// The leader has begun to exit.
+    /// Whether the leader has begun to exit.
     pub exiting: bool,
 }
 
-/// `PF_EXITING` of include/linux/sched.h: set before `sched_process_exit`, never taken back.
+/// `PF_EXITING` of include/linux/sched.h: set before `sched_process_exit`, never cleared.
 const PF_EXITING: u32 = 4;
 
-/// /proc/PID/stat.
+/// Reads /proc/PID/stat.
 #[must_use]
 pub fn stat(pid: Pid) -> Option<Stat> {
     let bytes = bounded::of_process(pid, "stat", bounded::SMALL).ok()?;
@@ -66,7 +69,7 @@ pub fn stat(pid: Pid) -> Option<Stat> {
     })
 }
 
-/// CPU time of a process, in clock ticks.
+/// Reads the CPU time of a process, in clock ticks.
 #[must_use]
 pub fn cpu_ticks(pid: Pid) -> Option<u64> {
     let bytes = bounded::of_process(pid, "stat", bounded::SMALL).ok()?;
@@ -74,7 +77,7 @@ pub fn cpu_ticks(pid: Pid) -> Option<u64> {
     Some(stat.utime + stat.stime)
 }
 
-/// The identity of a running process.
+/// Returns the key of a running process.
 #[must_use]
 pub fn key(pid: Pid) -> Option<ProcessKey> {
     Some(ProcessKey {
@@ -83,7 +86,7 @@ pub fn key(pid: Pid) -> Option<ProcessKey> {
     })
 }
 
-/// All pids of this /proc.
+/// Returns all pids in this /proc.
 #[must_use]
 pub fn all() -> Vec<Pid> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -92,7 +95,7 @@ pub fn all() -> Vec<Pid> {
         .collect()
 }
 
-/// argv, at most 4 KiB of it, without the NULs that pad a rewritten title.
+/// Reads argv, at most 4 KiB of it, without the NULs that pad a rewritten title.
 #[must_use]
 pub fn argv(pid: Pid) -> Vec<String> {
     let read = move || bounded::of_process(pid, "cmdline", ARGV_BYTES).ok();
@@ -106,7 +109,8 @@ pub fn argv(pid: Pid) -> Vec<String> {
         .collect()
 }
 
-/// The memory cgroup (v1) or cgroup (v2) of a process, as the machine names it; `None` also where that cannot be known from here.
+/// Returns the memory cgroup (v1) or cgroup (v2) of a process by its path in the machine; also
+/// `None` where that path cannot be known from here.
 #[must_use]
 pub fn cgroup(pid: Pid) -> Option<String> {
     named_cgroup(pid).filter(|path| !cgroup_namespace::leads_out(path))
@@ -116,12 +120,12 @@ fn named_cgroup(pid: Pid) -> Option<String> {
     cgroup_namespace::as_shown(pid).map(cgroup_namespace::absolute)
 }
 
-/// The innermost pid of a process, where that is another one.
+/// Returns the innermost pid of a process, if it differs.
 fn ns_pid(pid: Pid) -> Option<Pid> {
     innermost(&memory::status(pid)?).filter(|inner| *inner != pid)
 }
 
-/// A thread as its own pid namespace numbers it.
+/// Returns a thread's id in the process's own pid namespace.
 #[must_use]
 pub fn thread_in_namespace(pid: Pid, tid: Pid) -> Pid {
     let status = bounded::text_of_process(pid, &format!("task/{tid}/status"), bounded::SMALL);
@@ -136,13 +140,14 @@ fn innermost(status: &str) -> Option<Pid> {
     last.parse().ok().map(Pid)
 }
 
-/// The user of a process; `None` where it has more than one: a set-uid program acts for another user than the one who started it.
+/// Returns the user of a process; `None` where it has more than one. A set-uid program acts for
+/// another user than the one who started it.
 #[must_use]
 pub fn only_user(pid: Pid) -> Option<u32> {
     one_user(&memory::status(pid)?)
 }
 
-/// Whether its program takes the rights of the file's owner or group; true where that cannot be told.
+/// Whether its program takes the rights of the file's owner or group. True where that is not known.
 #[must_use]
 pub fn is_set_id(pid: Pid) -> bool {
     let data = timed_read::ask_for(pid, move || {
@@ -151,13 +156,13 @@ pub fn is_set_id(pid: Pid) -> bool {
     data.is_none_or(|data| data.mode() & (libc::S_ISUID | libc::S_ISGID) != 0)
 }
 
-/// One process with everything that can be read of it; `cluster` is the caller's to fill.
+/// Reads everything that can be read about one process. The caller fills in `cluster`.
 #[must_use]
 pub fn describe(pid: Pid) -> Option<Process> {
     let stat = stat(pid)?;
     let folder = PathBuf::from(format!("/proc/{pid}"));
     let argv = argv(pid);
-    // An id is one also where the way to it is not known.
+    // The id is valid even where the path above it is not known.
     let cgroup = named_cgroup(pid);
     let exe = std::fs::read_link(folder.join("exe")).ok();
     Some(Process {
@@ -179,13 +184,13 @@ pub fn describe(pid: Pid) -> Option<Process> {
     })
 }
 
-/// The process that has `ray_pid` in the pid namespace of `raylet`.
+/// Returns the process with pid `ray_pid` in the pid namespace of `raylet`.
 #[must_use]
 pub fn in_namespace(raylet: Pid, ray_pid: Pid) -> Option<Pid> {
     of_namespace(raylet).remove(&ray_pid)
 }
 
-/// The processes of the pid namespace of `raylet`, by their pids there.
+/// Returns the processes in the pid namespace of `raylet`, by their pids there.
 #[must_use]
 pub fn of_namespace(raylet: Pid) -> HashMap<Pid, Pid> {
     let namespace = |pid: Pid| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
@@ -200,14 +205,14 @@ pub fn of_namespace(raylet: Pid) -> HashMap<Pid, Pid> {
         .collect()
 }
 
-/// The log files of Ray's that a process holds open, by the links of its descriptors.
+/// Returns the Ray log files that a process holds open, by the links of its descriptors.
 #[must_use]
 pub fn open_logs(pid: Pid) -> Vec<PathBuf> {
     let links = descriptors(pid).map(|(_, link)| link);
     links.filter(|path| is_session_log(path)).collect()
 }
 
-/// The descriptors of a process with where they lead.
+/// Returns the descriptors of a process, each with its link.
 fn descriptors(pid: Pid) -> impl Iterator<Item = (PathBuf, PathBuf)> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/fd"));
     let entries = entries.into_iter().flatten().flatten();
@@ -218,8 +223,8 @@ fn descriptors(pid: Pid) -> impl Iterator<Item = (PathBuf, PathBuf)> {
     })
 }
 
-/// Whether a process has this very file open, by a name of which `is_it` says that it may be. No other is asked what it is: that of
-/// another file system may never answer.
+/// Whether a process has this file open. Only descriptors whose path `is_it` accepts are examined:
+/// a file on another file system may never answer.
 #[must_use]
 pub fn holds_open(pid: Pid, file: File, is_it: impl Fn(&Path) -> bool) -> bool {
     let found = descriptors(pid).filter(|(_, link)| is_it(link));
@@ -234,7 +239,7 @@ pub fn holds_open(pid: Pid, file: File, is_it: impl Fn(&Path) -> bool) -> bool {
     holds.unwrap_or(false)
 }
 
-/// Whether there is such a process, which needs no descriptor to be known; true where that cannot be told.
+/// Whether there is such a process. This needs no new descriptor. True where that is not known.
 #[must_use]
 pub fn is_there(pid: Pid) -> bool {
     let found = std::fs::metadata(format!("/proc/{pid}"));

@@ -1,4 +1,6 @@
-//! Logs each error of a read once: what cannot be read is tried again and again.
+//! Logs each read error once.
+//!
+//! A file that cannot be read is tried again and again.
 
 use std::{
     collections::BTreeSet,
@@ -8,13 +10,14 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Errors that are logged at most: the names of files are foreign.
+/// How many errors are logged at most. File names are foreign input.
 const MOST: usize = 128;
 
-/// Which errors of which names of files were logged.
+/// The errors that were logged, each with the name of its file.
 static LOGGED: Mutex<BTreeSet<(OsString, Option<i32>)>> = Mutex::new(BTreeSet::new());
 
-/// Logs why a file could not be read, once for each name of a file; not that a process is gone, or the file.
+/// Logs why a file could not be read, once for each file name and error. Does not log that the
+/// process or the file is gone.
 pub fn log_once(path: &Path, error: &io::Error) {
     let gone = matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH));
     if !gone && tracing::enabled!(tracing::Level::DEBUG) && is_first(path, error) {
@@ -24,7 +27,7 @@ pub fn log_once(path: &Path, error: &io::Error) {
     }
 }
 
-/// What was read, if it was; else why not is [logged](log_once).
+/// Returns what was read. If the read failed, [logs](log_once) why and returns `None`.
 pub fn ok_or_log<T, E: Into<io::Error>>(path: &Path, read: Result<T, E>) -> Option<T> {
     read.map_err(|error| log_once(path, &error.into())).ok()
 }

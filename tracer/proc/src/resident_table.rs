@@ -1,7 +1,8 @@
-//! Reads the kernel's table of each watched process's resident memory in place, without a system call.
+//! Reads the kernel's table of the resident memory of watched processes.
 //!
-//! The figures say who is to be looked at, not how much it has: each may err by a batch for each CPU, and a process that runs only between ticks is not
-//! seen to run.
+//! The table is mapped, so a read takes no system call. Its figures show which process to look at,
+//! not how much memory the process has. Each figure can be off by a batch for each CPU, and a
+//! process that runs only between ticks is not seen to run.
 
 use std::{
     os::fd::AsFd,
@@ -15,11 +16,11 @@ use crate::ids::ProcessKey;
 
 const WORDS: usize = size_of::<records::Level>() / 8;
 
-/// A process's place in the table.
+/// A process's slot in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot(pub u32);
 
-/// What a process had at a look.
+/// The figures of a process at one read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ResidentLevel {
     looks: u64,
@@ -27,7 +28,7 @@ pub struct ResidentLevel {
 }
 
 impl ResidentLevel {
-    /// By how much the figure moved that moved most.
+    /// Returns the largest change of any figure.
     #[must_use]
     pub fn moved(&self, since: &Self) -> u64 {
         let pairs = self.bytes.iter().zip(since.bytes);
@@ -37,7 +38,7 @@ impl ResidentLevel {
             .unwrap_or(0)
     }
 
-    /// Whether it was seen to run, or mapped something large, since then.
+    /// Whether the process was seen to run, or mapped something large, since then.
     #[must_use]
     pub fn ran(&self, since: &Self) -> bool {
         self.looks != since.looks
@@ -57,7 +58,7 @@ impl ResidentLevel {
     }
 }
 
-/// A process that has this much private memory, and was looked at so often.
+/// Makes the level of a process with this much private memory that was counted this often.
 #[cfg(any(test, feature = "samples"))]
 #[must_use]
 pub fn level_of(looks: u64, private: u64) -> ResidentLevel {
@@ -67,7 +68,7 @@ pub fn level_of(looks: u64, private: u64) -> ResidentLevel {
     }
 }
 
-/// A table that holds these words, and a place in it.
+/// Makes a table that contains these words.
 #[cfg(any(test, feature = "samples"))]
 #[must_use]
 pub fn levels_of(words: &[u64]) -> ResidentTable {
@@ -78,14 +79,14 @@ pub fn levels_of(words: &[u64]) -> ResidentTable {
     }
 }
 
-/// A place there.
+/// Makes a slot.
 #[cfg(any(test, feature = "samples"))]
 #[must_use]
 pub fn slot_of(place: u32) -> Slot {
     Slot(place)
 }
 
-/// The table; it stays until this program ends.
+/// The mapped table. It stays until this program ends.
 #[derive(Debug, Clone, Copy)]
 pub struct ResidentTable {
     words: &'static [AtomicU64],
@@ -107,7 +108,8 @@ impl ResidentTable {
                 0,
             )?
         };
-        // SAFETY: the mapping has so many words, is aligned to a page and is never taken away. The kernel writes whole words, and this program only loads them.
+        // SAFETY: the mapping has this many words, is aligned to a page and is never unmapped. The
+        // kernel writes whole words, and this program only loads them.
         let words = unsafe { std::slice::from_raw_parts(start.cast(), WATCHED * WORDS) };
         Ok(Self {
             words,
@@ -115,14 +117,15 @@ impl ResidentTable {
         })
     }
 
-    /// How often who has that place was looked at, or mapped something large: while it stays, nothing else there changes.
+    /// Returns how often the process in this slot was counted, or mapped something large. While
+    /// this number stays the same, the slot's other words do not change.
     #[must_use]
     pub fn looks(&self, slot: Slot) -> u64 {
         let looks = self.words.get(slot.0 as usize * WORDS + 1);
         looks.map_or(0, |looks| looks.load(Ordering::Relaxed))
     }
 
-    /// What `process` had at the last look: nothing before the first one.
+    /// Returns the last figures of `process`; zeros before its first count.
     #[must_use]
     pub fn of(&self, slot: Slot, process: ProcessKey) -> ResidentLevel {
         let at = slot.0 as usize * WORDS;
@@ -131,7 +134,7 @@ impl ResidentTable {
         };
         let word = |at: usize| words[at].load(Ordering::Relaxed);
         if !ProcessKey::new(process.pid.0, word(0)).same(process) {
-            // Of who had the place before.
+            // The slot still has the figures of the previous process.
             return ResidentLevel::default();
         }
         let pages = |member: usize| word(2 + member).cast_signed().max(0).unsigned_abs();
@@ -155,7 +158,7 @@ mod tests {
         assert_eq!(levels.of(Slot(0), process), nothing, "no look yet");
         assert_eq!(levels.of(Slot(1), later), nothing);
         let level = levels.of(Slot(1), process);
-        // A counter that is below zero for a moment counts nothing.
+        // A counter that is below zero for a moment counts as zero.
         assert_eq!(level.resident(), 257 * 4096);
         assert_eq!(levels.of(Slot(9), process), nothing);
     }

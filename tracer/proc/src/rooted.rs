@@ -1,8 +1,8 @@
-//! Folders inside another process's root, reached so that nobody who may write there can lead the reader elsewhere.
+//! Opens folders inside another process's root, safely against planted links.
 //!
-//! Whoever runs a job owns its session folder and may plant links in it. The way to the session may have links, which are
-//! resolved inside the process's own root; at and below it none is followed. A folder that is held stays readable when the
-//! container's root is gone.
+//! The owner of a job owns its session folder and may plant links in it. The path to the session
+//! may contain links, which are resolved inside the process's own root. At the session folder and
+//! below it, no link is followed. An open folder stays readable after the container's root is gone.
 
 use std::{
     ffi::OsStr,
@@ -36,14 +36,16 @@ use crate::{
     timed_read,
 };
 
-/// Names of one folder that are looked at, and of these those that are kept: whoever owns a folder can make a million files there.
+/// How many entries of one folder are read, and how many names are kept. The owner of a folder can
+/// make a million files there.
 const MOST_ENTRIES: usize = 262_144;
 const MOST_NAMES: usize = 65_536;
-/// Folders above another one: a path has at most 4,096 bytes.
+/// How many parent folders are visited. A path has at most 4,096 bytes.
 const MOST_ABOVE: usize = 2_048;
 
-/// File systems whose files are made when they are read, some of which are used up by that (`/proc/kmsg`, `trace_pipe`): proc, sysfs,
-/// tracefs, debugfs, securityfs, configfs, efivarfs, pstore, bpf; `uapi/linux/magic.h`.
+/// File systems whose files are generated when they are read. To read some of these files uses up
+/// their content (`/proc/kmsg`, `trace_pipe`). They are proc, sysfs, tracefs, debugfs, securityfs,
+/// configfs, efivarfs, pstore, bpf; `uapi/linux/magic.h`.
 const MADE_WHEN_READ: [u64; 9] = [
     0x9fa0,
     0x6265_6572,
@@ -60,9 +62,9 @@ const MADE_WHEN_READ: [u64; 9] = [
 #[derive(Debug)]
 pub struct Folder {
     folder: Arc<OwnedFd>,
-    /// The process whose root it lies in.
+    /// The process whose root contains it.
     of: Pid,
-    /// The user who must be able to read a file himself, where that is not root.
+    /// The user who must have the right to read a file, unless that is root.
     reader: Option<u32>,
 }
 
@@ -77,27 +79,27 @@ pub struct Opened {
     pub inode: u64,
 }
 
-/// The names of a folder, which are read piece by piece: it may have hundreds of thousands.
+/// The names in a folder, read in parts: there may be hundreds of thousands.
 pub struct Listing(std::fs::ReadDir);
 
-/// Tells which names appear in a folder (inotify), so that its other names are not read again.
+/// Reports new names in a folder (inotify), without reading the others again.
 #[derive(Debug)]
 pub struct NewNames(OwnedFd);
 
-/// What a name in a folder stands for; a link for itself.
+/// The file that a name in a folder stands for; for a link, the link itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
     /// Its device and inode.
     pub device: u64,
-    /// See `device`.
+    /// Its inode.
     pub inode: u64,
     /// Whether it is a folder.
     pub is_folder: bool,
     /// Whether it is a regular file.
     pub is_file: bool,
-    /// What it takes on its disk.
+    /// The space that it takes on its disk.
     pub bytes: Bytes,
-    /// When it was written, in seconds of the wall clock.
+    /// When it was last written, in seconds of the wall clock.
     pub written: i64,
 }
 
@@ -107,8 +109,8 @@ const FOLDER: OFlags = OFlags::PATH
     .union(OFlags::CLOEXEC);
 
 impl Folder {
-    /// The log folder of a cluster's session, as its raylet sees it, with the files that the raylet's user may read: anybody can name a
-    /// folder.
+    /// Opens the log folder of a cluster's session, as its raylet sees it. Only files that the
+    /// raylet's user may read are opened: anybody can claim that a folder is a session.
     #[must_use]
     pub fn logs(cluster: &Cluster) -> Option<Self> {
         let session = Path::new(cluster.session_dir.as_deref()?);
@@ -116,14 +118,15 @@ impl Folder {
         session.below(Path::new("logs"))?.for_its_user()
     }
 
-    /// The folder of a file that a process has open, by the path of its descriptor, which has no links; with the files that its user may
-    /// read: a descriptor may be one of a path alone (`O_PATH`).
+    /// Opens the folder of a file that a process has open, by the path of its descriptor, which has
+    /// no links. Only files that the process's user may read are opened: a descriptor may stand for
+    /// a path alone (`O_PATH`).
     #[must_use]
     pub fn of_open_file(pid: Pid, path: &Path) -> Option<Self> {
         Self::inside(pid, path.parent()?, ResolveFlags::NO_SYMLINKS)?.for_its_user()
     }
 
-    /// The same folder, if the user of its process may reach it.
+    /// Restricts the folder to what its process's user may read, if that user may reach it.
     fn for_its_user(self) -> Option<Self> {
         let user = processes::only_user(self.of)?;
         if user == ROOT {
@@ -136,7 +139,7 @@ impl Folder {
         })
     }
 
-    /// Its device, its inode and its owner.
+    /// Returns its device, its inode and its owner.
     #[must_use]
     pub fn identity(&self) -> Option<(u64, u64, u32)> {
         self.ask(|folder| {
@@ -145,13 +148,13 @@ impl Folder {
         })
     }
 
-    /// A folder inside a process's root. Links on the way are resolved there.
+    /// Opens a folder inside a process's root. Links on the way are resolved there.
     #[must_use]
     pub fn at(pid: Pid, path: &Path) -> Option<Self> {
         Self::inside(pid, path, ResolveFlags::empty())
     }
 
-    /// A folder of this machine, for tests and for what is not foreign.
+    /// Opens a folder of this machine, for tests and for folders that are not foreign.
     #[must_use]
     pub fn open(path: &Path) -> Option<Self> {
         let folder = openat(CWD, path, FOLDER, Mode::empty()).ok()?;
@@ -173,7 +176,7 @@ impl Folder {
         })
     }
 
-    /// A folder below it. No link is followed.
+    /// Opens a folder below it. No link is followed.
     #[must_use]
     pub fn below(&self, path: &Path) -> Option<Self> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
@@ -204,7 +207,7 @@ impl Folder {
         })
     }
 
-    /// The same with its size and inode.
+    /// Opens such a file and returns it with its size and inode.
     #[must_use]
     pub fn opened(&self, name: &OsStr) -> Option<Opened> {
         let file = self.file(name)?;
@@ -218,7 +221,7 @@ impl Folder {
         })
     }
 
-    /// The text of such a file, up to `most` bytes.
+    /// Reads the text of such a file, up to `most` bytes.
     #[must_use]
     pub fn text(&self, name: &str, most: u64) -> Option<String> {
         let file = self.file(name.as_ref())?;
@@ -226,7 +229,7 @@ impl Folder {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// What a name stands for, a link itself where it is one.
+    /// Describes the file that a name stands for; for a link, the link itself.
     #[must_use]
     pub fn entry(&self, name: &OsStr) -> Option<Entry> {
         let name = name.to_owned();
@@ -244,7 +247,7 @@ impl Folder {
         })
     }
 
-    /// The names in it that are wanted, as far as its first entries go.
+    /// Returns the names that `wanted` accepts, among the folder's first entries.
     #[must_use]
     pub fn names(&self, wanted: impl Fn(&str) -> bool + Send + 'static) -> Vec<String> {
         let found = self.ask(move |folder| {
@@ -256,13 +259,13 @@ impl Folder {
         found.unwrap_or_default()
     }
 
-    /// The beginning of its names.
+    /// Starts to list its names.
     #[must_use]
     pub fn list(&self) -> Option<Listing> {
         self.ask(|folder| std::fs::read_dir(path_of(folder)).ok().map(Listing))
     }
 
-    /// The next `most` names at most, with what is left of the listing.
+    /// Returns at most `most` further names, with the rest of the listing.
     #[must_use]
     pub fn more(
         &self,
@@ -278,7 +281,7 @@ impl Folder {
         })
     }
 
-    /// Has the names told that appear from now on; `None` where this user has too many such watches.
+    /// Watches for names that appear from now on; `None` where this user has too many such watches.
     #[must_use]
     pub fn new_names(&self) -> Option<NewNames> {
         self.ask(|folder| {
@@ -289,13 +292,13 @@ impl Folder {
         })
     }
 
-    /// When something in it was made or removed.
+    /// Returns when something in it was last made or removed.
     #[must_use]
     pub fn changed(&self) -> Option<SystemTime> {
         self.ask(|folder| std::fs::metadata(path_of(folder)).ok()?.modified().ok())
     }
 
-    /// Its file system: free for an unprivileged user, and all.
+    /// Returns the space in its file system: free for an unprivileged user, and in all.
     #[must_use]
     pub fn space(&self) -> Option<(Bytes, Bytes)> {
         self.ask(|folder| {
@@ -307,7 +310,7 @@ impl Folder {
         })
     }
 
-    /// Whose file system may never answer.
+    /// Runs `ask` with a time-out, because the folder's file system may never answer.
     fn ask<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&OwnedFd) -> Option<T> + Send + 'static,
@@ -318,7 +321,7 @@ impl Folder {
 }
 
 impl NewNames {
-    /// The names since the last call, some more than `most` at most; `None` where some were not told.
+    /// Returns the names since the last call, about `most` at most; `None` where some were lost.
     #[must_use]
     pub fn take(&self, most: usize) -> Option<Vec<String>> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
@@ -343,8 +346,8 @@ fn root(pid: Pid) -> Option<OwnedFd> {
     openat(CWD, root, FOLDER - OFlags::NOFOLLOW, Mode::empty()).ok()
 }
 
-/// Opens a regular file inside a process's root, without waiting. Links are followed, inside that root: whose the file is that they lead
-/// to is for the caller to look at.
+/// Opens a regular file inside a process's root, without waiting. Links are followed inside that
+/// root. The caller must check whose file it is.
 #[must_use]
 pub fn file(pid: Pid, path: &Path) -> Option<File> {
     let relative = path.strip_prefix("/").ok()?.to_owned();
@@ -352,7 +355,8 @@ pub fn file(pid: Pid, path: &Path) -> Option<File> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         match openat2(root(pid)?, &relative, flags, Mode::empty(), resolve) {
-            // Where a container's filter refuses it, a last link is not followed either.
+            // Where a seccomp filter refuses the call, a link in the last place is not followed
+            // either.
             Err(Errno::NOSYS | Errno::PERM) => {
                 let inside = Path::new("/").join(relative);
                 let folder = Folder::at(pid, inside.parent()?)?;
@@ -363,7 +367,7 @@ pub fn file(pid: Pid, path: &Path) -> Option<File> {
     })
 }
 
-/// What such a file holds, up to `most` bytes.
+/// Reads such a file, up to `most` bytes.
 #[must_use]
 pub fn read(pid: Pid, path: &Path, most: u64) -> Option<Vec<u8>> {
     let file = file(pid, path)?;
@@ -371,7 +375,7 @@ pub fn read(pid: Pid, path: &Path, most: u64) -> Option<Vec<u8>> {
     timed_read::ask_for(pid, move || ok_or_log(&path, bounded::read(file, most)))
 }
 
-/// The device and the inode of such a file.
+/// Returns the device and the inode of such a file.
 #[must_use]
 pub fn identity(pid: Pid, path: &Path) -> Option<(u64, u64)> {
     let file = file(pid, path)?;
@@ -382,12 +386,12 @@ pub fn identity(pid: Pid, path: &Path) -> Option<(u64, u64)> {
 }
 
 const ROOT: u32 = 0;
-/// The rights of those who neither own a file nor are of its group.
+/// Permission bits for users who neither own a file nor are in its group.
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_SEARCH: u32 = 0o001;
 
-/// Whether a user may reach a folder: by one that is the user's own, or by such that are open to everybody. Rights of a group are not
-/// looked at.
+/// Whether a user may reach a folder: through a folder of the user's own, or through folders that
+/// are open to everybody. Group permissions are ignored.
 fn may_reach(folder: &OwnedFd, user: u32) -> bool {
     let Ok(mut at) = folder.try_clone() else {
         return false;
@@ -410,7 +414,8 @@ fn may_reach(folder: &OwnedFd, user: u32) -> bool {
     false
 }
 
-/// Opens for reading what was opened as a path alone, if it is a regular file: to open a FIFO or a device does something.
+/// Opens a file for reading that was opened as a path alone, if it is a regular file. Opening a
+/// FIFO or a device would have side effects.
 fn regular(opened: &OwnedFd, name: &Path) -> Option<File> {
     let is_file = FileType::from_raw_mode(fstat(opened).ok()?.st_mode).is_file();
     let kind = fstatfs(opened).ok()?.f_type;
@@ -422,7 +427,8 @@ fn regular(opened: &OwnedFd, name: &Path) -> Option<File> {
     ok_or_log(name, opened).map(File::from)
 }
 
-/// openat2(2); where a container's filter refuses it, each step is opened by itself, and no link is followed at all.
+/// Calls openat2(2). Where a seccomp filter refuses it, opens each step by itself and follows no
+/// link at all.
 fn resolved(at: &OwnedFd, path: &Path, resolve: ResolveFlags) -> Option<OwnedFd> {
     let flags = FOLDER - OFlags::NOFOLLOW;
     match openat2(at, path, flags, Mode::empty(), resolve) {

@@ -1,10 +1,16 @@
-//! Reads with a time-out what somebody else can make hang: a command line lies in memory whose lock its process can hold, and a container's files may
-//! lie in a file system that never answers. No signal ends such a read, so it runs on a helper thread, and who asks waits a moment only.
+//! Reads with a time-out what another process can make hang.
 //!
-//! A read that hangs costs its thread. There are never more than [`MOST_STUCK`] of them, and no user has more than [`MOST_OF_ONE`], so
-//! that nobody takes the sight of others' processes away. Further reads of a process that has one are left out, and counted.
+//! A command line is in memory whose lock its process can hold, and a container's files may be on a
+//! file system that never answers. No signal ends such a read. So it runs on a helper thread, and
+//! the caller waits only for a moment.
 //!
-//! Until [`begin`] there are no helpers, and reads run where they are asked for: `record` starts threads when it has given up its rights.
+//! A read that hangs occupies its thread. At most [`MOST_STUCK`] reads hang at a time, and at most
+//! [`MOST_OF_ONE`] of one user. So no user can keep the recorder from reading other users'
+//! processes. While a read of a process hangs, further reads of that process are skipped and
+//! counted.
+//!
+//! Until [`begin`] there are no helpers, and reads run on the caller's thread: `record` starts
+//! threads only after it has dropped its rights.
 
 use std::{
     cell::Cell,
@@ -21,19 +27,21 @@ use rustix::thread::gettid;
 
 use crate::{bounded, ids::Pid, users};
 
-/// Threads that may hang at a time.
+/// How many reads may hang at a time.
 const MOST_STUCK: usize = 4;
-/// And those of one user's processes among them.
+/// How many of them may be reads of one user's processes.
 const MOST_OF_ONE: usize = 2;
-/// A read of memory or of a page cache takes some µs.
+/// How long the caller waits. A read of memory or of the page cache takes some µs.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Who does not hang but waits for a processor, as on a busy machine, is waited for that many times as long.
+/// How many times longer the caller waits for a read that does not hang but waits for a processor,
+/// as on a busy machine.
 const WITH_THE_BUSY: u32 = 5;
-/// In each window no more time than this is lost to reads that are late: then none is waited for any longer than [`HASTE`].
+/// In each window, late reads may cost this much time. After that, the caller waits no longer than
+/// [`HASTE`] for any read.
 const WINDOW: Duration = Duration::from_secs(10);
 const LOST_AT_MOST: Duration = Duration::from_secs(2);
 const HASTE: Duration = Duration::from_millis(20);
-/// Names of files are resolved, and a zone is parsed.
+/// The stack of a helper. It resolves file names and parses a time zone.
 const STACK: usize = 256 << 10;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -50,7 +58,7 @@ thread_local! {
 /// A thread that reads, and may hang.
 struct Helper {
     jobs: Sender<Job>,
-    /// Its number, 0 until it runs.
+    /// Its thread id; 0 until it runs.
     thread: Arc<AtomicI32>,
 }
 
@@ -76,7 +84,7 @@ impl Helper {
         })
     }
 
-    /// Whether it could go on if it had a processor: it waits for no lock and no file system.
+    /// Whether the thread needs only a processor to go on: it waits for no lock and no file system.
     fn is_runnable(&self) -> bool {
         let thread = self.thread.load(Ordering::Relaxed);
         let stat = bounded::text(format!("/proc/self/task/{thread}/stat"), bounded::SMALL);
@@ -84,7 +92,7 @@ impl Helper {
         thread == 0 || stat.is_ok_and(|stat| stat.contains(") R "))
     }
 
-    /// What it has found, once it is there.
+    /// Waits for the answer.
     fn answer<T>(&self, found: &Receiver<T>, patience: Duration) -> Result<T, RecvTimeoutError> {
         let asked = Instant::now();
         loop {
@@ -150,25 +158,25 @@ impl Helpers {
         }
     }
 
-    /// The helper that came back from a read that hung is there for others.
+    /// Makes a helper idle again after its read came back.
     fn come_back(&mut self, number: u64) {
         let mut back = self.stuck.extract_if(.., |stuck| stuck.number == number);
         self.idle.extend(back.next().map(|stuck| stuck.helper));
     }
 }
 
-/// Reads run on helpers from now on, which have the rights of the thread that asks first.
+/// Starts to run reads on helpers. These have the rights of the thread that first asks.
 pub fn begin() {
     BEGUN.store(true, Ordering::Relaxed);
 }
 
-/// Reads that were left out or not waited for.
+/// Returns how many reads were skipped or came too late.
 #[must_use]
 pub fn left_out() -> u64 {
     LEFT_OUT.load(Ordering::Relaxed)
 }
 
-/// The processes of which a read hangs now.
+/// Returns the processes with a read that hangs now.
 #[must_use]
 pub fn hanging() -> Vec<Pid> {
     locked(&HELPERS)
@@ -178,7 +186,8 @@ pub fn hanging() -> Vec<Pid> {
         .collect()
 }
 
-/// What `read` finds out about process `pid`; `None` where that takes too long, or hangs since before.
+/// Runs `read` about process `pid`. Returns `None` if it takes too long, or if an earlier read of
+/// the process still hangs.
 pub fn ask<T: Send + 'static>(pid: Pid, read: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     if !BEGUN.load(Ordering::Relaxed) || IS_HELPER.get() {
         return Some(read());
@@ -190,7 +199,7 @@ pub fn ask<T: Send + 'static>(pid: Pid, read: impl FnOnce() -> T + Send + 'stati
     found
 }
 
-/// The same where nothing stands for what was not read.
+/// Does the same for a read that itself may find nothing: both cases are `None`.
 pub fn ask_for<T: Send + 'static>(
     pid: Pid,
     read: impl FnOnce() -> Option<T> + Send + 'static,
@@ -215,7 +224,8 @@ fn on_helper<T: Send + 'static>(
     let (sender, found) = mpsc::channel();
     let job = move || {
         let read = read();
-        // An answer is there before the helper is, for both threads that look here.
+        // The answer is sent and the helper returned under one lock, so both threads see them
+        // together.
         let mut helpers = locked(all);
         let _unheard = sender.send(read);
         helpers.come_back(number);
@@ -243,7 +253,7 @@ fn on_helper<T: Send + 'static>(
             });
             None
         }
-        // It has panicked.
+        // The read panicked.
         Err(RecvTimeoutError::Disconnected) => None,
     }
 }
@@ -258,7 +268,7 @@ mod tests {
 
     #[test]
     fn what_hangs_costs_its_thread_and_nobody_else_and_comes_back() {
-        // Not those of the other tests.
+        // Separate from the helpers of the other tests.
         static OWN: Mutex<Helpers> = Mutex::new(Helpers::NONE);
         let seven = |pid| on_helper(&OWN, pid, || 7);
         let hangs = |pid| {
@@ -267,7 +277,7 @@ mod tests {
             assert_eq!(hung, None);
             release
         };
-        // One user's, as nobody is: no process has such pids.
+        // These pids have the same user, namely none: no process has them.
         let [first, second, third] = [5_000_001, 5_000_002, 5_000_003].map(Pid);
         assert_eq!(seven(first), Some(7));
         let go_on = hangs(first);
@@ -288,7 +298,7 @@ mod tests {
     #[test]
     fn who_waits_for_a_processor_is_waited_for_and_who_hangs_is_not() {
         static OWN: Mutex<Helpers> = Mutex::new(Helpers::NONE);
-        // It has much to do, as one that others keep from the processor.
+        // It is busy for long, like a read that others keep from the processor.
         let busy = on_helper(&OWN, Pid(5_000_004), || {
             let end = Instant::now() + PATIENCE + PATIENCE / 2;
             while Instant::now() < end {}

@@ -1,7 +1,8 @@
-//! Which lines of Python, and what they call, grow the memory of a process.
+//! Finds which lines of Python, and which functions they call, grow the memory of a process.
 //!
-//! [`Reader`] reads stacks from outside; [`Stacks`] is the thread that watches processes grow and says under which stack each did, as
-//! [`event::Observation`]s. Where they are written, and what the kernel's programs are told, is the caller's.
+//! [`Reader`] reads stacks from outside. [`Stacks`] is the thread that watches processes grow and
+//! reports under which stack each grew, as [`event::Observation`]s. The caller writes them, and
+//! sets up the eBPF programs.
 
 #![cfg_attr(
     test,

@@ -1,8 +1,11 @@
-"""attach.py RAYTRACE: a raylet of another pid namespace with 300 processes, whose log folder is full.
+"""Measures a raylet of another pid namespace with 300 processes and a full log folder.
 
-Prints the time until "Recording", the time until the log of a driver that lives is open, and the recorder's share of
-a core afterwards: with 5,000 logs of drivers that are over, and with 100,000 names; with and without ten new names a
-second. The raylet is a shell; no Ray is needed.
+    attach.py RAYTRACE
+
+Prints the time until "Recording", the time until the log of a live driver is open, and the
+recorder's share of a core afterwards. It does so with 5,000 logs of drivers that have ended, and
+with 100,000 names, each with and without ten new names a second. The raylet is a shell; no Ray is
+needed.
 """
 
 import os
@@ -16,7 +19,7 @@ import time
 PROCESSES = 300
 OLD_LOGS = 5_000
 NAMES = 100_000
-# The folder was read, and a driver that lives was found, by then.
+# By then the folder has been read, and a live driver has been found.
 SETTLES = 8
 MEASURED = 15
 

@@ -1,4 +1,6 @@
-//! Measures a full log folder: the time to attach beside thousands of old logs, and the recorder's share of a core afterwards.
+//! Measures a full log folder with thousands of old logs.
+//!
+//! It takes the time to attach, and the recorder's share of a core afterwards.
 
 use std::{path::Path, process::Command};
 
@@ -6,7 +8,7 @@ use anyhow::Result;
 
 use crate::{layout, process::output};
 
-/// A line for each folder.
+/// Returns a line for each folder.
 pub(super) fn measure(raytrace: &Path) -> Result<String> {
     let script = layout::root().join("xtask/src/bench/attach.py");
     output(Command::new("python3").arg(script).arg(raytrace))

@@ -1,4 +1,4 @@
-//! `raytrace report` on the recording of a day.
+//! Measures `raytrace report` on the recording of a day.
 
 use std::{
     path::Path,
@@ -11,10 +11,10 @@ use anyhow::Result;
 use super::statistics::median;
 use crate::{layout, process::run};
 
-/// Reports that are timed.
+/// How many reports are timed.
 const REPORTS: usize = 21;
 
-/// The time of a report, the file in the page cache.
+/// Returns the time of a report, with the file in the page cache.
 pub(super) fn measure(raytrace: &Path) -> Result<String> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("day.raytrace");
@@ -30,7 +30,7 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
         run(&mut report)?;
         times.push(began.elapsed().as_secs_f64());
     }
-    // The first one fills the page cache.
+    // The first report fills the page cache.
     times.remove(0);
     let middle = median(&mut times);
     let megabytes = file.metadata()?.len() as f64 / 1e6;

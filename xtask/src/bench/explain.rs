@@ -1,6 +1,7 @@
-//! `raytrace explain` on logs of 1 GiB: a day of healthy nodes, healthy jobs, nothing but deaths.
+//! Measures `raytrace explain` on logs of 1 GiB.
 //!
-//! `RAYTRACE_BENCH_MIB` names another size. The files lie below `target/bench` and are removed at the end.
+//! The logs are a day of healthy nodes, healthy jobs, and deaths alone. `RAYTRACE_BENCH_MIB` sets
+//! another size. The files are put below `target/bench` and removed at the end.
 
 mod logs;
 mod template;
@@ -17,9 +18,9 @@ use super::cost::waited;
 use crate::layout;
 use logs::Kind;
 
-/// Size of each kind of logs unless the environment names another.
+/// Size of each kind of logs, unless the environment sets another.
 const MIB: u64 = 1024;
-/// Runs on each; the quickest counts, as the first fills the page cache.
+/// Runs on each kind. The quickest one counts, because the first fills the page cache.
 const RUNS: usize = 3;
 
 /// The cost of one run.
@@ -29,7 +30,7 @@ struct Cost {
     peak_mib: f64,
 }
 
-/// A table.
+/// Returns a table.
 pub(super) fn measure(raytrace: &Path) -> Result<String> {
     let asked = std::env::var("RAYTRACE_BENCH_MIB").ok();
     let mib = asked.map_or(Ok(MIB), |asked| asked.parse());

@@ -1,4 +1,6 @@
-//! `raytrace report FOLDER` on 10 to 1,000 recordings made from ten golden ones: its time and memory, and how they grow.
+//! Measures `raytrace report FOLDER` on 10 to 1,000 recordings: time, memory, and how they grow.
+//!
+//! The recordings are made from ten golden ones.
 
 use std::{
     path::Path,
@@ -11,7 +13,7 @@ use anyhow::{Context as _, Result};
 use super::cost::waited;
 use crate::{layout, process::run};
 
-/// Real recordings, and how often each is among ten: 2.1 MB and 21 deaths on average.
+/// Real recordings, and how often each is among ten. They have 2.1 MB and 21 deaths on average.
 const GOLDEN: [(&str, usize); 7] = [
     ("unprivileged-2.60.0", 1),
     ("verl-b", 1),
@@ -21,12 +23,12 @@ const GOLDEN: [(&str, usize); 7] = [
     ("gallery-ray-guide", 3),
     ("gallery-verl", 2),
 ];
-/// Recordings of a folder.
+/// Recordings in a folder.
 const COUNTS: [usize; 5] = [10, 50, 100, 300, 1000];
-/// Reports on each folder; the least is taken, as the first fills the page cache.
+/// Reports on each folder. The quickest one counts, because the first fills the page cache.
 const REPORTS: usize = 3;
 
-/// One folder's report.
+/// The cost of one folder's report.
 struct Cost {
     recordings: usize,
     wall: f64,
@@ -34,7 +36,7 @@ struct Cost {
     peak_mib: f64,
 }
 
-/// A table, and what each recording adds by a line of least squares.
+/// Returns a table, and what each recording adds, by a least-squares line.
 pub(super) fn measure(raytrace: &Path) -> Result<String> {
     let folder = tempfile::tempdir()?;
     let real = folder.path().join("real");
@@ -125,7 +127,7 @@ fn megabytes(folder: &Path) -> Result<f64> {
     Ok(bytes as f64 / 1e6)
 }
 
-/// How many deaths the report holds.
+/// Returns how many deaths the report holds.
 fn deaths(raytrace: &Path, folder: &Path) -> Result<usize> {
     let output = Command::new(raytrace)
         .args(["report", "--format", "json"])
@@ -139,7 +141,7 @@ fn deaths(raytrace: &Path, folder: &Path) -> Result<usize> {
 /// A straight line through the costs.
 struct Line {
     slope: f64,
-    /// Which part of the differences it explains.
+    /// The part of the differences that the line explains.
     fit: f64,
 }
 

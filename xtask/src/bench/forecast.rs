@@ -1,4 +1,4 @@
-//! The forecast of kills for memory, scored on shapes that are made of seeds, beside the naive one.
+//! Scores the forecast of kills for memory on generated shapes, beside the naive forecast.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::layout;
 
-/// Its tables.
+/// Returns the tables of scores.
 pub(super) fn measure() -> Result<String> {
     let mut score = Command::new("cargo");
     score.current_dir(layout::root());

@@ -1,4 +1,6 @@
-//! Many processes that need no Ray: what `bench scale` measures the recorder beside. They are forks of one program, so that thousands fit on a small machine.
+//! The many processes of `bench scale` that need no Ray.
+//!
+//! They are forks of one program, so that thousands fit on a small machine.
 
 use std::{ffi::CStr, fs, time::Duration};
 
@@ -9,17 +11,18 @@ use rustix::{
     thread::set_name,
 };
 
-/// A process wakes this often.
+/// How often a process wakes.
 const WAKE: Duration = Duration::from_millis(100);
-/// Wakes of a second: two titles, and growth and forks of those that do that.
+/// Wakes of a process in a second. In each second it sets two titles, and some processes grow or
+/// fork.
 const SECOND: u32 = 10;
-/// One in so many grows, and one in so many forks, each second.
+/// One process in this many grows each second, and one in this many forks.
 const GROWS: u32 = 50;
 const FORKS: u32 = 100;
-/// By so much, so many times; then it begins anew.
+/// A process grows by this step, this many times, and then frees all of it.
 const STEP: usize = 2 << 20;
 const STEPS: usize = 16;
-/// What each process has of its own.
+/// Memory that each process has of its own.
 const OWN: usize = 1 << 20;
 
 /// What the processes do.
@@ -39,10 +42,11 @@ impl Kind {
         }
     }
 
-    /// Runs `count` of them until standard input ends.
+    /// Runs `count` of these processes until standard input ends.
     pub(crate) fn run(self, count: u32) -> Result<()> {
         for number in 0..count {
-            // SAFETY: this process has one thread; its child goes on in `member` and never returns.
+            // SAFETY: this process has one thread. Its child continues in `member` and never
+            // returns.
             let pid = unsafe { libc::fork() };
             ensure!(pid >= 0, "cannot fork: {}", std::io::Error::last_os_error());
             if pid == 0 {
@@ -51,7 +55,7 @@ impl Kind {
                 std::process::exit(1);
             }
         }
-        // What is left is ended by its parent's death.
+        // The death of this parent ends the processes that are left.
         let _end = std::io::read_to_string(std::io::stdin())?;
         Ok(())
     }
@@ -80,7 +84,7 @@ impl Kind {
                 steps += 1;
             }
             if steps == STEPS {
-                // SAFETY: the mapping is this function's own.
+                // SAFETY: only this function uses the mapping.
                 unsafe { madvise(grown, STEP * STEPS, Advice::LinuxDontNeed)? };
                 steps = 0;
             }
@@ -93,9 +97,9 @@ impl Kind {
     }
 }
 
-/// A child that ends at once.
+/// Forks a child that ends at once.
 fn fork_once() {
-    // SAFETY: the process has one thread; its child ends without running anything else.
+    // SAFETY: the process has one thread, and its child ends without running anything else.
     unsafe {
         let pid = libc::fork();
         if pid == 0 {
@@ -107,18 +111,18 @@ fn fork_once() {
 
 fn fresh(size: usize) -> Result<*mut std::ffi::c_void> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a fresh mapping; nothing else points into it.
+    // SAFETY: this is a new mapping, so nothing else points into it.
     Ok(unsafe { mmap_anonymous(std::ptr::null_mut(), size, access, MapFlags::PRIVATE)? })
 }
 
 fn touch(memory: *mut std::ffi::c_void, size: usize) {
     for offset in (0..size).step_by(4096) {
-        // SAFETY: within a mapping of the caller's own.
+        // SAFETY: the offset is within a mapping that only the caller uses.
         unsafe { memory.cast::<u8>().add(offset).write_volatile(1) };
     }
 }
 
-/// This process's argument strings, which `setproctitle` writes its title over.
+/// The argument strings of this process. `setproctitle` writes a title over them.
 struct Title {
     start: *mut u8,
     length: usize,
@@ -128,7 +132,8 @@ impl Title {
     fn own() -> Result<Self> {
         let stat = fs::read_to_string("/proc/self/stat")?;
         let fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
-        // `arg_start` and `arg_end` are the fields 48 and 49; the state is the third.
+        // `arg_start` and `arg_end` are fields 48 and 49. The fields here begin with the third, the
+        // state.
         let numbers: Vec<usize> = fields
             .skip(45)
             .take(2)

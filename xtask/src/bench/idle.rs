@@ -1,4 +1,4 @@
-//! What the recorder itself uses beside an idle cluster.
+//! Measures what the recorder itself uses beside an idle cluster.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -14,7 +14,7 @@ use crate::{figures, layout, process::end, setup};
 
 const WORKERS: u32 = 50;
 
-/// CPU share of one core over a minute, and the most memory that it had.
+/// Returns its CPU share of one core over a minute, and its peak memory.
 pub(super) fn measure(raytrace: &Path) -> Result<String> {
     let folder = tempfile::tempdir()?;
     let mut staging = Command::new(layout::ray(setup::DEMO_VERSION).join("bin/python"))
@@ -39,7 +39,7 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
         .arg(&file)
         .stderr(Stdio::null())
         .spawn()?;
-    // The attach itself is not the idle state.
+    // Attaching is not part of the idle state.
     thread::sleep(Duration::from_secs(15));
     let name = format!("idle cluster of {WORKERS} workers");
     let result = observe(&name, &recorder, &file);
@@ -49,7 +49,7 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
     result
 }
 
-/// A minute of a recorder.
+/// Measures a recorder for a minute.
 pub(super) fn observe(name: &str, recorder: &Child, file: &Path) -> Result<String> {
     let pid = recorder.id();
     let (before, size) = (figures::cpu_seconds(pid)?, figures::recorded(file)?);

@@ -1,4 +1,7 @@
-"""A job as trainers write them: each step takes memory through several lines, computes, and gives most of it back. Prints its seconds as JSON."""
+"""A job like those that trainers write. Prints its seconds as JSON.
+
+Each step takes memory through several lines, computes, and frees most of it.
+"""
 
 import ctypes
 import json

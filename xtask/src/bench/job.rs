@@ -1,4 +1,6 @@
-//! A job in Python as it is, with the recorder that reads its stacks, under memray and under py-spy: each run is a process of its own.
+//! Measures a job in Python alone, with the recorder, under memray and under py-spy.
+//!
+//! The recorder reads its stacks. Each run is a process of its own.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,7 +12,7 @@ use anyhow::{Context as _, Result};
 use super::{FEW, compared, load::Cost};
 use crate::{layout, process::step};
 
-/// Runs with the recorder; one takes some seconds.
+/// Pairs of runs with the recorder. A run takes some seconds.
 const PAIRS: usize = 31;
 
 /// What the job runs under.
@@ -32,7 +34,7 @@ impl Under {
         }
     }
 
-    /// What it cost the job, in the job's own words.
+    /// Runs the job and returns its cost, as the job itself prints it.
     fn run(self, raytrace: &Path, file: &Path) -> Result<Cost> {
         let bin = layout::bench().join("bin");
         let job = layout::root().join("xtask/src/bench/job.py");
@@ -77,7 +79,7 @@ impl Under {
     }
 }
 
-/// The rows of the table.
+/// Returns the rows of the table.
 pub(super) fn measure(raytrace: &Path) -> Result<String> {
     let folder = tempfile::tempdir()?;
     let tools = [

@@ -1,4 +1,4 @@
-//! The loads: what a training job does to the kernel, without anything else.
+//! The loads: what a training job demands of the kernel, and nothing else.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::statistics::median;
 
-/// A run of a load is the median of so many turns.
+/// A run of a load is the median of this many turns.
 const TURNS: usize = 16;
 
 /// A load.
@@ -62,7 +62,7 @@ impl Load {
         }
     }
 
-    /// Runs it on the last CPU, and prints its cost, each time that a line comes in.
+    /// Runs the load on the last CPU and prints its cost, once for each line of input.
     pub(crate) fn serve(self) -> Result<()> {
         pin()?;
         for line in std::io::stdin().lines() {
@@ -95,8 +95,10 @@ impl Load {
     }
 }
 
-/// A process that runs a load when it is told to. One process has all runs, with and without: where a process happens to lie in memory makes it
-/// several percent faster or slower than the next.
+/// A process that runs a load when it is told to.
+///
+/// One process does all runs, with and without the recorder. The place of a process in memory makes
+/// it several percent faster or slower than another.
 pub(super) struct Served {
     child: Child,
     answers: BufReader<ChildStdout>,
@@ -104,7 +106,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// A recorder takes it for a raylet, by its name and an argument.
+    /// Starts the process. A recorder takes it for a raylet, because of its name and an argument.
     pub(super) fn start(load: Load) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let program = folder.path().join("raylet");
@@ -114,7 +116,7 @@ impl Served {
             .args(["bench-load", load.name(), "--raylet_socket_name=none"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        // SAFETY: one system call between fork and exec.
+        // SAFETY: the closure makes one system call between fork and exec.
         unsafe { command.pre_exec(same_addresses) };
         let mut child = command.spawn()?;
         let answers = child.stdout.take().context("no stdout")?;
@@ -129,7 +131,7 @@ impl Served {
         self.child.id()
     }
 
-    /// One run.
+    /// Runs the load once.
     pub(super) fn run(&mut self) -> Result<Cost> {
         let input = self.child.stdin.as_mut().context("no stdin")?;
         input.write_all(b"\n")?;
@@ -146,9 +148,10 @@ impl Served {
     }
 }
 
-/// Without address space randomisation one run of the benchmark lies as the next: whether a block gets a huge page is then no matter of luck.
+/// Turns off address space randomisation for this process. All runs then have the same addresses,
+/// so it is not left to chance whether a block gets a huge page.
 fn same_addresses() -> std::io::Result<()> {
-    // SAFETY: it takes and gives integers.
+    // SAFETY: personality(2) takes and returns integers.
     let before = unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
     if before < 0 {
         return Err(std::io::Error::last_os_error());
@@ -166,7 +169,7 @@ fn pin() -> Result<()> {
 
 fn page_faults() -> Result<()> {
     const SIZE: usize = 128 << 20;
-    // SAFETY: a fresh mapping of this function's own; nothing else points into it.
+    // SAFETY: this is a new mapping that only this function uses.
     unsafe {
         let memory = mmap_anonymous(
             std::ptr::null_mut(),
@@ -187,7 +190,7 @@ fn malloc_free() {
     let mut random = fastrand::Rng::with_seed(1);
     for _ in 0..25_000 {
         let place = random.usize(..kept.len());
-        // Mostly small, now and then above malloc's mmap threshold.
+        // Mostly small sizes, and now and then one above malloc's mmap threshold.
         let size = 1 << random.u32(4..20);
         let mut block = vec![0; size];
         block[size / 2] = 1;
@@ -205,10 +208,10 @@ fn fork_exec() -> Result<()> {
     Ok(())
 }
 
-/// User and system time of this process and of its children that have ended.
+/// Returns user and system time of this process and of its children that have ended.
 fn cpu_time() -> f64 {
     let of = |who| {
-        // SAFETY: getrusage fills the whole struct; zeros are valid for it.
+        // SAFETY: getrusage fills the whole struct, and zeros are valid for it.
         let usage = unsafe {
             let mut usage = std::mem::zeroed::<libc::rusage>();
             libc::getrusage(who, &raw mut usage);

@@ -1,4 +1,6 @@
-//! Measures the recorder beside many processes of many threads, of which some grow and shrink all the time.
+//! Measures the recorder beside many processes of many threads.
+//!
+//! Some of the processes grow and shrink all the time.
 
 use std::{
     fs,
@@ -15,13 +17,13 @@ use super::idle;
 
 const PROCESSES: u32 = 200;
 const THREADS: u32 = 80;
-/// So many of them change at each tick.
+/// How many processes change at each tick.
 const CHANGING: u32 = 20;
 const TICK: Duration = Duration::from_millis(100);
-/// By so much.
+/// How much a process grows or shrinks.
 const STEP: usize = 4 << 20;
 
-/// CPU share of one core over a minute, the most memory, and what was written.
+/// Returns the CPU share of one core over a minute, the peak memory, and what was written.
 pub(super) fn measure(raytrace: &Path) -> Result<String> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("many-processes.raytrace");
@@ -45,7 +47,7 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
     result
 }
 
-/// The processes themselves, until standard input ends.
+/// Runs the processes themselves until standard input ends.
 pub(crate) fn run(member: Option<u32>) -> Result<()> {
     match member {
         None => lead(),
@@ -89,11 +91,11 @@ fn live(number: u32) -> Result<()> {
     Ok(())
 }
 
-/// Grows by a step, and shrinks by it at the next tick.
+/// Grows by a step, and shrinks by it at the next tick, for ever.
 fn change(number: u32) -> Result<()> {
-    // A name as a worker's, so that a look at the recording finds it.
+    // This name makes the process easy to find in the recording.
     fs::write("/proc/self/comm", format!("changing {number}"))?;
-    // SAFETY: a fresh mapping of this function's own; nothing else points into it.
+    // SAFETY: this is a new mapping that only this function uses.
     unsafe {
         let memory = mmap_anonymous(
             std::ptr::null_mut(),

@@ -1,4 +1,4 @@
-//! What runs beside a load: the recorder, or another tool for comparison.
+//! The tool that runs beside a load: the recorder, or another one for comparison.
 
 use std::{
     path::Path,
@@ -9,21 +9,21 @@ use std::{
 
 use anyhow::Result;
 
-/// Every tool has attached and looked around by then.
+/// By then every tool has attached and begun to watch.
 const ATTACH: Duration = Duration::from_secs(1);
 
 /// A tool that watches the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ObserverTool {
-    /// As far from a limit.
+    /// The recorder as it runs far from a limit.
     Recorder,
-    /// As near a limit.
+    /// The recorder as it runs near a limit.
     ArmedRecorder,
-    /// Counts the same tracepoint by pid.
+    /// bpftrace, which counts the same tracepoint by pid.
     Bpftrace,
-    /// Samples stacks.
+    /// perf, which samples stacks.
     Perf,
-    /// Stops at each system call.
+    /// strace, which stops the process at each system call.
     Strace,
 }
 
@@ -40,7 +40,7 @@ impl ObserverTool {
         }
     }
 
-    /// Starts it beside the process `pid`, and waits until it watches.
+    /// Starts the tool beside the process `pid`, and waits until it watches.
     pub(super) fn start(self, raytrace: &Path, file: &Path, pid: u32) -> Result<Child> {
         let mut command = Command::new(self.program(raytrace));
         let pid = pid.to_string();
@@ -82,7 +82,7 @@ impl ObserverTool {
         }
     }
 
-    /// Whether it can be started here.
+    /// Returns whether the tool can be started here.
     pub(super) fn is_installed(self) -> bool {
         let version = Command::new(self.program(Path::new("")))
             .arg("--version")

@@ -1,4 +1,6 @@
-//! The time that the kernel counts in each eBPF program (`kernel.bpf_stats_enabled`) while processes come and go.
+//! Measures the time in each eBPF program while processes come and go.
+//!
+//! The kernel counts it (`kernel.bpf_stats_enabled`).
 
 use std::{
     fs,
@@ -12,11 +14,12 @@ use crate::layout;
 
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
-/// Has a line for each hook, in the order in which their programs are loaded:
+/// The file with a line for each hook, in the order in which their programs are loaded:
 /// `Fork: "sched/sched_process_fork", ["fork", "fork_second"], required: true;`.
 const HOOKS: &str = "tracer-ebpf/src/records.rs";
 
-/// The names of the programs: that of the hook, and of the second program of one that has two.
+/// Returns the names of the programs: that of the hook, and one more for a hook with a second
+/// program.
 fn names() -> Result<Vec<String>> {
     let text = fs::read_to_string(layout::root().join(HOOKS))?;
     let lines = text.lines().filter(|line| line.contains("\"], required: "));
@@ -31,7 +34,7 @@ fn names() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// A table: calls and nanoseconds a call.
+/// Returns a table of calls and nanoseconds a call.
 pub(super) fn measure(raytrace: &Path) -> Result<String> {
     let kept = fs::read_to_string(STATISTICS)
         .context("the kernel keeps no statistics of eBPF programs")?;
@@ -45,7 +48,8 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
 fn table(raytrace: &Path) -> Result<String> {
     let names = names()?;
     let folder = tempfile::tempdir()?;
-    // The command reads the statistics of its parent, the recorder, when it has made enough processes.
+    // After it has made enough processes, the command reads the statistics of its parent, the
+    // recorder.
     let script = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); /bin/true; done; kill -0 $$; grep -H . /proc/$PPID/fdinfo/*";
     let output = Command::new(raytrace)
         .args(["record", "--require-ebpf", "--armed", "-o"])

@@ -1,7 +1,9 @@
-//! Measures the recorder beside many processes: by thread and by cause, and how that grows with their number.
+//! Measures the recorder beside many processes: by thread, by cause, and by their number.
 //!
-//! One load is a job of Ray with as many workers as fit on a small machine. The others need no Ray: processes that wake ten times a second, change their titles twice a second as a worker does around a call, and of which some grow and
-//! some fork. Figures are processor time, so that a busy machine does not change them much.
+//! One load is a job of Ray with as many workers as fit on a small machine. The others need no Ray:
+//! their processes wake ten times a second, and change their titles twice a second as a worker does
+//! around a call. Some of them grow, and some fork. Figures are processor time, so a busy machine
+//! does not change them much.
 
 use std::{
     collections::BTreeMap,
@@ -21,12 +23,12 @@ use crate::{
     steady::{Job, Steady},
 };
 
-/// How many processes, and how many workers of Ray.
+/// Numbers of processes, and numbers of workers of Ray.
 const COUNTS: [u32; 3] = [100, 1000, 3000];
 const WORKERS: [u32; 3] = [8, 20, 50];
-/// The processes have started and are known by then, for each thousand of them.
+/// Time in which the processes have started and are known, for each thousand of them.
 const SETTLES: Duration = Duration::from_secs(12);
-/// What is measured.
+/// How long is measured.
 const MEASURED: Duration = Duration::from_secs(20);
 
 /// Nanoseconds of processor time by thread, and microseconds by cause.
@@ -48,29 +50,30 @@ impl ScaleCase {
     }
 }
 
-/// One run.
+/// The figures of one run.
 struct Run {
     case: ScaleCase,
     near: bool,
     count: u32,
     threads: Shares,
     causes: Shares,
-    /// Resident memory at its highest, in KiB.
+    /// Peak of resident memory, in KiB.
     peak: u64,
     descriptors: usize,
-    /// What the recording grew by in a minute.
+    /// Bytes by which the recording grew in a minute.
     bytes: f64,
     lost: u64,
 }
 
 impl Run {
-    /// Percent of one core, all threads together.
+    /// Returns the percent of one core of all threads together.
     fn total(&self) -> f64 {
         self.threads.values().sum()
     }
 }
 
-/// Beside processes that need no Ray. Where `RAYTRACE_BENCH_PROCESSES` names a number, only beside so many that are awake.
+/// Measures the recorder beside processes that need no Ray. If `RAYTRACE_BENCH_PROCESSES` is a
+/// number, it measures only beside that many processes that are awake.
 pub(super) fn processes(raytrace: &Path) -> Result<String> {
     let (awake, asleep) = (
         ScaleCase::Processes(Kind::Awake),
@@ -85,13 +88,13 @@ pub(super) fn processes(raytrace: &Path) -> Result<String> {
     measure(raytrace, &loads, &COUNTS)
 }
 
-/// Beside workers of Ray.
+/// Measures the recorder beside workers of Ray.
 pub(super) fn workers(raytrace: &Path) -> Result<String> {
     let loads = [(ScaleCase::Ray, false), (ScaleCase::Ray, true)];
     measure(raytrace, &loads, &WORKERS)
 }
 
-/// A table of all runs, and how the cost grows with their number.
+/// Returns a table of all runs, and how the cost grows with the number of processes.
 fn measure(raytrace: &Path, loads: &[(ScaleCase, bool)], counts: &[u32]) -> Result<String> {
     let mut text = String::from(
         "| processes | | CPU | by thread | by cause | peak | files | recording | lost |\n|---|---|---|---|---|---|---|---|---|\n",
@@ -143,7 +146,7 @@ fn row(run: &Run) -> String {
     )
 }
 
-/// The exponent that fits `y = c · x^e`, by least squares of the logarithms.
+/// Returns the exponent that fits `y = c · x^e`, by least squares of the logarithms.
 fn exponent(points: &[(f64, f64)]) -> f64 {
     let logs = || points.iter().map(|(x, y)| (x.ln(), y.max(1e-6).ln()));
     let count = points.len() as f64;
@@ -223,7 +226,7 @@ fn run(raytrace: &Path, case: ScaleCase, near: bool, count: u32) -> Result<Run> 
     })
 }
 
-/// What was added between both, as percents of one core; `unit` of them in a second are one.
+/// Returns what was added between both, as percents of one core. `unit` a second is one percent.
 fn less(after: &Shares, before: &Shares, unit: f64) -> Shares {
     let added = |name: &String| after[name] - before.get(name).copied().unwrap_or(0.0);
     let names = after.keys();
@@ -232,7 +235,7 @@ fn less(after: &Shares, before: &Shares, unit: f64) -> Shares {
         .collect()
 }
 
-/// What the recorder says of its own time: the last line `name=µs …` that it logged.
+/// Returns what the recorder says of its own time: the last line `name=µs …` in its log.
 fn causes(file: &Path) -> Result<Shares> {
     let text = fs::read_to_string(file)?;
     let Some((_, last)) = text

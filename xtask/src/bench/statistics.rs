@@ -1,11 +1,11 @@
-//! The median of ratios and a bootstrap bound of it.
+//! The median of ratios, with a bootstrap bound.
 
 /// A median with its bound.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ratio {
     /// Median.
     pub(super) median: f64,
-    /// 95 % of the bootstrapped medians lie below.
+    /// The value below which 95 % of the bootstrapped medians are.
     pub(super) upper: f64,
 }
 
@@ -13,7 +13,7 @@ pub(super) struct Ratio {
 const RESAMPLES: usize = 10_000;
 
 impl Ratio {
-    /// Of the ratios of all pairs.
+    /// Returns the ratio of all pairs.
     pub(super) fn of(ratios: impl Iterator<Item = f64>) -> Self {
         let ratios: Vec<f64> = ratios.collect();
         let mut random = fastrand::Rng::with_seed(1);

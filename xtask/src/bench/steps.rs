@@ -1,4 +1,6 @@
-//! Measures what recording costs a job of Ray in its own steps a second; the recorder is attached and detached by turns.
+//! Measures what recording costs a job of Ray, in the job's own steps a second.
+//!
+//! The recorder is attached and detached in turn.
 
 use std::{
     path::Path,
@@ -16,13 +18,13 @@ use crate::{
 };
 
 const WORKERS: u32 = 4;
-/// Pairs with and without.
+/// Pairs of turns with and without the recorder.
 const PAIRS: usize = 15;
-/// The recorder has attached, or what it left behind has gone, by then.
+/// By then the recorder has attached, or its traces are gone.
 const SETTLES: Duration = Duration::from_secs(3);
 const MEASURED: Duration = Duration::from_secs(8);
 
-/// The ratio of the time of a step with the recorder to that without, and the control.
+/// Returns the ratio of the time of a step with the recorder to that without, and the control.
 pub(super) fn measure(raytrace: &Path) -> Result<String> {
     let folder = tempfile::tempdir()?;
     let cluster = Steady::start(Job {

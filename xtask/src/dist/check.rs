@@ -1,4 +1,4 @@
-//! Whether a program runs on systems of 2018: no symbol of a newer glibc, no other library.
+//! Checks that a program runs on systems of 2018: no symbol of a newer glibc, no other library.
 
 use std::{path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use super::GLIBC;
 use crate::process::output;
 
-/// What each glibc of that age has; `libnvidia-ml.so.1` is opened at run time.
+/// The libraries of every glibc of that age. `libnvidia-ml.so.1` is opened at run time.
 const LIBRARIES: [&str; 6] = ["libc", "libm", "libpthread", "libdl", "librt", "ld-linux"];
 
 /// Checks a program file of any architecture.
@@ -35,7 +35,7 @@ pub(super) fn program(program: &Path) -> Result<()> {
     eprintln!("    glibc {}.{}", newest[0], newest[1]);
     Ok(())
 }
-/// The number that a text begins with: `2.28`, `2.2.5`.
+/// Returns the number at the beginning of a text, such as `2.28` or `2.2.5`.
 fn version(text: &str) -> Option<[u32; 2]> {
     let number = text
         .split(|one: char| !(one.is_ascii_digit() || one == '.'))

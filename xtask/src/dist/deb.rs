@@ -1,4 +1,6 @@
-//! The Debian package, by `dpkg-deb`, which each Debian has; cargo-deb would be compiled for minutes to do the same.
+//! Makes the Debian package with `dpkg-deb`, which every Debian has.
+//!
+//! cargo-deb would do the same, but compiling it takes minutes.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
@@ -10,7 +12,8 @@ use crate::{
     process::{output, run_quietly},
 };
 
-/// Makes the group that may read recordings. The service is started by whoever wants it.
+/// The script after installation. It makes the group that may read recordings. It does not start
+/// the service; that is left to the user.
 const POSTINST: &str = r#"#!/bin/sh
 set -e
 if [ "$1" = configure ]; then
@@ -38,7 +41,7 @@ fi
 [ ! -d /run/systemd/system ] || systemctl daemon-reload
 "#;
 
-/// What it takes on a disk, in KiB.
+/// Returns the size of the installed package, in KiB.
 fn installed_size(folder: &Path) -> Result<String> {
     let said = output(
         Command::new("du")
@@ -49,7 +52,7 @@ fn installed_size(folder: &Path) -> Result<String> {
     Ok(size.context("du says no size")?.to_owned())
 }
 
-/// Makes it.
+/// Makes the package.
 pub(super) fn make(parts: &Parts<'_>) -> Result<()> {
     let architecture = parts.architecture.debian;
     let folder = layout::target().join(format!("dist-deb-{architecture}"));

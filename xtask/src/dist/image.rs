@@ -1,6 +1,7 @@
-//! The container image, in OCI's layout: Debian's glibc and time zones, and the program. No shell, no package manager.
+//! Makes the container image: Debian's glibc and time zones, and the program.
 //!
-//! NVML comes with the mounts of NVIDIA's runtime, which asks for it by the variables set here.
+//! It has OCI's layout, and neither a shell nor a package manager. NVML comes with the mounts of
+//! NVIDIA's runtime, which the variables set here request.
 
 use std::{
     fs,
@@ -14,9 +15,9 @@ use serde_json::{Value, json};
 use super::{Architecture, Parts, VERSION, fresh, sha256, tree};
 use crate::{layout, process::run_quietly};
 
-/// Debian's packages that are in it.
+/// Debian's packages in the image.
 const PACKAGES: [&str; 4] = ["base-files", "libc6", "libgcc-s1", "tzdata"];
-/// What of these nobody needs there.
+/// Parts of these packages that are not needed.
 const LEFT_OUT: [&str; 4] = [
     "usr/share/doc",
     "usr/share/lintian",
@@ -27,7 +28,7 @@ const LEFT_OUT: [&str; 4] = [
 const USERS: &str = "root:x:0:0:root:/root:/nologin\nraytrace:x:65532:65532:raytrace:/:/nologin\n";
 const GROUPS: &str = "root:x:0:\nraytrace:x:65532:\n";
 
-/// Makes it, as a tar file that `skopeo`, `podman load` and `ctr images import` read.
+/// Makes the image as a tar file that `skopeo`, `podman load` and `ctr images import` read.
 pub(super) fn make(parts: &Parts<'_>) -> Result<()> {
     let architecture = parts.architecture;
     let work = layout::target().join(format!("dist-image-{}", architecture.debian));
@@ -58,7 +59,7 @@ pub(super) fn make(parts: &Parts<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Fetches Debian's packages of that architecture, with a state of apt's own, and unpacks them.
+/// Downloads Debian's packages for the architecture with a separate apt state, and unpacks them.
 fn unpack(architecture: Architecture, work: &Path, root: &Path) -> Result<()> {
     let state = work.join("apt");
     fs::create_dir_all(state.join("lists/partial"))?;
@@ -76,13 +77,13 @@ fn unpack(architecture: Architecture, work: &Path, root: &Path) -> Result<()> {
                 &state.join("status").to_string_lossy(),
             ))
             .arg(set("Dir::Cache", &state.join("cache").to_string_lossy()))
-            // Whoever runs this as root downloads as root: the folder is its own.
+            // Run as root, apt downloads as root too, because the folder is root's.
             .arg(set("APT::Sandbox::User", "root"));
         apt
     };
     run_quietly(apt().arg("update"))?;
     run_quietly(apt().arg("download").args(PACKAGES))?;
-    // Programs of a merged /usr: the packages of Debian 12 have /lib beside it.
+    // Directories of a merged /usr. The packages of Debian 12 have /lib beside it.
     fs::create_dir_all(root.join("usr/lib"))?;
     fs::create_dir_all(root.join("usr/lib64"))?;
     for name in ["lib", "lib64"] {
@@ -91,7 +92,7 @@ fn unpack(architecture: Architecture, work: &Path, root: &Path) -> Result<()> {
     for entry in fs::read_dir(&state)? {
         let path = entry?.path();
         if path.extension().is_some_and(|end| end == "deb") {
-            // tar follows the links of a merged /usr, dpkg-deb would replace them.
+            // tar follows the links of a merged /usr. dpkg-deb would replace them.
             let unpack = "dpkg-deb --fsys-tarfile \"$1\" | tar --extract --keep-directory-symlink --directory \"$2\"";
             let mut shell = Command::new("sh");
             run_quietly(shell.args(["-c", unpack, "sh"]).arg(&path).arg(root))?;
@@ -106,7 +107,7 @@ fn unpack(architecture: Architecture, work: &Path, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// One layer, its configuration and manifest, each under its digest.
+/// Writes one layer, its configuration and manifest, each under its digest.
 fn lay_out(architecture: Architecture, work: &Path, root: &Path, image: &Path) -> Result<()> {
     let blobs = image.join("blobs/sha256");
     fs::create_dir_all(&blobs)?;
@@ -156,7 +157,7 @@ fn lay_out(architecture: Architecture, work: &Path, root: &Path, image: &Path) -
         "application/vnd.oci.image.manifest.v1+json",
     )?;
     manifest["platform"] = json!({"architecture": architecture.debian, "os": "linux"});
-    // `podman load` and `ctr images import` name the image by the second.
+    // `podman load` and `ctr images import` take the image's name from the second annotation.
     manifest["annotations"] = json!({
         "org.opencontainers.image.ref.name": VERSION,
         "io.containerd.image.name": format!("localhost/raytrace:{VERSION}"),
@@ -170,7 +171,7 @@ fn lay_out(architecture: Architecture, work: &Path, root: &Path, image: &Path) -
     Ok(())
 }
 
-/// Writes it under its digest; its descriptor.
+/// Writes a blob under its digest, and returns its descriptor.
 fn blob(blobs: &Path, bytes: &[u8], kind: &str) -> Result<Value> {
     let digest = sha256(bytes);
     let path: PathBuf = blobs.join(&digest);

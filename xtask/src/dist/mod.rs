@@ -1,4 +1,6 @@
-//! `cargo xtask dist`: programs that need glibc 2.28 and nothing else, and what they are installed by: wheel, deb, rpm, image, tarball.
+//! `cargo xtask dist`: builds programs that need only glibc 2.28, and packs them.
+//!
+//! The packages are a wheel, a deb, an rpm, an image and a tarball.
 
 mod check;
 mod deb;
@@ -22,17 +24,17 @@ use crate::{
     setup, test,
 };
 
-/// Debian 10's and Red Hat 8's.
+/// The glibc of Debian 10 and Red Hat 8.
 pub(crate) const GLIBC: [u32; 2] = [2, 28];
 /// The version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A processor, by its names.
+/// A processor architecture, with its names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Architecture {
-    /// Rust's, rpm's and Python's.
+    /// Its name in Rust, rpm and Python.
     name: &'static str,
-    /// Debian's and the container image's.
+    /// Its name in Debian and container images.
     debian: &'static str,
 }
 
@@ -52,24 +54,25 @@ impl Architecture {
         format!("{}-unknown-linux-gnu", self.name)
     }
 
-    /// Whether this machine runs its programs.
+    /// Returns whether this machine runs its programs.
     fn runs_here(self) -> bool {
         self.name == std::env::consts::ARCH
     }
 }
 
-/// What one package is made of.
+/// The parts of a package.
 pub(crate) struct Parts<'a> {
     architecture: Architecture,
     /// The program.
     program: &'a Path,
-    /// Files as they are installed, the program among them.
+    /// All installed files, the program among them.
     tree: &'a Path,
-    /// Where the package goes.
+    /// The folder for the package.
     folder: &'a Path,
 }
 
-/// Builds, checks and packs: each architecture, or those of `only`. With `program` nothing is built: it is packed, for this machine.
+/// Builds, checks and packs each architecture, or those of `only`. If there is a `program`, it
+/// builds nothing and packs that one, for this machine.
 pub(crate) fn make(only: &[String], program: Option<&Path>) -> Result<()> {
     let folder = layout::target().join("dist");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -87,7 +90,8 @@ pub(crate) fn make(only: &[String], program: Option<&Path>) -> Result<()> {
         };
         programs.push((architecture, program));
     }
-    // Pages and completions are the same everywhere: they come from a program that runs here.
+    // Man pages and completions are the same for all architectures, so they come from a program
+    // that runs here.
     let speaks = programs
         .iter()
         .find(|(architecture, _)| architecture.runs_here());
@@ -152,7 +156,7 @@ fn build(target: &str) -> Result<PathBuf> {
     Ok(layout::target().join(target).join("release/raytrace"))
 }
 
-/// Everything below `usr`, and the manifests for Kubernetes, Prometheus and Grafana.
+/// Packs everything below `usr`, and the manifests for Kubernetes, Prometheus and Grafana.
 fn tarball(parts: &Parts<'_>) -> Result<()> {
     let name = format!("raytrace-{VERSION}-{}-linux", parts.architecture.name);
     let file = parts.folder.join(format!("{name}.tar.gz"));
@@ -186,7 +190,7 @@ fn tarball(parts: &Parts<'_>) -> Result<()> {
     Ok(())
 }
 
-/// `SHA256SUMS` of all files there, as `sha256sum --check` reads it.
+/// Writes `SHA256SUMS` of all files in the folder, in the format of `sha256sum --check`.
 fn checksums(folder: &Path) -> Result<()> {
     let mut names: Vec<_> = fs::read_dir(folder)?
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -208,7 +212,7 @@ fn sha256(bytes: &[u8]) -> String {
     hex.collect::<Vec<_>>().concat()
 }
 
-/// An empty folder.
+/// Makes an empty folder.
 fn fresh(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! The rpm package, by `rpmbuild`.
+//! Makes the rpm package with `rpmbuild`.
 
 use std::{fs, process::Command};
 
@@ -7,7 +7,8 @@ use anyhow::Result;
 use super::{Parts, VERSION, fresh};
 use crate::{layout, process::run_quietly};
 
-/// Makes it. Distributions with rpm have zsh look into another folder than Debian.
+/// Makes the package. On distributions with rpm, zsh reads completions from another folder than on
+/// Debian.
 pub(super) fn make(parts: &Parts<'_>) -> Result<()> {
     let name = parts.architecture.name;
     let folder = layout::target().join(format!("dist-rpm-{name}"));

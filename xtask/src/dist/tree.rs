@@ -1,4 +1,4 @@
-//! What deb, rpm and tarball install, as a tree of files: program, man pages, completions, units.
+//! The tree of files that deb, rpm and tarball install: program, man pages, completions, units.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
@@ -10,14 +10,14 @@ use crate::{
     process::{output, run_quietly},
 };
 
-/// Shells, and where their completions lie.
+/// Shells, and the paths of their completions.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/raytrace"),
     ("zsh", "usr/share/zsh/vendor-completions/_raytrace"),
     ("fish", "usr/share/fish/vendor_completions.d/raytrace.fish"),
 ];
 
-/// Makes `tree` anew; `speaks` is a program of the same version that runs here.
+/// Makes `tree` anew. `speaks` is a program of the same version that runs here.
 pub(super) fn make(tree: &Path, program: &Path, speaks: &Path) -> Result<()> {
     fresh(tree)?;
     copy(program, &tree.join("usr/bin/raytrace"), 0o755)?;
@@ -64,7 +64,7 @@ pub(super) fn make(tree: &Path, program: &Path, speaks: &Path) -> Result<()> {
     )
 }
 
-/// A file with its mode.
+/// Copies a file and sets its mode.
 pub(super) fn copy(from: &Path, to: &Path, mode: u32) -> Result<()> {
     fs::create_dir_all(to.parent().context("a folder")?)?;
     fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;

@@ -1,6 +1,8 @@
-//! The wheel for Python's package index: the program as a script of a package without modules, as maturin's `bindings = "bin"` makes it.
+//! Makes the wheel for Python's package index.
 //!
-//! maturin would compile the program once more, with flags of its own; `wheel pack` of Python's packaging authority takes the one that is there.
+//! The program is a script of a package without modules, as with maturin's `bindings = "bin"`.
+//! maturin would compile the program once more, with flags of its own. `wheel pack` of the Python
+//! Packaging Authority takes the program that is there.
 
 use std::{fs, process::Command};
 
@@ -9,7 +11,7 @@ use anyhow::Result;
 use super::{GLIBC, Parts, VERSION, fresh, tree};
 use crate::{layout, process::run_quietly};
 
-/// Makes it.
+/// Makes the wheel.
 pub(super) fn make(parts: &Parts<'_>) -> Result<()> {
     let [major, minor] = GLIBC;
     let name = parts.architecture.name;

@@ -1,15 +1,19 @@
-//! A report against the truth: who killed, which death ended the job, what held, and sums that are no larger than the whole.
+//! Compares a report with the truth.
+//!
+//! It checks who killed, which death ended the job, which process held most, and that sums are no
+//! larger than the whole.
 
 use serde_json::Value;
 
 use super::truth::{self, Sample, Truth};
 
-/// Two processes of nearly one size are both the biggest.
+/// From this ratio on, two processes of nearly one size both count as the largest.
 const NEARLY: f64 = 0.75;
-/// What a quiet machine's sums may differ by, beside the error that the report itself states.
+/// How far the sums of a quiet machine may differ, in addition to the error that the report itself
+/// states.
 const SUM: f64 = 0.01;
 
-/// What the report says wrong.
+/// Returns what the report gets wrong.
 pub(super) fn disagreements(truth: &Truth, samples: &[Sample], report: &Value) -> Vec<String> {
     let mut wrong = killers(truth, report);
     wrong.extend(ended(truth, report));
@@ -18,7 +22,7 @@ pub(super) fn disagreements(truth: &Truth, samples: &[Sample], report: &Value) -
     wrong
 }
 
-/// The deaths that Ray's monitor or the kernel's OOM killer gave, in the order of time.
+/// Returns the deaths caused by Ray's monitor or the kernel's OOM killer, in the order of time.
 pub(super) fn memory_kills(report: &Value) -> Vec<&Value> {
     let deaths = report["deaths"].as_array().map_or(&[][..], Vec::as_slice);
     let is_one = |death: &&Value| {
@@ -56,7 +60,7 @@ fn killers(truth: &Truth, report: &Value) -> Vec<String> {
     wrong
 }
 
-/// The death that ended the job is one that the driver's exception names.
+/// Checks that the death that ended the job is one that the driver's exception names.
 fn ended(truth: &Truth, report: &Value) -> Vec<String> {
     let job = &report["jobs"][0];
     if truth.survived {
@@ -77,7 +81,7 @@ fn ended(truth: &Truth, report: &Value) -> Vec<String> {
     vec![format!("ended by pid {pid}; the driver names {named:?}")]
 }
 
-/// The process that held most at the first kill.
+/// Checks which process held most at the first kill.
 fn biggest(samples: &[Sample], report: &Value) -> Vec<String> {
     let kills = memory_kills(report);
     let Some(first) = kills.first() else {
@@ -97,7 +101,7 @@ fn biggest(samples: &[Sample], report: &Value) -> Vec<String> {
     let (Some(said), Some(most)) = (said, most) else {
         return vec!["nobody is named as the biggest".to_owned()];
     };
-    // One that was not looked at then is not contradicted by it.
+    // The truth says nothing about a process that it did not sample then.
     let right = held(said).is_none_or(|one| one.pss_anon >= NEARLY * most.pss_anon);
     let text = || {
         format!(
@@ -108,7 +112,7 @@ fn biggest(samples: &[Sample], report: &Value) -> Vec<String> {
     Vec::from_iter((!right).then(text))
 }
 
-/// What a machine's memory is divided into.
+/// The parts of a machine's memory.
 const PARTS: [&str; 6] = [
     "private_bytes",
     "others_private_bytes",
@@ -118,7 +122,7 @@ const PARTS: [&str; 6] = [
     "remainder_bytes",
 ];
 
-/// The machine's parts add up, and no part is larger than the whole.
+/// Checks that the machine's parts add up, and that no part is larger than the whole.
 fn sums(report: &Value) -> Vec<String> {
     let sum = &report["in_use"];
     let bytes = |key: &str| sum[key].as_f64().unwrap_or(0.0);
@@ -144,7 +148,7 @@ fn sums(report: &Value) -> Vec<String> {
     wrong
 }
 
-/// What the processes inside a limit held is no more than what was counted against it.
+/// Checks that no process inside a limit held more than was counted against it.
 fn at_kills(report: &Value) -> Vec<String> {
     let over = |death: &&Value| {
         let used = death["oom"]["usage_bytes"].as_f64();

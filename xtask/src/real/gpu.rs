@@ -1,6 +1,7 @@
-//! `cargo xtask gpu`: what only a GPU shows, recorded while `tests/real/gpu.py` stages it, and compared with what that says is true.
+//! `cargo xtask gpu`: records what needs a GPU, staged by `tests/real/gpu.py`, and compares.
 //!
-//! Where no GPU can be used, nothing is installed or built. It has not been run on a GPU yet.
+//! The truth is what that script says. Without a usable GPU nothing is installed or built. This has
+//! not been run on a GPU yet.
 
 mod compare;
 
@@ -31,12 +32,13 @@ pub(crate) enum Case {
     Leftover,
 }
 
-/// The exit code where there is no GPU to use, also of `gpu.py check`.
+/// The exit code if there is no usable GPU, also of `gpu.py check`.
 const NO_GPU: i32 = 3;
 
-/// Runs these cases, all without one, with this Python, else with that of the newest Ray.
+/// Runs these cases, or all if none is named, with this Python or else with that of the newest Ray.
 pub(crate) fn run_all(cases: &[Case], python: Option<&Path>) -> Result<()> {
-    // In this order, whichever was asked for: what one leaves would be in the figures of the next.
+    // The order is fixed, whatever was asked for: what one case leaves behind would be in the
+    // figures of the next.
     let all = Case::value_variants().iter().copied();
     let cases: Vec<Case> = all
         .filter(|case| cases.is_empty() || cases.contains(case))
@@ -63,7 +65,7 @@ pub(crate) fn run_all(cases: &[Case], python: Option<&Path>) -> Result<()> {
         let value = case.to_possible_value().context("a hidden case")?;
         let name = value.get_name();
         let checks = step(name, || one(&raytrace, python, *case, name));
-        // A machine with a GPU is rare: a case that fails does not keep the others from it.
+        // A machine with a GPU is rare, so a case that fails does not stop the others.
         wrong.extend(
             checks
                 .as_ref()
@@ -88,7 +90,7 @@ fn script(python: &Path, what: &str) -> Command {
     command
 }
 
-/// Ends the command with a code of its own if there is no GPU to use.
+/// Checks for a usable GPU, and ends the command with an exit code of its own if there is none.
 fn check(python: &Path) -> Result<()> {
     let done = script(python, "check").output();
     let done = done.with_context(|| format!("cannot start {}", python.display()))?;
@@ -103,13 +105,14 @@ fn check(python: &Path) -> Result<()> {
     }
 }
 
-/// Stages one case beside a recorder. What it said, the recording and the report stay in target/real/gpu.
+/// Stages one case beside a recorder. Its output, the recording and the report stay in
+/// target/real/gpu.
 fn one(raytrace: &Path, python: &Path, case: Case, name: &str) -> Result<Vec<Check>> {
     let folder = layout::real().join("gpu");
     fs::create_dir_all(&folder)?;
     let file = |end: &str| folder.join(format!("{name}.{end}"));
     let recording = file("raytrace");
-    // What an earlier run left may not be there.
+    // An earlier run may have left no recording.
     let _removed = fs::remove_file(&recording);
     let mut record = Command::new(raytrace);
     record
@@ -117,7 +120,8 @@ fn one(raytrace: &Path, python: &Path, case: Case, name: &str) -> Result<Vec<Che
         .arg(&recording)
         .arg("--");
     let truth = if case == Case::Leftover {
-        // It is there before the recorder, which follows what its own command starts.
+        // The leftover process starts before the recorder, which would follow what its own command
+        // starts.
         let truth = output(&mut script(python, name))?;
         output(record.args(["sleep", "6"]))?;
         truth

@@ -1,6 +1,8 @@
-//! `cargo xtask real --ray-tests FOLDER`: Ray's own tests, recorded, and each worker's end compared with what Ray's GCS says of it.
+//! `cargo xtask real --ray-tests FOLDER`: records Ray's own tests and compares ends of workers.
 //!
-//! The GCS's table is what `ray list workers --detail` prints; `tests/real/ray_tests_plugin.py` asks for it while a test's cluster lives.
+//! Each worker's end is compared with what Ray's GCS says about it. The GCS's table is what
+//! `ray list workers --detail` prints. `tests/real/ray_tests_plugin.py` asks for it while a test's
+//! cluster is up.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -19,7 +21,7 @@ use crate::{
     setup, test,
 };
 
-/// Those that are about deaths.
+/// Files of Ray's tests that are about deaths.
 const FILES: [&str; 9] = [
     "test_memory_pressure.py",
     "test_exit_observability.py",
@@ -32,7 +34,7 @@ const FILES: [&str; 9] = [
     "test_reconstruction.py",
 ];
 
-/// Runs these files, all of `FILES` without one, with this version of Ray.
+/// Runs these files, or those of `FILES` if none is named, with this version of Ray.
 pub(crate) fn run_all(folder: &Path, files: &[String], version: &str) -> Result<()> {
     let venv = setup::for_ray_tests(version)?;
     let raytrace = test::measured()?;
@@ -73,22 +75,22 @@ enum Row {
     Session { session: String },
 }
 
-/// What Ray says of a worker that has ended.
+/// What Ray says about a worker that has ended.
 #[derive(Deserialize)]
 struct Said {
     worker: String,
-    /// Not in what the GCS logged.
+    /// The role. What the GCS logged does not have it.
     role: Option<String>,
     exit_type: String,
     exit_detail: String,
-    /// The test, or the session.
+    /// The name of the test, or of the session.
     test: String,
 }
 
-/// Killers that fit what Ray says. The first row that matches is taken.
+/// Killers that agree with what Ray says. The first row that matches counts.
 struct Fits {
     exit_type: &'static str,
-    /// In the detail.
+    /// Words in the detail.
     words: &'static str,
     killers: &'static [&'static str],
 }
@@ -105,10 +107,12 @@ const fn fits(
     }
 }
 
-/// Ray 2.55 (`WorkerExitType` in `common.proto`; details in `node_manager.cc`, `core_worker.cc`, `gcs_actor_manager.cc`, `_raylet.pyx`).
+/// Rows for Ray 2.55 (`WorkerExitType` in `common.proto`; details in `node_manager.cc`,
+/// `core_worker.cc`, `gcs_actor_manager.cc`, `_raylet.pyx`).
 const FITS: [Fits; 11] = [
     fits("NODE_OUT_OF_MEMORY", "", &["ray-memory-monitor"]),
-    // A request of the program's; where its owner's death asked for it, that is the cause.
+    // The program requested this end. If the death of the worker's owner led to the request, that
+    // death is the cause.
     fits(
         "INTENDED_SYSTEM_EXIT",
         "Owner worker exit type: INTENDED",
@@ -123,7 +127,7 @@ const FITS: [Fits; 11] = [
     ),
     fits("INTENDED_USER_EXIT", "", &["ray-intended"]),
     fits("USER_ERROR", "", &["exit"]),
-    // Whoever sent it: also the worker's own raylet, which had a reason.
+    // Any sender agrees, also the worker's own raylet, which had a reason.
     fits(
         "SYSTEM_ERROR",
         "receives a SIGTERM",
@@ -131,7 +135,7 @@ const FITS: [Fits; 11] = [
     ),
     fits("SYSTEM_ERROR", "exit code", &["exit"]),
     fits("SYSTEM_ERROR", "Owner", &["ray-collapse"]),
-    // The raylet saw a closed connection and no more.
+    // The raylet saw a closed connection and nothing more.
     fits(
         "SYSTEM_ERROR",
         "",
@@ -147,19 +151,20 @@ const FITS: [Fits; 11] = [
     ),
 ];
 
-/// A driver's row tells that it left the cluster, not that it died.
+/// A driver's row with this detail says that it left the cluster, not that it died.
 const LEFT: &str = "Shutdown by ray.shutdown()";
 
-/// One file's tests, compared.
+/// The comparison of one file's tests.
 #[derive(Default)]
 struct Compared {
     outcomes: BTreeMap<String, usize>,
-    /// Workers that ended, by raytrace.
+    /// Workers that ended, as raytrace counts them.
     ended: usize,
     agree: usize,
-    /// Of these Ray says nothing: their cluster ended with them.
+    /// Workers of which Ray says nothing, because their cluster ended with them.
     only_raytrace: usize,
-    /// Reads of `/proc` that the recorder left out, because another process made some hang: it then knows less of each process.
+    /// Reads of `/proc` that the recorder left out because another process made some hang. It knows
+    /// less about each process then.
     unread: u64,
     wrong: Vec<String>,
 }
@@ -205,7 +210,7 @@ fn compare(rows: Vec<Row>, report: &Value) -> Compared {
     let mut sessions = HashSet::new();
     for row in rows {
         match row {
-            // The GCS's own row comes before the line of its log.
+            // The GCS's own row comes before the line of its log, so the first one is kept.
             Row::Worker(one) => {
                 said.entry(one.worker.clone()).or_insert(one);
             }
@@ -269,7 +274,7 @@ fn agree(said: &Said, death: &Value) -> bool {
     same_code && fitting.is_some_and(|fits| fits.killers.contains(&killer))
 }
 
-/// The code that Ray's words name: `exit code 4`.
+/// Returns the exit code in Ray's words, such as `exit code 4`.
 fn exit_code(detail: &str) -> Option<i64> {
     let (_, rest) = detail.split_once("exit code ")?;
     let end = rest.find(|one: char| !one.is_ascii_digit());

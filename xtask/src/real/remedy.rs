@@ -1,28 +1,30 @@
-//! The first remedy of a report, and how it is applied: a setting of the job, or the change of a line that was written down before.
+//! Reads the first remedy of a report, and how to apply it.
+//!
+//! A remedy is a setting of the job, or a change of a line that was written down before.
 
 use serde_json::Value;
 
-/// What `report` prints first under WHAT TO CHANGE.
+/// The remedy that `report` prints first under WHAT TO CHANGE.
 #[derive(Debug, PartialEq)]
 pub(super) struct First {
-    /// As printed.
+    /// The text, as printed.
     pub(super) text: String,
-    /// What it is expected to save, in bytes.
+    /// The saving that is expected, in bytes.
     pub(super) saving: Option<f64>,
-    /// Of which class, or at the peak of which method.
+    /// The class whose memory is saved, or the method at whose peak it is.
     pub(super) whose: Option<String>,
 }
 
-/// What to do of it.
+/// A change that can be applied to a job.
 #[derive(Debug, PartialEq)]
 pub(super) enum Remedy {
     /// `key=value`, for the job's command line.
     Settings(Vec<String>),
-    /// The line that the truth names is changed.
+    /// The change of the line that the truth names.
     Line,
 }
 
-/// The first remedy that is printed.
+/// Returns the first remedy that is printed.
 pub(super) fn first(report: &Value) -> Option<First> {
     let finding = report["findings"].as_array()?.first()?;
     let saving = |key: &str| finding["saving"][key].as_str().map(str::to_owned);
@@ -33,7 +35,8 @@ pub(super) fn first(report: &Value) -> Option<First> {
     })
 }
 
-/// How a text is applied to a job that keeps memory at `line`; `None` where it is neither: a limit or a threshold is none of both.
+/// Returns how a text is applied to a job that keeps memory at `line`. Returns `None` if it names
+/// neither a setting nor that line, as with a limit or a threshold.
 pub(super) fn applied(text: &str, line: &str) -> Option<Remedy> {
     if !line.is_empty() {
         let named = text.split_whitespace().any(|word| word == line);
@@ -44,10 +47,10 @@ pub(super) fn applied(text: &str, line: &str) -> Option<Remedy> {
     (!settings.is_empty()).then_some(Remedy::Settings(settings))
 }
 
-/// Keys that raise a limit, or change what the job computes.
+/// Keys that raise a limit or change what the job computes. Such settings are not applied.
 const OTHER_RUNS: [&str; 3] = ["memory", "object_store_memory", "data.train_batch_size"];
 
-/// A word that is `key=value` of the job.
+/// Returns a word that is a setting `key=value` of the job.
 fn setting(word: &str) -> Option<&str> {
     let word = word.trim_end_matches([';', ',']);
     let (key, value) = word.split_once('=')?;

@@ -1,17 +1,17 @@
-//! What `tests/real/real.py` writes down of a run, by the kernel's own figures.
+//! The truth about a run by the kernel's own figures, as `tests/real/real.py` writes it down.
 
 use serde::Deserialize;
 
-/// One run.
+/// The truth about one run.
 #[derive(Debug, Deserialize)]
 pub(super) struct Truth {
     /// Whether the job did all its work.
     pub(super) survived: bool,
-    /// What was to end it; empty for a healthy one.
+    /// The killer that was meant to end it; empty for a healthy job.
     pub(super) killer: String,
-    /// The line that keeps the memory, where it is one: `reward.py:8`.
+    /// The line that keeps the memory, if there is one: `reward.py:8`.
     pub(super) line: String,
-    /// How many the kernel killed, by the cgroup's own count.
+    /// How many processes the kernel killed, by the cgroup's own count.
     pub(super) kernel_kills: u64,
     /// What the driver itself said.
     pub(super) driver: Driver,
@@ -24,41 +24,42 @@ pub(super) struct Driver {
     pub(super) pids: Vec<u64>,
 }
 
-/// What was held at one moment.
+/// Memory that was held at one moment.
 #[derive(Debug, Deserialize)]
 pub(super) struct Sample {
-    /// As reports write it, so that texts compare as times do.
+    /// The time in the format of reports, so that texts compare as times do.
     pub(super) time: String,
-    /// The cluster's cgroup.
+    /// Counters of the cluster's cgroup.
     pub(super) cgroup: Counters,
     /// The processes.
     pub(super) processes: Vec<Process>,
 }
 
-/// Of a cgroup, in bytes.
+/// Counters of a cgroup, in bytes.
 #[derive(Debug, Deserialize)]
 pub(super) struct Counters {
-    /// Private memory of all.
+    /// Private memory of all its processes.
     pub(super) anon: f64,
 }
 
-/// Of a process, in bytes.
+/// Figures of a process, in bytes.
 #[derive(Debug, Deserialize)]
 pub(super) struct Process {
     pub(super) pid: u64,
-    /// Private memory, with pages that it shares with a forked one counted in parts.
+    /// Private memory. Pages that are shared with a forked process count in parts.
     pub(super) pss_anon: f64,
     pub(super) title: String,
 }
 
-/// The last sample of processes that is no later than `time`.
+/// Returns the last sample with processes that is no later than `time`.
 pub(super) fn at<'a>(samples: &'a [Sample], time: &str) -> Option<&'a Sample> {
     samples
         .iter()
         .rfind(|one| !one.processes.is_empty() && one.time.as_str() <= time)
 }
 
-/// The most that the processes of a class, or in a method, held together; without one, all that is in the cgroup.
+/// Returns the most that the processes of a class or method held together. Without one, returns the
+/// most that the whole cgroup held.
 pub(super) fn held(samples: &[Sample], class: Option<&str>) -> f64 {
     let of = |sample: &Sample| -> f64 {
         let Some(class) = class else {
@@ -73,7 +74,7 @@ pub(super) fn held(samples: &[Sample], class: Option<&str>) -> f64 {
     samples.iter().map(of).fold(0.0, f64::max)
 }
 
-/// `ray::WorkerDict.update` is of `WorkerDict`.
+/// Returns whether a title belongs to a class: `ray::WorkerDict.update` belongs to `WorkerDict`.
 fn is_of(title: &str, class: &str) -> bool {
     let Some(title) = title.strip_prefix("ray::") else {
         return class == "driver" && title.starts_with("python");

@@ -1,4 +1,4 @@
-//! Debian packages: installed only when missing.
+//! Installs Debian packages that are missing.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 
 use crate::process::{already, run_quietly, succeeds};
 
-/// Installs those of `packages` that dpkg does not have.
+/// Installs those of `packages` that dpkg does not list as installed.
 pub(super) fn install(packages: &[&str]) -> Result<()> {
     let missing: Vec<&str> = packages
         .iter()
@@ -37,7 +37,7 @@ fn apt_get() -> Command {
     command
         .env("DEBIAN_FRONTEND", "noninteractive")
         .arg("--quiet")
-        // A machine that has just started updates itself.
+        // A machine that has just started may still be updating itself.
         .args(["-o", "DPkg::Lock::Timeout=600"]);
     command
 }

@@ -1,5 +1,6 @@
-//! The toolchain that rebuilds the eBPF object: Debian's rustc has `core` built for BPF, so that neither a
-//! nightly toolchain nor rust-src is needed.
+//! Installs the toolchain that rebuilds the eBPF objects.
+//!
+//! Debian's rustc has `core` built for BPF, so neither a nightly toolchain nor rust-src is needed.
 
 use std::{path::Path, process::Command};
 

@@ -1,4 +1,6 @@
-//! Debian's kernels for the virtual machines: fetched by apt with folders of its own, unpacked, never installed.
+//! Downloads Debian's kernels for the virtual machines.
+//!
+//! apt fetches them with folders of its own. They are unpacked, never installed.
 
 use std::{
     fs,
@@ -14,16 +16,17 @@ use crate::{
     process::{already, output, run_quietly, step},
 };
 
-/// The newest kernel of each: 5.10, 6.1, 6.12, and whatever backports has (7.2 in autumn 2026).
+/// Suites, of which the newest kernel is taken: 5.10, 6.1, 6.12, and the one of backports (7.2 in
+/// autumn 2026).
 const SUITES: [&str; 4] = ["bullseye", "bookworm", "trixie", "trixie-backports"];
 
-/// The one whose machines may have a network, and the modules that this takes.
+/// The suite whose machines may have a network, and the modules that this needs.
 const WITH_NETWORK: &str = "trixie";
 const MODULES: [&str; 3] = ["failover.ko", "net_failover.ko", "virtio_net.ko"];
 
 const MIRROR: &str = "http://deb.debian.org/debian";
 
-/// QEMU, and a kernel of each suite at `target/vm/SUITE/vmlinuz`.
+/// Installs QEMU, and puts a kernel of each suite at `target/vm/SUITE/vmlinuz`.
 pub(super) fn install() -> Result<()> {
     step("virtual machines: QEMU", || {
         apt::install(&["qemu-system-x86", "binutils", "debian-archive-keyring"])
@@ -47,11 +50,11 @@ fn kernel(suite: &str) -> Result<()> {
     let settings = settings(&folder, suite)?;
     run_quietly(with(&settings, "apt-get").arg("update"))?;
     let image_package = depends(&settings, "linux-image-cloud-amd64", "linux-image-")?;
-    // From 7.0 on the image package is a stub, and the kernel lies in the binary package.
+    // From 7.0 on the image package is a stub. The kernel is in the binary package.
     let binary = depends(&settings, &image_package, "linux-binary-");
     let package = binary.unwrap_or(image_package);
     eprintln!("    {package}");
-    // What an interrupted run left may be of another version, or half.
+    // An interrupted run may have left another version, or an incomplete one.
     let unpacked = folder.join("unpacked");
     for left in fs::read_dir(&folder)? {
         let left = left?.path();
@@ -83,7 +86,7 @@ fn kernel(suite: &str) -> Result<()> {
     Ok(())
 }
 
-/// The modules of a network card, as the package has them: they fit this kernel alone.
+/// Keeps the modules of a network card from the package, because they fit this kernel only.
 fn keep_modules(unpacked: &Path, modules: &Path) -> Result<()> {
     if modules.exists() {
         fs::remove_dir_all(modules)?;
@@ -102,7 +105,7 @@ fn keep_modules(unpacked: &Path, modules: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An apt configuration that touches nothing outside of `folder`.
+/// Writes an apt configuration that touches nothing outside `folder`.
 fn settings(folder: &Path, suite: &str) -> Result<PathBuf> {
     for part in ["lists/partial", "archives/partial"] {
         fs::create_dir_all(folder.join(part))?;
@@ -133,7 +136,7 @@ fn with(settings: &Path, program: &str) -> Command {
     command
 }
 
-/// The package that `package` depends on and that begins with `prefix`.
+/// Returns the package that `package` depends on and whose name begins with `prefix`.
 fn depends(settings: &Path, package: &str, prefix: &str) -> Result<String> {
     let text = output(with(settings, "apt-cache").args(["depends", package]))?;
     let mut lines = text
@@ -145,7 +148,7 @@ fn depends(settings: &Path, package: &str, prefix: &str) -> Result<String> {
         .with_context(|| format!("{package} depends on no {prefix}*:\n{text}"))
 }
 
-/// The first file below `folder` whose name pleases.
+/// Returns the first file below `folder` with a name that `pleases` accepts.
 fn find(folder: &Path, pleases: impl Fn(&str) -> bool) -> Result<PathBuf> {
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {

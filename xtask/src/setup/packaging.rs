@@ -1,11 +1,11 @@
-//! What makes packages, and what they are tested by: Debian's own tools, and Python's for wheels.
+//! Installs what makes packages and tests them: Debian's own tools, and Python's for wheels.
 
 use anyhow::Result;
 
 use super::{apt, venv};
 use crate::{layout, process::step};
 
-/// `rpmbuild`, an OCI runtime, a clean root file system, Prometheus and its alert manager.
+/// `rpmbuild`, an OCI runtime, a clean root file system, Prometheus and its Alertmanager.
 const PACKAGES: [&str; 7] = [
     "binutils",
     "cpio",

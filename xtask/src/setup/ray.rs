@@ -1,4 +1,4 @@
-//! Ray, each version in a virtual environment of its own under `target/ray`.
+//! Installs each version of Ray into a virtual environment of its own under `target/ray`.
 
 use std::path::PathBuf;
 
@@ -7,19 +7,19 @@ use anyhow::Result;
 use super::venv;
 use crate::{layout, process::step};
 
-/// A version of Ray and what pip must be told beside it.
+/// A version of Ray, and further packages that pip must install with it.
 pub(crate) struct RayVersion {
     /// The version.
     pub(crate) version: &'static str,
-    /// Packages that its own metadata leaves too open.
+    /// Packages for which Ray's own metadata allows too many versions.
     with: &'static [&'static str],
 }
 
-/// What the tests run on: the newest first.
+/// The versions that the tests run on, the newest first.
 pub(crate) const VERSIONS: [RayVersion; 3] = [
     RayVersion {
         version: "2.60.0",
-        // The growth tests hold an array of it.
+        // The growth tests hold a numpy array.
         with: &["numpy"],
     },
     RayVersion {
@@ -33,7 +33,7 @@ pub(crate) const VERSIONS: [RayVersion; 3] = [
     },
 ];
 
-/// Installs one Ray with what belongs to it.
+/// Installs one Ray and its further packages.
 pub(crate) fn install(ray: &RayVersion) -> Result<()> {
     let name = format!("Ray {} in target/ray/{0}", ray.version);
     let mut packages = vec![format!("ray[default]=={}", ray.version)];
@@ -43,7 +43,7 @@ pub(crate) fn install(ray: &RayVersion) -> Result<()> {
     })
 }
 
-/// Installs a Ray with what its own tests need beside it, under `target/real`.
+/// Installs a Ray and what its own tests need, under `target/real`. Returns the folder.
 pub(super) fn with_pytest(version: &str) -> Result<PathBuf> {
     let folder = layout::real().join(format!("ray-{version}"));
     let ray = format!("ray[default]=={version}");
@@ -60,7 +60,7 @@ pub(super) fn with_pytest(version: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Installs the newest Ray that the package index has.
+/// Installs the newest Ray of the package index. Returns the folder.
 pub(crate) fn newest() -> Result<PathBuf> {
     let folder = layout::ray("newest");
     step("the newest Ray in target/ray/newest", || {

@@ -1,5 +1,6 @@
-//! Frameworks that train for real, on CPUs: Ray with `RLlib`, torch, two versions of verl, vLLM and OpenRLHF, and random tiny models,
-//! under `target/real`.
+//! Installs real training frameworks for CPUs, and random tiny models, under `target/real`.
+//!
+//! They are Ray with `RLlib`, torch, two versions of verl, vLLM and OpenRLHF.
 
 use std::{
     fs,
@@ -15,17 +16,17 @@ use crate::{
     process::{already, run_quietly, step},
 };
 
-/// An environment of Python with frameworks.
+/// A Python environment with frameworks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Packages {
     /// `RLlib`, Ray Data, Ray Train and verl 0.5.0: 8 GB.
     Base,
-    /// verl 0.9.1 and OpenRLHF 0.11.2, whose rollouts vLLM makes: 8 GB.
+    /// verl 0.9.1 and OpenRLHF 0.11.2, with rollouts by vLLM: 8 GB.
     Later,
 }
 
 impl Packages {
-    /// Its folder.
+    /// Returns the folder of the environment.
     pub(crate) fn venv(self) -> PathBuf {
         let name = match self {
             Self::Base => "venv",
@@ -34,7 +35,7 @@ impl Packages {
         layout::real().join(name)
     }
 
-    /// What it needs, a file of `tests/real`.
+    /// Returns the file of `tests/real` that lists what the environment needs.
     fn requirements(self) -> &'static str {
         match self {
             Self::Base => "requirements.txt",
@@ -42,7 +43,8 @@ impl Packages {
         }
     }
 
-    /// The frameworks. Their own requirements are programs for GPUs: what they need of them is in the file.
+    /// Returns the frameworks. They are installed without their own requirements, which are for
+    /// GPUs. The file of [`Self::requirements`] has what they need.
     fn frameworks(self) -> &'static [&'static str] {
         match self {
             Self::Base => &["verl==0.5.0"],
@@ -55,7 +57,7 @@ impl Packages {
         }
     }
 
-    /// Scripts of `tests/real` that change a package for CPUs, with its name.
+    /// Returns scripts of `tests/real` that change a package for CPUs, and the package of each.
     fn patches(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Base => &[("patch_verl.py", "verl")],
@@ -64,7 +66,7 @@ impl Packages {
     }
 }
 
-/// Name, vocabulary, width and layers: 0.2, 222 and 2 million parameters.
+/// Name, vocabulary, width and layers of each model. They have 0.2, 222 and 2 million parameters.
 const MODELS: [(&str, &str, &str, &str); 3] = [
     ("small", "1024", "64", "2"),
     ("medium", "32000", "1024", "12"),
@@ -72,7 +74,7 @@ const MODELS: [(&str, &str, &str, &str); 3] = [
     ("logits", "151936", "16", "2"),
 ];
 
-/// What jobs in this environment need.
+/// Installs what jobs in this environment need.
 pub(super) fn install(packages: Packages) -> Result<()> {
     let venv = packages.venv();
     step(&format!("frameworks in {}", venv.display()), || {

@@ -1,4 +1,6 @@
-//! A virtual environment of Python below `target/`, marked with what was installed, so that one that lacks a package gets it.
+//! Makes virtual environments of Python below `target/`.
+//!
+//! Each is marked with what was installed, so that an environment that lacks a package gets it.
 
 use std::{
     fs,
@@ -14,7 +16,7 @@ use crate::{
     process::{already, output, run_quietly, succeeds},
 };
 
-/// Makes `folder` an environment with these packages, unless it is one.
+/// Makes `folder` an environment with these packages, unless it is one already.
 pub(super) fn install(folder: &Path, packages: &[String]) -> Result<()> {
     let mark = folder.join("installed");
     let wanted = packages.join(" ");
@@ -34,7 +36,8 @@ pub(super) fn install(folder: &Path, packages: &[String]) -> Result<()> {
     fs::write(&mark, wanted).with_context(|| format!("cannot write {}", mark.display()))
 }
 
-/// Makes `folder` an environment with the newest of these packages, whatever it had before.
+/// Makes `folder` an environment with the newest versions of these packages, whatever it had
+/// before.
 pub(super) fn upgrade(folder: &Path, packages: &[String]) -> Result<()> {
     install(folder, packages)?;
     let mut arguments = vec!["--upgrade".to_owned()];
@@ -53,7 +56,8 @@ fn pip(folder: &Path, arguments: &[String]) -> Result<()> {
 
 const PROBE: &str = "import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))";
 
-/// A Python 3.11 that can make virtual environments; Debian 12's own where there is no other.
+/// Returns a Python 3.11 that can make virtual environments. It installs Debian 12's own if there
+/// is no other.
 fn python() -> Result<PathBuf> {
     for name in ["python3.11", "python3", "/usr/bin/python3"] {
         if succeeds(Command::new(name).args(["-c", PROBE])) {

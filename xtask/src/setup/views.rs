@@ -1,12 +1,15 @@
-//! Installs what the tests of views need: Chromium for the HTML page, pyte for the terminal, pandas and `DuckDB` for exports.
+//! Installs what the tests of views and exports need.
+//!
+//! These are Chromium for the HTML page, pyte for the terminal, and pandas and `DuckDB` for
+//! exports.
 
 use anyhow::Result;
 
 use super::{apt, venv};
 use crate::{layout, process::step};
 
-/// Playwright drives Debian's Chromium: it needs no browser of its own.
-/// `DuckDB` comes with what reads `SQLite` files, in the version that it fits.
+/// Playwright drives Debian's Chromium, so it needs no browser of its own. `DuckDB` comes with an
+/// extension that reads `SQLite` files, in the version that fits it.
 const PYTHON_PACKAGES: [&str; 4] = [
     "playwright",
     "pandas",

@@ -1,4 +1,4 @@
-//! What links for old systems: zig, which brings the symbols of each glibc, as a linker for cargo.
+//! Installs the linker for old systems: zig, which has the symbols of each glibc.
 
 use std::process::Command;
 

@@ -1,7 +1,8 @@
-//! Tests write nothing into the home folder of whoever runs them: they get one of their own, and both are looked at afterwards.
+//! Checks that tests write nothing into the home folder of the user who runs them.
 //!
-//! A `ray.init()` without a cluster writes `~/.ray/auth_token` (Ray 2.60), and from then on each `ray start` of that user has token
-//! authentication on.
+//! The tests get a home folder of their own, and both are checked afterwards. `ray.init()` without
+//! a cluster writes `~/.ray/auth_token` (Ray 2.60). From then on each `ray start` of that user has
+//! token authentication on.
 
 use std::{collections::BTreeMap, env, fs, path::Path, path::PathBuf, time::SystemTime};
 
@@ -9,19 +10,20 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::layout;
 
-/// What browsers, shells and tools keep in every home.
+/// Folders that browsers, shells and tools make in every home.
 const CACHES: [&str; 7] = [
     ".cache", ".cargo", ".config", ".dbus", ".local", ".pki", ".rustup",
 ];
-/// How deep the home folder is looked at.
+/// How deep the home folder is searched.
 const DEPTH: usize = 3;
 
-/// The home folder that all tests get.
+/// Returns the home folder of all tests.
 pub(super) fn of_tests() -> PathBuf {
     layout::target().join("tests").join("home")
 }
 
-/// Where cargo and rustup keep their own, which is in the home of whoever runs this.
+/// Returns where cargo and rustup keep their own files, which is in the home of the user who runs
+/// this.
 pub(super) fn of_tools() -> Vec<(&'static str, PathBuf)> {
     let home = env::var_os("HOME").map(PathBuf::from);
     let tools = [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")];
@@ -34,7 +36,8 @@ pub(super) fn of_tools() -> Vec<(&'static str, PathBuf)> {
     found
 }
 
-/// What Ray and raytrace could leave in the home of whoever runs this, by name, with the times of the last changes.
+/// The files that Ray and raytrace had in the home of the user who runs this, with the times of
+/// their last changes.
 pub(super) struct Before(BTreeMap<PathBuf, Option<SystemTime>>);
 
 /// Makes an empty home for the tests.
@@ -48,7 +51,7 @@ pub(super) fn begin() -> Result<Before> {
 }
 
 impl Before {
-    /// Fails where something was written.
+    /// Fails if something was written.
     pub(super) fn compare(&self) -> Result<()> {
         let after = of_ray();
         let changed = after
@@ -75,7 +78,7 @@ impl Before {
     }
 }
 
-/// Ray's and raytrace's own names in the home folder, and what lies below.
+/// Returns names in the home folder that are Ray's or raytrace's, and what is below them.
 fn of_ray() -> BTreeMap<PathBuf, Option<SystemTime>> {
     let mut found = BTreeMap::new();
     let Some(home) = env::var_os("HOME").map(PathBuf::from) else {
@@ -90,7 +93,7 @@ fn of_ray() -> BTreeMap<PathBuf, Option<SystemTime>> {
     };
     let entries = fs::read_dir(&home).into_iter().flatten().flatten();
     for path in entries.map(|entry| entry.path()).filter(|path| named(path)) {
-        // A folder whose name begins so may be this repository.
+        // A folder with such a name may be this repository.
         if !layout::root().starts_with(&path) {
             walk(&path, DEPTH, &mut found);
         }

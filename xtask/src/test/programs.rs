@@ -1,4 +1,6 @@
-//! The programs of tests that cargo builds, all in one go: with the same features each library is compiled once.
+//! Builds all programs of tests in one go.
+//!
+//! With the same features each library is compiled once.
 
 use std::{path::PathBuf, process::Command};
 
@@ -8,7 +10,7 @@ use serde::Deserialize;
 use super::{home, skips};
 use crate::{layout, process::output};
 
-/// What cargo says of each thing that it has built; its other messages have other fields.
+/// What cargo says about each artifact that it has built. Its other messages have other fields.
 #[derive(Deserialize)]
 struct Artifact {
     manifest_path: PathBuf,
@@ -31,7 +33,7 @@ struct Profile {
 /// What a program tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// The units of a library or program.
+    /// Unit tests of a library or program.
     Units,
     /// `raytrace`, and its eBPF part on this kernel.
     Program,
@@ -43,15 +45,15 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) kind: Kind,
-    /// The name of its file, without the ending, or of its library or program.
+    /// The name of its file without the ending, or of its library or program.
     pub(super) suite: String,
-    /// Where its package lies: cargo runs it there.
+    /// The folder of its package, in which cargo runs it.
     folder: PathBuf,
     path: PathBuf,
 }
 
 impl Program {
-    /// `None` for what is no test.
+    /// Returns `None` if the artifact is no test.
     fn of(artifact: Artifact) -> Option<Self> {
         let folder = artifact.manifest_path.parent()?.to_owned();
         let of_file = artifact.target.kind.iter().any(|kind| kind == "test");
@@ -68,20 +70,20 @@ impl Program {
         })
     }
 
-    /// The command that runs it.
+    /// Returns the command that runs it.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
         command.current_dir(&self.folder);
         command.env("RAYTRACE_SKIPS", skips::list());
         command.env("HOME", home::of_tests());
-        // Snapshots are found by cargo, and cargo by rustup.
+        // insta finds snapshots through cargo, and cargo is found through rustup.
         command.env("INSTA_WORKSPACE_ROOT", layout::root());
         command.envs(home::of_tools());
         command
     }
 }
 
-/// Builds every program of the workspace that is not there yet, `raytrace` with them.
+/// Builds every program of the workspace that is not built yet, `raytrace` among them.
 pub(super) fn built() -> Result<Vec<Program>> {
     let mut build = Command::new("cargo");
     build.current_dir(layout::root());

@@ -1,4 +1,6 @@
-//! Runs tests of several programs side by side, each in a process of its own: no core waits for the end of a file of tests.
+//! Runs tests of several programs side by side, each in a process of its own.
+//!
+//! So no core waits for the end of a file of tests.
 
 use std::{
     collections::VecDeque,
@@ -25,12 +27,15 @@ struct Test<'a> {
     name: String,
 }
 
-/// Tests at a time: a third one makes Ray and the recorders wait for each other longer than their time-outs allow.
+/// Tests at a time. With a third one, Ray and the recorders wait for each other longer than their
+/// timeouts allow.
 const AT_ONCE: usize = 2;
-/// A test that goes on for longer hangs: the longest takes ten minutes on a machine that does nothing else.
+/// A test that runs longer than this hangs. The longest takes ten minutes on an otherwise idle
+/// machine.
 const LONGEST: Duration = Duration::from_secs(30 * 60);
 
-/// Runs all tests of `programs`, to the end of all; `busy` are those that keep the processor busy, the longest first.
+/// Runs all tests of `programs`. A failure does not stop the others. `busy` are tests that keep the
+/// processor busy, the longest first.
 pub(super) fn run(programs: &[&Program], busy: &[&str]) -> Result<()> {
     let mut tests = Vec::new();
     for program in programs {
@@ -45,7 +50,7 @@ pub(super) fn run(programs: &[&Program], busy: &[&str]) -> Result<()> {
     ordered.extend(tests);
     let (left, failed) = (Mutex::new(ordered), Mutex::new(Vec::new()));
     let work = || loop {
-        // The other one waits for the list alone, not for this test.
+        // The lock is held only to take a test from the list, not while the test runs.
         let test = locked(&left).pop_front();
         let Some(test) = test else { return };
         if !passes(&test) {
@@ -64,7 +69,7 @@ pub(super) fn run(programs: &[&Program], busy: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What a panic left is as good.
+/// Locks a value, even if another thread has panicked with the lock held.
 fn locked<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -79,7 +84,7 @@ fn listed(program: &Program) -> Result<Vec<Test<'_>>> {
     Ok(names.map(test).collect())
 }
 
-/// Runs one, and prints in one piece what it said.
+/// Runs one test, and prints its output in one piece.
 fn passes(test: &Test) -> bool {
     let (suite, name) = (&test.program.suite, &test.name);
     eprintln!("    begun: {suite}: {name}");
@@ -88,7 +93,7 @@ fn passes(test: &Test) -> bool {
         .join("tests")
         .join(format!("{suite}-{name}.log"));
     let done = run_into(&log, test, began + LONGEST);
-    // What a program prints need not be text.
+    // The output of a program may not be text.
     let mut said = fs::read(&log).unwrap_or_default();
     let passed = done.as_ref().is_ok_and(ExitStatus::success);
     if let Err(error) = done {
@@ -97,12 +102,13 @@ fn passes(test: &Test) -> bool {
     let outcome = if passed { "passed" } else { "FAILED" };
     let took = duration(began.elapsed());
     said.extend(format!("    {outcome} in {took}: {suite}: {name}\n").into_bytes());
-    // Who reads no output any more wants the tests all the same.
+    // If nobody reads the output any more, the tests run all the same.
     let _told = std::io::stderr().lock().write_all(&said);
     passed
 }
 
-/// Runs it to its end, or to `deadline`, with its output in a file: a process that it left could hold a pipe open for ever.
+/// Runs a test to its end or to `deadline`, with its output in a file. With a pipe, a process that
+/// the test left behind could hold it open for ever.
 fn run_into(log: &Path, test: &Test, deadline: Instant) -> Result<ExitStatus> {
     fs::create_dir_all(log.parent().unwrap_or(log))?;
     let file = File::create(log)?;

@@ -1,4 +1,6 @@
-//! Names skipped tests at the end of `cargo xtask test`, which fails for one that is not expected here with its reason.
+//! Prints skipped tests at the end of `cargo xtask test`, which fails for an unexpected one.
+//!
+//! A skip is expected only here and with its reason.
 
 use std::{
     fs,
@@ -10,7 +12,8 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::layout;
 
-/// A skip that is no failure: how the test's name ends, how what it says begins, and why it may be.
+/// A skip that is no failure: a part of the test's name, how its message begins, and why it may be
+/// skipped.
 struct Expected {
     test: &'static str,
     says: &'static str,
@@ -50,12 +53,12 @@ const EXPECTED: [Expected; 6] = [
     },
 ];
 
-/// The file into which tests write what they skip.
+/// Returns the file into which tests write what they skip.
 pub(super) fn list() -> PathBuf {
     layout::target().join("tests").join("skipped")
 }
 
-/// Forgets the skips of the last run.
+/// Removes the skips of the last run.
 pub(super) fn forget() -> Result<()> {
     let list = list();
     fs::create_dir_all(list.parent().unwrap_or(Path::new(".")))?;
@@ -67,7 +70,7 @@ pub(super) fn forget() -> Result<()> {
     }
 }
 
-/// Prints each skip; one that is not expected is an error.
+/// Prints each skip. An unexpected one is an error.
 pub(super) fn print() -> Result<()> {
     let rows = match fs::read_to_string(list()) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

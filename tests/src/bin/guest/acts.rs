@@ -1,4 +1,4 @@
-//! Stages deaths: each act waits for its cue on standard input, then ends in the way that its name says.
+//! Stages deaths: each act waits for its cue on standard input, then ends as its name says.
 
 use std::{
     ffi::CString,
@@ -13,10 +13,11 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::threads;
 
-/// Does the act `name`.
+/// Runs the act `name`.
 pub(crate) fn run(name: &str, arguments: &[&str]) -> Result<()> {
     match name {
-        // The kernel pipes a core dump in: nobody takes it until it is too late.
+        // The kernel pipes a core dump to this act, which does not read it before the process is
+        // killed.
         "slow-core" => {
             thread::sleep(Duration::from_secs(2));
             return Ok(());
@@ -95,7 +96,7 @@ fn taken(bytes: usize) -> Vec<u8> {
     vec![1; bytes]
 }
 
-/// Takes memory until it is ended.
+/// Takes memory until it is killed.
 fn eat() -> ! {
     let mut kept = Vec::new();
     loop {
@@ -121,7 +122,7 @@ fn limit(resource: libc::__rlimit_resource_t, soft: u64, hard: u64) -> Result<()
     Ok(())
 }
 
-/// The allocator finds nothing and aborts.
+/// Lowers the limit on address space until the allocator finds no memory and aborts.
 fn address_space() -> Result<()> {
     limit(libc::RLIMIT_AS, 64 << 20, 64 << 20)?;
     eat()
@@ -136,9 +137,9 @@ fn hard_cpu_limit() -> Result<()> {
     }
 }
 
-/// Starts the init of a new pid namespace and waits for its end.
+/// Starts the init of a new pid namespace and waits until it ends.
 fn namespace() -> Result<()> {
-    // SAFETY: unshare(2) takes a number; only children are concerned.
+    // SAFETY: unshare(2) takes a number. Only future children are affected.
     let failed = unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0;
     ensure!(!failed, "unshare: {}", std::io::Error::last_os_error());
     let mut init = Command::new("/init")
@@ -150,7 +151,7 @@ fn namespace() -> Result<()> {
     Ok(())
 }
 
-/// Makes a device swap space and turns it on.
+/// Makes a swap area on a device and turns it on.
 pub(crate) fn swap_on(device: &str) -> Result<()> {
     let mut file = File::options()
         .read(true)
@@ -158,7 +159,8 @@ pub(crate) fn swap_on(device: &str) -> Result<()> {
         .open(device)
         .with_context(|| device.to_owned())?;
     let size = file.seek(SeekFrom::End(0))?;
-    // union swap_header of linux/swap.h: version 1, last page, no bad pages, the magic at the end of the first page.
+    // `union swap_header` of linux/swap.h: version 1, the last page, no bad pages, and the magic at
+    // the end of the first page.
     let mut head = vec![0; 4096];
     head[1024..1028].copy_from_slice(&1u32.to_le_bytes());
     head[1028..1032].copy_from_slice(&u32::try_from(size / 4096 - 1)?.to_le_bytes());

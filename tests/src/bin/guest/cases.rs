@@ -1,4 +1,4 @@
-//! The cases: each stages one kind of death and says what it was.
+//! The cases: each stages one kind of death and writes down what it was.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -8,10 +8,11 @@ use serde_json::{Value, json};
 
 use crate::stage::{Actor, Cgroup, Stage, children, start_ticks};
 
-/// One case: the label of what it stages comes in.
+/// One case. It is given the label of the death that it stages.
 type Case = fn(&mut Stage, &str) -> Result<()>;
 
-/// In order; swap comes late because it stays on, and the clock last because all is stamped by it.
+/// In this order: swap is late because it stays on, and the clock is last because it stamps
+/// everything.
 pub(crate) const CASES: [(&str, Case); 30] = [
     ("exit_3", |stage, label| {
         exits(stage, label, &["exit", "3"], 3)
@@ -101,7 +102,7 @@ fn ends(stage: &mut Stage, label: &str, act: &[&str], killer: &str, signal: i32)
     actor.dies_of(signal)
 }
 
-/// Another process sends `signal`, and is gone before anybody can look it up.
+/// Starts a process that sends `signal` and ends before anybody can look it up.
 fn kill(victim: &Actor, signal: i32) -> Result<Actor> {
     Actor::start(
         &["kill", &victim.pid.to_string(), &signal.to_string()],
@@ -130,7 +131,7 @@ fn killed_now(stage: &mut Stage, label: &str, actor: &mut Actor, signal: i32) ->
     killer.exits_with(0)
 }
 
-/// To 5.13 the kernel ends the process without any signal that a hook could see.
+/// Stages a seccomp kill. Up to 5.13 the kernel then sends no signal that a hook could see.
 fn seccomp(stage: &mut Stage, label: &str) -> Result<()> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease")?;
     let silent = ["5.10.", "5.11.", "5.12.", "5.13."]
@@ -144,7 +145,7 @@ fn seccomp(stage: &mut Stage, label: &str) -> Result<()> {
     actor.dies_of(31)
 }
 
-/// The fault came first; SIGKILL only cuts its core dump short.
+/// Stages a fault whose core dump is cut short by SIGKILL. The fault is the cause.
 fn killed_in_a_core_dump(stage: &mut Stage, label: &str) -> Result<()> {
     let pattern = "/proc/sys/kernel/core_pattern";
     let before = fs::read_to_string(pattern)?;
@@ -160,13 +161,13 @@ fn killed_in_a_core_dump(stage: &mut Stage, label: &str) -> Result<()> {
     actor.dumps_core()?;
     let mut killer = kill(&actor, 9)?;
     killer.go()?;
-    // Its wait status is a matter of the kernel's version.
+    // The wait status depends on the kernel's version.
     actor.dies_of_one(&[9, 11])?;
     fs::write(pattern, before)?;
     killer.exits_with(0)
 }
 
-/// A tracer puts a signal in the place of another: no hook sees it sent.
+/// Stages a tracer that replaces one signal by another. No hook sees the new signal sent.
 fn ptrace_signal(stage: &mut Stage, label: &str) -> Result<()> {
     let mut actor = Actor::start(&["sleep"], None)?;
     actor.go()?;
@@ -182,7 +183,7 @@ fn ptrace_signal(stage: &mut Stage, label: &str) -> Result<()> {
     tracer.exits_with(0)
 }
 
-/// The kernel ends a traced process because its tracer ends (`PTRACE_O_EXITKILL`).
+/// Stages a traced process that the kernel ends because its tracer ends (`PTRACE_O_EXITKILL`).
 fn ptrace_exit_kill(stage: &mut Stage, label: &str) -> Result<()> {
     let mut actor = Actor::start(&["sleep"], None)?;
     actor.go()?;
@@ -198,8 +199,10 @@ fn ptrace_exit_kill(stage: &mut Stage, label: &str) -> Result<()> {
     actor.dies_of(9)
 }
 
-/// SIGTERM to a stopped process waits until somebody lets it go on: who does that has not killed it. A tracer could have put another
-/// signal in its place meanwhile, so it is no proof.
+/// Stages a SIGTERM that waits in a stopped process until another process sends SIGCONT.
+///
+/// The sender of SIGCONT is not the killer. The verdict is not proven, because a tracer could have
+/// replaced the signal meanwhile.
 fn stopped_then_continued(stage: &mut Stage, label: &str) -> Result<()> {
     let mut actor = Actor::start(&["sleep"], None)?;
     actor.go()?;
@@ -222,7 +225,7 @@ fn stopped_then_continued(stage: &mut Stage, label: &str) -> Result<()> {
     actor.dies_of(15)
 }
 
-/// `cgroup.kill` (Linux 5.14 and later).
+/// Stages a write to `cgroup.kill` (Linux 5.14 and later).
 fn cgroup_kill(stage: &mut Stage, label: &str) -> Result<()> {
     let cgroup = Cgroup::new(label, None)?;
     if !cgroup.has("cgroup.kill") {
@@ -240,7 +243,7 @@ fn cgroup_kill(stage: &mut Stage, label: &str) -> Result<()> {
     actor.dies_of(9)
 }
 
-/// The init of a pid namespace is killed, and the kernel ends the rest.
+/// Stages the kill of the init of a pid namespace. The kernel then ends the rest.
 fn pid_namespace(stage: &mut Stage, label: &str) -> Result<()> {
     let mut actor = Actor::start(&["namespace"], None)?;
     actor.go()?;
@@ -271,7 +274,7 @@ fn pid_namespace(stage: &mut Stage, label: &str) -> Result<()> {
     actor.exits_with(0)
 }
 
-/// What a victim of a cgroup's limit must say.
+/// Returns the fields that the death of a victim of a cgroup's limit must have.
 fn of_limit(cgroup: &str, limit: u64) -> Value {
     json!({
         "signal": 9, "sender": null, "cgroup": format!("/{cgroup}"), "limit_bytes": bytes(limit), "constraint": "memcg",
@@ -285,7 +288,7 @@ fn memcg(stage: &mut Stage, label: &str) -> Result<()> {
 
 fn memcg_with(stage: &mut Stage, label: &str, fields: &Value) -> Result<()> {
     let cgroup = Cgroup::new(label, Some(LIMIT))?;
-    // All of the victim is in memory, also where swap is on.
+    // Keep all of the victim in memory, even if swap is on.
     cgroup.set("memory.swap.max", "0")?;
     let mut actor = Actor::start(&["eat"], Some(&cgroup))?;
     stage.death(label, &actor, "kernel-oom-memcg", fields)?;
@@ -294,14 +297,14 @@ fn memcg_with(stage: &mut Stage, label: &str, fields: &Value) -> Result<()> {
     cgroup.counts(1..=1)
 }
 
-/// A second process with the victim's memory dies with it, without being marked.
+/// Stages a second process that shares the victim's memory. It dies too, without being chosen.
 fn memcg_shared_memory(stage: &mut Stage, label: &str) -> Result<()> {
     let cgroup = Cgroup::new(label, Some(LIMIT))?;
     let mut actor = Actor::start(&["eat-with-a-sharer"], Some(&cgroup))?;
     stage.death(label, &actor, "kernel-oom-memcg", &of_limit(label, LIMIT))?;
     actor.go()?;
     let sharer = children(actor.pid, 1)?[0];
-    // Outside of the cgroup it is not the one that is chosen.
+    // Outside the cgroup it cannot be the one that is chosen.
     fs::write("/sys/fs/cgroup/cgroup.procs", sharer.to_string())?;
     let fields = json!({"signal": 9, "cause": label});
     stage.death_of(
@@ -316,7 +319,7 @@ fn memcg_shared_memory(stage: &mut Stage, label: &str) -> Result<()> {
     cgroup.counts(1..=1)
 }
 
-/// A cgroup in another: the limit that was hit is named, not the nearest.
+/// Stages a cgroup in another one. The limit that was hit must be named, not the nearest one.
 fn nested(stage: &mut Stage, label: &str, outer: u64, inner: Option<u64>) -> Result<()> {
     let above = Cgroup::new(label, Some(outer))?;
     above.set("cgroup.subtree_control", "+memory")?;
@@ -333,7 +336,7 @@ fn nested(stage: &mut Stage, label: &str, outer: u64, inner: Option<u64>) -> Res
     cgroup.counts(1..=1)
 }
 
-/// `memory.oom.group`: all die for one.
+/// Stages `memory.oom.group`: the whole cgroup is killed.
 fn oom_group(stage: &mut Stage, label: &str) -> Result<()> {
     let cgroup = Cgroup::new(label, Some(LIMIT))?;
     cgroup.set("memory.oom.group", "1")?;
@@ -359,11 +362,11 @@ fn oom_group(stage: &mut Stage, label: &str) -> Result<()> {
     for mut other in others {
         other.dies_of(9)?;
     }
-    // The first victim is counted twice by some kernels.
+    // Some kernels count the first victim twice.
     cgroup.counts(4..=5)
 }
 
-/// The OOM killer was asked for: the machine was not out of memory.
+/// Stages an OOM kill requested through sysrq. The machine is not out of memory.
 fn sysrq_f(stage: &mut Stage, label: &str) -> Result<()> {
     let mut actor = Actor::start(&["hold", "64"], None)?;
     let fields = json!({
@@ -376,7 +379,7 @@ fn sysrq_f(stage: &mut Stage, label: &str) -> Result<()> {
     actor.dies_of(9)
 }
 
-/// The machine runs out of memory.
+/// Stages a machine that runs out of memory.
 fn global(stage: &mut Stage, label: &str) -> Result<()> {
     let mut actor = Actor::start(&["eat"], None)?;
     let fields = json!({
@@ -390,12 +393,13 @@ fn global(stage: &mut Stage, label: &str) -> Result<()> {
     spared(stage, label, next)
 }
 
-/// The kernel now and then takes more victims before the memory of the last one is free: these processes, not the stage.
+/// Starts processes for the kernel to take instead of the stage. Now and then it takes more victims
+/// before the memory of the last one is free.
 fn next_victims() -> Result<Vec<Actor>> {
     (0..6).map(|_| Actor::start(&["exit", "0"], None)).collect()
 }
 
-/// Lets them go, or writes down which were victims too.
+/// Ends these processes, and writes down those that became victims too.
 fn spared(stage: &mut Stage, label: &str, next: Vec<Actor>) -> Result<()> {
     for (number, mut next) in next.into_iter().enumerate() {
         if next.is_killed_before_its_cue()? {
@@ -410,9 +414,9 @@ fn spared(stage: &mut Stage, label: &str, next: Vec<Actor>) -> Result<()> {
     Ok(())
 }
 
-/// A limit that is reached with part of the victim in swap.
+/// Stages a limit that is hit while part of the victim is in swap.
 fn swap(stage: &mut Stage, label: &str) -> Result<()> {
-    // Kernels have one driver or the other built in.
+    // Each kernel has one driver or the other built in.
     let mut disks = ["/dev/nvme0n1", "/dev/sda"].into_iter();
     let disk = disks.find(|disk| Path::new(disk).exists());
     crate::acts::swap_on(disk.context("no disk to swap to")?)?;
@@ -427,9 +431,10 @@ fn swap(stage: &mut Stage, label: &str) -> Result<()> {
     cgroup.counts(1..=1)
 }
 
-/// Fifty processes take all memory at once, and the machine kills one after the other.
+/// Stages fifty processes that take all memory at once. The kernel kills one after the other.
 ///
-/// Not on Linux 7: hooks may be preempted there, and the kernel then leaves out the same hook on that processor (docs/development/reliability.md).
+/// It is skipped on Linux 7: there a hook may be preempted, and the kernel then skips the same hook
+/// on that processor (docs/development/reliability.md).
 fn storm(stage: &mut Stage, label: &str) -> Result<()> {
     if fs::read_to_string("/proc/sys/kernel/osrelease")?.starts_with("7.") {
         return Ok(());
@@ -449,9 +454,11 @@ fn storm(stage: &mut Stage, label: &str) -> Result<()> {
     spared(stage, label, next)
 }
 
-/// The machine sleeps (S3) while a process lives: neither its end is lost nor one later, and each has its time, in the kernel log too.
+/// Stages a machine that sleeps (S3) while processes end.
 ///
-/// Only with one processor: with two, QEMU 7.2 without KVM often resumes at a wrong address, and the machine never wakes.
+/// No death is lost, before the sleep or after it, and each has its time, also in the kernel log.
+/// It needs a machine with one processor: with two, QEMU 7.2 without KVM often resumes at a wrong
+/// address, and the machine never wakes up.
 fn suspend(stage: &mut Stage, label: &str) -> Result<()> {
     let kinds = fs::read_to_string("/sys/power/mem_sleep").unwrap_or_default();
     let alone = std::thread::available_parallelism()?.get() == 1;
@@ -473,17 +480,17 @@ fn suspend(stage: &mut Stage, label: &str) -> Result<()> {
     let asleep = slept() - before;
     println!("slept for {asleep:.1} s");
     ensure!(asleep > 2.0, "it slept for {asleep:.1} s");
-    // The kernel log's clock stood still meanwhile.
+    // The clock of the kernel log stood still during the sleep.
     let label = &format!("{label}_memcg");
     let mut fields = of_limit(label, LIMIT);
     fields["logged_within"] = json!(2);
     memcg_with(stage, label, &fields)
 }
 
-/// Until its clock wakes the machine; falling asleep takes some of it.
+/// Seconds until the machine's clock wakes it. Going to sleep takes some of this time.
 const ASLEEP: u32 = 10;
 
-/// Seconds since boot in which the machine was asleep.
+/// Returns how many seconds since boot the machine was asleep.
 fn slept() -> f64 {
     let seconds = |clock| {
         let time = clock_gettime(clock);
@@ -492,7 +499,8 @@ fn slept() -> f64 {
     seconds(ClockId::Boottime) - seconds(ClockId::Monotonic)
 }
 
-/// The wall clock jumps by an hour, forth and back: deaths keep their order, and have the time that the clock showed.
+/// Stages a wall clock that jumps forward by an hour and back. Deaths keep their order, and show
+/// the time that the clock showed.
 fn clock_step(stage: &mut Stage, label: &str) -> Result<()> {
     let mut actor = Actor::start(&["sleep"], None)?;
     actor.go()?;
@@ -510,7 +518,7 @@ fn clock_step(stage: &mut Stage, label: &str) -> Result<()> {
 
 const HOUR: i64 = 3600;
 
-/// Sets the clock, and gives the recorder time to notice: it looks every second.
+/// Sets the clock and waits until the recorder has noticed. It checks the clock every second.
 fn step_clock(seconds: i64) -> Result<()> {
     let mut time = clock_gettime(ClockId::Realtime);
     time.tv_sec += seconds;

@@ -1,5 +1,7 @@
-//! What nobody may do on the machine of the tests: a command line of 1 TiB, and a cgroup namespace of the
-//! recorder's own with cgroup v2.
+//! Hostile cases that need a machine of their own.
+//!
+//! One is a process with a command line of 1 TiB. The other is a recorder in a cgroup namespace of
+//! its own, with cgroup v2.
 
 use std::{
     fs::{self, File},
@@ -19,10 +21,10 @@ use crate::{
 };
 
 const TERABYTE: u64 = 1 << 40;
-/// As much of it as is read to show that it is there.
+/// How much of the command line is read to show that it is there.
 const SOME: u64 = 32 << 20;
 
-/// Both, each with a section.
+/// Runs both cases. Each writes a section.
 pub(crate) fn run(out: &mut File) -> Result<()> {
     fs::create_dir_all("/tmp/session_x/logs")?;
     symlink("/machine", "/raylet")?;
@@ -42,19 +44,19 @@ pub(crate) fn run(out: &mut File) -> Result<()> {
     Ok(())
 }
 
-/// A process that ends with this.
+/// A process that is killed when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Already gone is as good.
+        // It may have ended already.
         let _ended = self.0.kill();
         let _status = self.0.wait();
     }
 }
 
 impl Running {
-    /// Ends a recorder as Ctrl-C does.
+    /// Ends a recorder with SIGINT, as Ctrl-C does.
     fn interrupted(mut self) -> Result<()> {
         let pid = i32::try_from(self.0.id())?;
         // SAFETY: kill(2) takes two numbers.
@@ -65,7 +67,7 @@ impl Running {
     }
 }
 
-/// A process called `raylet` that does an act of `machine`.
+/// Starts a process called `raylet` that runs an act of `machine`.
 fn raylet(act: &[&str]) -> Result<Running> {
     let mut child = Command::new("/raylet")
         .args(act)
@@ -82,7 +84,7 @@ fn raylet(act: &[&str]) -> Result<Running> {
     Ok(running)
 }
 
-/// A recorder that is started by these words, once it records.
+/// Starts a recorder by these words, and returns once it records.
 fn recorder(words: &[&str], file: &str) -> Result<Running> {
     let log = format!("{file}.log");
     let child = Command::new(words[0])
@@ -102,7 +104,7 @@ fn said(file: &str) -> String {
     fs::read_to_string(format!("{file}.log")).unwrap_or_default()
 }
 
-/// What the recording holds so far.
+/// Returns the events in the recording so far.
 fn events(file: &str) -> Vec<Observation> {
     let read = recording::read(Path::new(file)).map(|read| read.events);
     let events = read.unwrap_or_default().into_iter();
@@ -141,7 +143,8 @@ fn long() -> Result<Value> {
     Ok(json!({"read": some, "peak_kib": peak}))
 }
 
-/// What a recorder sees of limits whose cgroup is the root of its namespace, and which sees all processes.
+/// Returns what a recorder sees of limits if its own cgroup is the root of its namespace and it
+/// sees all processes.
 fn from_a_namespace_of_its_own(rights: &str, raylet: u32) -> Result<Value> {
     let file = &format!("/tmp/{rights}.raytrace");
     let words = [
@@ -152,7 +155,7 @@ fn from_a_namespace_of_its_own(rights: &str, raylet: u32) -> Result<Value> {
         "/raytrace",
     ];
     let recorder = recorder(&words, file)?;
-    // Limits are read before the memory of processes.
+    // Limits are read before the memory of processes is.
     let is_its = |what: &Observation| match what {
         Observation::Memory(found) => found.process.pid.0 == raylet,
         _ => false,

@@ -1,4 +1,4 @@
-//! Init of the virtual machine: mounts what the recorder reads, does what it is told, and hands out what came of it.
+//! Init of the virtual machine: mounts what the recorder reads, runs an act, writes its result.
 
 use std::{
     fs::{self, File},
@@ -24,7 +24,7 @@ const MOUNTS: [(&str, &str); 5] = [
     ("cgroup2", "/sys/fs/cgroup"),
 ];
 
-/// Does `act`, which writes to the second serial port, then switches the machine off whatever came of it.
+/// Runs `act`, which writes to the second serial port, and then switches the machine off.
 pub(crate) fn run(act: fn(&mut File) -> Result<()>) -> Result<()> {
     if let Err(error) = everything(act) {
         eprintln!("init: {error:#}");
@@ -40,14 +40,14 @@ fn everything(act: fn(&mut File) -> Result<()>) -> Result<()> {
             .with_context(|| format!("cannot mount {folder}"))?;
     }
     fs::write("/sys/fs/cgroup/cgroup.subtree_control", "+memory")?;
-    // Allocations never fail: the OOM killer decides.
+    // Allocations never fail, so the OOM killer decides.
     fs::write("/proc/sys/vm/overcommit_memory", "1")?;
     let mut out = File::create("/dev/ttyS1").context("no second serial port")?;
     act(&mut out)?;
     section(&mut out, "end", b"")
 }
 
-/// Records the staging of every kind of death.
+/// Records a death of every kind that can be staged.
 pub(crate) fn matrix(out: &mut File) -> Result<()> {
     let log = File::create("/tmp/log")?;
     let feed = Feed::start()?;
@@ -75,7 +75,7 @@ pub(crate) fn matrix(out: &mut File) -> Result<()> {
         .output()?;
     section(out, "report", &report.stdout)?;
     section(out, "errors", &report.stderr)?;
-    // A word of the kernel's command line is a variable of its init.
+    // The kernel passes an unknown word of its command line to init as an environment variable.
     if std::env::var_os("keep").is_some() {
         section(out, "recording", &packed("/tmp/x.raytrace")?)?;
     }
@@ -86,7 +86,8 @@ pub(crate) fn read(path: &str) -> Vec<u8> {
     fs::read(Path::new(path)).unwrap_or_default()
 }
 
-/// A file by gzip, as hexadecimal digits: the port is slow, and changes line feeds.
+/// Returns a file compressed by gzip, as hexadecimal digits. The port is slow and changes line
+/// feeds.
 fn packed(path: &str) -> Result<Vec<u8>> {
     let mut packer = GzEncoder::new(Vec::new(), Compression::best());
     packer.write_all(&fs::read(path)?)?;
@@ -95,7 +96,7 @@ fn packed(path: &str) -> Result<Vec<u8>> {
     Ok(digits.collect::<String>().into_bytes())
 }
 
-/// `=== NAME`, then the text.
+/// Writes `=== NAME` and then the text.
 pub(crate) fn section(out: &mut File, name: &str, text: &[u8]) -> Result<()> {
     out.write_all(format!("=== {name}\n").as_bytes())?;
     out.write_all(text)?;

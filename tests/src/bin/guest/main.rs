@@ -1,9 +1,12 @@
-//! The only program of a virtual machine of the kernel matrix, beside raytrace: its init, what stages deaths there, and what dies.
+//! The program of a virtual machine of the kernel matrix: its init, its stage, and its victims.
 //!
-//! Without arguments it is init: it records `guest stage` and writes truth and report to the second serial port. `guest stage FILE` stages
-//! every kind of death that the kernel can, and writes down the truth; `guest act NAME …` is one process that dies.
-//! As init with `locked` or `refused` it records where the kernel refuses hooks, a few deaths of `guest few
-//! FILE` each; with `hostile`, beside a process that does its worst.
+//! Apart from raytrace the machine has no other program. Without arguments this is init: it records
+//! `guest stage`, and writes the truth and the report to the second serial port. `guest stage FILE`
+//! stages every kind of death that the kernel supports, and writes down the truth.
+//! `guest act NAME …` is one process that dies.
+//!
+//! Init with `locked` or `refused` records a few deaths (`guest few FILE`) where the kernel refuses
+//! hooks. With `hostile` it records beside a hostile process.
 
 mod acts;
 mod cases;

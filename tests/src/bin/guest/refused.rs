@@ -1,4 +1,4 @@
-//! What is recorded where the kernel refuses hooks that proof rests on: all of them, or one.
+//! Records where the kernel refuses hooks that proof rests on: all of them, or one.
 
 use std::{
     fs::{self, File},
@@ -15,7 +15,8 @@ use crate::{
     stage::{Actor, Cgroup, Stage},
 };
 
-/// Linux reads no kernel memory for eBPF programs where it was locked down so at its start.
+/// Records on a locked-down kernel. If it is locked down at its start, Linux does not let eBPF
+/// programs read kernel memory.
 pub(crate) fn by_lockdown(out: &mut File) -> Result<()> {
     let folder = "/sys/kernel/security";
     mount(
@@ -30,7 +31,8 @@ pub(crate) fn by_lockdown(out: &mut File) -> Result<()> {
     recorded(out, "all", &[])
 }
 
-/// `machine refuse` has the kernel refuse the programs of one hook at a time.
+/// Records with one hook refused at a time. `machine refuse` makes the kernel refuse the programs
+/// of that hook.
 pub(crate) fn by_hooks(out: &mut File) -> Result<()> {
     for stem in ["fork_", "exit_", "signal_generate"] {
         recorded(out, stem, &["/machine", "refuse", stem])?;
@@ -38,7 +40,8 @@ pub(crate) fn by_hooks(out: &mut File) -> Result<()> {
     Ok(())
 }
 
-/// Records a few deaths, by `before` where that is not empty; the sections begin with `name`.
+/// Records a few deaths. `before`, if it is not empty, is the command that runs the recorder. The
+/// names of the sections begin with `name`.
 fn recorded(out: &mut File, name: &str, before: &[&str]) -> Result<()> {
     let mut words = before.to_vec();
     words.extend(["/raytrace", "record", "-o"]);
@@ -73,7 +76,7 @@ fn recorded(out: &mut File, name: &str, before: &[&str]) -> Result<()> {
     section(out, &format!("{name} report"), &report.stdout)
 }
 
-/// Stages deaths of processes that the recorder, the parent of this one, knows by a pidfd.
+/// Stages deaths of processes that the recorder, the parent of this process, holds a pidfd of.
 pub(crate) fn few(truth: &Path) -> Result<()> {
     fs::write("/proc/self/oom_score_adj", "-900")?;
     let recorder = std::os::unix::process::parent_id();

@@ -1,4 +1,4 @@
-//! The stage: children that wait to be told, cgroups, and the record of who died how.
+//! The stage: children that wait for a cue, cgroups, and the record of who died how.
 
 use std::{
     fs::{self, File},
@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 
 use crate::cases::CASES;
 
-/// Stages every case; one that does not work is written down as failed.
+/// Stages every case. A case that does not work is written down as failed.
 pub(crate) fn run(truth: &Path) -> Result<()> {
-    // The OOM killer is to choose what is staged, never the stage.
+    // Keeps the OOM killer from choosing the stage instead of what is staged.
     fs::write("/proc/self/oom_score_adj", "-900")?;
     let mut stage = Stage::new(truth)?;
     for (label, case) in CASES {
@@ -32,10 +32,10 @@ pub(crate) fn run(truth: &Path) -> Result<()> {
     stage.recorder()
 }
 
-/// Nothing that is staged takes longer, even in a slow machine.
+/// The longest wait. Nothing that is staged takes longer, even on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Where truth is written.
+/// The file of the truth.
 pub(crate) struct Stage {
     truth: File,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Actor {
 pub(crate) struct Cgroup(PathBuf);
 
 impl Stage {
-    /// Writes down when the machine booted, and then what is staged.
+    /// Writes down when the machine booted. What is staged follows.
     pub(crate) fn new(truth: &Path) -> Result<Self> {
         let mut stage = Self {
             truth: File::create(truth)?,
@@ -69,7 +69,7 @@ impl Stage {
         Ok(writeln!(self.truth, "{row}")?)
     }
 
-    /// `who` is about to die of `killer`; `fields` are what its death must say.
+    /// Writes down that `who` is about to die of `killer`. `fields` are what its death must have.
     pub(crate) fn death(
         &mut self,
         label: &str,
@@ -80,7 +80,7 @@ impl Stage {
         self.death_of(label, who.pid, who.start_ticks, killer, fields)
     }
 
-    /// The same for a process that somebody else started.
+    /// Does the same as [`Stage::death`] for a process that another process started.
     pub(crate) fn death_of(
         &mut self,
         label: &str,
@@ -100,7 +100,7 @@ impl Stage {
         self.write(&row)
     }
 
-    /// What the recorder itself looks like at the end: its protection and its memory.
+    /// Writes down the recorder's own OOM score adjustment and peak memory at the end.
     fn recorder(&mut self) -> Result<()> {
         let parent = std::os::unix::process::parent_id();
         let adj = fs::read_to_string(format!("/proc/{parent}/oom_score_adj"))?;
@@ -115,7 +115,7 @@ impl Stage {
 }
 
 impl Actor {
-    /// Starts `guest act …`, which waits; the first choice of the OOM killer.
+    /// Starts `guest act …`, which waits for its cue. It is the OOM killer's first choice.
     pub(crate) fn start(act: &[&str], cgroup: Option<&Cgroup>) -> Result<Self> {
         let child = Command::new("/init")
             .arg("act")
@@ -141,7 +141,7 @@ impl Actor {
         Ok(input.write_all(b"\n")?)
     }
 
-    /// Waits until it has so much memory.
+    /// Waits until the process has this much memory.
     pub(crate) fn holds(&self, mib: u64) -> Result<()> {
         self.wait_for("RssAnon:", |value| {
             value
@@ -151,7 +151,7 @@ impl Actor {
         })
     }
 
-    /// Waits until the kernel writes its core dump.
+    /// Waits until the kernel writes a core dump of the process.
     pub(crate) fn dumps_core(&self) -> Result<()> {
         self.wait_for("CoreDumping:", |value| value == "1")
     }
@@ -165,7 +165,7 @@ impl Actor {
         })
     }
 
-    /// Waits until a process has a pidfd of it, and so knows it.
+    /// Waits until `recorder` has a pidfd of this process.
     pub(crate) fn is_watched_by(&self, recorder: u32) -> Result<()> {
         let line = format!("Pid:\t{}", self.pid);
         until(&format!("a pidfd of pid {}", self.pid), || {
@@ -178,7 +178,7 @@ impl Actor {
         })
     }
 
-    /// Waits until it has ended, with one of these signals.
+    /// Waits until the process has ended by one of these signals.
     pub(crate) fn dies_of_one(&mut self, signals: &[i32]) -> Result<()> {
         let status = self.end()?;
         let fine = status
@@ -188,12 +188,12 @@ impl Actor {
         Ok(())
     }
 
-    /// Waits until it has ended, with this signal.
+    /// Waits until the process has ended by this signal.
     pub(crate) fn dies_of(&mut self, signal: i32) -> Result<()> {
         self.dies_of_one(&[signal])
     }
 
-    /// Waits until it has ended, with this exit code.
+    /// Waits until the process has ended with this exit code.
     pub(crate) fn exits_with(&mut self, code: i32) -> Result<()> {
         let status = self.end()?;
         ensure!(
@@ -203,9 +203,9 @@ impl Actor {
         Ok(())
     }
 
-    /// Gives the cue to exit, and tells whether SIGKILL came first.
+    /// Gives the cue to exit, and returns whether SIGKILL came first.
     pub(crate) fn is_killed_before_its_cue(&mut self) -> Result<bool> {
-        // Who is dead reads no cue.
+        // A dead process does not read its cue.
         let _cue = self.go();
         Ok(self.end()?.signal() == Some(9))
     }
@@ -224,7 +224,7 @@ impl Actor {
 }
 
 impl Cgroup {
-    /// `/sys/fs/cgroup/PATH` with a limit in MiB, its children able to have their own.
+    /// Makes `/sys/fs/cgroup/PATH` with a limit in MiB. Its children may have limits of their own.
     pub(crate) fn new(path: &str, limit_mib: Option<u64>) -> Result<Self> {
         let folder = Path::new("/sys/fs/cgroup").join(path);
         fs::create_dir(&folder).with_context(|| folder.display().to_string())?;
@@ -241,12 +241,12 @@ impl Cgroup {
         fs::write(&path, value).with_context(|| format!("{} = {value}", path.display()))
     }
 
-    /// Whether this kernel has such a file.
+    /// Returns whether this kernel has such a file.
     pub(crate) fn has(&self, file: &str) -> bool {
         self.0.join(file).exists()
     }
 
-    /// The kernel's own count of its kills there must be one of these.
+    /// Checks that the kernel's own count of kills in this cgroup is in this range.
     pub(crate) fn counts(&self, kills: RangeInclusive<u64>) -> Result<()> {
         let events = fs::read_to_string(self.0.join("memory.events"))?;
         let count = events
@@ -262,7 +262,7 @@ impl Cgroup {
     }
 }
 
-/// Waits until it is so.
+/// Waits until `is_so` returns true.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
@@ -274,7 +274,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
     bail!("{what}: not within {PATIENCE:?}")
 }
 
-/// A process's start, field 22 of /proc/PID/stat.
+/// Returns the start of a process, field 22 of /proc/PID/stat.
 pub(crate) fn start_ticks(pid: u32) -> Result<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let fields = stat.rsplit_once(')').context("no name in stat")?.1;
@@ -282,7 +282,7 @@ pub(crate) fn start_ticks(pid: u32) -> Result<u64> {
     Ok(ticks.parse()?)
 }
 
-/// The children of a process, once there are so many.
+/// Returns the children of a process, once there are this many.
 pub(crate) fn children(pid: u32, count: usize) -> Result<Vec<u32>> {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {

@@ -1,4 +1,4 @@
-//! Acts that no safe function does: threads against their leader, faults, shared memory, system call filters.
+//! Acts that need unsafe code: threads against their leader, faults, shared memory, seccomp.
 
 use std::{
     ffi::{CString, c_void},
@@ -13,11 +13,11 @@ use anyhow::{Result, ensure};
 
 /// Writes to address 0.
 pub(crate) fn fault() {
-    // SAFETY: none: the write faults, which is what is asked for.
+    // SAFETY: none. The write faults, which is the purpose.
     unsafe { ptr::without_provenance_mut::<u8>(8).write_volatile(1) };
 }
 
-/// Writes to a mapped page behind the end of its file.
+/// Writes to a mapped page beyond the end of its file.
 pub(crate) fn bus_error() -> Result<()> {
     let file = File::options()
         .read(true)
@@ -27,7 +27,7 @@ pub(crate) fn bus_error() -> Result<()> {
         .open("/tmp/bus-error")?;
     file.set_len(4096)?;
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-    // SAFETY: a fresh mapping of an open file, nobody else's memory.
+    // SAFETY: this is a new mapping of an open file. No other memory is touched.
     let page = unsafe {
         libc::mmap(
             ptr::null_mut(),
@@ -44,14 +44,14 @@ pub(crate) fn bus_error() -> Result<()> {
         std::io::Error::last_os_error()
     );
     file.set_len(0)?;
-    // SAFETY: none: the write faults, which is what is asked for.
+    // SAFETY: none. The write faults, which is the purpose.
     unsafe { page.cast::<u8>().write_volatile(1) };
     Ok(())
 }
 
-/// The leader's thread ends; another one ends the process after that.
+/// Ends the leader's thread. Another thread ends the process later.
 pub(crate) fn leader_exits(code: i32) {
-    // The whole process's line is its leader's.
+    // The stat line of the whole process is the leader's.
     let leader = || std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     thread::spawn(move || {
         while !leader().contains(") Z ") {
@@ -59,11 +59,11 @@ pub(crate) fn leader_exits(code: i32) {
         }
         std::process::exit(code)
     });
-    // SAFETY: exit(2) ends this thread alone; nothing of it is used afterwards.
+    // SAFETY: exit(2) ends this thread alone, and nothing of it is used afterwards.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
 }
 
-/// A thread that is not the leader becomes another program.
+/// Lets a thread that is not the leader execute another program.
 pub(crate) fn thread_execs(code: &str) -> Result<()> {
     let command = [
         c"/init".to_owned(),
@@ -72,12 +72,13 @@ pub(crate) fn thread_execs(code: &str) -> Result<()> {
         CString::new(code)?,
     ];
     let (read, mut write) = std::io::pipe()?;
-    // The cue of the next program.
+    // The cue for the next program.
     write.write_all(b"\n")?;
     thread::spawn(move || {
         let mut words: Vec<_> = command.iter().map(|word| word.as_ptr()).collect();
         words.push(ptr::null());
-        // SAFETY: the descriptors are open; the words and the list end with a null and outlive the call.
+        // SAFETY: the descriptors are open. The strings and the list end with a null and outlive
+        // the call.
         unsafe {
             libc::dup2(read.as_raw_fd(), 0);
             libc::execv(words[0], words.as_ptr())
@@ -98,7 +99,7 @@ extern "C" fn wait_for_the_end(_: *mut c_void) -> i32 {
 /// Starts a process that shares this one's memory (`CLONE_VM`).
 pub(crate) fn share_memory() -> Result<()> {
     let stack = vec![0u8; 64 << 10].leak();
-    // SAFETY: the stack is never freed and nobody else's; the function touches no memory but it.
+    // SAFETY: the stack is never freed and has no other user. The function touches no other memory.
     let pid = unsafe {
         let top = stack.as_mut_ptr().add(stack.len() - 64);
         libc::clone(
@@ -112,7 +113,7 @@ pub(crate) fn share_memory() -> Result<()> {
     Ok(())
 }
 
-/// A filter that kills the process at getppid(2).
+/// Installs a filter that kills the process when it calls getppid(2).
 pub(crate) fn seccomp() -> Result<()> {
     const LOAD: u16 = 0x20;
     const JUMP_EQUAL: u16 = 0x15;
@@ -144,7 +145,7 @@ pub(crate) fn seccomp() -> Result<()> {
 }
 
 fn trace(request: libc::c_uint, pid: i32, data: i32) -> Result<()> {
-    // SAFETY: these requests take numbers; nothing of this process is written.
+    // SAFETY: these requests take numbers, and write nothing in this process.
     let failed = unsafe { libc::ptrace(request, pid, 0, libc::c_long::from(data)) } != 0;
     ensure!(!failed, "ptrace: {}", std::io::Error::last_os_error());
     Ok(())
@@ -158,7 +159,7 @@ fn wait(pid: i32) -> Result<i32> {
     Ok(status)
 }
 
-/// Stops a process as its tracer, and lets it go on with `signal` in the place of the stop.
+/// Stops a process as its tracer, and continues it with `signal` in place of the stop.
 pub(crate) fn inject(pid: i32, signal: i32) -> Result<()> {
     trace(libc::PTRACE_ATTACH, pid, 0)?;
     let stopped = wait(pid)?;
@@ -169,7 +170,7 @@ pub(crate) fn inject(pid: i32, signal: i32) -> Result<()> {
     Ok(())
 }
 
-/// Traces a process that is to end with its tracer, and ends.
+/// Traces a process so that it ends with its tracer, and then ends.
 pub(crate) fn end_with_me(pid: i32) -> Result<()> {
     trace(libc::PTRACE_SEIZE, pid, libc::PTRACE_O_EXITKILL)?;
     std::process::exit(0)

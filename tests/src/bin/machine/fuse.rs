@@ -1,6 +1,6 @@
-//! A file system that has a file of each name, opens it, and then never answers: neither what it is nor what it holds.
+//! A file system whose files open, and then never answer reads or requests for attributes.
 //!
-//! Mirrors linux/fuse.h, protocol 7.31.
+//! It has a file of every name. It mirrors linux/fuse.h, protocol 7.31.
 
 use std::{
     collections::HashSet,
@@ -22,17 +22,18 @@ const INIT: u32 = 26;
 const OPENDIR: u32 = 27;
 const ROOT: u64 = 1;
 const OTHER: u64 = 2;
-/// How the names of files begin whose pages never come, and the first of their numbers. All others are one file: whoever opens a file
-/// waits for pages of it that are on their way.
+/// How the names of files begin whose pages never arrive, and the first of their node numbers. Each
+/// is a file of its own, because opening a file waits for pages of it that are being read. All
+/// other names are one file.
 pub(crate) const MEMORY: &str = "memory-";
 const FIRST: u64 = 3;
 const NOT_KNOWN: i32 = -libc::ENOSYS;
-/// More than any request has here.
+/// The buffer of a request. Requests are smaller here.
 const REQUEST: usize = 256 << 10;
 
-/// Mounts it on a folder, for this process and its children alone.
+/// Mounts the file system on a folder. Only this process and its children see it.
 pub(crate) fn mounted(folder: &Path) -> Result<File> {
-    // SAFETY: this program has one thread, whose view of the mounts becomes its own.
+    // SAFETY: this program has one thread, so only its own view of the mounts changes.
     unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) }?;
     mount_change(
         "/",
@@ -52,7 +53,7 @@ pub(crate) fn mounted(folder: &Path) -> Result<File> {
     Ok(device)
 }
 
-/// Answers what is needed to open a file, until it is unmounted.
+/// Answers what is needed to open a file, until the file system is unmounted.
 pub(crate) fn serve(mut device: File) {
     let mut request = vec![0; REQUEST];
     let mut asked = HashSet::new();
@@ -70,9 +71,10 @@ pub(crate) fn serve(mut device: File) {
             (LOOKUP, _) => (0, entry(numbered(&request[40..]).unwrap_or(OTHER))),
             (GETATTR, ROOT) => (0, attributes(ROOT)),
             (OPEN | OPENDIR, _) => (0, vec![0; 16]),
-            // Whoever asks for the first time waits without the lock of its memory, and with it when it asks again.
+            // At its first request a reader waits without the lock of its memory. It holds the lock
+            // when it asks again, and then it gets no answer.
             (READ, node) if asked.insert(node) => (-libc::EIO, Vec::new()),
-            // Never.
+            // These never get an answer.
             (GETATTR | READ | FORGET, _) => continue,
             _ => (NOT_KNOWN, Vec::new()),
         };
@@ -82,12 +84,12 @@ pub(crate) fn serve(mut device: File) {
         answer.extend(error.to_ne_bytes());
         answer.extend(unique.to_ne_bytes());
         answer.extend(body);
-        // A request that was taken back meanwhile.
+        // The request may have been cancelled meanwhile.
         let _not_wanted = device.write(&answer);
     }
 }
 
-/// The node of a file whose pages never come, by its name.
+/// Returns the node of a file whose pages never arrive, by its name.
 fn numbered(name: &[u8]) -> Option<u64> {
     let name = name.split(|byte| *byte == 0).next()?;
     let number = std::str::from_utf8(name).ok()?.strip_prefix(MEMORY)?;
@@ -104,7 +106,7 @@ fn init() -> Vec<u8> {
     body
 }
 
-/// `struct fuse_entry_out` of a file, that is valid for no time.
+/// `struct fuse_entry_out` of a file, with a validity of no time.
 fn entry(node: u64) -> Vec<u8> {
     let mut body = Vec::new();
     for long in [node, 0, 0, 0, 0] {

@@ -1,8 +1,10 @@
-//! Processes that cannot be looked at.
+//! Processes that hang whoever reads them.
 //!
-//! Most of them hold the lock of their memory for ever once they are told to, as in the classic `ps` that hangs: a thread waits with it
-//! for a page of a file that never comes, and since another one wants to change the mappings, nobody else gets it. One has a file open
-//! that never says what it is; its name has the process's pid for the `*` of the name that is wanted.
+//! Most of them hold the lock of their memory for ever once they are told to, as in the well-known
+//! hang of `ps`. One thread takes the lock to wait for a page of a file, and the page never
+//! arrives. Another thread waits to change the mappings, so no further reader gets the lock. One
+//! process has a file open whose attributes never arrive. The name of that file is NAME, with the
+//! pid of the process in place of `*`.
 
 use std::{
     fs::File,
@@ -20,15 +22,16 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use crate::{die_with_parent, fork, fuse, memory, pause, say_ready};
 
 const LENGTH: usize = 4096;
-/// A fork of less is not looked at.
+/// Memory of the forked child. The recorder does not look at a smaller fork.
 const KEPT: usize = 16 << 20;
-/// Their places among the pids; those of further users follow.
+/// Places of the processes among the pids. Those of further users follow.
 const ROOTS: usize = 0;
 const WITH_A_FILE: usize = 1;
 const RAYLET: usize = 2;
 const CHILD: usize = 3;
 const LATER: usize = 4;
-/// So many hold their locks at the first line of the input: all of these but the one with the file.
+/// How many processes hold their locks at the first line of the input: all but the one with the
+/// file.
 const FIRST: usize = 3;
 
 /// What the processes share.
@@ -38,8 +41,11 @@ struct Stage<'a> {
     ready: UnixStream,
 }
 
-/// The pids are those of one of root's, of the one with the file, of a raylet of the first user with this session and of its child, and
-/// of one of each further user. The latter hold their locks at the second line of the input.
+/// Starts the processes and prints their pids in the order of the constants above.
+///
+/// These are a process of root's, the one with the file, a raylet of the first user with this
+/// session, and the raylet's child. One process of each further user follows. Those hold their
+/// locks at the second line of the input.
 pub(crate) fn run(folder: &Path, name: &str, session: &str, users: &[&str]) -> Result<()> {
     let (raylets, later) = users.split_first().context("whose raylet?")?;
     let device = fuse::mounted(folder)?;
@@ -50,7 +56,7 @@ pub(crate) fn run(folder: &Path, name: &str, session: &str, users: &[&str]) -> R
         device,
         ready,
     };
-    // These wait for answers that are given only below.
+    // These processes wait for answers that are given only below.
     stage.holder(ROOTS, &first.0, || Ok(()))?;
     stage.with_a_file(name)?;
     stage.raylet(raylets.parse()?, session, &first.0)?;
@@ -81,7 +87,7 @@ pub(crate) fn run(folder: &Path, name: &str, session: &str, users: &[&str]) -> R
 }
 
 impl Stage<'_> {
-    /// One that holds its lock from the moment when it can read a byte of `cue`.
+    /// Starts a process that holds its lock from the moment when it can read a byte of `cue`.
     fn holder(
         &self,
         number: usize,
@@ -95,7 +101,7 @@ impl Stage<'_> {
         })
     }
 
-    /// Two of this user: a program that is called a raylet, and a fork of it.
+    /// Starts two processes of this user: one called `raylet`, and a fork of it.
     fn raylet(&self, user: u32, session: &str, cue: &PipeReader) -> Result<u32> {
         let socket = format!("--raylet_socket_name={session}/sockets/raylet");
         let session = format!("--session-dir={session}");
@@ -109,10 +115,12 @@ impl Stage<'_> {
         })
     }
 
-    /// Maps a page that never comes, and starts what will hold the lock for it: when this sender is dropped.
+    /// Maps a page that never arrives, and starts a thread that takes the lock for it when the
+    /// returned sender is dropped.
     fn holds(&self, number: usize) -> Result<Sender<()>> {
         let file = File::open(self.folder.join(format!("{}{number}", fuse::MEMORY)))?;
-        // SAFETY: a new private mapping at no given address, of a file that nobody cuts.
+        // SAFETY: a new private mapping at an address of the kernel's choice, of a file that nobody
+        // truncates.
         let page = unsafe {
             mmap(
                 std::ptr::null_mut(),
@@ -127,28 +135,29 @@ impl Stage<'_> {
         let (now, told) = channel::<()>();
         thread::spawn(move || {
             let _now = told.recv();
-            // SAFETY: the page is mapped as long as this process lives. It never comes.
+            // SAFETY: the page is mapped as long as this process lives. The read never returns.
             unsafe { (page as *const u8).read_volatile() }
         });
         thread::spawn(change_mappings);
         Ok(now)
     }
 
-    /// Says that it is there, and holds its lock when it is told to. Nothing is allocated from then on.
+    /// Reports that it is ready, and holds its lock when it is told to. It allocates nothing after
+    /// that.
     fn hold_at(&self, mut cue: &PipeReader, number: usize, holds: Result<Sender<()>>) {
         let own = std::process::id();
         let text = holds.as_ref().map_or_else(
             |error| format!("{error:#}\n"),
             |_| format!("{number} {own}\n"),
         );
-        // Nobody reads it only where nobody waits any more.
+        // If nobody reads this, nobody waits for it any more.
         let _told = (&self.ready).write_all(text.as_bytes());
         let _told = cue.read_exact(&mut [0]);
         drop(holds);
         pause();
     }
 
-    /// One that has the file open until it ends.
+    /// Starts a process that has the file open until it ends.
     fn with_a_file(&self, name: &str) -> Result<u32> {
         fork(|| {
             self.close();
@@ -159,23 +168,24 @@ impl Stage<'_> {
                 |error| format!("{error:#}\n"),
                 |_| format!("{WITH_A_FILE} {own}\n"),
             );
-            // As above.
+            // As above: nobody may wait for it any more.
             let _told = (&self.ready).write_all(text.as_bytes());
             pause();
         })
     }
 
-    /// The file system ends with the last process that has its device.
+    /// Closes the device in a child. The file system ends with the last process that has it open.
     fn close(&self) {
-        // SAFETY: a descriptor of the child's alone, which never uses it and never drops it.
+        // SAFETY: this is the child's own copy of the descriptor. The child neither uses nor drops
+        // it.
         unsafe { libc::close(self.device.as_raw_fd()) };
     }
 }
 
-/// Maps something and gives it back, for ever.
+/// Maps and unmaps a page for ever.
 fn change_mappings() {
     loop {
-        // SAFETY: a mapping of its own, which nobody knows.
+        // SAFETY: a new mapping that nothing else uses.
         let _changed = unsafe {
             mmap_anonymous(
                 std::ptr::null_mut(),
@@ -194,18 +204,18 @@ fn called(name: &str, arguments: &[&str]) -> Result<()> {
     memory::lengthen(LENGTH, arguments)
 }
 
-/// With memory whose pages are looked at.
+/// Takes enough memory for the recorder to look at its pages.
 fn become_large() -> Result<()> {
     std::mem::forget(std::hint::black_box(vec![1_u8; KEPT]));
     called("child", &["child"])
 }
 
-/// As a program that has given up its rights.
+/// Becomes a user, like a program that has given up its rights.
 fn become_user(user: u32) -> Result<()> {
-    // SAFETY: it takes three numbers, and this process has one thread.
+    // SAFETY: setresuid(2) takes three numbers, and this process has one thread.
     let done = unsafe { libc::setresuid(user, user, user) };
     ensure!(done == 0, "setresuid: {}", std::io::Error::last_os_error());
-    // That has been taken back.
+    // Changing the user has reset the parent-death signal.
     die_with_parent();
     Ok(())
 }

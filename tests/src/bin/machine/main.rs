@@ -1,9 +1,15 @@
-//! What a process may do to whoever looks at it: one act a run.
+//! Things that a process may do to whoever reads it, one act a run.
 //!
-//! `machine long BYTES ARGUMENT …` has a command line and an environment of that length, that begins with the arguments. `machine chroot FOLDER`
-//! lives in that folder. `machine many N …` is N programs of one name. `machine hang FOLDER NAME SESSION USER …` is processes that cannot be looked at: [`hang`]. `machine refuse PREFIX COMMAND …` runs a command whose eBPF programs of such names the kernel refuses: [`refuse`].
-//! `machine private CGROUP RIGHTS COMMAND …` runs one whose root of cgroups that is: [`private`]. `machine root` is root in all its users.
-//! Each says `ready` and the pids, and then waits for the end of its input.
+//! `machine long BYTES ARGUMENT …` has a command line and an environment of that length, which
+//! begin with the arguments. `machine chroot FOLDER` has that folder as its root.
+//! `machine many N …` is N programs of one name. `machine hang FOLDER NAME SESSION USER …` is
+//! processes that hang their readers: [`hang`]. `machine root` has root as its real, effective and
+//! saved user. Each of these prints `ready` and the pids, and then waits for the end of its input.
+//!
+//! Two acts run a command instead. With `machine refuse PREFIX COMMAND …` the kernel refuses the
+//! eBPF programs of that command whose names begin with PREFIX: [`refuse`]. With
+//! `machine private CGROUP RIGHTS COMMAND …` the cgroup is the root of all cgroups that the command
+//! sees: [`private`].
 
 mod fuse;
 mod hang;
@@ -45,7 +51,7 @@ fn act(words: &[&str]) -> Result<()> {
         }
         ["many", count, rest @ ..] => many(count.parse()?, rest),
         ["root", ..] => {
-            // SAFETY: it takes three numbers, and this program has one thread.
+            // SAFETY: setresuid(2) takes three numbers, and this program has one thread.
             let done = unsafe { libc::setresuid(0, 0, 0) };
             anyhow::ensure!(done == 0, "setresuid: {}", std::io::Error::last_os_error());
             wait(&[])
@@ -57,7 +63,8 @@ fn act(words: &[&str]) -> Result<()> {
     }
 }
 
-/// So many programs with this one's name and arguments, and a number each, that end when the input does.
+/// Starts `count` programs with this one's name and arguments and a number each. They end with the
+/// input.
 fn many(count: u32, arguments: &[&str]) -> Result<()> {
     let program = std::env::args_os().next().context("no name")?;
     let mut all = Vec::new();
@@ -74,14 +81,14 @@ fn many(count: u32, arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Says that all is as it should be.
+/// Prints that everything is ready, with the pids.
 fn say_ready(pids: &[u32]) -> Result<()> {
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     println!("ready {}", pids.join(" "));
     Ok(std::io::stdout().flush()?)
 }
 
-/// Says so, and waits for the end of its input; its children end with it.
+/// Prints that it is ready, and waits for the end of its input. Its children end with it.
 fn wait(pids: &[u32]) -> Result<()> {
     say_ready(pids)?;
     let mut rest = Vec::new();
@@ -89,14 +96,14 @@ fn wait(pids: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// A child that does `act` and ends with its parent.
+/// Forks a child that runs `act` and ends with its parent.
 fn fork(act: impl FnOnce()) -> Result<u32> {
-    // SAFETY: this program has one thread where it forks, so that the child may do whatever it likes.
+    // SAFETY: this program has one thread where it forks, so the child may call anything.
     match unsafe { libc::fork() } {
         0 => {
             die_with_parent();
             act();
-            // SAFETY: it ends the child at once.
+            // SAFETY: this ends the child at once.
             unsafe { libc::_exit(0) }
         }
         pid => u32::try_from(pid).context("cannot fork"),
@@ -108,7 +115,7 @@ fn die_with_parent() {
     let _ends = rustix::process::set_parent_process_death_signal(kill);
 }
 
-/// Until it is killed.
+/// Waits until it is killed.
 fn pause() {
     loop {
         std::thread::park();

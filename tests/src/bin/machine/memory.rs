@@ -1,4 +1,6 @@
-//! Moves the command line and the environment of this process to where it likes: `prctl(PR_SET_MM_MAP)`, which needs no right.
+//! Moves the command line and the environment of this process: `prctl(PR_SET_MM_MAP)`.
+//!
+//! That needs no privilege.
 
 use std::fs;
 
@@ -26,9 +28,9 @@ struct Map {
 const PR_SET_MM: i32 = 35;
 const PR_SET_MM_MAP: u64 = 14;
 
-/// Both are `bytes` long from now on. They begin with these arguments, and are zeros.
+/// Makes both `bytes` long. They begin with these arguments, and the rest is zeros.
 pub(crate) fn lengthen(bytes: usize, arguments: &[&str]) -> Result<()> {
-    // SAFETY: a new private mapping at no given address.
+    // SAFETY: a new private mapping at an address of the kernel's choice.
     let start = unsafe {
         rustix::mm::mmap_anonymous(
             std::ptr::null_mut(),
@@ -42,19 +44,19 @@ pub(crate) fn lengthen(bytes: usize, arguments: &[&str]) -> Result<()> {
     if text.len() >= bytes {
         bail!("no room for the arguments");
     }
-    // SAFETY: the mapping is as long, and nobody else knows it.
+    // SAFETY: the mapping is longer than the text, and nothing else uses it.
     unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), start, text.len()) };
     move_to(start as u64, start as u64 + bytes as u64)
 }
 
-/// Command line and environment are what lies there.
+/// Makes this range of memory the command line and the environment.
 fn move_to(start: u64, end: u64) -> Result<()> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let after_name = stat.rsplit_once(')').context("no name")?.1;
     let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
     // proc_pid_stat(5) counts from 1 and has two fields before these.
     let field = |number: usize| -> Result<u64> { Ok(fields[number - 3].parse()?) };
-    // SAFETY: it tells the end of the heap and changes nothing.
+    // SAFETY: sbrk(0) returns the end of the heap and changes nothing.
     let brk = unsafe { libc::sbrk(0) } as u64;
     let map = Map {
         start_code: field(26)?,
@@ -72,7 +74,7 @@ fn move_to(start: u64, end: u64) -> Result<()> {
         auxv_size: 0,
         exe_fd: u32::MAX,
     };
-    // SAFETY: the kernel reads a map of this size, which lives through the call.
+    // SAFETY: the kernel reads a map of this size, which outlives the call.
     let done = unsafe {
         libc::prctl(
             PR_SET_MM,

@@ -1,5 +1,6 @@
-//! Runs a command as in a container with its own cgroup namespace and the machine's processes: `docker run
-//! --privileged --pid=host` on cgroup v2.
+//! Runs a command in a cgroup namespace of its own that sees all of the machine's processes.
+//!
+//! That is how `docker run --privileged --pid=host` runs a container on cgroup v2.
 
 use std::{
     fs,
@@ -14,14 +15,14 @@ use rustix::mount::{
 };
 
 const ROOT: &str = "/sys/fs/cgroup";
-/// capability.h
+/// From linux/capability.h.
 const CAP_SYS_ADMIN: libc::c_ulong = 21;
 
-/// With `few` rights it may not enter another namespace.
+/// Runs the command in this cgroup. With `few` rights it may not enter another namespace.
 pub(crate) fn run(cgroup: &Path, rights: &str, command: &[&str]) -> Result<ExitCode> {
     let (program, arguments) = command.split_first().context("which command?")?;
     fs::write(cgroup.join("cgroup.procs"), std::process::id().to_string())?;
-    // SAFETY: it takes a number, and this program has one thread.
+    // SAFETY: unshare(2) takes a number, and this program has one thread.
     let done = unsafe { libc::unshare(libc::CLONE_NEWCGROUP | libc::CLONE_NEWNS) };
     ensure!(done == 0, "unshare: {}", std::io::Error::last_os_error());
     let alone = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
@@ -29,7 +30,7 @@ pub(crate) fn run(cgroup: &Path, rights: &str, command: &[&str]) -> Result<ExitC
     unmount(ROOT, UnmountFlags::DETACH).context("cannot unmount cgroups")?;
     mount("cgroup2", ROOT, "cgroup2", MountFlags::empty(), None).context("cannot mount cgroups")?;
     if rights == "few" {
-        // SAFETY: it takes numbers.
+        // SAFETY: these operands of prctl(2) are numbers.
         let done = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, CAP_SYS_ADMIN, 0, 0, 0) };
         ensure!(done == 0, "prctl: {}", std::io::Error::last_os_error());
     }

@@ -1,5 +1,6 @@
-//! Runs a command to which the kernel refuses to load the eBPF programs whose names begin so: a filter of system calls asks this
-//! process about each `bpf(2)`, `seccomp_unotify(2)`.
+//! Runs a command whose eBPF programs with a certain prefix the kernel refuses to load.
+//!
+//! A filter of system calls asks this process about each `bpf(2)`: `seccomp_unotify(2)`.
 
 use std::{
     fs::File,
@@ -21,7 +22,7 @@ use rustix::{
     },
 };
 
-/// `struct seccomp_notif` and its answer.
+/// `struct seccomp_notif`. The answer to it follows.
 #[repr(C)]
 #[derive(Default)]
 struct Asked {
@@ -46,7 +47,7 @@ const SECCOMP_IOCTL_NOTIF_RECV: libc::c_ulong = 0xc050_2100;
 const SECCOMP_IOCTL_NOTIF_SEND: libc::c_ulong = 0xc018_2101;
 const GO_ON: u32 = 1;
 const BPF_PROG_LOAD: u64 = 5;
-/// Of the name in `union bpf_attr`, which has 16 bytes.
+/// Offset of the name in `union bpf_attr`. The name has 16 bytes.
 const NAME_AT: u64 = 48;
 
 pub(crate) fn run(prefix: &str, command: &[&str]) -> Result<ExitCode> {
@@ -58,7 +59,8 @@ pub(crate) fn run(prefix: &str, command: &[&str]) -> Result<ExitCode> {
         let listener = listen()?;
         hand_over(&there, &listener)
     };
-    // SAFETY: between fork and exec of this program, which has one thread, system calls alone.
+    // SAFETY: between fork and exec the filter makes system calls only, and this program has one
+    // thread.
     unsafe { command.pre_exec(filter) };
     let mut child = command.spawn()?;
     let listener = received(&here)?;
@@ -79,7 +81,7 @@ pub(crate) fn run(prefix: &str, command: &[&str]) -> Result<ExitCode> {
     }
 }
 
-/// A filter that lets everything pass and asks about `bpf(2)`.
+/// Installs a filter that allows everything and asks about `bpf(2)`.
 fn listen() -> std::io::Result<OwnedFd> {
     let step = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
         code: u16::try_from(code).unwrap_or_default(),
@@ -89,7 +91,7 @@ fn listen() -> std::io::Result<OwnedFd> {
     };
     let bpf = u32::try_from(libc::SYS_bpf).unwrap_or_default();
     let mut steps = [
-        // The number of the call is the first word.
+        // The number of the system call is the first word.
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, bpf, 0, 1),
         step(
@@ -104,7 +106,7 @@ fn listen() -> std::io::Result<OwnedFd> {
         len: 4,
         filter: steps.as_mut_ptr(),
     };
-    // SAFETY: the program lives through the call, which gives a new descriptor.
+    // SAFETY: the program outlives the call, which returns a new descriptor.
     unsafe {
         let listener = libc::syscall(
             libc::SYS_seccomp,
@@ -160,7 +162,7 @@ fn answer(listener: &OwnedFd, prefix: &str) {
         error: if refused { -libc::EACCES } else { 0 },
         flags: if refused { 0 } else { GO_ON },
     };
-    // SAFETY: the request takes a struct of this size. Whoever asked may be gone.
+    // SAFETY: the request takes a struct of this size. The process that asked may have ended.
     let _gone = unsafe { libc::ioctl(fd, SECCOMP_IOCTL_NOTIF_SEND, &raw const answer) };
 }
 

@@ -1,4 +1,4 @@
-//! What the kernel ends processes for, and who kills for memory, in words.
+//! Words the deaths caused by the kernel, and by daemons that kill for memory.
 
 use super::{ClauseContext, Number, fatal, party};
 use crate::{
@@ -37,7 +37,7 @@ pub(super) fn by_memory(cause: &Cause, number: Number) -> Option<String> {
 }
 
 impl ClauseContext {
-    /// What the kernel does on its own account, or on somebody's arrangement.
+    /// Returns the clause for what the kernel does by itself, or because somebody arranged it.
     pub(super) fn by_kernel(&self, cause: &Cause) -> Option<String> {
         let Number { was, its, it } = self.number;
         Some(match cause {

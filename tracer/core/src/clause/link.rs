@@ -1,8 +1,8 @@
-//! A cause on another node, in words.
+//! Words a cause on another node.
 
 use crate::judge::report::{LinkReason, Remote};
 
-/// What ties a death to one on another node: `the driver's log names actor 1a2b`.
+/// Returns what ties a death to one on another node: `the driver's log names actor 1a2b`.
 #[must_use]
 pub fn link_reason(reason: &LinkReason) -> String {
     match reason {
@@ -26,7 +26,7 @@ pub fn link_reason(reason: &LinkReason) -> String {
     }
 }
 
-/// A cause that this node's recording does not hold.
+/// Returns the clause for a cause that this node's recording does not hold.
 #[must_use]
 pub fn remote(remote: &Remote) -> String {
     match remote {
@@ -65,7 +65,7 @@ pub fn remote(remote: &Remote) -> String {
     }
 }
 
-/// A log, by the name of its file.
+/// Returns the name of a log's file.
 fn log_name(source: &str) -> &str {
     if source.starts_with("python-core-driver-") {
         "the driver's log"

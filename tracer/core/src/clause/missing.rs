@@ -1,12 +1,12 @@
-//! What a verdict lacks, in words: what to look at and what to type.
+//! Words the evidence that a verdict lacks: what to look at, and which command to run.
 
 use crate::judge::missing::Missing;
 
-/// Reads the kernel's log. All of it: the lines above a kill say which memory was full and who held it.
+/// Reads the whole kernel log: the lines above a kill say which memory was full and who held it.
 const KERNEL_LOG: &str = "sudo dmesg > dmesg.txt; raytrace explain dmesg.txt";
-/// The same with Ray's logs.
+/// Reads the kernel log and Ray's logs.
 const ALL_LOGS: &str = "sudo dmesg > dmesg.txt; raytrace explain /tmp/ray/session_latest dmesg.txt";
-/// Where `ALL_LOGS` looks at another run.
+/// Tells how to look at another run than the one in `ALL_LOGS`.
 const RESTARTED: &str = "If Ray was started again since, name the folder of that run, /tmp/ray/session_DATE; after a reboot, use sudo journalctl -k -b -1 instead of dmesg";
 /// What Ray's line for a sudden end may stand for.
 const ANY_END: &str =

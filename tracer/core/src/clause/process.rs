@@ -1,4 +1,4 @@
-//! What signals do to a process, and how it ends by itself, in words.
+//! Words what signals do to a process, and how it ends by itself.
 
 use libc::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
@@ -83,7 +83,7 @@ impl ClauseContext {
                 says,
                 shared_memory,
             } => crashed(*signal, says.as_deref(), *shared_memory),
-            // What followed from another death did not end on its own.
+            // A process that ended because of another death did not end on its own.
             Cause::Exit {
                 code: Some(code @ 1..),
                 exception,

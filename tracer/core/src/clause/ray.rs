@@ -1,4 +1,4 @@
-//! What Ray ends processes for, in words.
+//! Words the reasons for which Ray ends processes.
 
 use super::{ClauseContext, Number, party, with_pid};
 use crate::{

@@ -1,10 +1,11 @@
-//! How far the wall clock may be off, as the kernel states it.
+//! Defines how far the wall clock may be off, as the kernel states it.
 
-/// What `adjtimex` says of the wall clock.
+/// What `adjtimex` says about the wall clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockError {
-    /// `maxerror`: it is off by no more microseconds, if whoever sets it (NTP, PTP) is right.
+    /// `maxerror`: the clock is off by at most this many microseconds, if the program that sets it
+    /// (NTP, PTP) is right.
     pub max_us: u64,
-    /// Whether somebody keeps it set: `STA_UNSYNC` is not there.
+    /// Whether a program keeps the clock set: `STA_UNSYNC` is absent.
     pub synchronised: bool,
 }

@@ -1,4 +1,4 @@
-//! What the kernel tells of deaths: signals, the OOM killer's choice, exits.
+//! Defines what the kernel reports about deaths: signals, the OOM killer's choice, exits.
 
 use serde::Serialize;
 
@@ -16,39 +16,44 @@ pub struct Signal {
     pub signal: i32,
     /// `si_code`: 0 `SI_USER`, 128 `SI_KERNEL`, −6 `SI_TKILL`, −1 `SI_QUEUE`; > 0 a fault.
     pub code: i32,
-    /// Whether the whole group was addressed. (0 for the memory cgroup's own `cgroup.kill`: no filter for senders.)
+    /// Whether the whole thread group was addressed. False for a kill by `cgroup.kill`, so it
+    /// cannot be used to filter senders.
     pub group: bool,
     /// 0 delivered, 1 ignored, 2 already pending, 3 overflow fail, 4 delivered without its siginfo.
     pub result: i32,
-    /// Whether the target was already dying of a group exit before this signal; `None` when not knowable.
-    /// The kernel sets it in `complete_signal`, before this event, so it says "now", see `took_effect`.
+    /// Whether a group exit was under way, read after the signal was queued. The kernel sets the
+    /// flag in `complete_signal`, before this event, so this signal itself may have set it: see
+    /// `took_effect`.
     pub group_exit: bool,
     /// `signal->group_exit_code` at this moment.
     pub group_exit_code: i32,
-    /// The act that killed: result 0 or 4, the group-exit flag newly set by this very signal and the code
-    /// equal to it. False for caught, blocked, ignored and late ones, and for core-dumping ones, whose
-    /// [`Observation::Delivered`] tells.
+    /// Whether this signal killed: the result is 0 or 4, this signal newly set the group-exit flag,
+    /// and the code equals the signal. False for a signal that is caught, blocked, ignored or late,
+    /// and for a core-dumping one, which [`Observation::Delivered`] reports.
     pub took_effect: bool,
     /// The target's `pdeath_signal`.
     pub parent_death_signal: i32,
-    /// Who ran when it was sent: the sender, or whoever happened to be on the CPU when the kernel sent it.
+    /// The task that ran when the signal was sent: its sender, or any task that was on the CPU when
+    /// the kernel sent it.
     pub sender: Sender,
-    /// The system call that it was in then: by it the two are told apart. `None` where that is not known.
+    /// The system call that this task was in, which tells the two cases apart. `None` where it is
+    /// not known.
     pub call: Option<SystemCall>,
-    /// Who traced the target then, or the sender, where both are one process.
+    /// The process that traced the target then, or the sender where both are one process.
     pub tracer: Option<Ancestor>,
 }
 
 /// The system call that a task is in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemCall {
-    /// Its name, `#NUMBER` for one that bears on no signal; empty where the task is in none: in user space, or a thread of the kernel.
+    /// Its name, or `#NUMBER` for a call that has no bearing on signals. Empty where the task is in
+    /// no system call: in user space, or a kernel thread.
     pub name: String,
     /// Its first arguments.
     pub arguments: [i64; 3],
 }
 
-/// A file as the kernel knows it, whatever its name.
+/// Identifies a file to the kernel, whatever its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileId {
     /// Its inode.
@@ -57,7 +62,7 @@ pub struct FileId {
     pub device: u64,
 }
 
-/// Who sent a signal, taken in the kernel at that moment.
+/// The sender of a signal, read in the kernel at that moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -90,11 +95,13 @@ pub struct Sender {
     pub saved_uid: Option<u32>,
     /// The executable itself.
     pub file: Option<FileId>,
-    /// Its command line: as its last exec was given it, else as it showed it then. At most 384 bytes.
+    /// Its command line, at most 384 bytes: as its last exec received it, or, if that exec was not
+    /// seen, as the process showed it then.
     pub argv: Vec<String>,
-    /// Whether that exec was seen; else `argv` is what the process has made of it.
+    /// Whether that exec was seen. If not, the process may have rewritten `argv`.
     pub exec_seen: bool,
-    /// Whether it has the root folder of the target, and mounts of the same owner: only then a path is the same file for both.
+    /// Whether it has the target's root folder, and its mounts have the same owner. Only then is a
+    /// path the same file for both.
     pub same_root: bool,
 }
 
@@ -107,23 +114,24 @@ pub struct Ancestor {
     pub comm: String,
 }
 
-/// `oom/mark_victim` with what stood around it.
+/// `oom/mark_victim` and the state around it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OomVictim {
     /// The victim's thread group.
     pub victim: ProcessKey,
     /// The thread that was marked (the kernel may mark a thread, not the leader).
     pub victim_tid: Pid,
-    /// Whether the kernel's own SIGKILL (code 128) by the same current task came just before. Without it
-    /// the victim was dying already: not a kernel kill.
+    /// Whether the kernel's own SIGKILL (code 128) by the same current task came just before.
+    /// Without it, the victim was dying already, and this is no kernel kill.
     pub signalled: bool,
-    /// The victim's mm (an opaque number): processes that share it are killed with it.
+    /// The victim's mm (an opaque number). Processes that share it are killed with it.
     pub mm: u64,
-    /// Who asked for the memory, which need not be the cause.
+    /// The process that asked for memory. It need not be the cause.
     pub invoker: ProcessKey,
     /// Its name.
     pub invoker_comm: String,
-    /// The kernel stack, outermost last, as symbol names without offsets; empty when kallsyms is hidden.
+    /// The kernel stack, outermost last, as symbol names without offsets; empty when kallsyms is
+    /// hidden.
     pub stack: Vec<String>,
     /// The victim's memory cgroups from its own up to the root, with use and limit.
     pub cgroups: Vec<CgroupLevel>,
@@ -142,7 +150,8 @@ pub struct CgroupLevel {
     pub usage: Bytes,
     /// Limit; `None` for no limit.
     pub limit: Option<Bytes>,
-    /// Whether the process that asked for memory is in it too: only such a level can have been the limit.
+    /// Whether the process that asked for memory is in it too. Only such a level can have been the
+    /// limit.
     pub shared_with_invoker: bool,
 }
 
@@ -157,32 +166,32 @@ pub struct Exit {
     pub parent: Option<Pid>,
     /// Its name at that moment.
     pub comm: String,
-    /// Wait status as `wait(2)` would give it (`code << 8`, or the signal, `0x80` for a core dump); `None`
-    /// where it could not be had (procfs mode on older kernels).
+    /// Wait status as `wait(2)` would give it (`code << 8`, or the signal, `0x80` for a core dump);
+    /// `None` where it could not be read (procfs mode on older kernels).
     pub status: Option<i32>,
-    /// The title at that instant, read in its own context: what it was running.
+    /// The title at that moment, read in the context of the process: what it was running.
     pub title: Option<String>,
-    /// Its memory at that instant, or at its first fatal delivery on kernels that free it first.
+    /// Its memory at that moment, or at its first fatal delivery on kernels that free it earlier.
     pub memory: MemorySplit,
     /// `mm` as in [`OomVictim`].
     pub mm: u64,
     /// Real user id.
     pub uid: Option<u32>,
-    /// Whether it was found in the kernel's table later, because the ring was full.
+    /// Whether the exit was found later in the kernel's table, because the ring was full.
     pub harvested: bool,
-    /// Who traced its last thread, or its first one, when it ended.
+    /// The process that traced its last thread, or its first one, when it ended.
     pub tracer: Option<Ancestor>,
 }
 
 impl Exit {
-    /// The signal that ended it, if one did.
+    /// Returns the signal that ended it, if one did.
     #[must_use]
     pub fn signal(&self) -> Option<i32> {
         let signalled = self.status.filter(|status| libc::WIFSIGNALED(*status));
         signalled.map(|status| libc::WTERMSIG(status))
     }
 
-    /// Its exit code, if it exited by itself.
+    /// Returns its exit code, if it exited by itself.
     #[must_use]
     pub fn code(&self) -> Option<i32> {
         let exited = self.status.filter(|status| libc::WIFEXITED(*status));

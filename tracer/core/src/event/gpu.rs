@@ -1,4 +1,4 @@
-//! Memory of GPUs.
+//! Defines memory of GPUs.
 
 use crate::ids::{Bytes, Pid, ProcessKey};
 
@@ -7,27 +7,28 @@ use crate::ids::{Bytes, Pid, ProcessKey};
 pub struct GpuState {
     /// NVML's index.
     pub device: u32,
-    /// Its memory, without what the driver keeps for itself.
+    /// Its memory, without what the driver reserves for itself.
     pub total: Bytes,
     /// In use.
     pub used: Bytes,
     /// Uncorrected ECC errors since the driver was loaded; `None` without ECC.
     pub uncorrected_errors: Option<u64>,
-    /// Who computes on it.
+    /// The processes that compute on it.
     pub holders: Vec<GpuHolder>,
 }
 
 /// A process on a GPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuHolder {
-    /// As NVML tells it: of the host, or of the container that the recorder runs in.
+    /// Its pid as NVML reports it: in the host's pid namespace, or in that of the recorder's
+    /// container.
     pub pid: Pid,
-    /// The tracked process that this is.
+    /// The tracked process with this pid.
     pub process: Option<ProcessKey>,
-    /// Name and parent of one that is not tracked, where /proc shows it.
+    /// Name of a process that is not tracked, where /proc shows it.
     pub name: Option<String>,
-    /// See `name`.
+    /// Parent of a process that is not tracked, where /proc shows it.
     pub parent: Option<Pid>,
-    /// Its memory of this GPU; `None` where the driver does not tell.
+    /// Its memory on this GPU; `None` where the driver does not report it.
     pub used: Option<Bytes>,
 }

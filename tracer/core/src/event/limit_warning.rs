@@ -1,8 +1,8 @@
-//! A warning that a limit is about to be hit, as the recorder gave it.
+//! Defines a warning that a limit is about to be hit, as the recorder gave it.
 
 use crate::ids::{Bytes, ProcessKey};
 
-/// Who kills at a limit.
+/// The limit, named by who kills there.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LimitName {
     /// Ray's memory monitor, at its threshold.
@@ -13,7 +13,8 @@ pub enum LimitName {
     Machine,
 }
 
-/// In how many ms from the event's time the limit is met: from the 10th percentile to the 90th.
+/// The time until the limit is hit, in ms from the event's time: from the 10th percentile to the
+/// 90th.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Within {
     /// The 10th percentile.
@@ -22,16 +23,16 @@ pub struct Within {
     pub latest_ms: u64,
 }
 
-/// A process of a warning: the one that grows, or the likely victim.
+/// A process in a warning: the one that grows, or the likely victim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForecastProcess {
     /// Its pid and start.
     pub process: ProcessKey,
-    /// The actor's class, else the task that runs, else the part that it plays; no arguments.
+    /// The actor's class, else the task that runs, else its role; no arguments.
     pub name: String,
-    /// The call whose peaks are expected to meet the limit.
+    /// The call that is expected to hit the limit at its peak.
     pub call: Option<String>,
-    /// By how much its private memory rose, or, in the row that ends a warning, fell.
+    /// By how much its private memory rose. In the row that ends a warning: by how much it fell.
     pub moved: Bytes,
 }
 
@@ -40,18 +41,19 @@ pub struct ForecastProcess {
 pub struct LimitWarning {
     /// The limit.
     pub limit: LimitName,
-    /// It kills above this.
+    /// Where it kills: above this many bytes.
     pub at: Bytes,
-    /// What counts against it.
+    /// How much is in use, as this limit counts.
     pub used: Bytes,
     /// When it is hit; `None` in the row that ends the warning.
     pub within: Option<Within>,
-    /// The process that grows, or, at the end of a warning, gave back most.
+    /// The process that grows. At the end of a warning: the one that gave back most.
     pub grower: Option<ForecastProcess>,
     /// The process that the killer would take now.
     pub victim: Option<ForecastProcess>,
-    /// Over so many ms the growth was seen.
+    /// The span in which the growth was seen, in ms.
     pub seen_ms: u64,
-    /// Workers that ran the grower's task then and grew, the grower included; 0 where it is no task: fewer at once need no restart.
+    /// How many workers ran the grower's task then and grew, the grower included; 0 where it runs
+    /// no task. Running fewer at once needs no restart.
     pub at_once: u32,
 }

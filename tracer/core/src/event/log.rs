@@ -1,4 +1,4 @@
-//! What logs say, line by line: the kernel's and Ray's.
+//! Defines what a line of the kernel log or of Ray's logs says.
 
 use crate::{
     ids::{Bytes, Pid, ProcessKey},
@@ -10,7 +10,7 @@ use crate::{
 pub enum KernelLog {
     /// `NAME invoked oom-killer: gfp_mask=…, order=…, oom_score_adj=…`
     Invoked {
-        /// Who asked for memory.
+        /// The name of the process that asked for memory.
         comm: String,
         /// The request.
         gfp_mask: String,
@@ -19,7 +19,7 @@ pub enum KernelLog {
     OomKill {
         /// `CONSTRAINT_MEMCG`, `CONSTRAINT_NONE`, `CONSTRAINT_CPUSET`, `CONSTRAINT_MEMORY_POLICY`.
         constraint: String,
-        /// The cgroup at its limit; `None` for a global one.
+        /// The cgroup that was at its limit; `None` for a global kill.
         oom_memcg: Option<String>,
         /// The victim's cgroup.
         task_memcg: Option<String>,
@@ -49,31 +49,32 @@ pub enum KernelLog {
     },
     /// `Tasks in … are going to be killed due to memory.oom.group set`
     OomGroup {
-        /// The cgroup whose every process dies.
+        /// The cgroup. Every process in it dies.
         cgroup: String,
     },
     /// `NAME[PID]: segfault at …` and the like.
     Fault {
         /// The name of the process.
         comm: String,
-        /// Thread id.
+        /// Its thread id.
         pid: Pid,
         /// The line.
         text: String,
     },
-    /// `NVRM: Xid (PCI:0000:65:00): 31, pid=1234, name=python, Ch 00000008, …`: NVIDIA's driver tells of an error of a GPU.
+    /// `NVRM: Xid (PCI:0000:65:00): 31, pid=1234, name=python, Ch 00000008, …`: NVIDIA's driver
+    /// reports an error of a GPU.
     Xid {
-        /// Its PCI address: `0000:65:00`.
+        /// The GPU's PCI address: `0000:65:00`.
         gpu: String,
         /// The part of a partitioned GPU: `GPU-I:05`, `GPU-I:05 GPU-CI:02`.
         instance: Option<String>,
         /// NVIDIA's code.
         code: u32,
-        /// Whose work it was, where the driver says so.
+        /// The process that the error belongs to, where the driver names it.
         pid: Option<Pid>,
-        /// Its name, as the driver has it from the time when it first used the GPU.
+        /// That process's name, which the driver took when the process first used the GPU.
         comm: Option<String>,
-        /// What the driver says of the error.
+        /// What the driver says about the error.
         text: String,
     },
 }
@@ -81,13 +82,14 @@ pub enum KernelLog {
 /// A parsed record of one of Ray's logs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RayLog {
-    /// The cluster whose session holds the file; `None` in `explain`.
+    /// The cluster whose session has the file; `None` in `explain`.
     pub cluster: Option<ProcessKey>,
-    /// File name below the session's `logs` folder; `GCS ADDRESS` for a row of its tables.
+    /// File name below the session's `logs` folder; `GCS ADDRESS` for a row of a GCS table.
     pub file: String,
-    /// Local time as printed, nanoseconds since 1970 without zone; `None` where the line has none.
+    /// Local time as printed, in nanoseconds since 1970 without a zone; `None` where the line has
+    /// none.
     pub local_time: Option<i64>,
-    /// The record's first line, at most 300 bytes: the evidence that is shown.
+    /// The record's first line, at most 1000 bytes. It is shown as evidence.
     pub text: String,
     /// What it says.
     pub fact: RayFact,

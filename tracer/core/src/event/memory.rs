@@ -1,4 +1,4 @@
-//! Memory: of processes, cgroups, `/dev/shm` and the machine.
+//! Defines memory of processes, of cgroups, of `/dev/shm` and of the machine.
 
 use crate::ids::{BootTime, Bytes, Pid, ProcessKey};
 
@@ -9,26 +9,26 @@ pub struct MemorySplit {
     pub anon: Option<Bytes>,
     /// File pages.
     pub file: Option<Bytes>,
-    /// Shared memory that it has mapped and touched.
+    /// Shared memory that the process has mapped and touched.
     pub shmem: Option<Bytes>,
     /// Swap entries.
     pub swap: Option<Bytes>,
     /// Highest resident size.
     pub peak: Option<Bytes>,
-    /// Of the anonymous pages, those that count as this process's: a page that a forked child
-    /// shares with its parent counts once, as the parent's. `None` where nothing is shared so, or
-    /// nobody looked.
+    /// The anonymous pages that count as this process's own: a page that a forked child shares with
+    /// its parent counts once, as the parent's. `None` where no page is shared that way, or where
+    /// it was not looked up.
     pub own: Option<Bytes>,
 }
 
 impl MemorySplit {
-    /// Private memory: the anonymous pages that are its own.
+    /// Returns private memory: the anonymous pages that are its own.
     #[must_use]
     pub fn private(&self) -> Option<Bytes> {
         self.own.or(self.anon)
     }
 
-    /// Resident memory, if any part is known.
+    /// Returns resident memory, if any part is known.
     #[must_use]
     pub fn resident(&self) -> Option<Bytes> {
         let parts = [self.anon, self.file, self.shmem];
@@ -42,7 +42,7 @@ impl MemorySplit {
 /// The file system at `/dev/shm`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedMemory {
-    /// The raylet in whose mounts it was looked at.
+    /// The raylet. `/dev/shm` is looked up in its mounts.
     pub raylet: ProcessKey,
     /// Its size.
     pub total: Bytes,
@@ -50,27 +50,29 @@ pub struct SharedMemory {
     pub used: Bytes,
 }
 
-/// A file that is shared memory, mapped by many or by nobody: of tmpfs, a memfd, a shared mapping.
+/// A file that is shared memory, whether or not processes map it: of tmpfs, a memfd, a shared
+/// mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedFile {
-    /// Device and inode: the object store is one file, however many have mapped it.
+    /// Its device. With the inode it identifies the file: the object store is one file, however
+    /// many processes map it.
     pub device: u64,
-    /// See `device`.
+    /// Its inode.
     pub inode: u64,
-    /// Its path as its process sees it, or `memfd:NAME`.
+    /// Its path as the process that has it open sees it, or `memfd:NAME`.
     pub name: String,
-    /// Its pages; 0 once it is gone.
+    /// The size of its pages; 0 once it is gone.
     pub bytes: Bytes,
-    /// Tracked processes that have it open or mapped, the likeliest owner first: a raylet, then who has it open, then the oldest. Four at
-    /// most.
+    /// Tracked processes that have it open or mapped, four at most, the likeliest owner first: a
+    /// raylet, then processes that have it open, then the oldest.
     pub holders: Vec<ProcessKey>,
-    /// How many there are.
+    /// How many processes there are.
     pub holder_count: u32,
-    /// µs of CPU time that all looks for such files have taken so far.
+    /// CPU time that all searches for such files have taken until now, in µs.
     pub looked_us: u64,
 }
 
-/// A memory cgroup's figures, those of the cgroups below it included.
+/// A memory cgroup's figures, including those of the cgroups below it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CgroupState {
     /// Path from the root of the memory hierarchy.
@@ -79,11 +81,11 @@ pub struct CgroupState {
     pub usage: Bytes,
     /// Limit; `None` for no limit.
     pub limit: Option<Bytes>,
-    /// Kills by its OOM killer so far; `None` where the file is not readable.
+    /// Kills by its OOM killer until now; `None` where the file is not readable.
     pub oom_kills: Option<u64>,
     /// Anonymous memory.
     pub anon: Option<Bytes>,
-    /// Page cache on the file lists: the kernel takes it back before it kills.
+    /// Page cache on the file lists. The kernel takes it back before it kills.
     pub file: Option<Bytes>,
     /// Shared memory and tmpfs files, mapped or not.
     pub shmem: Option<Bytes>,
@@ -91,60 +93,62 @@ pub struct CgroupState {
     pub kernel: Option<Bytes>,
     /// In swap.
     pub swap: Option<Bytes>,
-    /// µs in which at least one of its tasks waited for memory, since boot; `None` where the kernel does not count.
+    /// Time in which at least one of its tasks waited for memory, since boot, in µs; `None` where
+    /// the kernel does not count it.
     pub stalled_us: Option<u64>,
 }
 
 impl CgroupState {
-    /// Its limit, where it can be met: below all that the machine has.
+    /// Returns its limit, if it can be hit: if it is below the memory of the machine.
     #[must_use]
     pub fn binding(&self, node: &NodeMemory) -> Option<Bytes> {
         self.limit.filter(|limit| *limit < node.total)
     }
 
-    /// What the kernel cannot take back: it kills when that meets the limit.
+    /// Returns what the kernel cannot take back. The kernel kills when this reaches the limit.
     #[must_use]
     pub fn needed(&self) -> Bytes {
         Bytes(self.usage.0.saturating_sub(self.file.unwrap_or_default().0))
     }
 }
 
-/// What the memory monitor of a raylet counts, read by raytrace as that version of Ray computes it.
+/// What a raylet's memory monitor counts. raytrace reads it in the way in which that version of Ray
+/// computes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MonitorCount {
     /// The raylet.
     pub raylet: ProcessKey,
     /// In use.
     pub used: Bytes,
-    /// It kills above this, by the settings in the raylet's environment.
+    /// The monitor kills above this, according to the settings in the raylet's environment.
     pub threshold: Bytes,
 }
 
-/// Memory of one process, sampled.
+/// A sample of one process's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessMemory {
     /// The process.
     pub process: ProcessKey,
-    /// Its memory; `peak` only where /proc/PID/status was read.
+    /// Its memory. `peak` is set only where /proc/PID/status was read.
     pub memory: MemorySplit,
 }
 
-/// `mmap/vm_unmapped_area`: what a thread maps, from 1 MiB up.
+/// `mmap/vm_unmapped_area`: a mapping that a thread asks for, from 1 MiB up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mapped {
-    /// Which process.
+    /// The process.
     pub process: ProcessKey,
     /// The thread.
     pub tid: Pid,
-    /// How much, by this call.
+    /// The size in this call.
     pub bytes: Bytes,
-    /// And by all calls of the process since its last event, this one included.
+    /// The size in all calls of the process since its last event, this one included.
     pub all_bytes: Bytes,
-    /// How many these were.
+    /// How many calls these were.
     pub calls: u32,
 }
 
-/// A part of a process's memory, as the kernel counts them.
+/// A part of a process's memory, as the kernel counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryPart {
     /// File pages.
@@ -157,23 +161,23 @@ pub enum MemoryPart {
     Shmem,
 }
 
-/// A move of one part by max(1 MiB, 1/64 of what was resident).
+/// A change of one part by at least max(1 MiB, 1/64 of what was resident).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     /// The time.
     pub time: BootTime,
-    /// What moved.
+    /// The part that changed.
     pub part: MemoryPart,
-    /// To where.
+    /// Its size afterwards.
     pub bytes: Bytes,
 }
 
-/// Memory of a process that is not tracked, one of the machine's biggest.
+/// Memory of a process that is not tracked and is one of the machine's largest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutsideMemory {
     /// The process.
     pub process: ProcessKey,
-    /// Its name: the program and what it runs, without arguments that may be secret.
+    /// Its name: the program and what it runs, without arguments, which may be secret.
     pub name: String,
     /// Path of its memory cgroup.
     pub cgroup: Option<String>,
@@ -181,7 +185,7 @@ pub struct OutsideMemory {
     pub memory: MemorySplit,
 }
 
-/// Memory of the machine and what Ray's monitor makes of it, sampled.
+/// A sample of the machine's memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NodeMemory {
     /// `MemTotal`.
@@ -198,28 +202,28 @@ pub struct NodeMemory {
     pub anon: Option<Bytes>,
     /// Page cache without shared memory: `Buffers` + `Cached` + `SwapCached` − `Shmem`.
     pub file: Option<Bytes>,
-    /// Slab, page tables, per-CPU and vmalloc memory (stacks are there).
+    /// Slab, page tables, per-CPU and vmalloc memory (vmalloc includes stacks).
     pub kernel: Option<Bytes>,
-    /// Set aside as huge pages of hugetlbfs, used or not.
+    /// Reserved as huge pages of hugetlbfs, used or not.
     pub huge: Option<Bytes>,
-    /// Free pages in the lists of CPUs, which `MemFree` leaves out.
+    /// Free pages in the per-CPU lists, which `MemFree` leaves out.
     pub cpu_lists: Option<Bytes>,
-    /// µs in which at least one task of the machine waited for memory, since boot.
+    /// Time in which at least one task of the machine waited for memory, since boot, in µs.
     pub stalled_us: Option<u64>,
-    /// Private memory of all processes outside Ray, counted one by one; `None` where that was not
-    /// done for this row.
+    /// Private memory of all processes outside Ray, counted one by one; `None` if that was not done
+    /// for this row.
     pub others: Option<Bytes>,
 }
 
 impl NodeMemory {
-    /// What is in use.
+    /// Returns the memory in use.
     #[must_use]
     pub fn used(&self) -> Bytes {
         Bytes(self.total.0.saturating_sub(self.available.0))
     }
 
-    /// What is in use and under none of the counted heads: drivers' pages, mostly. `None` where a head is unknown; negative only
-    /// while figures move between two files.
+    /// Returns the memory in use that none of the counted fields covers: mostly pages of drivers.
+    /// `None` where a field is unknown. It is negative only while figures move between two files.
     #[must_use]
     pub fn remainder(&self) -> Option<i64> {
         let heads = [

@@ -1,4 +1,4 @@
-//! Who is there: clusters, processes and the roles that they have in Ray.
+//! Defines clusters, processes and the roles that processes have in Ray.
 
 use crate::{
     ids::{Bytes, HexId, Pid, ProcessKey},
@@ -28,17 +28,19 @@ pub struct Cluster {
     pub object_store_bytes: Option<Bytes>,
     /// The container that the raylet runs in, from its cgroup path.
     pub container_id: Option<String>,
-    /// The `RAY_*` variables of the raylet's environment, with the values of those that tune Ray, else without.
+    /// The `RAY_*` variables of the raylet's environment. Only those that tune Ray have their
+    /// values.
     pub settings: Vec<(String, String)>,
-    /// Seconds east of UTC of the raylet's local time, which its logs use (from its TZ and zone files).
+    /// The offset of the raylet's local time, in seconds east of UTC (from its TZ and zone files).
+    /// Its logs use local time.
     pub log_utc_offset_s: Option<i32>,
-    /// Paths that led to the `ray` script of this raylet's installation when somebody who was started by
-    /// them had sent a signal: links to it, or the installation by another path.
+    /// Paths by which somebody ran the `ray` script of this raylet's installation and then sent a
+    /// signal: links to the script, or the installation by another path.
     pub commands: Vec<String>,
 }
 
 impl Cluster {
-    /// The cluster of a raylet of which nothing else is known.
+    /// Returns the cluster of a raylet when nothing else is known about it.
     #[must_use]
     pub fn new(raylet: ProcessKey) -> Self {
         Self {
@@ -66,13 +68,13 @@ pub struct Process {
     pub process: ProcessKey,
     /// The pid in the innermost pid namespace (`NSpid`), when it differs.
     pub ns_pid: Option<Pid>,
-    /// Parent.
+    /// Its parent.
     pub parent: Option<Pid>,
-    /// Process group.
+    /// Its process group.
     pub process_group: Option<Pid>,
     /// Name of the leader thread, 15 bytes at most.
     pub comm: String,
-    /// argv, at most 4 KiB of it; empty for kernel threads and when unreadable.
+    /// argv, at most 4 KiB of it; empty for kernel threads, and when it cannot be read.
     pub argv: Vec<String>,
     /// Path of the executable.
     pub exe: Option<String>,
@@ -82,9 +84,9 @@ pub struct Process {
     pub cgroup: Option<String>,
     /// Container id, from the cgroup path.
     pub container_id: Option<String>,
-    /// The raylet whose descendant or part it is.
+    /// The raylet that it belongs to or descends from.
     pub cluster: Option<ProcessKey>,
-    /// Which part of Ray it plays, as far as its command line says.
+    /// Its role in Ray, as far as its command line shows it.
     pub role: Role,
 }
 
@@ -95,13 +97,13 @@ pub struct Worker {
     pub process: ProcessKey,
     /// Its worker id; a driver has one too.
     pub worker_id: HexId,
-    /// Job id, where a file name or marker says it.
+    /// Job id, where a file name or marker has it.
     pub job_id: Option<HexId>,
     /// The actor's class, from a `:actor_name:` marker or the title.
     pub actor_class: Option<String>,
     /// Whether it is the worker of a driver.
     pub driver: bool,
-    /// Where this stands: a path or `argv`.
+    /// Where this was read: a path or `argv`.
     pub from: String,
 }
 
@@ -120,6 +122,6 @@ pub struct Exec {
     pub argv: Vec<String>,
     /// Real user id.
     pub uid: Option<u32>,
-    /// The executable itself: of a script, its interpreter.
+    /// The file of the executable. For a script, that of its interpreter.
     pub file: Option<super::FileId>,
 }

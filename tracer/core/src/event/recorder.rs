@@ -1,4 +1,4 @@
-//! What the recorder says of itself: its mode, its probes, what it lost.
+//! Defines what the recorder reports about itself: its mode, its probes, what it lost.
 
 use serde::Serialize;
 
@@ -25,33 +25,34 @@ pub struct RecordingStarted {
     pub wall: WallTime,
     /// The pid namespace of the recorder (inode number), where readable.
     pub pid_namespace: Option<u64>,
-    /// The recorder itself, as it sees itself.
+    /// The recorder's own process, in its own pid namespace.
     pub recorder: Option<ProcessKey>,
-    /// Which file of a recorder that writes one after another; `None` in the first.
+    /// Which file this is, if the recorder writes several in turn; `None` in the first.
     pub part: Option<Part>,
-    /// The recording of this host that lay in the same folder when the recorder began.
+    /// The recording of this host that was in the same folder when the recorder began.
     pub previous: Option<Previous>,
 }
 
-/// A file that goes on where another of the same recorder ended.
+/// A file that continues after another file of the same recorder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// The wall clock when the recorder began: the same in all its files, and in no other recorder's.
+    /// The wall clock when the recorder began: the same in all its files, and in no other
+    /// recorder's.
     pub began: WallTime,
-    /// The files before this one.
+    /// How many files came before this one.
     pub number: u32,
-    /// The name of the file before.
+    /// The name of the previous file.
     pub before: String,
 }
 
-/// A recording of an earlier recorder: what lies between its end and this one's beginning, nobody saw.
+/// A recording of an earlier recorder. No recorder ran between its end and the start of this one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Previous {
     /// Its file's name.
     pub file: String,
     /// When its last event happened.
     pub ended: WallTime,
-    /// Whether it ended as asked.
+    /// Whether it ended as asked, not by a crash.
     pub clean: bool,
 }
 
@@ -72,9 +73,10 @@ pub struct Probe {
     pub name: String,
     /// Whether it works.
     pub state: ProbeState,
-    /// Why it does not, or which fall-back serves.
+    /// Why it does not work, or which fallback is in use.
     pub reason: Option<String>,
-    /// Whether verdicts can be proven without it (`--require-all-probes` fails when such a one is missing).
+    /// Whether verdicts can be proven only with it (`--require-all-probes` fails when such a probe
+    /// is missing).
     pub required: bool,
 }
 
@@ -84,20 +86,21 @@ pub struct Probe {
 pub enum ProbeState {
     /// Attached.
     Ok,
-    /// Attached by a fall-back that sees less.
+    /// Attached by a fallback that sees less.
     Degraded,
-    /// Not there; `reason` says why.
+    /// Absent; `reason` says why.
     Missing,
-    /// It was there, and went away; `reason` says how.
+    /// It worked and then stopped; `reason` says how.
     Gone,
 }
 
-/// The loss ledger of one hook: `seen = submitted + filtered + ring_full + map_full`, `received = written + dropped`.
+/// The loss ledger of one hook: `seen = submitted + filtered + ring_full + map_full`, `received =
+/// written + dropped`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Ledger {
     /// The hook, as the probe's name.
     pub hook: String,
-    /// Times the program ran to the point where it counts.
+    /// How often the program ran to the point where it counts.
     pub seen: u64,
     /// Records put into the ring.
     pub submitted: u64,
@@ -107,24 +110,25 @@ pub struct Ledger {
     pub ring_full: u64,
     /// Lost: no room in a map.
     pub map_full: u64,
-    /// The first program could not run because it ran already on that CPU: lost, where no second program stands at the hook. `None` where the
-    /// kernel does not count.
+    /// How often the hook's first program could not run because it was already running on that CPU.
+    /// These events are lost unless the hook has a second program. `None` where the kernel does not
+    /// count them.
     pub recursion_misses: Option<u64>,
-    /// A second program tells what the first was left out for.
+    /// Whether a second program reports what the first one missed.
     #[serde(rename = "has_backup")]
     pub second: bool,
     /// Records that user space took out of the ring.
     pub received: u64,
-    /// Of these, handed to the recording.
+    /// Received records that were handed to the recording.
     pub written: u64,
-    /// Of these, dropped because a queue was full.
+    /// Received records that were dropped because a queue was full.
     pub dropped: u64,
-    /// Lost: what a look at /proc found that the hook had not told.
+    /// Lost events: a look at /proc found them, and the hook had not reported them.
     pub missed: u64,
 }
 
 impl Ledger {
-    /// Events that are known to have been lost.
+    /// Returns how many events are known to have been lost.
     #[must_use]
     pub fn lost(&self) -> u64 {
         let left_out = self.recursion_misses.filter(|_| !self.second);

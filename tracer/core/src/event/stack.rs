@@ -1,26 +1,30 @@
-//! Stacks of Python and of what it called, with what their processes grew by.
+//! Defines stacks of Python and native code, with the growth of their processes.
 
 use crate::ids::{Bytes, Pid, ProcessKey};
 
-/// A stack with what its process grew by meanwhile. Looks at one stack that follow each other are one row.
+/// A stack, and how much its process grew under it. Consecutive readings of the same stack are one
+/// row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PythonStack {
     /// The process.
     pub process: ProcessKey,
-    /// The thread, as its own pid namespace numbers it; `None` where Python does not say.
+    /// The thread's id in its own pid namespace; `None` where Python does not say.
     pub tid: Option<Pid>,
-    /// What the process's private memory grew by while the thread was there.
+    /// How much the process's private memory grew while the thread was there.
     pub grown: Bytes,
-    /// And what it touched of shared memory that is no file: the object store.
+    /// How much shared memory without a file it touched: the object store.
     pub shared: Bytes,
-    /// The large mapping that the private memory is in, numbered from 0 in each process; `None` for all other memory.
+    /// The large mapping that holds the private memory, numbered from 0 in each process; `None` for
+    /// all other memory.
     pub mapping: Option<u32>,
-    /// Whether the frames of both kinds are those of this process's row before, and left out.
+    /// Whether both kinds of frames are the same as in this process's previous row, and so are left
+    /// out.
     pub repeats: bool,
     /// The frames, the running one first; none where the line was too short to sample.
     pub frames: Vec<PythonFrame>,
-    /// What the running Python frame called, the innermost first; where a thread without Python grew for it, what that one ran. None where that was
-    /// not taken.
+    /// The native frames that the running Python frame called, the innermost first; empty where
+    /// they were not taken. Where a thread without Python grew for it, these are the frames of that
+    /// thread.
     pub native: Vec<NativeFrame>,
 }
 
@@ -29,7 +33,7 @@ pub struct PythonStack {
 pub struct PythonFrame {
     /// The file as Python names it.
     pub file: String,
-    /// The function, with its class from Python 3.11 on.
+    /// The function. From Python 3.11 on, with its class.
     pub function: String,
     /// The line that runs; 0 where it could not be read.
     pub line: u32,
@@ -38,8 +42,8 @@ pub struct PythonFrame {
 /// One frame of C or Rust.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NativeFrame {
-    /// The name of the library's or program's file.
+    /// The file name of the library or program.
     pub library: String,
-    /// The function, where the file says it.
+    /// The function, where the file names it.
     pub function: Option<String>,
 }

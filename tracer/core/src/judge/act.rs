@@ -1,7 +1,8 @@
-//! Which act ended a process: the first fatal signal that took effect.
+//! Finds the act that ended a process: the first fatal signal that took effect.
 //!
-//! Result 0 of `signal_generate` is not enough (a handled SIGTERM has it too): the act is the signal that set the
-//! group-exit flag with its own number, or, for core-dumping signals, the one whose default action was delivered.
+//! A result of 0 from `signal_generate` is not enough, because a handled SIGTERM has it too. The
+//! act is the signal that set the group-exit flag with its own number. For core-dumping signals, it
+//! is the one whose default action was delivered.
 
 use libc::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 
@@ -17,17 +18,18 @@ use crate::{
     },
 };
 
-/// How a process ended, as far as signals tell.
+/// How a process ended, as far as its signals show.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum FatalAct<'a> {
     /// This signal killed it.
     Killed(&'a Timestamped<Signal>),
-    /// It exited by itself, or nobody knows how.
+    /// It exited by itself, or how it ended is not known.
     Exited {
-        /// A catchable signal from outside that came shortly before: its handler may have ended the process.
+        /// A catchable signal from another process that arrived shortly before. Its handler may
+        /// have ended the process.
         caught: Option<&'a Timestamped<Signal>>,
     },
-    /// It died of this signal, and the sending was not seen.
+    /// It died of this signal, but the sending was not seen.
     Unseen {
         /// The signal number in its wait status.
         signal: i32,
@@ -35,7 +37,7 @@ pub(super) enum FatalAct<'a> {
 }
 
 impl FatalAct<'_> {
-    /// When the process was doomed: the act's time where it was seen, else the exit's.
+    /// Returns when the process was doomed: the time of the act if it was seen, else of the exit.
     pub(super) fn time(&self, exit: &ExitSeen) -> BootTime {
         match self {
             Self::Killed(signal) => signal.time,
@@ -44,20 +46,23 @@ impl FatalAct<'_> {
     }
 }
 
-/// A caught signal explains an exit that follows within this time. Ray's own fall-back (SIGKILL) comes after 5 s, but nothing comes after
-/// a stranger's SIGTERM, and on a machine short of processor time a Python took 9 s from it to its end.
+/// A caught signal explains an exit that follows within this time.
+///
+/// Ray itself sends SIGKILL after 5 s. Nothing follows a SIGTERM from another program. On a machine
+/// short of CPU time, a Python process took 9 s from the SIGTERM to its end.
 pub(super) const CAUGHT_WINDOW_NS: i64 = 15 * SECOND_NS;
 
-/// Those that stop a process: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU.
+/// Signals that stop a process.
 const STOPS: [i32; 4] = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
 
-/// The signals that programs catch in order to end.
+/// Signals that programs catch in order to end.
 const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
-/// Ray starts these with SIGINT blocked (`python/ray/_private/services.py`; seen on 2.9 and 2.60): a Ctrl-C waits there and does nothing.
+/// Roles that Ray starts with SIGINT blocked (`python/ray/_private/services.py`; seen on 2.9 and
+/// 2.60). A Ctrl-C stays pending there and does nothing.
 const BLOCK_INTERRUPTS: [Role; 4] = [Role::Raylet, Role::Gcs, Role::Agent, Role::Worker];
 
-/// The act that ended the process of `exit`.
+/// Returns the act that ended the process of `exit`.
 pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> FatalAct<'a> {
     let signals = world.signals_to(exit.exit.process);
     let Some(fatal) = exit
@@ -77,14 +82,16 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> FatalAct<'a> {
         let delivered = delivered.iter().find(|seen| seen.what.0 == fatal)?;
         generated(signals, delivered)
     };
-    // A signal that no thread could take at once sets no flag when it is sent: a later one of its number is only queued when it
-    // has been taken, so that the last one that was queued is the one that killed.
+    // A signal that no thread could take at once sets no flag when it is sent. A later one with the
+    // same number is queued only after the earlier one was taken. So the last one queued is the one
+    // that killed.
     let queued = || {
         signals.iter().rev().find(|seen| {
             seen.what.signal == fatal && matches!(seen.what.result, 0 | 4) && !seen.what.group_exit
         })
     };
-    // SIGKILL while a core is written ends the dump and becomes the wait status: the process was lost before.
+    // SIGKILL during a core dump ends the dump and becomes the wait status. The process was already
+    // lost.
     let dumping = |kill: &'a Timestamped<Signal>| {
         let before = delivered
             .iter()
@@ -98,10 +105,12 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> FatalAct<'a> {
     }
 }
 
-/// Whether this signal, by whose number the process died, waited to be taken: it took no effect as it was sent, and nobody saw it delivered
-/// soon after. Meanwhile a tracer may have taken it away and put in another one of its number, and be gone by the end. A process that is
-/// stopped takes nothing before it goes on: until then the kernel keeps the number of the stop (`do_signal_stop` and `prepare_signal`,
-/// kernel/signal.c).
+/// Whether this signal, whose number the process died of, waited before it was taken.
+///
+/// It took no effect when it was sent, and no delivery was seen soon after. Meanwhile a tracer may
+/// have removed it, injected another one with the same number, and be gone by the end. A stopped
+/// process takes no signal until it continues. Until then the kernel keeps the number of the stop
+/// signal (`do_signal_stop` and `prepare_signal`, kernel/signal.c).
 pub(super) fn waited(world: &World, exit: &ExitSeen, signal: &Timestamped<Signal>) -> bool {
     let delivered = world.delivered.get(&exit.exit.process.truncated());
     let mut delivered = delivered.into_iter().flatten();
@@ -112,7 +121,7 @@ pub(super) fn waited(world: &World, exit: &ExitSeen, signal: &Timestamped<Signal
     !signal.what.took_effect && (is_stopped || !delivered.any(at_once))
 }
 
-/// Who traced the process as it was ended, as far as that was seen.
+/// Returns the process that traced this one when it was ended, if that was seen.
 pub(super) fn tracer<'a>(exit: &'a ExitSeen, act: &FatalAct<'a>) -> Option<&'a Ancestor> {
     let of_signal = |seen: &'a Timestamped<Signal>| seen.what.tracer.as_ref();
     let at_act = match act {
@@ -123,7 +132,8 @@ pub(super) fn tracer<'a>(exit: &'a ExitSeen, act: &FatalAct<'a>) -> Option<&'a A
     exit.exit.tracer.as_ref().or(at_act)
 }
 
-/// Whether a tracer may have made the process end so. None can take a SIGKILL of somebody else away, nor make one.
+/// Whether a tracer may have made the process end like this. A tracer can neither remove a SIGKILL
+/// from somebody else nor make one.
 pub(super) fn may_be_a_tracers(exit: &ExitSeen, act: &FatalAct<'_>) -> bool {
     let is_beyond_it = match act {
         FatalAct::Killed(signal) => {
@@ -137,7 +147,8 @@ pub(super) fn may_be_a_tracers(exit: &ExitSeen, act: &FatalAct<'_>) -> bool {
     tracer(exit, act).is_some() && !is_beyond_it
 }
 
-/// Where the exit itself was not told: the signal that took effect, or whose default action was taken.
+/// Infers the fatal signal if the exit status is unknown. It is the first signal that took effect
+/// or whose default action was delivered.
 fn infer_fatal_signal(world: &World, exit: &ExitSeen) -> Option<i32> {
     if exit.exit.status.is_some() {
         return None;
@@ -154,8 +165,10 @@ fn infer_fatal_signal(world: &World, exit: &ExitSeen) -> Option<i32> {
     Some(first.1)
 }
 
-/// The signal whose default action was `delivered`. A queued signal may have been joined by another one of the same number: the
-/// first pending one is what was delivered, with the delivered code.
+/// Returns the signal whose default action was `delivered`.
+///
+/// Several signals of the same number may be queued. The kernel delivers the first pending one,
+/// with its code.
 fn generated<'a>(
     signals: &'a [Timestamped<Signal>],
     delivered: &Timestamped<(i32, i32)>,
@@ -168,8 +181,10 @@ fn generated<'a>(
     })
 }
 
-/// The catchable signal from outside that came shortly before `end`. Of several, the first of the last volley: what came
-/// later found a process that was ending.
+/// Returns the catchable signal from another process that arrived shortly before `end`.
+///
+/// Of several, it is the first of the last volley. Later signals found a process that was already
+/// ending.
 pub(super) fn caught_before(
     world: &World,
     process: ProcessKey,
@@ -187,7 +202,7 @@ pub(super) fn caught_before(
     let last = signals.iter().rev().find(|seen| {
         comes_from_outside(seen) && (0..=CAUGHT_WINDOW_NS).contains(&end.since(seen.time))
     })?;
-    // Those within a second belong together.
+    // Signals within a second of each other belong together.
     let first = signals.iter().find(|seen| {
         comes_from_outside(seen) && (0..=SECOND_NS).contains(&last.time.since(seen.time))
     });

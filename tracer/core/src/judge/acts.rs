@@ -1,7 +1,8 @@
-//! One act, several deaths: one decision of Ray's memory monitor, or the signals that one sender sent within a second.
+//! Groups the deaths of one act: one decision of Ray's memory monitor, or one sender's signals.
 //!
-//! The deaths of an act are one first cause, which one of them stands for: the biggest victim of a decision, the first victim of a
-//! sender. None of them caused another.
+//! Signals of one sender belong to one act if they are less than a second apart. The deaths of an
+//! act are one first cause. One of them stands for it: the largest victim of a decision, or the
+//! first victim of a sender. None of them caused another.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -16,19 +17,20 @@ use crate::{
     ray::facts::{MonitorKill, RayFact},
 };
 
-/// Signals of one sender with less time between them are one act.
+/// Signals of one sender that are closer together than this are one act.
 const VOLLEY_NS: i64 = SECOND_NS;
-/// A decision is logged before its kills or after them, within this time.
+/// A decision is logged within this time before or after its kills.
 const DECIDED_WITHIN_NS: i64 = 10 * SECOND_NS;
-/// Subprocesses end with their worker so long before it.
+/// The subprocesses of a worker end within this time of the worker.
 const WITH_ITS_WORKER_NS: i64 = SECOND_NS;
-/// Programs that a script calls to send signals: each is a process of its own, and the script is the sender.
+/// Programs that scripts call to send signals. Each call is a process of its own, but the script is
+/// the sender.
 const TOOLS: [&str; 6] = ["kill", "pkill", "killall", "xargs", "timeout", "ssh"];
 
 /// What makes two deaths victims of one act.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum KilledBy {
-    /// The decision that was logged then, in this cluster.
+    /// The decision that was logged at this time in this cluster.
     Decision(Option<u32>, BootTime),
     /// The process that sent the signals, or had them sent.
     Sender(Pid, Killer),
@@ -68,9 +70,11 @@ pub(super) fn group(world: &World, deaths: &mut [Death]) {
     held_when_decided(deaths);
 }
 
-/// Of each victim of Ray's memory monitor whose end was not the first that its kill brought about, that first end: the victims of one
-/// decision end one after the other, and the raylet ends a worker's subprocesses before the worker itself. What is left at a later
-/// end is not what the decision was about.
+/// Maps victims of Ray's memory monitor to the first end that their kill brought about. Leaves out
+/// victims that ended first themselves.
+///
+/// The victims of one decision end one after the other, and the raylet ends a worker's subprocesses
+/// before the worker. What is still held at a later end is not what the decision was about.
 pub(super) fn first_ends(deaths: &[Death]) -> HashMap<EventId, &Death> {
     let victims = || {
         deaths
@@ -91,7 +95,8 @@ pub(super) fn first_ends(deaths: &[Death]) -> HashMap<EventId, &Death> {
         .filter_map(|death| Some((with_a_victim(death)?, death)));
     for (kill, end) in ends.chain(with_them) {
         let earliest = first.entry(kill).or_insert(end);
-        // What was held is taken at an end, and these are numbered in their order: a process that was signalled first may end last.
+        // Memory is sampled at each end, and ids are in the order of the ends. A process that was
+        // signalled first may end last.
         if end.id < earliest.id {
             *earliest = end;
         }
@@ -102,7 +107,8 @@ pub(super) fn first_ends(deaths: &[Death]) -> HashMap<EventId, &Death> {
         .collect()
 }
 
-/// What was held when a decision was taken is what was held at the first of the ends that it brought about.
+/// Gives each victim of a decision the memory that was held when the decision was taken. That is
+/// what was held at the first end that the decision brought about.
 fn held_when_decided(deaths: &mut [Death]) {
     let first = first_ends(deaths);
     let held: Vec<(usize, Vec<TopProcess>, Option<TopRest>)> = deaths
@@ -120,7 +126,8 @@ fn held_when_decided(deaths: &mut [Death]) {
         for one in &mut memory.top {
             one.victim = own.as_ref().is_some_and(|own| own.pid == one.pid);
         }
-        // The first to end is listed after the biggest where it is smaller; to this one it is one of the rest.
+        // The list ends with the process that ended first, even if that one is small. For this
+        // death, that process is only one of the rest.
         let listed = memory.top.iter().any(|one| one.victim);
         if let Some(own) = own.filter(|_| !listed) {
             list(memory, own);
@@ -128,7 +135,7 @@ fn held_when_decided(deaths: &mut [Death]) {
     }
 }
 
-/// Lists a victim that the picture counts among the smaller ones.
+/// Adds a victim that the snapshot counts among the smaller processes.
 fn list(memory: &mut Memory, own: TopProcess) {
     if let Some(rest) = memory.top_rest.take() {
         memory.top_rest = rest.without(&own);
@@ -152,7 +159,7 @@ fn killed_by(death: &Death, decisions: &[&Timestamped<RayLog>]) -> Option<Killed
     }
 }
 
-/// A decision for more than one worker.
+/// Returns the decision in a record if it was for more than one worker.
 fn decision(seen: &Timestamped<RayLog>) -> Option<&MonitorKill> {
     match &seen.what.fact {
         RayFact::MonitorKill(kill) if kill.selected.len() > 1 => Some(kill),
@@ -168,7 +175,7 @@ fn selects(kill: &MonitorKill, death: &Death) -> bool {
     })
 }
 
-/// The sender, or the process that called it where it is a tool that does nothing else.
+/// Returns the sender, or its caller if the sender is one of [`TOOLS`].
 fn who(sender: &SenderReport) -> Option<Pid> {
     if sender.pid.0 == 0 {
         return None;
@@ -181,7 +188,8 @@ fn caller(pid: Pid, comm: &str, ancestors: &[Ancestor]) -> Pid {
     caller.map_or(pid, |caller| caller.pid)
 }
 
-/// When the sender signalled this process: a process that caught the signal may have ended seconds later.
+/// Returns when the sender signalled this process. A process that caught the signal may have ended
+/// seconds later.
 fn sent_at(world: &World, killed_by: &KilledBy, death: &Death) -> BootTime {
     let act_time = death.when.act_time;
     let KilledBy::Sender(pid, Killer::Signal) = killed_by else {
@@ -203,7 +211,7 @@ fn sent_at(world: &World, killed_by: &KilledBy, death: &Death) -> BootTime {
     first.map_or(act_time, |seen| seen.time)
 }
 
-/// The deaths that one sender or decision caused, split where it paused.
+/// Splits the deaths that one sender or decision caused, wherever the sender paused.
 fn volleys(
     killed_by: &KilledBy,
     members: &[usize],
@@ -244,7 +252,7 @@ fn act(world: &World, killed_by: &KilledBy, volley: &[usize], deaths: &[Death]) 
     }
 }
 
-/// How many processes the sender signalled around these deaths, also those that lived on.
+/// Counts the processes that the sender signalled around these deaths, including the survivors.
 fn signalled(world: &World, sender: Pid, volley: &[usize], deaths: &[Death]) -> usize {
     let killed_by = KilledBy::Sender(sender, Killer::Signal);
     let times = volley

@@ -1,4 +1,4 @@
-//! From verdicts to the report: names, times, cause links, what is listed.
+//! Assembles the report from verdicts: names, times, cause links, and what is listed.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,10 +18,10 @@ use crate::{
     ray::{facts::RayFact, identify},
 };
 
-/// The contract's version.
+/// The version of the JSON contract.
 const SCHEMA: u32 = 1;
 
-/// The report of all that was folded in.
+/// Returns the report of everything that was folded in.
 pub(super) fn report(world: &World) -> Report {
     let verdicts = Verdicts::new(world, None);
     let exits = world.exits.values();
@@ -37,7 +37,7 @@ pub(super) fn report(world: &World) -> Report {
     report_of(world, deaths)
 }
 
-/// The report of these deaths, in the order of their acts.
+/// Returns the report of these deaths, in the order of their acts.
 pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
     for death in &mut deaths {
         death.then = jobs::survived(world, death).map(|survived| survived.how);
@@ -90,7 +90,7 @@ pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
     report
 }
 
-/// A note for each version of Ray whose kill records no grammar reads.
+/// Returns a note for each version of Ray whose kill records no grammar reads.
 fn unread_kills(world: &World) -> impl Iterator<Item = String> + '_ {
     let mut unread: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     for cluster in &world.clusters {
@@ -105,7 +105,8 @@ fn unread_kills(world: &World) -> impl Iterator<Item = String> + '_ {
     notes.filter_map(|(version, records)| ray_log_versions::unread(records, version))
 }
 
-/// A cause must have been doomed before its effect: clocks of logs err, acts do not.
+/// Removes a cause that was doomed after its effect. Clocks of logs can be wrong, but times of acts
+/// are not.
 fn break_future_cause(death: &mut Death, order: &HashMap<EventId, (BootTime, EventId)>) {
     let Some(cause) = death.verdict.cause_death_id else {
         return;
@@ -141,7 +142,7 @@ fn clusters(world: &World) -> Vec<ClusterReport> {
         .collect()
 }
 
-/// Those whose raylet lives.
+/// Returns the clusters whose raylet is alive.
 pub(super) fn clusters_alive(world: &World) -> Vec<ClusterReport> {
     let lives = |cluster: &&Cluster| world.exit(cluster.raylet).is_none();
     let alive: Vec<_> = world.clusters.iter().filter(lives).collect();
@@ -150,13 +151,13 @@ pub(super) fn clusters_alive(world: &World) -> Vec<ClusterReport> {
     reports
 }
 
-/// An option of a raylet's command line.
+/// Returns an option of a raylet's command line.
 fn option(world: &World, raylet: ProcessKey, key: &str) -> Option<String> {
     let state = world.processes.get(raylet)?;
     identify::option(&state.argv, key).map(str::to_owned)
 }
 
-/// All memory of the machine; as much as any where it is not known.
+/// Returns the total memory of the machine, or the maximum if it is not known.
 fn machine_bytes(world: &World) -> Bytes {
     let sampled = world.machine.peak.map(|(_, _, total)| total);
     let started = world.started.as_ref();
@@ -170,17 +171,18 @@ fn in_use(world: &World) -> Option<InUse> {
     let anon = node.anon?.0;
     let used = node.total.0.saturating_sub(node.free.0);
     let error = ((heads.processes as u64) << 20) + (heads.tracked.0 + used) / 100;
-    // Files of earlier versions do not say what forked children share: there it counts for each of them, and what the
-    // kernel counts is the only bound.
+    // Files of earlier versions do not say what forked children share. There it counts for each of
+    // them, and the kernel's count is the only bound.
     let twice = !world.tells_shares() && heads.tracked.0 > anon + error;
     let tracked = if twice { anon } else { heads.tracked.0 };
     let others = full
         .others
         .map_or(anon.saturating_sub(tracked), |others| others.0);
-    // Of processes that had just ended as much as nobody else has: how much they had given back by then is not known.
+    // Processes that just ended count with at most what nobody else has, because how much they had
+    // given back by then is not known.
     let nobodys = anon.saturating_sub(tracked + others);
     let tracked = tracked + nobodys.min(full.ending.0);
-    // What the processes have, counted one by one, beside what the kernel counts.
+    // The difference between the kernel's count and the sum over the processes.
     let unknown = anon.cast_signed() - (tracked + others).cast_signed();
     let kernel = node.kernel?.0 + node.huge?.0 + node.cpu_lists?.0;
     Some(InUse {

@@ -1,7 +1,9 @@
-//! Why a process ended, as data: what both judges, of events and of texts, conclude, and what every view makes its words from.
+//! Defines why a process ended, as data.
 //!
-//! A cause says what was found and no more. Who that makes the killer, and how sure it is, stands beside it in the verdict. Words of
-//! other programs (`says`, `exception`) are kept as they were printed and are never read again.
+//! Both judges, of events and of texts, conclude a [`Cause`], and every view puts it into words. A
+//! cause says only what was found. Who the killer is, and how certain that is, stands in the
+//! verdict. Words of other programs (`says`, `exception`) are kept as they were printed and are
+//! never parsed again.
 
 mod request;
 
@@ -25,7 +27,7 @@ pub enum Cause {
         /// That process.
         victim_pid: Pid,
     },
-    /// The kernel's OOM killer marked it and took its memory; it may have been dying already.
+    /// The kernel's OOM killer marked it and took its memory. It may have been dying already.
     OomReaped,
     /// Ray's memory monitor chose it.
     RayMemoryMonitor {
@@ -34,13 +36,13 @@ pub enum Cause {
         /// Its threshold.
         threshold_bytes: Option<Bytes>,
     },
-    /// Both claim it, and neither is known to have come first.
+    /// Both claim the kill, and which of them came first is not known.
     RayMemoryMonitorOrKernelOom,
-    /// One digit of a raylet's says that memory was the reason (`disconnect_type=4`), and nothing beside it does.
+    /// Only one digit in a raylet's record says that memory was the reason (`disconnect_type=4`).
     RayMemoryDigit,
-    /// Ray's table of memory users alone, which its memory monitor prints with a kill.
+    /// The only sign is Ray's table of memory users, which its memory monitor prints with a kill.
     RayMemoryTable,
-    /// A program of user space ended it for memory, by its own words.
+    /// A program in user space ended it for memory, in that program's own words.
     MemoryDaemon {
         /// `earlyoom`, `systemd-oomd`, `kubelet`, `slurmstepd`.
         name: String,
@@ -52,7 +54,7 @@ pub enum Cause {
     Signal {
         /// Its number.
         signal: i32,
-        /// Who sent it; `None` where that is not known.
+        /// Who sent it; `None` if that is not known.
         sender: Option<ProcessRef>,
     },
     /// Its parent-death signal (`PR_SET_PDEATHSIG`).
@@ -71,25 +73,25 @@ pub enum Cause {
     Timer {
         /// Its signal.
         signal: i32,
-        /// Whether it was one of `timer_create`.
+        /// Whether it was made by `timer_create`.
         created: bool,
     },
-    /// A message in a queue, at which it had asked for a signal (`mq_notify`).
+    /// A message in a queue for which it had requested a signal (`mq_notify`).
     MessageQueue {
         /// Its signal.
         signal: i32,
         /// Who sent the message.
         sent_by: ProcessRef,
     },
-    /// A file that had become ready, for which somebody had arranged a signal (`fcntl`, `F_SETSIG`).
+    /// A file became ready, for which a process had arranged a signal (`fcntl`, `F_SETSIG`).
     FileReady {
         /// Its signal.
         signal: i32,
-        /// Who ran at that moment.
+        /// The process that ran at that moment.
         running: ProcessRef,
     },
-    /// Another process ended: a child that it had cloned with this as its exit signal, or one that had a file open for which somebody
-    /// had arranged a signal.
+    /// Another process ended. It was a child cloned with this as its exit signal, or it had a file
+    /// open for which a process had arranged a signal.
     ChildExit {
         /// Its signal.
         signal: i32,
@@ -107,29 +109,30 @@ pub enum Cause {
         signal: i32,
         /// Its `si_code`.
         code: i32,
-        /// Who ran at that moment.
+        /// The process that ran at that moment.
         running: ProcessRef,
     },
-    /// A limit on what a process may use.
+    /// It reached a limit on a resource.
     ResourceLimit {
         /// The limit.
         limit: Resource,
     },
     /// A system call that seccomp forbids.
     Seccomp,
-    /// The memory that it used is broken.
+    /// The memory that it used has a hardware error.
     HardwareMemoryError,
     /// The first process of its pid namespace ended.
     PidNamespaceExit {
         /// That process.
         init_pid: Pid,
     },
-    /// Its tracer ended, which had asked for its death (`PTRACE_O_EXITKILL`).
+    /// Its tracer, which had requested this (`PTRACE_O_EXITKILL`), ended.
     TracerExit {
         /// The tracer.
         tracer_pid: Pid,
     },
-    /// It was stopped, and the last process ended that could have continued it (`kill_orphaned_pgrp`).
+    /// It was stopped, and the last process that could have continued it ended
+    /// (`kill_orphaned_pgrp`).
     StoppedThenOrphaned {
         /// That process.
         ended: ProcessRef,
@@ -137,26 +140,26 @@ pub enum Cause {
     /// The kernel sent SIGKILL by itself, and nothing says why.
     KernelUnexplained,
 
-    /// It caught what `cause` sent, and exited.
+    /// It caught the signal of `cause`, and exited.
     CaughtSignalThenExit {
-        /// Whose signal it was.
+        /// Where the signal came from.
         cause: Box<Cause>,
         /// Its exit code.
         exit_code: Option<i32>,
     },
-    /// It re-raised the signal that `cause` had sent.
+    /// It re-raised the signal of `cause`.
     CaughtSignalThenReraise {
-        /// Whose signal it was.
+        /// Where the signal came from.
         cause: Box<Cause>,
     },
-    /// It caught what `cause` had sent, and aborted (SIGABRT) while it ended.
+    /// It caught the signal of `cause`, and aborted (SIGABRT) while it ended.
     CaughtSignalThenAbort {
-        /// Whose signal it was.
+        /// Where the signal came from.
         cause: Box<Cause>,
     },
-    /// It caught what `cause` had sent, and its raylet ended what was left.
+    /// It caught the signal of `cause`, and its raylet ended what was left.
     CaughtSignalThenRaylet {
-        /// Whose signal it was.
+        /// Where the signal came from.
         cause: Box<Cause>,
     },
 
@@ -164,9 +167,9 @@ pub enum Cause {
     Crash {
         /// The signal.
         signal: Option<i32>,
-        /// The line that says so, where a log does.
+        /// The line that says so, if a log does.
         says: Option<String>,
-        /// Whether a full `/dev/shm` does that too.
+        /// Whether a full `/dev/shm` causes this too.
         shared_memory: bool,
     },
     /// It exited.
@@ -178,12 +181,12 @@ pub enum Cause {
         /// Whether its actor failed in its constructor.
         creating_actor: bool,
     },
-    /// It exited by itself, by Ray's record, and its raylet then ended what was left.
+    /// By Ray's record it exited by itself, and its raylet then ended what was left.
     ExitThenRaylet {
         /// Its code.
         code: i32,
     },
-    /// It exited by itself, or because of a SIGTERM, which was not seen.
+    /// It exited by itself, or because of a SIGTERM that was not seen.
     ExitOrSigterm {
         /// Its code.
         code: i32,
@@ -192,28 +195,28 @@ pub enum Cause {
         /// Whether its raylet then ended what was left.
         raylet_ended_rest: bool,
     },
-    /// It exited at a SIGTERM, by its own log.
+    /// By its own log, it exited because of a SIGTERM.
     ExitAtSigterm {
         /// Its code.
         code: i32,
-        /// Whether it had sent that to itself; else nobody was seen to send it.
+        /// Whether it sent that signal to itself. If not, no sender was seen.
         own: bool,
     },
 
-    /// A command of Ray's.
+    /// A command of Ray.
     RayCommand {
         /// The command.
         command: Command,
         /// The process that ran it.
         pid: Pid,
-        /// Whether it told the raylet, which ended its processes.
+        /// Whether the command told the raylet, which then ended its processes.
         by_raylet: bool,
     },
-    /// The program asked Ray for it.
+    /// The program asked Ray to end it.
     RayRequest {
         /// What it asked for.
         request: Request,
-        /// Ray's words, where no other field has them.
+        /// Ray's words, if no other field has them.
         says: Option<String>,
     },
     /// It did not exit in time after Ray had asked it to.
@@ -228,15 +231,16 @@ pub enum Cause {
     JobSupervisorEnded {
         /// The supervisor.
         supervisor_pid: Pid,
-        /// Whether the supervisor died, rather than ended as it should.
+        /// Whether the supervisor died instead of ending normally.
         died: bool,
     },
 
     /// Its owner had died.
     OwnerDied {
-        /// Ray's word for what had: `owner died`, `owner's node died`.
+        /// Ray's word for what had died: `owner died`, `owner's node died`.
         says: Option<String>,
-        /// The part that the owner plays, where it ended later than this process: it had left Ray, and Ray calls that its death too.
+        /// The role of the owner, if it ended later than this process. It had left Ray, which Ray
+        /// also calls its death.
         owner_lived: Option<Role>,
     },
     /// The node of its owner had crashed.
@@ -246,7 +250,7 @@ pub enum Cause {
         /// Ray's words.
         says: Option<String>,
     },
-    /// Its node was drained: it was idle, or about to be taken away.
+    /// Its node was drained, because it was idle or about to be preempted.
     NodeDrained {
         /// Ray's words.
         says: String,
@@ -258,11 +262,11 @@ pub enum Cause {
     },
     /// Its node had lost the GCS.
     GcsLost,
-    /// Its raylet had gone.
+    /// Its raylet was gone.
     RayletDied {
-        /// The raylet, where it is known.
+        /// The raylet, if it is known.
         raylet_pid: Option<Pid>,
-        /// Whether it says so itself; else the order of events does.
+        /// Whether its own log says so. If not, the order of events shows it.
         by_own_log: bool,
     },
     /// The dashboard that had started it had ended.
@@ -272,15 +276,15 @@ pub enum Cause {
     },
     /// Its raylet ended at about the same time, and that takes its workers along.
     EndedWithRaylet {
-        /// The raylet, where it is known.
+        /// The raylet, if it is known.
         raylet_pid: Option<Pid>,
     },
     /// Its raylet was shutting down.
     RayletShutdown {
-        /// Who had told it to.
+        /// The process that had requested the shutdown.
         requested_by: Option<ProcessRef>,
     },
-    /// Its raylet ended it and gave no reason that is known.
+    /// Its raylet ended it and gave no known reason.
     RayletWithoutReason {
         /// The raylet.
         raylet_pid: Pid,
@@ -294,20 +298,20 @@ pub enum Cause {
     WorkerEnding {
         /// The worker.
         worker_pid: Pid,
-        /// Whether the raylet did it for the worker.
+        /// Whether the raylet ended it for the worker.
         by_raylet: bool,
     },
-    /// `ray start --block` ended it because another process of its had died.
+    /// `ray start --block` ended it because another of its processes had died.
     SiblingDied {
-        /// `ray start --block`.
+        /// The pid of `ray start --block`.
         starter_pid: Pid,
         /// The process that had died.
         sibling: ProcessRef,
     },
-    /// Ray's record says that it was meant to end, and not what for.
+    /// Ray's record says that its end was intended, but not why.
     Intended,
 
-    /// It ended suddenly: an OOM kill, `kill -9`, a crash and `os._exit` look alike.
+    /// It ended suddenly. An OOM kill, `kill -9`, a crash and `os._exit` look alike.
     SuddenEnd,
     /// It ended, and nothing says why.
     Unexplained,
@@ -318,7 +322,7 @@ pub enum Cause {
 /// A kill by the kernel's OOM killer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct KernelOom {
-    /// Which memory was full; `None` where that is not known.
+    /// Which memory was full; `None` if that is not known.
     pub scope: Option<Scope>,
     /// The cgroup that was at its limit.
     pub cgroup: Option<String>,
@@ -328,7 +332,7 @@ pub struct KernelOom {
     pub charged: Option<String>,
     /// The name of the process that asked for memory.
     pub invoker: Option<String>,
-    /// Who says so, where it is not the kernel: `systemd`.
+    /// Who reports it, if it is not the kernel: `systemd`.
     pub reported_by: Option<String>,
 }
 
@@ -344,12 +348,13 @@ pub enum Scope {
     Cpuset,
     /// The memory nodes of a memory policy.
     Mempolicy,
-    /// None: somebody asked for the kill (sysrq `f`).
+    /// None: somebody requested the kill (sysrq `f`).
     Sysrq,
 }
 
 impl Scope {
-    /// What the kernel prints of its constraint: `CONSTRAINT_MEMCG` (`oom_constraint_text` of `mm/oom_kill.c`).
+    /// Parses a constraint as the kernel prints it, such as `CONSTRAINT_MEMCG`
+    /// (`oom_constraint_text` of `mm/oom_kill.c`).
     #[must_use]
     pub fn parse(constraint: &str) -> Option<Self> {
         match constraint {
@@ -361,7 +366,7 @@ impl Scope {
         }
     }
 
-    /// The name of the kernel's constraint, as `oom.constraint` has it in the JSON.
+    /// Returns the kernel's name of the constraint, as `oom.constraint` has it in the JSON.
     #[must_use]
     pub fn constraint(self) -> &'static str {
         match self {
@@ -386,7 +391,7 @@ pub struct ProcessRef {
 }
 
 impl ProcessRef {
-    /// Whoever a signal came from, or who ran when the kernel sent it.
+    /// Returns the sender of a signal, or the process that ran when the kernel sent it.
     #[must_use]
     pub fn of(sender: &Sender) -> Self {
         Self {
@@ -397,7 +402,7 @@ impl ProcessRef {
     }
 }
 
-/// What a process may use only so much of.
+/// A resource with a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resource {
@@ -410,7 +415,7 @@ pub enum Resource {
 }
 
 impl Cause {
-    /// A signal of unknown origin.
+    /// Returns the cause for a signal of unknown origin.
     #[must_use]
     pub fn signal(signal: i32) -> Self {
         Self::Signal {
@@ -419,7 +424,7 @@ impl Cause {
         }
     }
 
-    /// An exit with a code, by itself.
+    /// Returns the cause for a process that exited by itself with a code.
     #[must_use]
     pub fn exit(code: i32) -> Self {
         Self::Exit {
@@ -429,7 +434,7 @@ impl Cause {
         }
     }
 
-    /// Whether a worker failed, also where its process exited with 0.
+    /// Whether a worker failed, even if its process exited with 0.
     #[must_use]
     pub(crate) fn is_failed_exit(&self) -> bool {
         matches!(
@@ -444,7 +449,7 @@ impl Cause {
         )
     }
 
-    /// A request of the program's, in Ray's own words.
+    /// Returns the cause for a request of the program, in Ray's own words.
     #[must_use]
     pub fn asked(says: impl Into<String>) -> Self {
         Self::RayRequest {
@@ -453,7 +458,7 @@ impl Cause {
         }
     }
 
-    /// A request of the program's that Ray names.
+    /// Returns the cause for a request of the program that Ray names.
     #[must_use]
     pub fn requested(request: Request) -> Self {
         Self::RayRequest {

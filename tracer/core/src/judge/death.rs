@@ -1,4 +1,4 @@
-//! From one verdict to one death of the report: names, times, memory, whether it is listed.
+//! Makes one death of the report from one verdict: names, times, memory, whether it is listed.
 
 use crate::{
     event::Role,
@@ -17,7 +17,7 @@ use crate::{
     ray::{facts::RayFact, identify},
 };
 
-/// The signal of its wait status; where that was lost, the one that took effect.
+/// Returns the signal of the wait status, or the one that took effect if the status was lost.
 fn signal(exit: &ExitSeen, act: FatalAct<'_>) -> Option<i32> {
     match (exit.exit.status, act) {
         (Some(_), _) => exit.exit.signal(),
@@ -27,7 +27,7 @@ fn signal(exit: &ExitSeen, act: FatalAct<'_>) -> Option<i32> {
     }
 }
 
-/// One death.
+/// Returns the death of the process that exited.
 pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
     let world = verdicts.world;
     let draft = verdicts.of(exit);
@@ -99,7 +99,7 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
     }
 }
 
-/// The memory of a process that ended, and of its surroundings.
+/// Returns the memory of a process that ended, and of its surroundings.
 fn memory(
     world: &World,
     exit: &ExitSeen,
@@ -120,7 +120,7 @@ fn memory(
     }
 }
 
-/// What it was running, by the last stack and its titles.
+/// Returns what the process was running, by its last stack and its titles.
 fn activity(world: &World, exit: &ExitSeen, state: &ProcessState) -> Activity {
     let key = exit.exit.process;
     let last_stack = world.growth_attribution.last(key);
@@ -140,7 +140,8 @@ fn activity(world: &World, exit: &ExitSeen, state: &ProcessState) -> Activity {
     }
 }
 
-/// Whether this death is listed: not normal exits, not what Ray meant, not a child that its parent ended.
+/// Whether this death is listed. Normal exits, ends that Ray intended, and children that their
+/// parent ended are not.
 fn listed(state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
     let rays = state.role.is_rays();
     let wrapped = state.role == Role::Other && state.cluster.is_none();
@@ -161,7 +162,7 @@ fn listed(state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
     }
 }
 
-/// Short-lived helpers of Ray's own that exit as they please before they are anything.
+/// Whether it is a short-lived helper of Ray that ended before it had an id, a title or arguments.
 fn is_helper(state: &ProcessState) -> bool {
     state.role == Role::Worker
         && state.worker_id.is_none()

@@ -1,4 +1,4 @@
-//! The evidence of one death: every observation that bears on it, in order of time.
+//! Gathers the evidence of one death: every observation that bears on it, in order of time.
 
 use libc::{SI_KERNEL, SI_TIMER};
 
@@ -19,21 +19,25 @@ use crate::{
     signals,
 };
 
-/// More signals than this are not shown: a storm proves nothing more.
+/// At most this many signals are shown. A storm proves nothing more.
 const MAX_SIGNALS: usize = 12;
-/// Log lines of Ray's about one process.
+/// At most this many of Ray's log lines about one process are shown.
 const MAX_LOG_LINES: usize = 8;
-/// Who shares a victim's memory is killed with it.
+/// A process that shares a victim's memory is killed within this time.
 const SHARED_NS: i64 = 5 * SECOND_NS;
-/// The kernel log's clock stops in suspend and is read a little late.
+/// The kernel log may be off by this much. Its clock stops in suspend, and it is read a little
+/// late.
 const KERNEL_LOG_NS: i64 = 10 * SECOND_NS;
-/// CUDA tells a process of an error at its next call; more than so much later another thing ended it. That the log's clock may be ahead is
-/// allowed for; what the driver writes when a dead process's work is torn down (Xid 45) comes after it.
+/// How long before the end of a process an error of its GPU may lie.
+///
+/// CUDA tells a process of an error at its next call. If the process ends later than this,
+/// something else ended it. The range begins below 0 because the log's clock may be ahead. It
+/// leaves out what the driver writes when it tears down the work of a dead process (Xid 45).
 const XID_NS: std::ops::Range<i64> = -SECOND_NS / 10..MINUTE_NS;
-/// The first errors of a GPU are shown; others follow from them.
+/// Only the first errors of a GPU are shown. The others follow from them.
 const MAX_XIDS: usize = 4;
 
-/// All evidence for the death of `exit`.
+/// Gathers all evidence for the death of `exit`.
 pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evidence> {
     let mut found: Vec<(BootTime, Evidence)> = Vec::new();
     let mut add = |time: BootTime, source: String, what: String| {
@@ -62,12 +66,12 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
     }
     for seen in &world.victims {
         let own = seen.what.victim.same(exit.exit.process);
-        // The kernel gives the address of a dead process's mm to the next one.
+        // The kernel reuses the address of a dead process's mm.
         let shared = exit.exit.mm != 0
             && seen.what.mm == exit.exit.mm
             && (0..SHARED_NS).contains(&exit.time.since(seen.time));
         if own || shared {
-            // A mark may not find the kill that it belongs to.
+            // A mark may have no kill that belongs to it.
             let killed = seen.what.signalled || draft.oom.is_some();
             let text = victim_text(seen, own, killed);
             add(seen.time, "kernel".into(), text);
@@ -95,7 +99,7 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
             record.what.fact,
             RayFact::WorkerStarted { .. } | RayFact::Marker { .. } | RayFact::Configuration { .. }
         );
-        // The last line that a worker printed may be a brace.
+        // The last line that a worker printed may be just a brace.
         bears_on_it && record.what.text.chars().any(char::is_alphanumeric)
     });
     for record in telling.take(MAX_LOG_LINES) {
@@ -132,7 +136,8 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
     found.into_iter().map(|(_, evidence)| evidence).collect()
 }
 
-/// The first signals that it got, and that of the sender whom the verdict names.
+/// Returns the first signals that the process received, and the one from the sender that the
+/// verdict names.
 fn signals(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<(BootTime, Evidence)> {
     let sent = draft.sender.as_ref().and_then(|sender| sender.signal);
     let by_sender = |seen: &Timestamped<Signal>| {
@@ -152,7 +157,7 @@ fn signals(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<(BootTime, Evid
         .collect()
 }
 
-/// Lines about the whole node that a collapse rests on.
+/// Returns lines about the whole node that a collapse rests on.
 fn cluster_lines<'a>(
     world: &'a World,
     exit: &ExitSeen,
@@ -288,7 +293,8 @@ fn kernel_log_text(line: &KernelLog, pid: u32) -> Option<String> {
     }
 }
 
-/// Whether a line tells of an error of a GPU in the work of the process, while it lived and shortly before its end.
+/// Whether a line reports a GPU error in the work of the process, while it lived and shortly before
+/// its end.
 fn is_xid_before(world: &World, exit: &ExitSeen, seen: &Timestamped<KernelLog>) -> bool {
     let KernelLog::Xid { pid: Some(pid), .. } = &seen.what else {
         return false;

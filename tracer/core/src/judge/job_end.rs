@@ -1,8 +1,10 @@
-//! Finds the death that a job failed of: by what its processes say of it, else by the order of deaths.
+//! Finds the death that made a job fail.
 //!
-//! `ray.get` raises the first failure that reaches it. The owner of a call logs that failure in its core-worker log
-//! (`Task … failed … will_retry`, `task_manager.cc`), with the task's id; the id of an actor's task ends with the actor's id
-//! (`src/ray/common/id.h`, 2.9 to 2.60). The exception that a driver prints names the actor and its pid.
+//! What the job's processes say of it decides, else the order of deaths. `ray.get` raises the first
+//! failure that reaches it. The owner of a call logs that failure in its core-worker log
+//! (`Task … failed … will_retry`, `task_manager.cc`), with the task's id. The id of an actor's task
+//! ends with the actor's id (`src/ray/common/id.h`, 2.9 to 2.60). The exception that a driver
+//! prints names the actor and its pid.
 
 use crate::{
     ids::{BootTime, HexId, MINUTE_NS, Pid, SECOND_NS},
@@ -13,17 +15,18 @@ use crate::{
     ray::{facts::RayFact, words},
 };
 
-/// How long before the driver's end a death may lie that ended the job: Ray's own time-outs are below a minute, except when a log
-/// says more.
+/// How long before the driver's end the death that ended the job may be. Ray's own time-outs are
+/// below a minute, unless a log says more.
 pub(super) const BEFORE_DRIVER_NS: i64 = 2 * MINUTE_NS;
-/// Failures with less time between them belong together: the first of them is what the others follow from.
+/// Failures that are closer together belong together. The others follow from the first of them.
 const VOLLEY_NS: i64 = 5 * SECOND_NS;
-/// The owner of a call learns of a death within this time, and a log's clock is behind by at most this.
+/// The owner of a call learns of a death within this time.
 const HEARD_WITHIN_NS: i64 = 15 * SECOND_NS;
-/// See [`HEARD_WITHIN_NS`].
+/// The clock of a log is behind by at most this.
 const CLOCK_ERROR_NS: i64 = 500_000_000;
 
-/// The death that a failed job failed of, and what says so; `hits` are the first causes that hit it.
+/// Returns the death that made a job fail, and the evidence for it. `hits` are the first causes
+/// that hit the job.
 pub(super) fn death<'a>(
     world: &World,
     deaths: &'a [Death],
@@ -39,11 +42,11 @@ pub(super) fn death<'a>(
 /// A job whose driver ended with an error.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Failed<'a> {
-    /// Its number in the report.
+    /// The number of its cluster in the report.
     pub(super) cluster: Option<u32>,
-    /// The job.
+    /// Its id.
     pub(super) job_id: &'a HexId,
-    /// The driver's worker id, where it is known.
+    /// The driver's worker id, if it is known.
     pub(super) driver: Option<&'a HexId>,
     /// When its driver ended.
     pub(super) end: BootTime,
@@ -65,7 +68,7 @@ impl Failed<'_> {
     }
 }
 
-/// The process that the exception of the driver names.
+/// Finds the process that the driver's exception names.
 fn named_by_driver<'a>(
     world: &World,
     deaths: &'a [Death],
@@ -86,7 +89,7 @@ fn named_by_driver<'a>(
         }
         _ => None,
     });
-    // A driver that caught an earlier one and went on failed of the last.
+    // A driver may catch an exception and go on. The last one made it fail.
     let (actor_id, pid) = named.last()?;
     let is_named = |death: &&Death| match (actor_id, &death.work.actor_id) {
         (Some(named), Some(known)) => named == known && pid.is_none_or(|pid| has_pid(death, pid)),
@@ -102,7 +105,7 @@ fn has_pid(death: &Death, pid: Pid) -> bool {
     death.process.ns_pid.unwrap_or(death.process.pid) == pid || death.process.pid == pid
 }
 
-/// The death behind the first call of the last volley of lost ones.
+/// Finds the death behind the first lost call of the last volley.
 fn first_lost_call<'a>(
     world: &World,
     deaths: &'a [Death],
@@ -166,7 +169,7 @@ impl<'a> LostCall<'a> {
     }
 }
 
-/// The first of the deaths that came together last: a memory kill before others.
+/// Returns the first of the deaths that came together last. A memory kill comes before others.
 fn first_of_the_last<'a>(hits: &[&'a Death], end: BootTime) -> Option<&'a Death> {
     let mut before: Vec<&Death> = hits
         .iter()
@@ -185,13 +188,14 @@ fn first_of_the_last<'a>(hits: &[&'a Death], end: BootTime) -> Option<&'a Death>
     })
 }
 
-/// Where the last run of `times`, which are in order, begins that has no gap of [`VOLLEY_NS`].
+/// Returns where the last run of `times` without a gap of [`VOLLEY_NS`] begins. `times` are in
+/// order.
 fn last_volley(times: &[BootTime]) -> usize {
     let gap = |pair: &[BootTime]| pair[1].since(pair[0]) > VOLLEY_NS;
     times.windows(2).rposition(gap).map_or(0, |at| at + 1)
 }
 
-/// Whether a death lies so long before the one that ended its job that the job had gone on.
+/// Whether a death came so long before the one that ended its job that the job had gone on.
 pub(super) fn went_on(death: &Death, ended_by: &Death) -> bool {
     ended_by.when.act_time.since(death.when.act_time) > VOLLEY_NS
 }

@@ -1,4 +1,4 @@
-//! Collects what each job ran: its framework with the version, and the last step of training that it printed.
+//! Collects what each job ran: its framework and version, and the last training step it printed.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// What was seen of all jobs, by their clusters and ids.
+/// What was seen of all jobs, by cluster and id.
 pub(super) struct Runs<'a> {
     world: &'a World,
     seen: HashMap<(ProcessKey, HexId), Progress<'a>>,
@@ -25,7 +25,7 @@ pub(super) struct Runs<'a> {
 #[derive(Default)]
 struct Progress<'a> {
     classes: Vec<String>,
-    /// Keys of configurations that they printed.
+    /// Keys of configurations that the workers printed.
     keys: Vec<&'a str>,
     step: Option<u64>,
     steps: Option<u64>,
@@ -82,7 +82,7 @@ impl<'a> Runs<'a> {
         self.seen.get(&(driver.cluster?.truncated(), job.clone()))
     }
 
-    /// The framework that a job ran; none where it is Ray alone, or one that is not known.
+    /// Returns the framework that a job ran; `None` if it is Ray alone, or not a known one.
     pub(super) fn framework(&self, driver: &ProcessState, job: &HexId) -> Option<JobFramework> {
         let seen = self.get(driver, job);
         let framework = seen.and_then(|seen| Framework::of_keys(seen.keys.iter().copied()));
@@ -107,7 +107,7 @@ impl<'a> Runs<'a> {
         found.map(|(_, version)| version.clone())
     }
 
-    /// The last step of training that it printed as done.
+    /// Returns the last step of training that the job printed as done.
     pub(super) fn last_step(&self, driver: &ProcessState, job: &HexId) -> Option<JobStep> {
         let seen = self.get(driver, job)?;
         Some(JobStep {
@@ -117,7 +117,8 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// By the driver's command line, else by the classes of its workers. An engine's name is last: it stands in settings of frameworks that use it.
+/// Finds the framework by the driver's command line, else by the classes of its workers. Engines
+/// come last, because settings of frameworks that use an engine name it too.
 fn by_names(driver: &ProcessState, seen: Option<&Progress<'_>>) -> Option<Framework> {
     let typed = Framework::of_command_line(&driver.argv);
     let is_engine = |one: &Framework| matches!(one, Framework::Vllm | Framework::Sglang);

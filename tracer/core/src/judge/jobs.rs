@@ -1,4 +1,6 @@
-//! Each job's end: whether it failed, and which death ended it. A victim that Ray retried or restarted did not.
+//! Finds how each job ended: whether it failed, and which death ended it.
+//!
+//! A victim that Ray retried or restarted did not end it.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +18,13 @@ use crate::{
     ray::facts::RayFact,
 };
 
-/// All jobs whose driver was seen.
+/// Returns all jobs whose driver was seen.
 pub(super) fn all(
     world: &World,
     deaths: &[Death],
     cluster_number: impl Fn(&ProcessState) -> Option<u32>,
 ) -> Vec<Job> {
-    // Drivers whose cluster is not known may share a job id.
+    // Drivers of unknown clusters may share a job id.
     let runs = Runs::of(world);
     let mut drivers: BTreeMap<(Option<u32>, HexId, Pid), &ProcessState> = BTreeMap::new();
     for state in world
@@ -101,7 +103,8 @@ fn job(
     job
 }
 
-/// How a job outlived a death, where it did: Ray made it good, or the job went on for a while before it ended.
+/// Returns how a job survived a death, if it did: Ray recovered from it, or the job went on for a
+/// while before it ended.
 fn outlived(world: &World, hit: &Death, ended_by: Option<&Death>) -> Option<Survived> {
     if ended_by.is_some_and(|by| is_of_one_act(hit, by)) {
         return None;
@@ -119,7 +122,8 @@ fn is_of_one_act(one: &Death, other: &Death) -> bool {
     one.id == other.id || act(one).is_some() && act(one) == act(other)
 }
 
-/// A driver that exited because a process of its job had died hangs on that death: it is no first cause.
+/// Links a driver that exited because a process of its job had died to that death. The driver is
+/// then no first cause.
 pub(super) fn link_drivers(jobs: &[Job], deaths: &mut [Death]) {
     for job in jobs.iter().filter(|job| job.outcome == Outcome::Failed) {
         let driver = deaths.iter_mut().find(|death| {
@@ -135,7 +139,7 @@ pub(super) fn link_drivers(jobs: &[Job], deaths: &mut [Death]) {
     }
 }
 
-/// The driver's command line, else what the GCS has.
+/// Returns the driver's command line, else what the GCS has.
 fn entrypoint(world: &World, job_id: &HexId, driver: &ProcessState) -> Option<String> {
     if !driver.argv.is_empty() {
         return Some(driver.argv.join(" "));
@@ -143,7 +147,7 @@ fn entrypoint(world: &World, job_id: &HexId, driver: &ProcessState) -> Option<St
     world.gcs.entrypoint(driver.cluster?, job_id).cloned()
 }
 
-/// A death of the job's own, or of the node's, that nothing else had caused and that somebody would ask about.
+/// Whether a death of the job or of its node has no other cause and is of interest.
 fn first_cause(death: &Death, job_id: &HexId, driver: &ProcessState) -> bool {
     let of_the_job =
         death.process.role == Role::Worker && death.work.job_id.as_ref() == Some(job_id);
@@ -154,7 +158,8 @@ fn first_cause(death: &Death, job_id: &HexId, driver: &ProcessState) -> bool {
         && (of_the_job || of_the_node)
 }
 
-/// A driver that failed because somebody else stopped its node: `ray stop` ends the raylet first.
+/// Returns the outcome of a driver that failed because somebody else stopped its node. `ray stop`
+/// ends the raylet first.
 fn stopped(
     deaths: &[Death],
     cluster: Option<u32>,
@@ -182,13 +187,13 @@ fn stopped(
     Some((Outcome::Stopped, Some(node.id), because))
 }
 
-/// The first death of a chain of causes.
+/// Returns the first death of a chain of causes.
 fn first(deaths: &[Death], id: EventId) -> EventId {
     let cause = |id: EventId| {
         let death = deaths.iter().find(|death| death.id == id)?;
         death.verdict.cause_death_id
     };
-    // A chain has the lengths of Ray's own: agent, raylet, driver, worker.
+    // Chains are as short as Ray's own: agent, raylet, driver, worker.
     let chain = std::iter::successors(Some(id), |id| cause(*id));
     chain.take(8).last().unwrap_or(id)
 }
@@ -232,7 +237,7 @@ fn by_terminal(driver: &Death) -> bool {
     sender.is_some_and(|sender| sender.mechanism == Mechanism::Tty)
 }
 
-/// The first cause that the job failed of, and what says so.
+/// Returns the first cause that made the job fail, and the evidence for it.
 fn fatal(
     world: &World,
     deaths: &[Death],
@@ -250,14 +255,15 @@ fn fatal(
     (root != driver.id).then_some((root, basis))
 }
 
-/// How Ray made a death good, if its logs say so: the GCS names the worker of an actor, the owner of a task only the task.
+/// Returns how Ray recovered from a death, if its logs say so. The GCS names the worker of an
+/// actor; the owner of a task names only the task.
 pub(super) fn survived(world: &World, death: &Death) -> Option<Survived> {
     let worker = death.work.worker_id.as_ref()?;
     let near = |time: BootTime| {
         (-SECOND_NS / 2..15 * SECOND_NS).contains(&time.since(death.when.act_time))
     };
     let words = || world.ray_words.iter().filter(|seen| near(seen.time));
-    // What is tried again of an actor that is not restarted fails again.
+    // A retried task of an actor that is not restarted fails again.
     let is_dead = |fact: &RayFact| matches!(fact, RayFact::ActorState { state, worker_id: Some(of), .. } if state == "DEAD" && of == worker);
     if words().any(|seen| is_dead(&seen.what.fact)) {
         return None;

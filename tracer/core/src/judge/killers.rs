@@ -1,4 +1,4 @@
-//! Orders Ray's monitor, cgroup limits and the machine by what is left until each kills.
+//! Orders Ray's monitor, cgroup limits and the machine by how much is left until each kills.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use crate::{
     ids::Bytes,
 };
 
-/// One that will kill.
+/// A limit that will kill, with what is left until then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NextKiller {
-    /// Whose limit it is.
+    /// The owner of the limit.
     pub limit_owner: LimitOwner,
-    /// Above this.
+    /// The limit. Above it, the owner kills.
     pub at: Bytes,
-    /// What may still be used until then.
+    /// How much more may be used until then.
     pub margin: Bytes,
-    /// How long that lasts at the present rate, where what it counts was seen to grow.
+    /// How long that lasts at the present rate, if what the limit counts was seen to grow.
     pub left: Option<Duration>,
 }
 
 impl NextKiller {
-    /// What counts against it now.
+    /// Returns what counts against it now.
     #[must_use]
     pub fn used(&self) -> Bytes {
         Bytes(self.at.0.saturating_sub(self.margin.0))
@@ -39,7 +39,8 @@ pub enum LimitOwner {
     Machine,
 }
 
-/// The killers, the nearest first. `monitor` is its threshold and its count, `None` where it is off.
+/// Returns the killers, the nearest first. `monitor` is the monitor's threshold and count, `None`
+/// if it is off.
 #[must_use]
 pub fn in_order(
     monitor: Option<(Bytes, Bytes)>,
@@ -74,7 +75,8 @@ pub fn in_order(
     threats
 }
 
-/// A cgroup's limit that is met before Ray's monitor acts, because the monitor takes `total` for all memory and does not see it.
+/// Returns a cgroup's limit that is hit before Ray's monitor acts. The monitor takes `total` for
+/// all memory and does not see that limit.
 #[must_use]
 pub fn hidden_limit<'a>(
     limits: &'a [CgroupState],

@@ -8,14 +8,14 @@ use crate::{
     judge::report::{ActiveWarning, Killer, OomReport},
 };
 
-/// Rows that are kept, the last ones.
+/// At most this many rows are kept: the last ones.
 const KEPT: usize = 256;
 
 /// The rows, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct LimitWarnings(VecDeque<(BootTime, LimitWarning)>);
 
-/// The limit at which that killer killed.
+/// Returns the limit at which this killer killed.
 pub(super) fn limit_of(killer: Killer, oom: Option<&OomReport>) -> Option<LimitName> {
     match killer {
         Killer::RayMemoryMonitor => Some(LimitName::RayMonitor),
@@ -33,7 +33,7 @@ impl LimitWarnings {
         self.0.push_back((time, warning.clone()));
     }
 
-    /// The active warnings: the last row of each limit, unless it ends the warning.
+    /// Returns the active warnings: the last row of each limit, unless it ends the warning.
     pub(super) fn active(&self) -> Vec<(BootTime, LimitWarning)> {
         let is_last = |(place, row): &(usize, &(BootTime, LimitWarning))| {
             let mut later = self.0.iter().skip(place + 1);
@@ -44,7 +44,7 @@ impl LimitWarnings {
         active.map(|(_, row)| row.clone()).collect()
     }
 
-    /// The warning of the limit that killed, if one was active at `time`.
+    /// Returns the warning of the limit that killed, if one was active at `time`.
     pub(super) fn of_kill(
         &self,
         killer: Killer,

@@ -1,4 +1,6 @@
-//! Says what is alive at one moment and how near each limit is, for `top` and the recorder's status line. Facts only.
+//! Says what is alive at one moment and how near each limit is. Facts only.
+//!
+//! `top` and the recorder's status line use it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,11 +18,11 @@ use crate::{
     ray::memory_monitor::Config,
 };
 
-/// A process lives until its exit; one whose exit was not seen, for so long after its last sample: at rest the recorder writes one each
-/// ten minutes.
+/// A process lives until its exit. If the exit was not seen, it counts as alive for this long after
+/// its last sample. At rest, the recorder writes a sample every ten minutes.
 const STALE_NS: i64 = 21 * MINUTE_NS;
 
-/// Rows of a cgroup that a rate is taken from at most.
+/// A rate is taken from at most this many rows of a cgroup.
 const MAX_POINTS: usize = 1_200;
 
 /// The state at one moment.
@@ -28,7 +30,7 @@ const MAX_POINTS: usize = 1_200;
 pub struct Live {
     /// The moment.
     pub now: BootTime,
-    /// The same by the wall clock, where that is known.
+    /// The same moment by the wall clock, if that is known.
     pub wall: Option<Utc>,
     /// The last event.
     pub last_event: BootTime,
@@ -36,23 +38,23 @@ pub struct Live {
     pub host: String,
     /// How it is observed.
     pub mode: Option<Mode>,
-    /// Probes that work, and all.
+    /// The number of probes that work, and of all probes.
     pub probes: (usize, usize),
     /// Events known to be lost.
     pub lost: u64,
-    /// Whether the recording has ended as asked.
+    /// Whether the recording ended as requested.
     pub ended: bool,
     /// Ray's version in each cluster whose raylet lives.
     pub clusters: Vec<Option<String>>,
     /// The machine's memory.
     pub node: Option<NodeMemory>,
-    /// Who kills, the one that strikes first before the others.
+    /// The limits that kill, the one that is hit first at the front.
     pub threats: Vec<NextKiller>,
-    /// Warnings that stand, each with the time at which it was told.
+    /// Active warnings, each with the time at which it was given.
     pub warnings: Vec<(BootTime, LimitWarning)>,
     /// Whether Ray's monitor can act before the kernel.
     pub race: Option<MonitorHeadroom>,
-    /// The machine's GPUs, where NVML is there.
+    /// The machine's GPUs, if NVML is available.
     pub gpus: Vec<GpuReport>,
     /// Errors of NVIDIA's GPUs, by the kernel log.
     pub gpu_errors: Vec<GpuError>,
@@ -65,11 +67,11 @@ pub struct Live {
 pub struct LiveProcess {
     /// The process.
     pub process: ProcessKey,
-    /// Its pid in its own namespace, where that is another.
+    /// Its pid in its own namespace, if that is a different one.
     pub ns_pid: Option<Pid>,
     /// Its title, else its command line, else its name.
     pub label: String,
-    /// What it is to Ray.
+    /// Its role in Ray.
     pub role: Role,
     /// The class of its actor.
     pub actor_class: Option<String>,
@@ -97,26 +99,26 @@ impl LiveProcess {
     }
 }
 
-/// Whether a cgroup is another or below it.
+/// Whether a cgroup is another one, or below it.
 pub(super) fn is_below(own: &str, above: &str) -> bool {
     let rest = own.strip_prefix(above.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether a process lives, as far as was seen lately.
+/// Whether a process is alive, as far as was seen lately.
 pub(super) fn is_alive(state: &ProcessState, now: BootTime) -> bool {
     let sampled = state.memory.map(|(sampled, _)| now.since(sampled));
     state.exit.is_none() && sampled.is_some_and(|age| age < STALE_NS)
 }
 
-/// Who kills at `now`, and how near each is.
+/// Returns who kills at `now`, and how near each is.
 pub(super) fn limits(world: &World, now: BootTime) -> Vec<NextKiller> {
     let alive = world.processes.iter().filter(|state| is_alive(state, now));
     let paths = alive.map(|state| state.cgroup.as_deref().unwrap_or("/"));
     threats(world, now, &paths.collect()).0
 }
 
-/// The state of `world` at `now`.
+/// Returns the state of `world` at `now`.
 pub(super) fn of(world: &World, now: BootTime) -> Live {
     let alive = world.processes.iter().filter(|state| is_alive(state, now));
     let mut processes: Vec<LiveProcess> = alive.map(process).collect();
@@ -154,7 +156,7 @@ pub(super) fn of(world: &World, now: BootTime) -> Live {
     }
 }
 
-/// The clusters whose raylet lives.
+/// Returns the clusters whose raylet is alive.
 pub(super) fn clusters(world: &World) -> impl Iterator<Item = &Cluster> {
     let lives = |cluster: &&Cluster| world.exit(cluster.raylet).is_none();
     world.clusters.iter().filter(lives)
@@ -176,7 +178,8 @@ fn process(state: &ProcessState) -> LiveProcess {
     }
 }
 
-/// Who kills, the one that strikes first at the present rates before the others; and whether Ray can be in time.
+/// Returns the limits in the order in which they are hit at the present rates, and whether Ray can
+/// act in time.
 fn threats(
     world: &World,
     now: BootTime,
@@ -186,7 +189,7 @@ fn threats(
         return (Vec::new(), None);
     };
     let levels = levels(world, paths);
-    // With several clusters on one machine the nearest monitor is the one that counts.
+    // With several clusters on one machine, the nearest monitor counts.
     let monitor = monitors(world, node, &levels)
         .min_by_key(|monitor| monitor.threshold.0.saturating_sub(monitor.used.0));
     let figures = monitor
@@ -212,7 +215,7 @@ fn threats(
     (threats, race)
 }
 
-/// What a cgroup, or the machine, has been charged with over time.
+/// Returns what a cgroup, or the machine, has been charged with over time.
 fn points(world: &World, cgroup: Option<&str>) -> Points {
     let Some(path) = cgroup else {
         return world.machine.whole.points();
@@ -227,7 +230,7 @@ fn points(world: &World, cgroup: Option<&str>) -> Points {
         .collect()
 }
 
-/// The last figures of each cgroup that a living process is in or below.
+/// Returns the last figures of each cgroup that a living process is in or below.
 fn levels(world: &World, paths: &HashSet<&str>) -> Vec<CgroupState> {
     let last: HashMap<&str, &CgroupState> = world
         .cgroups
@@ -249,12 +252,12 @@ fn levels(world: &World, paths: &HashSet<&str>) -> Vec<CgroupState> {
 struct MonitorNow {
     threshold: Bytes,
     used: Bytes,
-    /// The cgroup that it takes for all memory.
+    /// The cgroup that the monitor takes for all memory.
     cgroup: Option<String>,
     refresh_ms: u64,
 }
 
-/// Each cluster's monitor that is on.
+/// Returns each cluster's monitor that is on.
 fn monitors<'a>(
     world: &'a World,
     node: &'a NodeMemory,
@@ -271,7 +274,8 @@ fn monitors<'a>(
         let total = total.unwrap_or(node.total);
         let refresh = logged.as_ref().and_then(|monitor| monitor.refresh_ms);
         let threshold = logged.and_then(|monitor| monitor.threshold_bytes);
-        // A monitor that takes a cgroup for all memory counts what is charged there; other pods may have as much.
+        // A monitor that takes a cgroup for all memory counts what is charged there. Other pods may
+        // have the same limit.
         let raylet = world.processes.get(cluster.raylet);
         let own = raylet.and_then(|raylet| raylet.cgroup.as_deref());
         let on_path = |level: &&CgroupState| own.is_none() || findings::within(own, &level.path);

@@ -1,4 +1,6 @@
-//! Collects what this recording's logs say of processes and nodes that may be elsewhere; [`super::fleet`] joins reports by it.
+//! Collects what this recording's logs say of processes and nodes that may be elsewhere.
+//!
+//! [`super::fleet`] joins reports by it.
 
 use crate::{
     ids::{HexId, ProcessKey},
@@ -13,7 +15,7 @@ use crate::{
     },
 };
 
-/// All of it, in the order of being read.
+/// Returns all mentions, in the order in which they were read.
 pub(super) fn all(
     world: &World,
     number: impl Fn(Option<ProcessKey>) -> Option<u32>,
@@ -33,7 +35,7 @@ pub(super) fn all(
     all
 }
 
-/// The mentions of one record: it may say where a process ran, and what became of it.
+/// Returns the mentions in one record. A record may say where a process ran, and what became of it.
 #[must_use]
 pub fn mentions(fact: &RayFact) -> [Option<Mention>; 2] {
     match fact {
@@ -133,7 +135,8 @@ fn after_owner(worker: &HexId, reason: &str) -> Option<Mention> {
     })
 }
 
-/// A failed call of a method: the actor's id is the end of the task's.
+/// Returns the mention in a failed call of a method. The id of the actor is the end of the task's
+/// id.
 fn called(task: &HexId) -> Option<Mention> {
     Some(Mention::ActorDied {
         actor: task.actor_of_task()?,
@@ -141,7 +144,7 @@ fn called(task: &HexId) -> Option<Mention> {
     })
 }
 
-/// What the last exception of a worker, or a line of its output, says of its peers.
+/// Returns what the last exception of a worker, or a line of its output, says of its peers.
 #[must_use]
 pub fn peer_error(class: &str, message: &str) -> Option<Mention> {
     let kind = after_effects::kind(message).or_else(|| after_effects::kind(class))?;

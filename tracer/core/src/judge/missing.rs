@@ -1,19 +1,22 @@
-//! What would settle an unknown: the one set of both judges. `show` says what to type for it.
+//! Names the evidence that would settle an unknown, for both judges.
+//!
+//! `show` says what to type for it.
 
 /// What a verdict lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Missing {
-    /// The sending of its signal, in a mode that sees signals.
+    /// How its signal was sent, in a mode that sees signals.
     Sending {
         /// Whether the kernel's log may say more.
         kernel_log: bool,
     },
     /// The sender of its signal, in a mode that sees none.
     Sender,
-    /// The sender of its SIGKILL, in a mode that sees none: the kernel's log tells its own.
+    /// The sender of its SIGKILL, in a mode that sees none. The kernel's log tells of its own
+    /// kills.
     Killer,
-    /// A SIGTERM that cannot be told from an exit: Ray's handler of it exits with code 1 (`sigterm_handler`,
-    /// `python/ray/_private/worker.py`), and does not always leave words of it.
+    /// A SIGTERM that cannot be told from an exit. Ray's handler exits with code 1
+    /// (`sigterm_handler`, `python/ray/_private/worker.py`), and does not always log that.
     Sigterm,
     /// The id of a worker, by which Ray's logs name it.
     WorkerId,
@@ -33,14 +36,14 @@ pub enum Missing {
     RayletsEnd,
     /// What its node's logs say, the kernel's and the raylet's.
     NodesLogs {
-        /// Whether all that is known is a line that Ray prints for every sudden end.
+        /// Whether the only thing known is a line that Ray prints for every sudden end.
         of_any_end: bool,
         /// Whether it is known which process it was.
         named: bool,
     },
 }
 
-/// Who sent a signal that was not seen.
+/// Returns what is missing if a signal was not seen: who sent it.
 pub(super) fn sender(saw_signals: bool, killed: bool) -> Missing {
     match (saw_signals, killed) {
         (false, true) => Missing::Killer,

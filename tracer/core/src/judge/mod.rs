@@ -1,7 +1,7 @@
-//! Pure: from events to deaths, memory and findings. No I/O, no clock, no root.
+//! Judges events: finds deaths, memory and findings. Pure: no I/O, no clock, no root.
 //!
-//! [`Judge`] folds events one by one, live; [`judge`] does it for a whole recording. Both give the same verdicts, so that what
-//! is printed while recording is what the report says later.
+//! [`Judge`] folds events in one by one, live. [`judge`] does it for a whole recording. Both give
+//! the same verdicts. So what is printed while recording is what the report says later.
 
 mod act;
 mod acts;
@@ -54,17 +54,18 @@ use crate::{
     },
 };
 
-/// Events folded into what verdicts need.
+/// A judge, with the events so far folded into what verdicts need.
 #[derive(Debug, Default)]
 pub struct Judge {
     world: World,
-    /// What is named around deaths.
+    /// Names that are used around deaths.
     names: Names,
-    /// How often something came, or was dropped, that bears on verdicts.
+    /// How often an event came that bears on verdicts, or something that bears on them was dropped.
     changes: u64,
 }
 
-/// How long verdicts stay valid: until an event comes that bears on them, or until the time at which they no longer wait for it.
+/// How long verdicts stay valid: until an event comes that bears on them, or until the time when
+/// they stop waiting for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
     changes: u64,
@@ -83,7 +84,7 @@ impl Judge {
         self.changes += u64::from(event.what.bears_on_verdicts());
     }
 
-    /// How long the verdicts of `now` stay valid.
+    /// Returns how long the verdicts of `now` stay valid.
     #[must_use]
     pub fn validity(&self, now: BootTime) -> Validity {
         Validity {
@@ -92,13 +93,13 @@ impl Judge {
         }
     }
 
-    /// Whether verdicts with this validity are the same at `now`, which is no earlier.
+    /// Whether verdicts with this validity are the same at `now`, which must not be earlier.
     #[must_use]
     pub fn is_still_valid(&self, validity: Validity, now: BootTime) -> bool {
         validity.changes == self.changes && validity.until.is_none_or(|until| now < until)
     }
 
-    /// Looks at what surrounds an end while it still is as it was then.
+    /// Keeps what surrounds an end, while it is still as it was then.
     fn keep_surroundings(&mut self, id: EventId) {
         let exit = self.world.exits.get(&id);
         let names = &mut self.names;
@@ -114,82 +115,86 @@ impl Judge {
         self.world.exit(process).is_some()
     }
 
-    /// The death whose exit event has this id, as far as is known at `now`.
+    /// Returns the death whose exit event has this id, as far as is known at `now`.
     #[must_use]
     pub fn death(&self, id: EventId, now: BootTime) -> Option<Death> {
         let exit = self.world.exits.get(&id)?;
         Some(death::of(&Verdicts::new(&self.world, Some(now)), exit))
     }
 
-    /// What a process is, as far as it was seen.
+    /// Returns the role of a process, as far as it was seen.
     #[must_use]
     pub fn role(&self, process: ProcessKey) -> Option<Role> {
         self.world.processes.get(process).map(|state| state.role)
     }
 
-    /// The cluster of a process, as far as it was seen.
+    /// Returns the cluster of a process, as far as it was seen.
     #[must_use]
     pub fn cluster(&self, process: ProcessKey) -> Option<ProcessKey> {
         self.world.processes.get(process)?.cluster
     }
 
-    /// Everything, with nothing more to come.
+    /// Returns the report, with no more events to come.
     #[must_use]
     pub fn report(&self) -> Report {
         assemble::report(&self.world)
     }
 
-    /// The same of some deaths alone, as they were told live.
+    /// Returns the report of these deaths only, as they were reported live.
     #[must_use]
     pub fn report_of(&self, mut deaths: Vec<Death>) -> Report {
         deaths.sort_by_key(|death| (death.when.act_time, death.id));
         assemble::report_of(&self.world, deaths)
     }
 
-    /// The clusters whose raylet lives.
+    /// Returns the clusters whose raylet is alive.
     #[must_use]
     pub fn clusters(&self) -> Vec<ClusterReport> {
         assemble::clusters_alive(&self.world)
     }
 
-    /// What grew, as folded stacks: `still held;Class;file:line function;… bytes`, the outermost frame first.
+    /// Returns what grew, as folded stacks: `still held;Class;file:line function;… bytes`, the
+    /// outermost frame first.
     #[must_use]
     pub fn folded(&self) -> Vec<String> {
         self.world.folded()
     }
 
-    /// The series of what was taken, which is what was observed; `None` where no wall clock is known.
+    /// Returns the series that `taken` collected from the same events; `None` if no wall clock is
+    /// known.
     #[must_use]
     pub fn timeline(&self, taken: TimelineBuilder) -> Option<Timeline> {
         taken.finish(&self.world)
     }
 
-    /// The wall time of `boot`; `None` before any is known.
+    /// Returns the wall time of `boot`; `None` before any is known.
     #[must_use]
     pub fn wall(&self, boot: BootTime) -> Option<Utc> {
         self.world.clock.wall(boot)
     }
 
-    /// Events known to be lost.
+    /// Returns the number of events known to be lost.
     #[must_use]
     pub fn lost(&self) -> u64 {
         let ledgers = self.world.ledgers.iter();
         ledgers.map(crate::event::Ledger::lost).sum()
     }
 
-    /// What is alive at `now` and how near each limit is.
+    /// Returns what is alive at `now` and how near each limit is.
     #[must_use]
     pub fn live(&self, now: BootTime) -> Live {
         live::of(&self.world, now)
     }
 
-    /// Drops what is known of a process whose death is settled: a live judge's memory is bounded.
+    /// Drops what is known of a process whose death is settled. This bounds the memory of a live
+    /// judge.
     pub fn forget(&mut self, process: ProcessKey) {
         self.changes += 1;
         self.world.forget(process);
     }
 
-    /// Drops what logs said long ago: the same, where nobody dies.
+    /// Drops what logs said long ago. This bounds the memory of a live judge even if no process
+    /// dies.
     pub fn forget_words(&mut self) {
         self.changes += u64::from(self.world.bound());
     }

@@ -1,6 +1,7 @@
-//! A worker that ends because a collective timed out or a connection broke hangs on a death of its job: it noticed that one.
+//! Links a worker that ended on a collective's time-out or a broken connection to another death.
 //!
-//! Several recordings have the same rule across nodes (`fleet/rules/peers.rs`).
+//! That death is one of its job, which the worker noticed. `fleet/rules/peers.rs` has the same rule
+//! across nodes.
 
 use std::collections::HashMap;
 
@@ -16,18 +17,19 @@ use crate::{
     ray::{facts::RayFact, log::after_effects},
 };
 
-/// A process ends within this time of its own words, which may be read a moment after its end.
+/// A process ends within this time of such an error. The error may be read a moment after the end.
 const ENDS_NS: i64 = 30 * SECOND_NS;
 
-/// What a worker said of its peers, and when.
+/// The errors of each worker about its peers, and when they came.
 type Errors<'a> = HashMap<&'a HexId, Vec<(BootTime, PeerError)>>;
 
 /// How an error of this kind follows a death.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PeerError {
-    /// It comes so long after the death at most.
+    /// It comes at most this long after the death.
     pub(super) lasts_ns: i64,
-    /// It comes a time-out after the death, which its text names; others come as a connection breaks.
+    /// Whether it comes a time-out after the death, as its text says. Others come when a connection
+    /// breaks.
     waited: bool,
 }
 
@@ -39,13 +41,16 @@ impl PeerError {
         }
     }
 
-    /// The death that the error follows from, of those that its job did not survive: each with how many ns it lies before the error.
+    /// Returns the death that the error follows from. `deaths` are those that its job did not
+    /// survive, each with the ns by which it lies before the error.
     ///
-    /// Who waited for a time-out did so since the first of them. A connection breaks with the last one; what died within a moment of
-    /// that belongs together, and the first of it is the cause.
+    /// A process that waited for a time-out has waited since the first of them. A connection breaks
+    /// with the last one. Deaths within a moment of that one belong together, and the first of
+    /// these is the cause.
     pub(super) fn cause<T: Copy>(self, deaths: impl Iterator<Item = (i64, T)>) -> Option<T> {
         let mut deaths: Vec<(i64, T)> = deaths.collect();
-        // Clocks differ: only where no death lies before the error it is one that seems to come after it.
+        // Clocks differ. A death that seems to come after the error counts only if none lies before
+        // it.
         if deaths.iter().any(|(before, _)| *before >= 0) {
             deaths.retain(|(before, _)| *before >= 0);
         }
@@ -92,7 +97,7 @@ fn errors(world: &World) -> Errors<'_> {
     errors
 }
 
-/// The error that a process said as it ended by itself.
+/// Returns the error that a process printed as it ended by itself.
 fn error_of(errors: &Errors<'_>, death: &Death) -> Option<PeerError> {
     let by_itself = match death.verdict.killer {
         Killer::Crash => true,
@@ -108,7 +113,8 @@ fn error_of(errors: &Errors<'_>, death: &Death) -> Option<PeerError> {
     near.map(|(_, error)| *error).max()
 }
 
-/// The death of the same job that this one noticed: of a process that said no such thing itself, and that nothing made good.
+/// Returns the death of the same job that this one noticed. Deaths of processes that printed such
+/// an error themselves, and deaths that Ray recovered from, do not count.
 fn cause(
     errors: &Errors<'_>,
     deaths: &[Death],

@@ -1,4 +1,6 @@
-//! Processes that are killed and whose end was not seen: they wait in the kernel, for a disk that does not answer or while a core is written.
+//! Finds processes that were killed and whose end was not seen.
+//!
+//! They wait in the kernel, for a disk that does not answer or while a core is written.
 
 use crate::{
     event::{Exit, MemorySplit, Source},
@@ -16,10 +18,10 @@ use crate::{
     },
 };
 
-/// An end that takes less is none that waits.
+/// An end that takes less time is not pending.
 const LONG_NS: i64 = SECOND_NS;
 
-/// Each as the death that it will be, without an end and a number.
+/// Returns each as the death that it will be, without an end and an id.
 pub(super) fn all(world: &World) -> Vec<Death> {
     let waiting = world.signals.keys().filter_map(|key| waiting(world, *key));
     let mut pending: Vec<Death> = waiting.collect();
@@ -29,7 +31,8 @@ pub(super) fn all(world: &World) -> Vec<Death> {
 
 fn waiting(world: &World, key: ProcessKey) -> Option<Death> {
     let state = world.processes.get(key)?;
-    // What nobody may send to the first process of a pid namespace is delivered to it all the same, and does nothing.
+    // The first process of a pid namespace is protected from some signals. They are seen all the
+    // same, but do nothing.
     let took_effect = || {
         world
             .signals_to(key)

@@ -1,19 +1,19 @@
-//! What a program that ends others is, by its name: the one table of both judges.
+//! Says by its name what kind of program ended a process. Both judges use this one table.
 //!
-//! A name proves nothing about who acted: it only says in what trade that program works.
+//! A name proves nothing about who acted. It only says what kind of program has it.
 
 use super::report::Relation;
 
-/// Names with what their owners are to a process that they end.
+/// Names of programs, and their relation to a process that they end.
 const PROGRAMS: [(&str, Relation); 20] = [
-    // OOM killers of user space.
+    // OOM killers in user space.
     ("systemd-oomd", Relation::OomDaemon),
     ("earlyoom", Relation::OomDaemon),
     ("oomd", Relation::OomDaemon),
     ("nohang", Relation::OomDaemon),
     ("low-memory-monitor", Relation::OomDaemon),
     ("Talos' OOM controller", Relation::OomDaemon),
-    // What starts and ends containers and batch jobs, for memory and for any other reason.
+    // Programs that start and end containers and batch jobs, for memory and for any other reason.
     ("runc", Relation::ContainerRuntime),
     ("crun", Relation::ContainerRuntime),
     ("youki", Relation::ContainerRuntime),
@@ -30,18 +30,18 @@ const PROGRAMS: [(&str, Relation); 20] = [
     ("PBS", Relation::ContainerRuntime),
 ];
 
-/// The kernel keeps so many bytes of a name.
+/// The kernel keeps this many bytes of a name.
 const COMM_BYTES: usize = 15;
 
-/// What a program is that has this file name or, where that is not known, this `comm`.
+/// Returns the relation of the program with this file name or, if that is not known, this `comm`.
 pub(super) fn relation(program: &str, comm: &str) -> Option<Relation> {
-    // A name that begins like one of these is another program's: `runcommand` is no `runc`.
+    // A longer name is that of another program: `runcommand` is not `runc`.
     let fits = |name: &str| name == program || comm == &name[..name.len().min(COMM_BYTES)];
     let found = PROGRAMS.iter().find(|(name, _)| fits(name));
     found.map(|(_, relation)| *relation)
 }
 
-/// Whether this name is that of a program of the machine's that ends others.
+/// Whether this is the name of a system program that ends others.
 #[must_use]
 pub fn is_system_program(comm: &str) -> bool {
     relation("", comm).is_some()

@@ -1,11 +1,12 @@
-//! Notes a version of Ray that the grammars do not know: its words may have changed.
+//! Notes versions of Ray that the grammars do not know, because their words may have changed.
 
 use crate::{
     judge::report::{Killer, Report},
     ray::{log::kill::NEWEST, version::Version},
 };
 
-/// A note on kill records of Ray's memory monitor that no grammar reads: nobody's verdict rests on them.
+/// Returns a note on kill records of Ray's memory monitor that no grammar reads. No verdict rests
+/// on them.
 pub(super) fn unread(records: usize, version: Option<&str>) -> Option<String> {
     let of = version.map_or_else(
         || "of a version that is not named".to_owned(),
@@ -19,7 +20,8 @@ pub(super) fn unread(records: usize, version: Option<&str>) -> Option<String> {
     })
 }
 
-/// A note that names a version whose messages are not known, where deaths of Ray's own processes stayed without a reason.
+/// Returns a note on a version with unknown messages, if deaths of Ray's own processes have no
+/// known reason.
 pub(super) fn note(report: &Report) -> Option<String> {
     let mut versions = report.clusters.iter();
     let newer = versions.find_map(|cluster| {

@@ -1,5 +1,7 @@
-//! The report: the one object that `judge` makes and every view in `show` prints; its JSON form is the public
-//! contract (schema 1). Fields may be added, never renamed; what was not observed is `null`.
+//! Defines the report: the object that `judge` makes and every view in `show` prints.
+//!
+//! Its JSON form is the public contract (schema 1). Fields may be added, never renamed. What was
+//! not observed is `null`.
 
 mod clock;
 mod death;
@@ -57,40 +59,44 @@ pub struct Report {
     pub jobs: Vec<Job>,
     /// Every death, in the order of the acts that caused them.
     pub deaths: Vec<Death>,
-    /// Processes that were killed and did not end while the recording went on: as deaths, with 0 as `id` and no `exit_time`.
+    /// Processes that were killed and had not ended when the recording did. Each is a death with 0
+    /// as `id` and no `exit_time`.
     pub pending: Vec<Death>,
     /// Memory by actor class or task.
     pub owners: Vec<Owner>,
-    /// The machine's GPUs, where NVML was there.
+    /// The machine's GPUs, if NVML was there.
     pub gpus: Vec<GpuReport>,
-    /// Errors of NVIDIA's GPUs (Xids), by the kernel log.
+    /// Errors of NVIDIA's GPUs (Xids), from the kernel log.
     pub gpu_errors: Vec<GpuError>,
     /// Lines of Python through which memory grew, by actor class or task.
     pub growth: Vec<Growth>,
     /// Processes whose Python stacks could not be read.
     pub unread_stacks: Vec<UnreadStacks>,
-    /// Settings that bear on memory, with where each was found.
+    /// Settings that affect memory, with where each was found.
     pub settings: Vec<Setting>,
     /// Causes and remedies.
     pub findings: Vec<Finding>,
-    /// Highest use of the node's memory that was sampled.
+    /// The highest use of the node's memory that was sampled.
     pub peak: Option<Peak>,
-    /// Memory cgroups with a limit below the machine's memory, and how near each came to it: the nearest first.
+    /// Memory cgroups with a limit below the machine's memory, and how near each came to it: the
+    /// nearest first.
     pub limits: Vec<LimitPeak>,
-    /// What was in use when most was, by its heads.
+    /// The machine's memory when most of it was in use, as a sum.
     pub in_use: Option<InUse>,
-    /// Shared memory by its files, when these were largest together.
+    /// Shared memory by file, when the files were largest together.
     pub shared_memory: Option<SharedUse>,
-    /// What the text said besides deaths (`explain`): one line each.
+    /// What the text said besides deaths (`explain`), one line each.
     pub notes: Vec<String>,
     /// The texts that were read; empty for recordings.
     pub texts: Vec<TextSource>,
-    /// The nodes of several recordings, those without a recording included; empty for one recording.
+    /// The nodes of several recordings, including those without a recording; empty for one
+    /// recording.
     pub nodes: Vec<Node>,
     /// Mentions in logs of processes that may be on other nodes; not part of the contract.
     #[serde(skip)]
     pub mentions: Vec<LogMention>,
-    /// Ends of messages between nodes, by which their clocks are compared; not part of the contract.
+    /// Records of messages between nodes, by which their clocks are compared; not part of the
+    /// contract.
     #[serde(skip)]
     pub message_times: Vec<MessageTime>,
     /// Figures of each recording's machine; not part of the contract.
@@ -99,7 +105,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The same report of recordings whose writer was at work while they were read.
+    /// Marks recordings that have no clean end as still being written.
     #[must_use]
     pub fn while_recording(mut self) -> Self {
         for recording in &mut self.recordings {
@@ -116,22 +122,22 @@ pub struct TextSource {
     pub name: String,
     /// Its lines.
     pub lines: u64,
-    /// Seconds east of UTC of its local times, where that is known.
+    /// Seconds east of UTC of its local times, if that is known.
     pub utc_offset_s: Option<i32>,
-    /// How the zone was found, or which times it has instead.
+    /// How the time zone was found, or what kind of times it has instead.
     pub clock: String,
 }
 
-/// Something that raytrace observed, and that went away.
+/// A source that raytrace observed and that went away.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LostProbe {
     /// The probe's name: `GCS 192.0.2.2:6379`.
     pub name: String,
     /// When it was noticed.
     pub time: Utc,
-    /// When it was back, if it was.
+    /// When it came back, if it did.
     pub back: Option<Utc>,
-    /// What was seen of it.
+    /// Why it went away, as far as that was seen.
     pub reason: Option<String>,
 }
 
@@ -142,23 +148,24 @@ pub struct Recording {
     pub id: u32,
     /// The machine.
     pub host: Host,
-    /// How it observed.
+    /// How it was observed.
     pub mode: Mode,
     /// When it began.
     pub started: Utc,
-    /// When it ended, or the last event's time where it goes on or did not end cleanly.
+    /// When it ended. If it goes on or did not end cleanly, the time of the last event.
     pub ended: Utc,
     /// Whether it ended as asked.
     pub clean_end: bool,
     /// Whether its recorder was still writing it when it was read.
     pub still_recording: bool,
-    /// When the recording before it in its folder ended: from then until it began, nobody saw anything.
+    /// When the recording before it in its folder ended. Nothing was recorded from then until this
+    /// one began.
     pub previous_ended: Option<Utc>,
-    /// How far its wall clock may have been off, where the kernel said so.
+    /// How far its wall clock may have been off, if the kernel said so.
     pub clock: Option<ClockState>,
     /// The probes and their state.
     pub probes: Vec<Probe>,
-    /// What was observed and went away meanwhile.
+    /// Sources that went away meanwhile.
     pub lost_probes: Vec<LostProbe>,
     /// Events known to be lost.
     pub lost_events: u64,
@@ -168,11 +175,12 @@ pub struct Recording {
     pub normal_exits: u64,
 }
 
-/// Rows of the ledger that tell what a process ran or held, and nothing of how it ended.
+/// Rows of the ledger about what a process ran or held, not about how it ended.
 const CALLS_AND_MEMORY: [&str; 3] = ["task/task_rename", "samples", "reads that hang"];
 
 impl Recording {
-    /// Whether events were lost that tell of deaths, as far as the ledger names what was lost.
+    /// Returns whether events about deaths may have been lost. If the ledger does not name what was
+    /// lost, they may have been.
     #[must_use]
     pub fn may_miss_deaths(&self) -> bool {
         let lost = self.ledgers.iter().filter(|ledger| ledger.lost() > 0);
@@ -194,12 +202,12 @@ pub struct Host {
     pub memory_bytes: Bytes,
 }
 
-/// A cluster's part on this machine.
+/// The part of a cluster on this machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClusterReport {
     /// Number in this report.
     pub id: u32,
-    /// The recording it stands in.
+    /// The recording that contains it.
     pub recording_id: u32,
     /// Session name.
     pub session: Option<String>,
@@ -224,7 +232,7 @@ pub struct ClusterReport {
     pub log_utc_offset_s: Option<i32>,
     /// Where its GCS listens.
     pub gcs_address: Option<String>,
-    /// The cluster's id, as its raylet was told it: `--cluster-id`.
+    /// The cluster's id, as its raylet was given it: `--cluster-id`.
     #[serde(skip)]
     pub cluster_id: Option<String>,
     /// Whether this node runs the GCS.
@@ -236,9 +244,9 @@ pub struct ClusterReport {
 pub struct Monitor {
     /// Whether it runs.
     pub enabled: bool,
-    /// It kills above this.
+    /// The threshold above which it kills.
     pub threshold_bytes: Option<Bytes>,
-    /// What it takes for all memory.
+    /// What it takes for the machine's memory.
     pub total_bytes: Option<Bytes>,
     /// Its interval.
     pub refresh_ms: Option<u64>,
@@ -263,7 +271,7 @@ pub struct Job {
     pub outcome: Outcome,
     /// When it ended.
     pub ended: Option<Utc>,
-    /// The death that ended it, where one did.
+    /// The death that ended it, if one did.
     pub ended_by_death_id: Option<EventId>,
     /// That death's recording, in a report of several.
     pub ended_by_recording_id: Option<u32>,
@@ -271,7 +279,7 @@ pub struct Job {
     pub driver_pid: Option<Pid>,
     /// First causes that hit the job and did not end it, and why not (`its task was retried`).
     pub survived: Vec<Survived>,
-    /// Why the outcome is what it is, or what is missing to know; a sentence in the JSON.
+    /// Why the outcome is what it is, or what is missing to know it; a sentence in the JSON.
     pub because: OutcomeReason,
 }
 
@@ -289,7 +297,7 @@ pub struct JobFramework {
 pub struct JobStep {
     /// Its number, from 1.
     pub step: u64,
-    /// How many there were to be.
+    /// How many steps were planned.
     pub of: Option<u64>,
 }
 
@@ -306,24 +314,24 @@ pub enum OutcomeReason {
     Driver {
         /// The cause.
         cause: Cause,
-        /// Whether it exited, rather than was ended by a signal.
+        /// Whether it exited, rather than being ended by a signal.
         exited: bool,
     },
     /// How its node's raylet ended, and the driver with it.
     Raylet {
         /// The cause.
         cause: Cause,
-        /// Whether it exited, rather than was ended by a signal.
+        /// Whether it exited, rather than being ended by a signal.
         exited: bool,
     },
-    /// Its driver exited with an error after a death, which it failed of.
+    /// Its driver exited with an error because of a death.
     AfterDeath {
         /// The driver's exit code.
         code: i32,
-        /// What says that it failed of this death.
+        /// What says that it failed because of this death.
         basis: Basis,
     },
-    /// What the driver's own log names lies on another node.
+    /// The cause that the driver's own log names is on another node.
     OnAnotherNode {
         /// The driver's exit code.
         code: Option<i32>,
@@ -339,14 +347,14 @@ pub enum OutcomeReason {
     },
 }
 
-/// What says that a job failed of a death.
+/// What says that a job failed because of a death.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     /// The exception that its driver printed names the process.
     Exception,
-    /// The owner of a call logged that the call was lost, and that it is not tried again.
+    /// The owner of a call logged that the call was lost and is not tried again.
     LostCall,
-    /// Nothing but the order of deaths.
+    /// Only the order of deaths.
     Order,
 }
 
@@ -355,16 +363,16 @@ pub enum Basis {
 pub struct Survived {
     /// The death.
     pub death_id: EventId,
-    /// How it did.
+    /// How the job survived it.
     pub how: Recovery,
 }
 
-/// How a job outlived a death.
+/// How a job survived a death.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovery {
     /// Ray ran the task again.
     TaskRetried {
-        /// How often it may do so again, where that is printed and bounded.
+        /// How many more times it may do so, if that is printed and bounded.
         left: Option<i64>,
     },
     /// Ray started the actor again.

@@ -1,7 +1,8 @@
-//! Finds the origin of a signal: a process asked for it, the kernel sent it as somebody had arranged, or by itself.
+//! Finds the origin of a signal: requested by a process, arranged before, or of the kernel's own.
 //!
-//! A `si_code` alone does not tell: a process may queue any negative code to another (except `SI_TKILL`) and any code to itself
-//! (`do_rt_sigqueueinfo`, kernel/signal.c). The system call that the running task was in does: only those of [`asks`] send on request.
+//! A `si_code` alone does not tell. A process may queue any negative code to another (except
+//! `SI_TKILL`), and any code to itself (`do_rt_sigqueueinfo`, kernel/signal.c). The system call
+//! that the running task was in tells: only those of [`asks`] send on request.
 
 use libc::{
     BUS_MCEERR_AO, BUS_MCEERR_AR, CLD_DUMPED, CLD_EXITED, CLD_KILLED, SI_KERNEL, SI_MESGQ,
@@ -12,19 +13,21 @@ use libc::{
 use super::report::Mechanism;
 use crate::event::Signal;
 
-/// In the thread that touched the page, and for every process that has it.
+/// Sent to the thread that touched the page, and to every process that has it.
 const BUS_MCEERR: [i32; 2] = [BUS_MCEERR_AR, BUS_MCEERR_AO];
 
-/// How a child ended, for its parent (`do_notify_parent`, kernel/signal.c).
+/// The codes that tell a parent how its child ended (`do_notify_parent`, kernel/signal.c).
 const CHILD_ENDS: [i32; 3] = [CLD_EXITED, CLD_KILLED, CLD_DUMPED];
 
-/// `TRAP_PERF`: an event of `perf_event_open` has come, which anybody may have arranged who may trace the thread.
+/// `TRAP_PERF`: an event of `perf_event_open` has come. Anybody who may trace the thread may have
+/// arranged it.
 const TRAP_PERF: i32 = 6;
 
 /// `PTRACE_KILL`: since Linux 5.19 it sends SIGKILL (`ptrace_request`, kernel/ptrace.c).
 const PTRACE_KILL: i64 = 8;
 
-/// Calls that can write into `cgroup.kill`; the numbers are those of `pwritev2` on x86-64 and aarch64.
+/// Calls that can write to `cgroup.kill`. The numbers are those of `pwritev2` on x86-64 and
+/// aarch64.
 const WRITES: [&str; 9] = [
     "write",
     "pwrite64",
@@ -37,11 +40,11 @@ const WRITES: [&str; 9] = [
     "io_uring_enter",
 ];
 
-/// What a thread's own instruction raises.
+/// Signals that a thread's own instruction raises.
 const FAULTS: [i32; 5] = [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV];
 
-/// Calls in which the kernel faults the thread that made them: `execve`, `execveat` and `rt_sigreturn`, by their numbers on x86-64 and
-/// aarch64.
+/// Calls in which the kernel may raise a fault in the calling thread: `execve`, `execveat` and
+/// `rt_sigreturn`, by their numbers on x86-64 and aarch64.
 const MAY_FAULT: [&str; 6] = ["#59", "#322", "#15", "#221", "#281", "#139"];
 
 /// What made the kernel send a signal.
@@ -51,17 +54,17 @@ pub(super) enum Origin {
     Asked(Mechanism),
     /// Somebody wrote into `cgroup.kill`.
     CgroupKill,
-    /// The target had asked for it at its parent's end (`PR_SET_PDEATHSIG`).
+    /// The target had requested it for its parent's end (`PR_SET_PDEATHSIG`).
     ParentDeath,
     /// A timer of the target's own (`timer_create`).
     Timer,
-    /// The target had asked for it at a message (`mq_notify`).
+    /// The target had requested it for a message (`mq_notify`).
     MessageQueue,
-    /// Somebody had arranged it for when a file becomes ready (`F_SETSIG`, `F_SETOWN`).
+    /// A process had arranged it for when a file becomes ready (`F_SETSIG`, `F_SETOWN`).
     Descriptor,
-    /// A process ended, perhaps a child that the target had cloned with this as its exit signal.
+    /// A process ended. It may be a child that the target had cloned with this as its exit signal.
     ChildExit,
-    /// By the kernel for a reason of its own (`SI_KERNEL`).
+    /// The kernel sent it for a reason of its own (`SI_KERNEL`).
     Kernel,
     /// A fault of the target's own instruction.
     Fault,
@@ -83,7 +86,8 @@ pub(super) struct SignalOrigin {
 }
 
 impl SignalOrigin {
-    /// Whether the kernel sent it, whoever had arranged that: who ran then is no sender.
+    /// Whether the kernel sent it, even if somebody had arranged that. Then the process that ran is
+    /// no sender.
     pub(super) fn is_kernels(self) -> bool {
         !matches!(
             self.kind,
@@ -92,23 +96,24 @@ impl SignalOrigin {
     }
 }
 
-/// The origin of this signal.
+/// Returns the origin of this signal.
 pub(super) fn of(signal: &Signal) -> SignalOrigin {
     if let Some(mechanism) = asked(signal) {
         return certain(Origin::Asked(mechanism));
     }
     let own = signal.sender.process.same(signal.target);
     match signal.code {
-        // Also what the kernel uses for `cgroup.kill`, `PR_SET_PDEATHSIG` and `RLIMIT_FSIZE`.
+        // The kernel also uses this for `cgroup.kill`, `PR_SET_PDEATHSIG` and `RLIMIT_FSIZE`.
         SI_USER => by_nobodys_code(signal, own),
         SI_KERNEL => by_the_kernels_code(signal, own),
         // A timer of `timer_create`.
         SI_TIMER => of_known_call(signal, Origin::Timer),
         // A notification of `mq_notify`.
         SI_MESGQ => of_known_call(signal, Origin::MessageQueue),
-        // A file that became ready, for a signal whose own codes are other things (fs/fcntl.c, `send_sigio_to_task`).
+        // A file that became ready, for a signal that has other codes of its own (fs/fcntl.c,
+        // `send_sigio_to_task`).
         SI_SIGIO => of_known_call(signal, Origin::Descriptor),
-        // Nobody may queue this to another.
+        // No process may queue this to another.
         SI_TKILL if signal.call.is_none() => certain(Origin::Asked(Mechanism::Tgkill)),
         // The kernel never makes this by itself.
         SI_QUEUE if signal.call.is_none() => certain(Origin::Asked(Mechanism::Sigqueue)),
@@ -124,7 +129,8 @@ fn certain(kind: Origin) -> SignalOrigin {
     }
 }
 
-/// What the kernel makes and a process can forge: certain where the call says that none did.
+/// Handles codes that the kernel makes and a process can forge. They are certain if the call says
+/// that no process did.
 fn of_known_call(signal: &Signal, kind: Origin) -> SignalOrigin {
     SignalOrigin {
         kind,
@@ -132,7 +138,8 @@ fn of_known_call(signal: &Signal, kind: Origin) -> SignalOrigin {
     }
 }
 
-/// The call by which the running task asked for just this signal; `None` where it did not, and where its call is not known.
+/// Returns the call by which the running task asked for this very signal; `None` if it did not, or
+/// if its call is not known.
 fn asked(signal: &Signal) -> Option<Mechanism> {
     let call = signal.call.as_ref()?;
     let (mechanism, argument) = asks(&call.name)?;
@@ -147,7 +154,7 @@ fn asked(signal: &Signal) -> Option<Mechanism> {
     (named && code).then_some(mechanism)
 }
 
-/// The calls that send a signal, and which of their arguments is its number.
+/// Returns the mechanism of a call that sends a signal, and which of its arguments is the number.
 fn asks(call: &str) -> Option<(Mechanism, usize)> {
     Some(match call {
         "kill" => (Mechanism::Kill, 1),
@@ -160,8 +167,8 @@ fn asks(call: &str) -> Option<(Mechanism, usize)> {
     })
 }
 
-/// Code 0 that no call asked for. Nobody but the kernel and `kill` makes that for another process, so that an unknown call leaves only
-/// what a process does to itself in doubt.
+/// Handles code 0 that no call asked for. Only the kernel and `kill` make it for another process.
+/// So if the call is not known, only a process's signals to itself are in doubt.
 fn by_nobodys_code(signal: &Signal, own: bool) -> SignalOrigin {
     if signal.sender.exiting && signal.parent_death_signal == signal.signal {
         return certain(Origin::ParentDeath);
@@ -171,7 +178,7 @@ fn by_nobodys_code(signal: &Signal, own: bool) -> SignalOrigin {
     }
     match (&signal.call, own) {
         (Some(_), true) if signal.signal == SIGXFSZ => certain(Origin::FileLimit),
-        // `SIGPIPE` of a write, `SIGTRAP` of a traced exec: of the target's own doing.
+        // `SIGPIPE` of a write, or `SIGTRAP` of a traced exec, which the target caused itself.
         (Some(_), true) => certain(Origin::Fault),
         (None, true) if signal.signal == SIGXFSZ => SignalOrigin {
             kind: Origin::FileLimit,
@@ -182,7 +189,8 @@ fn by_nobodys_code(signal: &Signal, own: bool) -> SignalOrigin {
     }
 }
 
-/// SIGKILL for one thread with code 0: `cgroup.kill`, a tracer, or another part of the kernel.
+/// Handles SIGKILL with code 0 to one thread: `cgroup.kill`, a tracer, or another part of the
+/// kernel.
 fn to_one_thread(signal: &Signal) -> Origin {
     let Some(call) = &signal.call else {
         return Origin::CgroupKill;
@@ -194,8 +202,11 @@ fn to_one_thread(signal: &Signal) -> Origin {
     }
 }
 
-/// `SI_KERNEL`. To one thread alone the kernel sends that for what the thread itself has done (`force_sig`), and for a file (`SIGIO`); any
-/// other one a tracer has put in at a system call (`ptrace_report_syscall`, include/linux/ptrace.h), in the name of the thread.
+/// Handles `SI_KERNEL`.
+///
+/// The kernel sends it to one thread for what that thread itself has done (`force_sig`), and for a
+/// file (`SIGIO`). A tracer injects any other one at a system call (`ptrace_report_syscall`,
+/// include/linux/ptrace.h), in the name of the thread.
 fn by_the_kernels_code(signal: &Signal, own: bool) -> SignalOrigin {
     let to_itself_alone = own && !signal.group && signal.sender.tid == signal.target_tid;
     let forced = signal.signal == SIGKILL || FAULTS.contains(&signal.signal);
@@ -207,12 +218,13 @@ fn by_the_kernels_code(signal: &Signal, own: bool) -> SignalOrigin {
         to_itself_alone && call.is_some_and(|call| !call.is_empty() && !MAY_FAULT.contains(&call));
     SignalOrigin {
         kind: Origin::Kernel,
-        // It may have queued that to itself, which an unknown call does not tell.
+        // The process may have queued it to itself, which an unknown call does not show.
         is_certain: (call.is_some() || !own) && !maybe_put_in,
     }
 }
 
-/// A code above 0: a fault, seccomp, a memory error, or a file that became ready, whose codes are the same numbers.
+/// Handles codes above 0: a fault, seccomp, a memory error, or a file that became ready. A ready
+/// file has the same codes as the others.
 fn by_positive_code(signal: &Signal, own: bool) -> SignalOrigin {
     let call = signal.call.as_ref().map(|call| call.name.as_str());
     let same_thread = own && signal.sender.tid == signal.target_tid;
@@ -235,7 +247,8 @@ fn by_positive_code(signal: &Signal, own: bool) -> SignalOrigin {
             is_certain: false,
         };
     }
-    // An instruction faults in user space, not within a call; where the call is not known it may be either.
+    // An instruction faults in user space, not within a call. If the call is not known, it may be
+    // either.
     let between_calls = call.is_none_or(str::is_empty);
     if same_thread && FAULTS.contains(&signal.signal) && between_calls {
         return certain(Origin::Fault);
@@ -254,7 +267,8 @@ mod tests {
         ids::{Pid, ProcessKey},
     };
 
-    /// From pid 66 (or the target, 7) with a code, within a call that has these arguments.
+    /// Returns a signal from pid 66 (or from the target, 7) with a code, within a call that has
+    /// these arguments.
     fn sent(from: u32, number: i32, code: i32, call: Option<(&str, [i64; 3])>) -> Signal {
         Signal {
             target: ProcessKey::new(7, 70),
@@ -343,7 +357,7 @@ mod tests {
         for number in [1, 2, 3, 10, 15, 24] {
             assert_eq!(put_in(number), (Origin::Unknown, true), "{number}");
         }
-        // These the kernel forces on a thread too.
+        // The kernel forces these on a thread too.
         assert_eq!(put_in(11), (Origin::Kernel, false));
         assert_eq!(put_in(9), (Origin::Kernel, false));
         assert_eq!(put_in(29).0, Origin::Kernel);
@@ -417,7 +431,7 @@ mod tests {
         assert_eq!(origin(7, 25, 0, None), (Origin::FileLimit, false));
         assert_eq!(origin(7, 31, 1, None), (Origin::Seccomp, false));
         assert_eq!(origin(66, 7, 5, None), (Origin::Hwpoison, false));
-        // These nobody else can make.
+        // No process can make these for another.
         assert_eq!(origin(66, 9, 128, None), (Origin::Kernel, true));
         assert_eq!(
             origin(66, 9, 0, None),

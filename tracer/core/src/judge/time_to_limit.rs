@@ -1,6 +1,7 @@
-//! Says how long until a limit is hit at the present rate, and whether Ray's monitor can act before the kernel.
+//! Says how long until a limit is hit, and whether Ray's monitor can act before the kernel.
 //!
-//! Samples in, verdict out: the live recorder, `top` and a report of a finished recording ask the same functions.
+//! The input is samples, the output a verdict. The live recorder, `top` and a report of a finished
+//! recording use the same functions.
 
 use std::time::Duration;
 
@@ -12,25 +13,26 @@ use crate::{
 /// What counts against a limit, over time.
 pub type Points = Vec<(BootTime, f64)>;
 
-/// The rate is that of the shortest of these windows in which memory has moved far enough to tell growth from noise.
+/// The rate is taken from the shortest of these windows in which memory moved by [`MOVED`].
 const WINDOWS_NS: [i64; 3] = [10 * SECOND_NS, MINUTE_NS, 125 * SECOND_NS];
-/// So far.
+/// A move of this many bytes tells growth from noise.
 const MOVED: f64 = 16.0 * 1024.0 * 1024.0;
-/// A figure that has no row is as it was; after this time that is a point of its own.
+/// A figure without a new row is as it was. After this time, that counts as a point of its own.
 const STANDS_NS: i64 = 1_500_000_000;
-/// What is further away is no forecast.
+/// A time that is further away is no forecast.
 const FAR_S: f64 = 48.0 * 3600.0;
-/// From the end of its interval Ray needs this long to read /proc of every process, to choose and to signal: 43 to 60 ms were seen.
+/// From the end of its interval, Ray needs this long to read /proc of every process, to choose and
+/// to signal: 43 to 60 ms were seen.
 const RAY_ACTS_S: f64 = 0.06;
 
-/// The kernel's limit behind Ray's threshold.
+/// The room between Ray's threshold and the kernel's limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MonitorHeadroom {
     /// What fits between the threshold and the kernel's limit.
     pub room: Bytes,
-    /// From the crossing of the threshold to Ray's signal, at worst, in seconds.
+    /// The longest time from the crossing of the threshold to Ray's signal, in seconds.
     pub ray_needs_s: f64,
-    /// In which time the room fills at the present rate; `None` where nothing grows.
+    /// How long until the room is full at the present rate, in seconds; `None` if nothing grows.
     pub room_lasts_s: Option<f64>,
 }
 
@@ -43,7 +45,7 @@ impl MonitorHeadroom {
     }
 }
 
-/// Bytes a second at `now`; 0 where nothing moves.
+/// Returns the rate at `now` in bytes per second; 0 if nothing moves.
 #[must_use]
 pub fn rate(mut points: Points, now: BootTime) -> f64 {
     points.retain(|(time, _)| *time <= now);
@@ -67,7 +69,7 @@ pub fn rate(mut points: Points, now: BootTime) -> f64 {
     0.0
 }
 
-/// The least squares' line through the points, its bytes a second.
+/// Returns the slope of the least-squares line through the points, in bytes per second.
 fn slope(points: &[(BootTime, f64)]) -> f64 {
     let Some((start, _)) = points.first() else {
         return 0.0;
@@ -85,20 +87,22 @@ fn slope(points: &[(BootTime, f64)]) -> f64 {
     if square > 0.0 { both / square } else { 0.0 }
 }
 
-/// Until the margin is used up at this rate.
+/// Returns the time until the margin is used up at this rate; `None` if it does not grow or that is
+/// too far away.
 #[must_use]
 pub fn left(margin: Bytes, rate: f64) -> Option<Duration> {
     let seconds = margin.0 as f64 / rate;
     (rate > 0.0 && seconds < FAR_S).then(|| Duration::from_secs_f64(seconds))
 }
 
-/// The one that strikes first comes first; where nothing grows, the nearest.
+/// Sorts the limits by which is hit first. Limits without growth come last, the nearest first.
 pub fn sort(threats: &mut [NextKiller]) {
     threats.sort_by_key(|threat| (threat.left.unwrap_or(Duration::MAX), threat.margin));
 }
 
-/// Whether Ray acts before the nearest limit of the kernel's that lies behind its threshold; `rate` is that of what the kernel counts.
-/// `None` where the monitor is off, or comes after the kernel anyway.
+/// Returns the race between Ray and the nearest kernel limit behind Ray's threshold. `rate` gives
+/// the growth of what the kernel counts. `None` if the monitor is off, or comes after the kernel
+/// anyway.
 #[must_use]
 pub fn race(
     threats: &[NextKiller],

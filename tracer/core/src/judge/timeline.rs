@@ -1,6 +1,6 @@
-//! The recording over time: the series that the HTML and the trace draw. Facts only, in the order of the events.
+//! Collects the series over time that the HTML and the trace draw. Facts only, in event order.
 //!
-//! [`TimelineBuilder`] takes them while the judge sees them.
+//! [`TimelineBuilder`] takes the events while the judge sees them.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,8 @@ pub struct Timeline {
     pub cgroups: Vec<CgroupSeries>,
     /// Every process that was seen, in the order of their starts.
     pub processes: Vec<ProcessSeries>,
-    /// The address of the node in Ray, for each cluster of the report, from its raylet's command line.
+    /// The address of the node in Ray, for each cluster of the report, from its raylet's command
+    /// line.
     pub addresses: Vec<Option<String>>,
 }
 
@@ -47,7 +48,7 @@ pub struct ProcessSeries {
     pub process: ProcessKey,
     /// Its last title, else its command line, else its name.
     pub label: String,
-    /// What it is to Ray.
+    /// Its role in Ray.
     pub role: Role,
     /// The class of its actor.
     pub actor_class: Option<String>,
@@ -57,15 +58,15 @@ pub struct ProcessSeries {
     pub cluster: Option<u32>,
     /// When it started.
     pub started: Option<Utc>,
-    /// When it ended; `None` where it outlived the recording.
+    /// When it ended; `None` if it outlived the recording.
     pub ended: Option<Utc>,
     /// Its death.
     pub death: Option<EventId>,
     /// Private memory when it moved.
     pub private: Vec<(Utc, Bytes)>,
-    /// Titles and when each was first seen; what a worker runs stands there.
+    /// Titles, and when each was first seen. They say what a worker runs.
     pub titles: Vec<(Utc, String)>,
-    /// What a worker ran, where the kernel told.
+    /// What a worker ran, if the kernel reported it.
     pub calls: Vec<CallSeries>,
 }
 
@@ -74,7 +75,7 @@ pub struct ProcessSeries {
 pub struct CallSeries {
     /// `Class.method` or the task.
     pub task: String,
-    /// Which call of it.
+    /// The number of the call among those of its task.
     pub nth: u32,
     /// When it began.
     pub began: Utc,
@@ -94,7 +95,8 @@ struct Moves {
     calls: Vec<Call>,
 }
 
-/// The series as they come: of each event what is drawn, so that a long recording need not be held as a whole.
+/// Collects the series as the events come. It keeps only what is drawn, so a long recording need
+/// not be held as a whole.
 #[derive(Debug, Default)]
 pub struct TimelineBuilder {
     node: Vec<(BootTime, NodeMemory)>,
@@ -114,7 +116,7 @@ impl TimelineBuilder {
     }
 
     fn cgroup_sampled(&mut self, time: BootTime, state: &CgroupState) {
-        // The series has the path: the samples do without.
+        // The series has the path, so samples do without.
         let sample = CgroupState {
             path: String::new(),
             ..*state
@@ -128,7 +130,8 @@ impl TimelineBuilder {
         }
     }
 
-    /// The series of what was taken, all of which `world` has seen; `None` where no wall clock is known.
+    /// Returns the series of the events that were taken, all of which `world` has seen; `None` if
+    /// no wall clock is known.
     pub(super) fn finish(self, world: &World) -> Option<Timeline> {
         let (began, _) = world.started.as_ref()?;
         let mut moves = self.moves;
@@ -153,7 +156,7 @@ impl TimelineBuilder {
     }
 }
 
-/// The same with wall times.
+/// Returns the samples with wall times.
 fn on_the_wall<T>(world: &World, samples: Vec<(BootTime, T)>) -> Vec<(Utc, T)> {
     let samples = samples.into_iter();
     samples
@@ -172,7 +175,7 @@ fn moved(moves: &mut ByProcess<Moves>, shares: &mut Shares, time: BootTime, what
         Observation::Exec(exec) => shares.executed(exec.process),
         Observation::Call(call) => {
             let calls = &mut moves.entry(call.process.truncated()).or_default().calls;
-            // One that was told while it ran is told again when it ends.
+            // A call that was reported while it ran is reported again when it ends.
             calls.pop_if(|last| last.ended.is_none());
             calls.push(call.clone());
         }
@@ -243,7 +246,7 @@ fn series(world: &World, state: &ProcessState, moves: Option<Moves>) -> ProcessS
         actor_class: state.class(),
         worker_id: state.worker_id.clone(),
         cluster: world.cluster_number(state.cluster),
-        // A start before boot's first tick is one that nobody told.
+        // A start before the first tick of the boot was not reported.
         started: world
             .clock
             .wall(state.key.start)

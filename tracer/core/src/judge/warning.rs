@@ -1,6 +1,6 @@
-//! What a log warns of and that is no kill.
+//! Names what a log may warn of that is no kill.
 
-/// Things that a text warns of and that are no kill.
+/// Something that a text warns of and that is no kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Warning {
     /// Memory of a GPU ran out.
@@ -17,6 +17,6 @@ pub enum Warning {
     Allocation,
     /// A setting was refused or has no effect.
     Setting,
-    /// Ray's monitor wanted to kill and found nobody.
+    /// Ray's monitor wanted to kill and found no process.
     NoVictim,
 }

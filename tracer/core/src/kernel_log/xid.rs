@@ -1,17 +1,20 @@
-//! `NVRM: Xid`: what NVIDIA's driver writes into the kernel log of an error of a GPU. Pure.
+//! Parses `NVRM: Xid`: the line of NVIDIA's driver in the kernel log about an error of a GPU. Pure.
 //!
-//! Mirrors `krcReportXid_IMPL` (`kernel_rc.c`) of NVIDIA's open kernel modules 515 to 610, and the shorter lines of the drivers before: without
-//! `name` (450), without `pid` too (418), without `PCI:` (340). The words for a code are those of NVIDIA's catalogue of Xids
+//! Mirrors `krcReportXid_IMPL` (`kernel_rc.c`) of NVIDIA's open kernel modules 515 to 610, and the
+//! shorter lines of older drivers: without `name` (450), also without `pid` (418), without `PCI:`
+//! (340). The words for a code are those of NVIDIA's catalogue of Xids
 //! (docs.nvidia.com/deploy/xid-errors, R590).
 
 use crate::{event::KernelLog, ids::Pid};
 
-/// What a message begins with. It must stand at its beginning: in the midst of another message, a path or a name could hold it.
+/// The beginning of a message. It must be the first text: inside another message it could be part
+/// of a path or a name.
 const BEGIN: &str = "NVRM: Xid (";
-/// Characters that are kept of what the driver says of the error.
+/// How many characters of the driver's text about the error are kept.
 const MAX_TEXT: usize = 200;
 
-/// `NVRM: Xid (PCI:0000:65:00): 31, pid=1234, name=python, Ch 00000008, intr 00000000. MMU Fault: …`
+/// Parses `NVRM: Xid (PCI:0000:65:00): 31, pid=1234, name=python, Ch 00000008, intr 00000000. MMU
+/// Fault: …`.
 #[must_use]
 pub fn parse(line: &str) -> Option<KernelLog> {
     let rest = line.trim_start().strip_prefix(BEGIN)?;
@@ -44,7 +47,8 @@ fn said(rest: &str) -> &str {
     rest.trim_start_matches([',', ' '])
 }
 
-/// The value of a field at the beginning, and what follows it. One that the driver did not know (`pid='<unknown>'`) is none.
+/// Splits off the field at the beginning: its value, and the rest. A value that the driver did not
+/// know (`pid='<unknown>'`) is `None`.
 fn field<'a>(rest: &'a str, key: &str) -> (Option<&'a str>, &'a str) {
     let Some(behind) = rest.strip_prefix(key) else {
         return (None, rest);
@@ -55,7 +59,7 @@ fn field<'a>(rest: &'a str, key: &str) -> (Option<&'a str>, &'a str) {
     (known.then_some(value), said(rest))
 }
 
-/// NVIDIA's words for the codes that are met beside jobs; `None` for others.
+/// Returns NVIDIA's words for the codes that occur beside jobs; `None` for others.
 #[must_use]
 pub fn meaning(code: u32) -> Option<&'static str> {
     Some(match code {
@@ -87,7 +91,7 @@ pub fn meaning(code: u32) -> Option<&'static str> {
     })
 }
 
-/// Whether two lines are of one GPU, code and process.
+/// Whether two lines are about one GPU, code and process.
 #[must_use]
 pub fn alike(one: &KernelLog, other: &KernelLog) -> bool {
     let key = |line: &KernelLog| match line {
@@ -102,7 +106,8 @@ mod tests {
     use super::*;
     use crate::kernel_log::{kmsg_record, parse as line_of_log};
 
-    /// Lines that people have posted, from the oldest driver on, and what they say: GPU, code, pid, name, the beginning of the rest.
+    /// Lines that people have posted, the oldest driver first, and what they say: GPU, code, pid,
+    /// name, the beginning of the rest.
     const REAL: [(&str, &str); 14] = [
         (
             "NVRM: Xid (0000:03:00): 14, Channel 00000001",
@@ -231,7 +236,8 @@ mod tests {
         let xid = REAL[7].0;
         let drivers = format!("3,1880,14328198504,-;{xid}\n");
         assert!(read(&drivers).is_some());
-        // Facility user (1), as for all that is written to /dev/kmsg without one or with the kernel's.
+        // Facility user (1): the kernel sets it for what is written to /dev/kmsg without a
+        // facility, or with the kernel's.
         for forged in [
             format!("11,1880,14328198504,-;{xid}\n"),
             format!("27,1,1,-;{xid}\n"),

@@ -1,6 +1,7 @@
-//! What Ray's logs say, as data: the one vocabulary of every log generation from Ray 2.1 to 2.60.
+//! Defines what Ray's logs say, as data, in one vocabulary for Ray 2.1 to 2.60.
 //!
-//! Made by `ray::log`, read by `judge`. Pids are those that Ray prints: of its own pid namespace.
+//! `ray::log` makes these facts, `judge` reads them. Pids are those that Ray prints, in its own pid
+//! namespace.
 
 use crate::{
     ids::{Bytes, HexId, Pid},
@@ -13,9 +14,10 @@ pub enum RayFact {
     /// The raylet's memory monitor chose workers and kills them.
     /// ≤ 2.54 `Killing worker with task …`; ≥ 2.55 `Killing N worker(s), kill details: …`.
     MonitorKill(MonitorKill),
-    /// ≤ 2.54, about 250 ms after the kill: `Worker evicted and process killed to reclaim memory. worker pid: N …`.
+    /// ≤ 2.54, about 250 ms after the kill: `Worker evicted and process killed to reclaim memory.
+    /// worker pid: N …`.
     MonitorEvicted {
-        /// The killed.
+        /// The worker that was killed.
         pid: Pid,
         /// Its worker id, where printed.
         worker_id: Option<HexId>,
@@ -27,11 +29,12 @@ pub enum RayFact {
         /// Its threshold.
         threshold: Bytes,
     },
-    /// `… MemoryMonitor initialized with usage threshold at N bytes (…), total system memory bytes: …`.
+    /// `… MemoryMonitor initialized with usage threshold at N bytes (…), total system memory bytes:
+    /// …`.
     MonitorStarted {
         /// Threshold.
         threshold: Bytes,
-        /// What the monitor takes for the machine's memory.
+        /// What the monitor takes as the machine's memory.
         total: Bytes,
         /// `monitor interval`, where printed (≥ 2.56).
         interval_ms: Option<u64>,
@@ -46,16 +49,17 @@ pub enum RayFact {
         pid: Pid,
         /// Worker id (≥ 2.54).
         worker_id: Option<HexId>,
-        /// Startup token (≤ 2.51); stands on the worker's command line as `--startup-token`.
+        /// Startup token (≤ 2.51). The worker's command line has it as `--startup-token`.
         token: Option<u64>,
     },
-    /// The raylet drops a worker or driver: `Disconnecting worker|driver|client, graceful=…, disconnect_type=N`.
+    /// The raylet drops a worker or driver: `Disconnecting worker|driver|client, graceful=…,
+    /// disconnect_type=N`.
     Disconnected {
-        /// Which; not printed up to 2.35.
+        /// The worker; not printed up to 2.35.
         worker_id: Option<HexId>,
         /// `WorkerExitType`.
         exit_type: ExitType,
-        /// Whether the worker asked for it; `None` up to 2.35.
+        /// Whether the worker asked to be disconnected; `None` up to 2.35.
         graceful: Option<bool>,
         /// Whether it is a driver (≥ 2.54).
         driver: bool,
@@ -71,14 +75,14 @@ pub enum RayFact {
         /// Its job.
         job_id: Option<HexId>,
     },
-    /// `Killing leased worker because its owner died.` (or its node, or its job finished; ≥ 2.54) and
-    /// `The leased worker … is killed because the owner process … died.` (older).
+    /// `Killing leased worker because its owner died.` (or its node, or its job finished; ≥ 2.54)
+    /// and `The leased worker … is killed because the owner process … died.` (older).
     OwnerDied {
         /// The worker.
         worker_id: HexId,
         /// The owner, where printed.
         owner_worker_id: Option<HexId>,
-        /// `owner died`, `owner's node died`, `job finished`.
+        /// `owner died`, `owner's node died`, `job finished`, or `exit request failed`.
         reason: String,
     },
     /// `Force exiting worker whose job has exited …`.
@@ -98,8 +102,8 @@ pub enum RayFact {
         /// The worker.
         pid: Pid,
     },
-    /// `DisconnectClient: sending SIGTERM to pgid=N worker_id=…` (≥ 2.57): follows every non-graceful
-    /// disconnect, so it is no reason by itself.
+    /// `DisconnectClient: sending SIGTERM to pgid=N worker_id=…` (≥ 2.57). It follows every
+    /// non-graceful disconnect, so it is no reason by itself.
     GroupTerminated {
         /// Process group.
         process_group: Pid,
@@ -129,16 +133,17 @@ pub enum RayFact {
         /// `dashboard_agent`, `runtime_env_agent`.
         agent: String,
     },
-    /// The raylet ends because the GCS marked it dead, or it lost the GCS.
+    /// The raylet ends because the GCS marked it dead, or because it lost the GCS.
     RayletMarkedDead {
-        /// The line's own words.
+        /// The words of the line.
         reason: String,
     },
-    /// `Some workers of the worker process(PID) have not registered within the timeout. The process is still alive, …|is dead, …`
+    /// `Some workers of the worker process(PID) have not registered within the timeout. The process
+    /// is still alive, …|is dead, …`
     NotRegistered {
         /// The process.
         pid: Pid,
-        /// Whether it was alive, and is killed for it; older recordings do not say.
+        /// Whether it was alive and is killed for not registering; older recordings do not say.
         alive: bool,
     },
     /// The worker's own last words, in its core-worker log:
@@ -151,7 +156,8 @@ pub enum RayFact {
         /// Worker id and pid, from the file's name.
         worker_id: Option<HexId>,
     },
-    /// `Shutting down the core worker because the local raylet failed. … Raylet pid: N` (worker log).
+    /// `Shutting down the core worker because the local raylet failed. … Raylet pid: N` (worker
+    /// log).
     RayletLost {
         /// The raylet.
         raylet_pid: Option<Pid>,
@@ -186,16 +192,17 @@ pub enum RayFact {
         /// Its address.
         address: Option<String>,
     },
-    /// The GCS takes a node for dead: it was drained, ended as asked, or does not answer any more.
+    /// The GCS considers a node dead: it was drained, ended as asked, or no longer answers.
     NodeDied {
         /// The node.
         node_id: HexId,
-        /// `UNEXPECTED_TERMINATION`, `EXPECTED_TERMINATION`, `AUTOSCALER_DRAIN_PREEMPTED`, … (≥ 2.9).
+        /// `UNEXPECTED_TERMINATION`, `EXPECTED_TERMINATION`, `AUTOSCALER_DRAIN_PREEMPTED`, … (≥
+        /// 2.9).
         reason: Option<String>,
         /// `health check failed due to missing too many heartbeats`, …
         message: Option<String>,
     },
-    /// Markers in `worker-….out`: `:job_id:`, `:task_name:`, `:actor_name:`.
+    /// A marker in `worker-….out`: `:job_id:`, `:task_name:`, `:actor_name:`.
     Marker {
         /// `job_id`, `task_name`, `actor_name`.
         name: String,
@@ -204,17 +211,19 @@ pub enum RayFact {
         /// The worker whose log says so, from the file's name.
         worker_id: Option<HexId>,
     },
-    /// A failed attempt of a task as its owner (driver or worker) logs it, with what is left to retry.
+    /// A failed attempt of a task, as its owner (driver or worker) logs it, with the retries that
+    /// are left.
     TaskFailed {
         /// The task, where printed.
         task_id: Option<HexId>,
         /// `ErrorType`, as printed: `OUT_OF_MEMORY`, `WORKER_DIED`, `ACTOR_DIED`, …
         error: String,
-        /// Whether Ray will try it again.
+        /// Whether Ray will retry it.
         will_retry: Option<bool>,
-        /// Retries left; −1 without end.
+        /// Retries left; −1 for no limit.
         retries_left: Option<i64>,
-        /// The task's name, by which the victim that ran it is found: Ray does not print its worker.
+        /// The task's name. The victim that ran it is found by this name, because Ray does not
+        /// print its worker.
         task_name: Option<String>,
         /// The job.
         job_id: Option<HexId>,
@@ -239,7 +248,7 @@ pub enum RayFact {
         state: String,
         /// Restarts left, where printed.
         restarts_left: Option<i64>,
-        /// The worker it ran in, where printed.
+        /// The worker that it ran in, where printed.
         worker_id: Option<HexId>,
         /// That worker's node, where printed.
         node_id: Option<HexId>,
@@ -260,70 +269,73 @@ pub enum RayFact {
         /// The worker whose log says so.
         worker_id: Option<HexId>,
     },
-    /// The process that an exception of Ray's names as gone, as a driver or worker prints it: `actor_id: …` and `pid: …` below
-    /// `ActorDiedError` (2.1 to 2.60), `(actor ID: …, pid=…)` of `OutOfMemoryError`.
+    /// The process that one of Ray's exceptions names as gone, as a driver or worker prints it:
+    /// `actor_id: …` and `pid: …` below `ActorDiedError` (2.1 to 2.60), `(actor ID: …, pid=…)` of
+    /// `OutOfMemoryError`.
     DiedInException {
         /// The actor.
         actor_id: Option<HexId>,
-        /// Its pid, of Ray's pid namespace.
+        /// Its pid in Ray's pid namespace.
         pid: Option<Pid>,
         /// The worker whose log says so; `None` for a driver.
         worker_id: Option<HexId>,
     },
-    /// The configuration that a framework printed of itself, resolved: the keys of it that bear on memory.
+    /// The resolved configuration that a framework printed: only the keys that bear on memory.
     Configuration {
         /// Flat keys with their values.
         settings: Vec<(String, String)>,
         /// The worker that printed it.
         worker_id: Option<HexId>,
     },
-    /// What a worker says of GPU memory around an offload or a sleep.
+    /// GPU memory around an offload or a sleep, as a worker prints it.
     GpuMoved {
         /// What was moved.
         moved: GpuMoved,
-        /// The worker that says so.
+        /// The worker that printed it.
         worker_id: Option<HexId>,
     },
-    /// The last step of training that a framework printed as done.
+    /// The last training step that a framework printed as done.
     TrainingStep {
         /// Its number, from 1.
         step: u64,
-        /// How many there will be.
+        /// The total number of steps.
         of: Option<u64>,
         /// The worker that printed it.
         worker_id: Option<HexId>,
     },
-    /// `:info_message:Spilled 1080 MiB, 12 objects, …` (all that the raylet has spilled so far), or that the object store is full.
+    /// `:info_message:Spilled 1080 MiB, 12 objects, …` (the sum since the raylet started), or that
+    /// the object store is full.
     ObjectStorePressure {
-        /// Spilled so far.
+        /// How much the raylet has spilled since it started.
         spilled: Option<Bytes>,
     },
-    /// `N Workers (tasks / actors) killed due to memory pressure (OOM), M Workers crashed due to other reasons …`.
+    /// `N Workers (tasks / actors) killed due to memory pressure (OOM), M Workers crashed due to
+    /// other reasons …`.
     Summary {
-        /// Killed for memory.
+        /// Workers killed for memory.
         memory: u64,
-        /// Crashed otherwise.
+        /// Workers that crashed for other reasons.
         other: u64,
     },
-    /// A row of one of the GCS's tables, asked for.
+    /// A row of a GCS table, which the recorder asked for.
     Gcs(GcsRow),
 }
 
-/// Whom a record speaks of.
+/// Whom a record is about.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct About {
     /// Workers and drivers, by their ids.
     pub workers: Vec<HexId>,
-    /// Processes, by pids of Ray's pid namespace.
+    /// Processes, by their pids in Ray's pid namespace.
     pub pids: Vec<Pid>,
     /// Jobs that it names.
     pub jobs: Vec<HexId>,
-    /// Whether it speaks of a node alone.
+    /// Whether it is about the node only.
     pub node: bool,
 }
 
 impl RayFact {
-    /// Whom it speaks of; of a kill record the killed.
+    /// Returns whom the fact is about. For a kill record, these are the workers that were killed.
     #[must_use]
     pub fn about(&self) -> About {
         let of = |worker: &Option<HexId>| About {
@@ -435,23 +447,23 @@ pub enum GpuMoved {
         what: String,
         /// In use on the device.
         used: Bytes,
-        /// Of all.
+        /// The device's total.
         total: Bytes,
     },
-    /// The same after it.
+    /// `After vllm offload in sharding manager: …`.
     After {
         /// What follows `After`.
         what: String,
         /// In use on the device.
         used: Bytes,
-        /// Of all.
+        /// The device's total.
         total: Bytes,
     },
     /// vLLM: `sleep freed 34.06 GiB memory in total, of which 7.56 GiB is backed up in CPU …`.
     Slept {
         /// Freed on the GPU.
         freed: Bytes,
-        /// Of it, copied to the host.
+        /// The part of it that was copied to the host.
         to_host: Bytes,
     },
 }
@@ -474,7 +486,8 @@ pub enum ExitType {
 }
 
 impl ExitType {
-    /// The type with this number or name; up to 2.2 an error of the system was an `UNEXPECTED_SYSTEM_EXIT`.
+    /// Parses a number or a name. Up to 2.2, an error of the system was an
+    /// `UNEXPECTED_SYSTEM_EXIT`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text {
@@ -491,32 +504,35 @@ impl ExitType {
 /// A kill record of Ray's memory monitor.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MonitorKill {
-    /// The chosen: those "Selected to kill", or all that older versions list. Nobody where no grammar knows the record's words.
+    /// The workers that were chosen: those "Selected to kill", or all that older versions list.
+    /// Empty where no grammar knows the record's words.
     pub selected: Vec<Candidate>,
-    /// Looked at and spared (≥ 2.56).
+    /// The workers that were considered and spared (≥ 2.56).
     pub spared: Vec<Candidate>,
     /// What the monitor counted, exact where the record says bytes.
     pub used: Option<Bytes>,
     /// Its threshold.
     pub threshold: Option<Bytes>,
-    /// What it takes for the machine's memory.
+    /// What it takes as the machine's memory.
     pub total: Option<Bytes>,
     /// The node.
     pub node_id: Option<HexId>,
-    /// Why these, in the record's words.
+    /// Why these workers were chosen, in the record's words.
     pub policy: Option<String>,
     /// `Top 10 memory users`, biggest first.
     pub top: Vec<TopUser>,
 }
 
 impl MonitorKill {
-    /// Whether a grammar knew the record's words: each names at least one worker that was killed.
+    /// Whether a grammar knew the record's words. A record that is understood names at least one
+    /// worker that was killed.
     #[must_use]
     pub(crate) fn is_understood(&self) -> bool {
         !self.selected.is_empty()
     }
 
-    /// What the record says of one worker; `None` where it has no row, or the worker's id is not known.
+    /// Returns what the record says about a killed worker; `None` where it does not list that
+    /// worker, or the worker's id is not known.
     #[must_use]
     pub fn of_worker(&self, worker: Option<&HexId>) -> Option<&Candidate> {
         let worker = Some(worker?);
@@ -536,7 +552,7 @@ pub struct Candidate {
     pub job_id: Option<HexId>,
     /// Its actor.
     pub actor_id: Option<HexId>,
-    /// The task name *of its lease*, which can be another than the one it runs.
+    /// The task name *of its lease*, which can differ from the task that it runs.
     pub task_name: Option<String>,
     /// Memory that Ray counted (USS), rounded by Ray to 0.01 GiB.
     pub used: Option<Bytes>,
@@ -549,7 +565,7 @@ pub struct TopUser {
     pub pid: Pid,
     /// Memory, rounded by Ray to 0.01 GiB.
     pub used: Bytes,
-    /// Command or title, cut by Ray.
+    /// Command or title, cut off by Ray.
     pub command: String,
 }
 

@@ -1,7 +1,8 @@
-//! What a framework's settings do to memory, by their keys.
+//! Says what the settings of a framework do to memory, by their keys.
 //!
-//! What is known stands in `tables/`, one JSON file a framework. A setting is spoken of only when it stands on a command line or in a
-//! configuration that the framework printed; a remedy names no key that is not in these tables.
+//! The knowledge is in `tables/`, one JSON file for each framework. A setting is reported only when
+//! it is on a command line or in a configuration that the framework printed. A remedy names no key
+//! that is missing from these tables.
 
 mod remedy_settings;
 mod table;
@@ -21,43 +22,43 @@ pub use which::Framework;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
-    /// More host memory, less GPU memory: the wrong way against a RAM OOM.
+    /// More host memory, less GPU memory. This is the wrong direction against a RAM OOM.
     MovesToHost,
-    /// GPU memory only: neither helps nor harms the host.
+    /// GPU memory only: it neither helps nor harms the host.
     GpuOnly,
-    /// Host memory that is pinned for each GPU or engine, in GiB as given.
+    /// Pinned host memory for each GPU or engine, in GiB as given.
     Pinned,
-    /// What remedies may set; its value alone is no fault.
+    /// A setting that remedies may change. Its value alone is no fault.
     RemedySetting,
-    /// Nothing at all.
+    /// No effect.
     Nothing,
 }
 
-/// Words of the first lines of the configurations that frameworks print.
+/// Returns words from the first lines of the configurations that frameworks print.
 pub fn prints() -> impl Iterator<Item = &'static str> {
     let prints = table::all().iter().flat_map(|table| &table.prints);
     prints.map(String::as_str)
 }
 
-/// Words of the command lines that start frameworks.
+/// Returns words from the command lines that start frameworks.
 pub fn commands() -> impl Iterator<Item = &'static str> {
     let commands = table::all().iter().flat_map(|table| &table.commands);
     commands.map(String::as_str)
 }
 
-/// The package that a framework is installed as; a fork has its original's name.
+/// Returns the package that a framework is installed as. A fork has the name of its original.
 #[must_use]
 pub(crate) fn distribution(framework: Framework) -> Option<&'static str> {
     table::of(framework)?.distribution.as_deref()
 }
 
-/// The packages that frameworks are installed as. Each is imported by the same name.
+/// Returns the packages that frameworks are installed as. Each is imported by the same name.
 pub fn distributions() -> impl Iterator<Item = &'static str> {
     let all = table::all().iter();
     all.filter_map(|table| table.distribution.as_deref())
 }
 
-/// Whether a key is in the table.
+/// Whether a key is in a table.
 #[must_use]
 pub fn is_known(key: &str) -> bool {
     find(key).is_some()
@@ -76,9 +77,9 @@ pub struct SettingEffect {
     pub why: &'static str,
     /// What to give instead.
     pub instead: Option<&'static str>,
-    /// Parts of the class names that it acts on; none where that is not known.
+    /// Parts of the class names that it acts on; empty where that is not known.
     pub acts_on: &'static [String],
-    /// What its figure is for, where it is one.
+    /// What its value counts for (each GPU or each engine), where it is a number.
     pub for_each: Option<Each>,
     known: &'static Known,
     table: &'static Table,
@@ -89,14 +90,14 @@ pub struct SettingEffect {
 pub struct Versions {
     /// The program: the framework whose table has the setting.
     pub of: &'static str,
-    /// The first; a date for what has no versions.
+    /// The first version, or a date for a program without versions.
     pub since: Option<&'static str>,
-    /// The last.
+    /// The last version.
     pub until: Option<&'static str>,
 }
 
 impl SettingEffect {
-    /// Whether it holds in this framework.
+    /// Whether the effect holds in this framework.
     #[must_use]
     pub(crate) fn holds_in(&self, framework: Framework) -> bool {
         !self
@@ -106,7 +107,7 @@ impl SettingEffect {
             .any(|name| name == framework.name())
     }
 
-    /// Which versions read it, where not all do.
+    /// Returns the versions that read it, if not all do.
     #[must_use]
     pub fn versions(&self) -> Option<Versions> {
         let versions = Versions {
@@ -117,7 +118,7 @@ impl SettingEffect {
         (versions.since.or(versions.until).is_some()).then_some(versions)
     }
 
-    /// Where it is read at all, where that is not everywhere.
+    /// Returns where the setting is read, if it is not read everywhere.
     #[must_use]
     pub fn note(&self, framework: Framework) -> Option<&'static str> {
         let known = self.known;
@@ -129,7 +130,7 @@ impl SettingEffect {
     }
 }
 
-/// A setting and the table that it stands in.
+/// A setting, and the table that contains it.
 type InTable = (&'static Table, &'static Known);
 
 /// All settings by the last word of their keys, each in the order of the tables.
@@ -148,7 +149,7 @@ fn last_word(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-/// What the tables say of a key: the first that fits counts.
+/// Returns the table entry for a key. The first one that fits counts.
 fn find(key: &str) -> Option<InTable> {
     let key = key.replace('-', "_");
     let alike = BY_LAST_WORD.get(last_word(&key))?;
@@ -156,14 +157,14 @@ fn find(key: &str) -> Option<InTable> {
     alike.iter().find(fits).copied()
 }
 
-/// Whether a key decides whom Ray's memory monitor kills, and when.
+/// Whether a key decides which worker Ray's memory monitor kills, or when.
 #[must_use]
 pub(crate) fn decides_kills(key: &str) -> bool {
     let mut keys = table::all().iter().flat_map(|table| &table.decide_kills);
     keys.any(|known| known == key)
 }
 
-/// The settings that bear on memory, with their effect.
+/// Returns the settings that bear on memory, with their effect.
 #[must_use]
 pub fn setting_effects(pairs: &[(String, String)]) -> Vec<SettingEffect> {
     let known = pairs.iter().filter_map(|(key, value)| {
@@ -183,7 +184,8 @@ pub fn setting_effects(pairs: &[(String, String)]) -> Vec<SettingEffect> {
     known.collect()
 }
 
-/// All that a command line sets: `key=value`, `+key=value`, `--key value`, `--key=value`, `--key`; the value is empty where none follows.
+/// Returns all settings on a command line: `key=value`, `+key=value`, `--key value`, `--key=value`,
+/// `--key`. The value is empty where none follows.
 #[must_use]
 pub fn pairs(argv: &[String]) -> Vec<(String, String)> {
     let numbered = argv.iter().enumerate();
@@ -202,7 +204,7 @@ fn pair(argument: &str, next: Option<&String>) -> Option<(String, String)> {
     Some((key.to_owned(), value.cloned().unwrap_or_default()))
 }
 
-/// Whether a key, with `_` for each `-`, is this one or ends with it.
+/// Whether a key, with `_` for each `-`, equals a known key or ends with it.
 fn is_key(key: &str, known: &str) -> bool {
     key.strip_suffix(known)
         .is_some_and(|before| before.is_empty() || before.ends_with('.'))

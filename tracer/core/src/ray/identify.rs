@@ -1,6 +1,7 @@
-//! What a process is to Ray, by its command line and title.
+//! Identifies what a process is to Ray, by its command line and title.
 //!
-//! Mirrors `python/ray/_private/services.py` (how components are started) and `python/ray/_raylet.pyx` (titles) of Ray 2.9 to 2.60.
+//! Mirrors `python/ray/_private/services.py` (how components are started) and
+//! `python/ray/_raylet.pyx` (titles) of Ray 2.9 to 2.60.
 
 use std::path::Path;
 
@@ -19,14 +20,15 @@ pub struct Title {
 }
 
 impl Title {
-    /// What a worker of this title is counted under: its actor's class, else its task.
+    /// Returns the name that a worker with this title is counted under: its actor's class, else its
+    /// task.
     #[must_use]
     pub fn class(self) -> Option<String> {
         self.actor_class.or(self.task)
     }
 }
 
-/// Names that engines and Ray's workers have.
+/// Names of engines and of Ray's workers.
 const ENGINES: [&str; 5] = ["ray::", "VLLM::", "sglang::", "python", "pt_main_thread"];
 
 /// Whether a process of this name is a worker or an engine.
@@ -35,7 +37,7 @@ pub(crate) fn is_engine(comm: &str) -> bool {
     ENGINES.iter().any(|name| comm.starts_with(name))
 }
 
-/// The role that a name and command line show; `None` where they say nothing.
+/// Returns the role that a name and a command line show; `None` where they show none.
 #[must_use]
 pub fn role(comm: &str, argv: &[String]) -> Option<Role> {
     match comm {
@@ -64,14 +66,14 @@ pub fn role(comm: &str, argv: &[String]) -> Option<Role> {
     } else if script.ends_with("dashboard/dashboard.py") {
         Some(Role::Dashboard)
     } else if helper(argv).is_some() {
-        // Parts of Ray, although a driver may have started them.
+        // Parts of Ray, even if a driver started them.
         Some(Role::Other)
     } else {
         None
     }
 }
 
-/// The helper of a node that a command line starts: parts of Ray that have no role of their own.
+/// Returns the helper that a command line starts: a part of Ray without a role of its own.
 #[must_use]
 pub fn helper(argv: &[String]) -> Option<Part> {
     let is = |script: &str| argv.iter().any(|argument| argument.ends_with(script));
@@ -90,7 +92,7 @@ fn has(argv: &[String], key: &str) -> bool {
     argv.iter().any(|argument| argument.starts_with(key))
 }
 
-/// The value of `--key=value`; Ray writes some keys with dashes and some with underscores.
+/// Returns the value of `--key=value`. Ray writes some keys with dashes and some with underscores.
 #[must_use]
 pub fn option<'a>(argv: &'a [String], key: &str) -> Option<&'a str> {
     argv.iter().find_map(|argument| {
@@ -99,7 +101,7 @@ pub fn option<'a>(argv: &'a [String], key: &str) -> Option<&'a str> {
     })
 }
 
-/// `--worker-id` of a worker's command line (≥ 2.54).
+/// Returns the `--worker-id` of a worker's command line (≥ 2.54).
 #[must_use]
 pub fn worker_id(argv: &[String]) -> Option<HexId> {
     option(argv, "worker-id").and_then(HexId::parse)
@@ -112,7 +114,7 @@ pub fn is_idle(title: &str) -> bool {
     name.is_none_or(|name| name.is_empty() || name == "IDLE" || name.starts_with("IDLE_"))
 }
 
-/// What a `ray::` title says. `ray::IDLE` and the spill and restore workers run no task.
+/// Parses a `ray::` title. `ray::IDLE` and the spill and restore workers run no task.
 #[must_use]
 pub fn title(title: &str) -> Option<Title> {
     if is_idle(title) {
@@ -128,7 +130,7 @@ pub fn title(title: &str) -> Option<Title> {
         });
     }
     if is_class_like(plain) {
-        // An actor between two calls, or a task whose name looks like one.
+        // An actor between two calls, or a task with a name like a class.
         return Some(Title {
             actor_class: Some(plain.to_owned()),
             task: None,
@@ -140,7 +142,8 @@ pub fn title(title: &str) -> Option<Title> {
     })
 }
 
-/// The class whose method a title names: `A` of `ray::A.go` and of `ray::name:A.__init__`.
+/// Returns the class of the method that a title names: `A` of `ray::A.go` and of
+/// `ray::name:A.__init__`.
 #[must_use]
 pub fn class_of_call(title: &str) -> Option<&str> {
     let name = title.strip_prefix("ray::")?.trim_end();
@@ -149,7 +152,7 @@ pub fn class_of_call(title: &str) -> Option<&str> {
     is_class_like(class).then_some(class)
 }
 
-/// A capital as the first or the second letter: `WorkerDict`, and `vLLMHttpServer` of verl.
+/// Whether the first or the second letter is a capital: `WorkerDict`, and `vLLMHttpServer` of verl.
 fn is_class_like(name: &str) -> bool {
     name.chars().take(2).any(char::is_uppercase) && !name.contains(' ')
 }

@@ -1,18 +1,21 @@
-//! The `RAY_*` variables that bear on memory: who reads each, its default, and in which versions it exists.
+//! Lists the `RAY_*` variables that bear on memory.
 //!
-//! Mirrors `src/ray/common/ray_config_def.h` and `python/ray/_private/ray_constants.py` of Ray 2.9 to 2.60. Versions that were not
+//! For each it says who reads it, its default, and in which versions it exists.
+//!
+//! Mirrors `src/ray/common/ray_config_def.h` and `python/ray/_private/ray_constants.py` of Ray 2.9
+//! to 2.60. For versions that were not examined, `since` and `until` are the nearest examined ones.
 //! looked at are bracketed: `since` and `until` are the nearest ones that were.
 
 use crate::ray::{start::Change, version::Version};
 
-/// A variable.
+/// A `RAY_*` variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Knob {
     /// Its name.
     pub key: &'static str,
     /// Its default as Ray writes it.
     pub default: &'static str,
-    /// Whose environment counts.
+    /// The process whose environment counts.
     pub reader: Reader,
     /// The first version that is known to read it.
     pub since: Version,
@@ -20,7 +23,7 @@ pub struct Knob {
     pub until: Version,
 }
 
-/// Whose environment counts.
+/// The process whose environment counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
     /// The raylet: what `ray start` (or the `ray.init()` that starts Ray) inherits.
@@ -52,7 +55,7 @@ const fn read_by(knob: Knob, reader: Reader) -> Knob {
     Knob { reader, ..knob }
 }
 
-/// All that are known here.
+/// All known variables.
 pub const KNOBS: [Knob; 13] = [
     raylet("RAY_memory_usage_threshold", "0.95"),
     raylet("RAY_memory_monitor_refresh_ms", "250"),
@@ -93,7 +96,7 @@ pub const KNOBS: [Knob; 13] = [
     ),
 ];
 
-/// Names of Ray 2.1 alone, with those that Ray reads since.
+/// Names that only Ray 2.1 reads, with the names since then.
 const RENAMED: [(&str, &str); 2] = [
     (
         "RAY_memory_usage_threshold_fraction",
@@ -104,16 +107,16 @@ const RENAMED: [(&str, &str); 2] = [
         "RAY_memory_monitor_refresh_ms",
     ),
 ];
-/// The first version that reads the new ones.
+/// The first version that reads the new names.
 const SINCE_RENAMED: Version = Version(2, 2);
 
-/// The knob of this name.
+/// Returns the knob with this name.
 #[must_use]
 pub fn find(key: &str) -> Option<&'static Knob> {
     KNOBS.iter().find(|knob| knob.key == key)
 }
 
-/// Parts of names whose values are kept by nobody, in upper or lower case.
+/// Parts of names whose values are never kept, in upper or lower case.
 const SECRET: [&str; 7] = [
     "TOKEN",
     "PASSWORD",
@@ -123,8 +126,8 @@ const SECRET: [&str; 7] = [
     "CREDENTIAL",
     "HEADER",
 ];
-/// Variables beside [`KNOBS`] whose values bear on what is said.
-/// The last four are `KubeRay`'s names of the cluster, its namespace, the pod and the pod's group.
+/// Variables besides [`KNOBS`] whose values are used in reports. The last four are `KubeRay`'s
+/// names for the cluster, its namespace, the pod and the pod's group.
 const OTHERS: [&str; 6] = [
     "RAY_object_store_memory",
     "RAY_USE_TLS",
@@ -134,8 +137,9 @@ const OTHERS: [&str; 6] = [
     "RAY_NODE_TYPE_NAME",
 ];
 
-/// Whether the value of this variable may be kept: that of a knob, or of a setting of Ray's own, which are in lower case behind `RAY_`.
-/// Ray hands whole runtime environments to its drivers in others, and what users name `RAY_…` may be anything.
+/// Whether the value of this variable may be kept. It may for a knob, and for a setting of Ray's
+/// own, which is in lower case after `RAY_`. Ray passes whole runtime environments to its drivers
+/// in other variables, and users may store anything in a `RAY_…` variable.
 #[must_use]
 pub fn may_keep(key: &str, value: &str) -> bool {
     let same = |known: &str| known.eq_ignore_ascii_case(key);
@@ -152,13 +156,14 @@ pub fn may_keep(key: &str, value: &str) -> bool {
     known && plain && !SECRET.iter().any(|word| name.contains(word))
 }
 
-/// Why a variable does nothing in this version, and what to type instead; `None` where that is not known.
+/// Returns why a variable has no effect in this version, and what to type instead; `None` where
+/// that is not known.
 #[must_use]
 pub fn ignored(key: &str, value: &str, version: Option<Version>) -> Option<Ignored> {
     if key.eq_ignore_ascii_case("RAY_object_store_memory") {
         return Some(Ignored {
             why: "no Ray version reads it; the store's size is --object-store-memory".into(),
-            // The value was never tried: as a flag it may be more than the node has.
+            // The value was never in effect: as a flag it may be more than the node has.
             instead: Change::unset(key),
         });
     }
@@ -201,8 +206,8 @@ fn outside(knob: &Knob, version: Version) -> Option<Ignored> {
     })
 }
 
-/// What to do about a value that is set where nobody reads it: to set it where the raylet does. A higher threshold is not worth that:
-/// the kernel would kill before Ray does.
+/// Returns what to do about a value that is set where no process reads it: set it where the raylet
+/// reads it. A higher threshold is to be unset instead: the kernel would kill before Ray does.
 #[must_use]
 pub(crate) fn where_it_counts(key: &str, value: &str, in_force: &str) -> Change {
     let number = |text: &str| text.parse::<f64>().ok();
@@ -213,7 +218,7 @@ pub(crate) fn where_it_counts(key: &str, value: &str, in_force: &str) -> Change 
     Change::environment(key, value)
 }
 
-/// A variable that does nothing.
+/// A variable that has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ignored {
     /// The reason.

@@ -1,24 +1,25 @@
-//! Ray's memory monitor as arithmetic: what it takes for all memory, what it counts as used, and above what it kills.
+//! Computes what Ray's memory monitor counts, and above which threshold it kills.
 //!
-//! Mirrors `src/ray/common/memory_monitor.cc` (Ray 2.9 to 2.54) and `memory_monitor_utils.cc` (from 2.55). It reads the files at
-//! `/sys/fs/cgroup` as its own mount namespace shows them, never the cgroup that the raylet itself is in.
+//! Mirrors `src/ray/common/memory_monitor.cc` (Ray 2.9 to 2.54) and `memory_monitor_utils.cc` (from
+//! 2.55). The monitor reads the files at `/sys/fs/cgroup` as its own mount namespace shows them,
+//! never those of the cgroup that contains the raylet.
 
 use crate::{ids::Bytes, ray::version::Version};
 
-/// From this version on active file pages are not counted either, in both cgroup versions.
+/// From this version on, active file pages are not counted either, in both cgroup versions.
 const WITHOUT_ACTIVE_FILE: Version = Version(2, 10);
 
-/// The variable of its threshold.
+/// The variable that sets the threshold.
 pub const THRESHOLD: &str = "RAY_memory_usage_threshold";
 
-/// The settings that it reads, from the raylet's environment.
+/// The settings that the monitor reads from the raylet's environment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
-    /// [`THRESHOLD`]; single precision as in Ray, so that the product is Ray's own.
+    /// [`THRESHOLD`], in single precision as in Ray, so that the product equals Ray's own.
     pub fraction: f32,
     /// `RAY_memory_monitor_refresh_ms`; 0 turns it off.
     pub refresh_ms: u64,
-    /// `RAY_min_memory_free_bytes`, where it is not -1.
+    /// `RAY_min_memory_free_bytes`, unless it is -1.
     pub min_free: Option<Bytes>,
 }
 
@@ -33,7 +34,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The settings in force for a raylet with these `RAY_*` variables.
+    /// Returns the settings in force for a raylet with these `RAY_*` variables.
     #[must_use]
     pub fn of(settings: &[(String, String)]) -> Self {
         let value = |wanted: &str| {
@@ -54,7 +55,7 @@ impl Config {
         }
     }
 
-    /// It kills above this.
+    /// Returns the threshold above which it kills.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -86,14 +87,14 @@ pub struct RootCgroup {
 pub struct Count {
     /// In use.
     pub used: Bytes,
-    /// Of all.
+    /// The total.
     pub total: Bytes,
-    /// Whether both are those of the cgroup; else they are the machine's.
+    /// Whether both are the cgroup's figures. If not, they are the machine's.
     pub of_cgroup: bool,
 }
 
 impl Count {
-    /// Of the whole machine.
+    /// Makes a count of the whole machine.
     #[must_use]
     pub fn of_machine(used: Bytes, total: Bytes) -> Self {
         Self {
@@ -104,7 +105,8 @@ impl Count {
     }
 }
 
-/// What a monitor of this version counts now; `machine` is what one counts that sees no cgroup.
+/// Returns what a monitor of this version counts now. `machine` is the count of a monitor that sees
+/// no cgroup.
 #[must_use]
 pub fn count(machine: Count, cgroup: Option<&RootCgroup>, version: Option<Version>) -> Count {
     let Some(cgroup) = cgroup else {
@@ -134,7 +136,7 @@ fn used(cgroup: &RootCgroup, version: Option<Version>) -> Bytes {
     Bytes(used)
 }
 
-/// The file pages of a cgroup and of all below it, which the kernel takes back before it kills.
+/// Returns the file pages of a cgroup and all below it. The kernel takes them back before it kills.
 #[must_use]
 pub fn file_pages(text: &str, v2: bool) -> Bytes {
     let prefix = if v2 { "" } else { "total_" };
@@ -193,13 +195,15 @@ mod tests {
 
     #[test]
     fn the_threshold_is_the_one_that_ray_logged() {
-        // Ray 2.60.0: "usage threshold at 2147483648 bytes (50.000000% …), total system memory bytes: 4294967296".
+        // Ray 2.60.0: "usage threshold at 2147483648 bytes (50.000000% …), total system memory
+        // bytes: 4294967296".
         let settings = [("RAY_memory_usage_threshold".to_owned(), "0.5".to_owned())];
         assert_eq!(
             Config::of(&settings).threshold(Bytes(4_294_967_296)),
             Bytes(2_147_483_648)
         );
-        // 25276510208 × 0.95 in single precision, as a default 2.60.0 logs it on that machine.
+        // 25276510208 × 0.95 in single precision, as 2.60.0 logs it with default settings on that
+        // machine.
         let plain = Config::default();
         assert_eq!(plain.threshold(Bytes(25_276_510_208)).0 % 1024, 0);
     }

@@ -1,4 +1,4 @@
-//! What Ray is: its facts, its log formats by version, its processes and sessions. Pure.
+//! Facts about Ray: its log formats by version, its processes and sessions. Pure.
 
 pub mod facts;
 pub mod framework;

@@ -1,4 +1,4 @@
-//! What a process is to Ray.
+//! Defines the roles of processes in Ray.
 
 use serde::Serialize;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// A worker of Ray's (tasks and actors run in it).
+    /// A worker of Ray. Tasks and actors run in it.
     Worker,
     /// A program that called `ray.init()`.
     Driver,
@@ -20,12 +20,12 @@ pub enum Role {
     Agent,
     /// A process that a worker or driver started.
     Descendant,
-    /// Tracked for another reason (an ancestor of the raylet, a wrapped command).
+    /// A process that is tracked for another reason (an ancestor of the raylet, a wrapped command).
     Other,
 }
 
 impl Role {
-    /// Whether this is a part of Ray or a driver, and nothing that one of them started.
+    /// Whether this is a part of Ray or a driver, and not a process that one of them started.
     #[must_use]
     pub fn is_rays(self) -> bool {
         !matches!(self, Self::Descendant | Self::Other)

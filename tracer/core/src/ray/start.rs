@@ -1,4 +1,6 @@
-//! Says how a node of Ray was started, and what to type there for a change: `ray start`, `ray.init()`, a container, `KubeRay`.
+//! Recognizes how a Ray node was started, and words a change of its settings.
+//!
+//! A change is typed differently for `ray start`, `ray.init()`, a container and `KubeRay`.
 
 /// Who started the raylet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -8,7 +10,7 @@ pub enum Start {
     RayStart,
     /// A driver's `ray.init()`.
     RayInit,
-    /// `ray start` in a container that is not a pod's.
+    /// `ray start` in a container that does not belong to a pod.
     Container,
     /// `KubeRay`, or another controller of Kubernetes.
     Kubernetes,
@@ -16,11 +18,11 @@ pub enum Start {
     Slurm,
 }
 
-/// Words of the cgroups that container runtimes make.
+/// Parts of the names of cgroups that container runtimes make.
 const CONTAINERS: [&str; 4] = ["docker", "libpod", "containerd", "crio"];
 
 impl Start {
-    /// Who makes cgroups of such a path, where that is known by it.
+    /// Returns who makes cgroups with such a path, where the path shows it.
     #[must_use]
     pub fn of_cgroup(path: &str) -> Option<Self> {
         if path.contains("kubepods") {
@@ -33,12 +35,12 @@ impl Start {
     }
 }
 
-/// A setting of the node.
+/// A change of a setting of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// An option of `ray start`.
     Flag {
-        /// Its name without dashes before it.
+        /// Its name without leading dashes.
         name: String,
         /// Its value.
         value: String,
@@ -50,7 +52,7 @@ pub enum Change {
         /// Its value.
         value: String,
     },
-    /// A variable to be left out.
+    /// A variable to leave out.
     Unset(String),
     /// More memory for the node: `12G`, `512M`, powers of two.
     MemoryLimit(String),
@@ -66,20 +68,20 @@ impl Change {
         Self::Flag { name, value }
     }
 
-    /// `KEY=VALUE` where the raylet gets it.
+    /// `KEY=VALUE` in the raylet's environment.
     #[must_use]
     pub fn environment(key: &str, value: &str) -> Self {
         let (key, value) = (key.to_owned(), value.to_owned());
         Self::Environment { key, value }
     }
 
-    /// No `KEY` any more.
+    /// No `KEY` in the raylet's environment.
     #[must_use]
     pub fn unset(key: &str) -> Self {
         Self::Unset(key.to_owned())
     }
 
-    /// What to type for a node that was started so.
+    /// Returns what to type for a node that was started this way.
     #[must_use]
     pub fn at(&self, start: Start) -> String {
         match self {
@@ -97,7 +99,7 @@ impl Change {
                     format!("resources.limits.memory: {size}i in the pod's container")
                 }
                 Start::Slurm => format!("sbatch --mem={size}"),
-                // Both names: which of them is there, a recording does not say.
+                // Both names are given: a recording does not say which of them exists.
                 _ => {
                     format!("write {size} to its memory.max (memory.limit_in_bytes with cgroup v1)")
                 }
@@ -137,10 +139,10 @@ fn environment(key: &str, value: &str, start: Start) -> String {
     }
 }
 
-/// What is known of a raylet's start.
+/// What is known about the start of a raylet.
 #[derive(Debug, Clone, Copy)]
 pub struct Traces<'a> {
-    /// `RAY_*` of its environment.
+    /// The `RAY_*` variables of its environment.
     pub settings: &'a [(String, String)],
     /// Its cgroup.
     pub cgroup: Option<&'a str>,
@@ -151,7 +153,7 @@ pub struct Traces<'a> {
 }
 
 impl Traces<'_> {
-    /// Who started it.
+    /// Returns who started it.
     #[must_use]
     pub fn start(&self) -> Start {
         let kuberay = |(key, _): &(String, String)| {

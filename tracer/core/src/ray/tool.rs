@@ -1,29 +1,30 @@
-//! The `ray` command of an installation: which command lines run it.
+//! Recognizes the command lines that run the `ray` command of an installation.
 //!
-//! Mirrors the entry point of Ray's wheels (`ray=ray.scripts.scripts:main` of `python/setup.py`, Ray 2.9
-//! to 2.60), which pip writes to `PREFIX/bin/ray`. The kernel runs it by the interpreter of its first
-//! line, with the script's path as it was typed or found as the argument after that line's options.
+//! Mirrors the entry point of Ray's wheels (`ray=ray.scripts.scripts:main` of `python/setup.py`,
+//! Ray 2.9 to 2.60), which pip writes to `PREFIX/bin/ray`. The kernel runs this script with the
+//! interpreter of its first line. The script's path follows that line's options as an argument, as
+//! it was typed or found.
 
-/// Where Ray is installed: the folder of its package, `PREFIX/lib/python3.11/site-packages/ray`.
+/// The folder of an installed Ray package: `PREFIX/lib/python3.11/site-packages/ray`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installation(String);
 
 impl Installation {
-    /// The one that a raylet with this command line was started from.
+    /// Returns the installation that a raylet with this command line was started from.
     #[must_use]
     pub fn of_raylet(argv: &[String]) -> Option<Self> {
         let root = argv.first()?.strip_suffix("/core/src/ray/raylet/raylet")?;
         root.starts_with('/').then(|| Self(root.to_owned()))
     }
 
-    /// Whether a path is below the package.
+    /// Whether a path is inside the package.
     #[must_use]
     pub fn holds(&self, path: &str) -> bool {
         path.strip_prefix(&self.0)
             .is_some_and(|rest| rest.starts_with('/'))
     }
 
-    /// The files that are its `ray` command.
+    /// Returns the files that are its `ray` command.
     pub fn scripts(&self) -> impl Iterator<Item = String> {
         // PREFIX/lib/python3.11/site-packages/ray
         let mut above = self.0.rsplitn(5, '/');
@@ -33,23 +34,23 @@ impl Installation {
     }
 }
 
-/// A script that an interpreter runs, and what it is told to do.
+/// A script that an interpreter runs, and its first argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run<'a> {
-    /// The script's path, absolute.
+    /// The script's path. From [`run`], it is absolute.
     pub script: &'a str,
-    /// The argument behind it.
+    /// The argument after the script, if it has only lower-case letters and dashes.
     pub verb: Option<&'a str>,
 }
 
-/// What an interpreter's command line runs. Of options those are allowed that take no argument and name
-/// no code.
+/// Parses an interpreter's command line. Only options that take no argument and name no code are
+/// allowed before the script.
 #[must_use]
 pub fn run(argv: &[String]) -> Option<Run<'_>> {
     command(argv).filter(|run| run.script.starts_with('/'))
 }
 
-/// The same, with a path that need not be absolute.
+/// Does the same for a script whose path need not be absolute.
 #[must_use]
 pub fn command(argv: &[String]) -> Option<Run<'_>> {
     let harmless = |option: &&String| {

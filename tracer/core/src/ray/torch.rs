@@ -1,8 +1,10 @@
-//! The figures of torch's own message about a GPU whose memory ran out (`CUDACachingAllocator.cpp`, torch 1.10 to 2.9).
+//! Reads the figures in torch's message about a GPU that ran out of memory.
 //!
-//! `CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.10 GiB of which 17.75 MiB is free. … Of the allocated
-//! memory 74.21 GiB is allocated by PyTorch, and 1.20 GiB is reserved by PyTorch but unallocated.`; up to 2.0
-//! `Tried to allocate 2.00 GiB (GPU 0; 79.10 GiB total capacity; 74.21 GiB already allocated; 17.75 MiB free; 75.41 GiB reserved in total by PyTorch)`.
+//! Mirrors `CUDACachingAllocator.cpp`, torch 1.10 to 2.9: `CUDA out of memory. Tried to allocate
+//! 2.00 GiB. GPU 3 has a total capacity of 79.10 GiB of which 17.75 MiB is free. … Of the allocated
+//! memory 74.21 GiB is allocated by PyTorch, and 1.20 GiB is reserved by PyTorch but unallocated.`;
+//! up to 2.0 `Tried to allocate 2.00 GiB (GPU 0; 79.10 GiB total capacity; 74.21 GiB already
+//! allocated; 17.75 MiB free; 75.41 GiB reserved in total by PyTorch)`.
 
 use std::sync::LazyLock;
 
@@ -42,7 +44,8 @@ fn find<'a>(regex: &Regex, text: &'a str) -> Option<&'a str> {
     Some(group.as_str())
 }
 
-/// What torch wanted, where, and what was there: as a clause; `None` where a text has not even the first of these.
+/// Returns a clause: how much torch wanted, on which GPU, and what was free and held there. `None`
+/// where a text does not say how much was wanted.
 #[must_use]
 pub fn figures(text: &str) -> Option<String> {
     let wanted = find(&WANTED, text)?;

@@ -1,49 +1,55 @@
-//! Ray's process tree: who starts whom, who watches whom, and by which means.
+//! Lists Ray's process tree: who starts whom, who watches whom, and by which means.
 //!
-//! Read in Ray 2.9.3, 2.44.1, 2.51.1, 2.55.1 and 2.60.0; the files are those of 2.60. Every "its X died first" rests on a row here.
+//! It was read in Ray 2.9.3, 2.44.1, 2.51.1, 2.55.1 and 2.60.0; the file names are those of 2.60.
+//! Every "its X died first" relies on a row here.
 
 /// A part of Ray that is a process of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// `raylet`. Started by `ray start` or by the driver (`python/ray/_private/services.py`, `start_raylet`).
+    /// `raylet`. Started by `ray start` or by the driver (`python/ray/_private/services.py`,
+    /// `start_raylet`).
     Raylet,
     /// `gcs_server`. Started like the raylet (`start_gcs_server`).
     Gcs,
-    /// `dashboard/agent.py`, later `ray::DashboardAgent`. Started by the raylet (`src/ray/raylet/agent_manager.cc`).
+    /// `dashboard/agent.py`, later `ray::DashboardAgent`. Started by the raylet
+    /// (`src/ray/raylet/agent_manager.cc`).
     DashboardAgent,
-    /// `runtime_env/agent/main.py`, later `ray::RuntimeEnvAgent`. Started by the raylet, as the other agent.
+    /// `runtime_env/agent/main.py`, later `ray::RuntimeEnvAgent`. Started by the raylet, like the
+    /// other agent.
     RuntimeEnvAgent,
     /// `dashboard/dashboard.py`. Started like the raylet (`start_api_server`).
     Dashboard,
-    /// `ray-dashboard-…Head-0` (from 2.44 on), and what Python's `multiprocessing` starts beside them. Started by the dashboard
-    /// (`python/ray/dashboard/subprocesses/handle.py`).
+    /// `ray-dashboard-…Head-0` (from 2.44 on), and what Python's `multiprocessing` starts beside
+    /// them. Started by the dashboard (`python/ray/dashboard/subprocesses/handle.py`).
     DashboardModule,
     /// `log_monitor.py`. Started like the raylet (`start_log_monitor`).
     LogMonitor,
     /// `autoscaler/_private/monitor.py`. Started like the raylet (`start_monitor`).
     Autoscaler,
-    /// `ray.util.client.server` and its servers for single clients. Started like the raylet (`start_ray_client_server`).
+    /// `ray.util.client.server` and its servers for single clients. Started like the raylet
+    /// (`start_ray_client_server`).
     ClientServer,
-    /// `default_worker.py`, later `ray::…`. Started by the raylet (`src/ray/raylet/worker_pool.cc`).
+    /// `default_worker.py`, later `ray::…`. Started by the raylet
+    /// (`src/ray/raylet/worker_pool.cc`).
     Worker,
-    /// A program that called `ray.init()`. Started by anybody.
+    /// A program that called `ray.init()`. Anybody can start it.
     Driver,
 }
 
-/// One part that ends when another one has ended.
+/// A part that ends when another part has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Watch {
-    /// Who watches.
+    /// The part that watches.
     pub who: Part,
-    /// Whom.
+    /// The part that it watches.
     pub whom: Part,
-    /// By which means.
+    /// How it notices the end.
     pub by: &'static str,
-    /// Where that stands.
+    /// The source file that shows it.
     pub source: &'static str,
 }
 
-/// Who ends because of whom.
+/// Which part ends because of which.
 pub(crate) const WATCHES: [Watch; 14] = [
     Watch {
         who: Part::Worker,
@@ -140,7 +146,8 @@ impl Part {
             .any(|watch| watch.who == self && watch.whom == whom)
     }
 
-    /// Whether this part ends when one of the agents of its node has: the raylet watches those, and ends its workers.
+    /// Whether this part ends when an agent of its node has ended: the raylet watches the agents,
+    /// and ends its workers.
     #[must_use]
     pub(crate) fn ends_with_an_agent(self) -> bool {
         let raylet_does = Part::Raylet.watches(Part::DashboardAgent);

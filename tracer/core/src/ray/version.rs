@@ -1,11 +1,11 @@
-//! Ray's version as far as behaviour depends on it: major and minor number.
+//! Defines Ray's version as far as behaviour depends on it: the major and minor number.
 
-/// Major and minor number, in their order.
+/// Major and minor number, compared in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u32, pub u32);
 
 impl Version {
-    /// The version in `2.60.0`, `2.10.0rc1`, `3.0.0.dev0`.
+    /// Parses the version in `2.60.0`, `2.10.0rc1`, `3.0.0.dev0`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');

@@ -1,6 +1,7 @@
-//! Interprets Ray's words that a fact keeps as they were printed: of owners, agents and the GCS.
+//! Interprets words of Ray that a fact keeps as printed: about owners, agents and the GCS.
 //!
-//! Rules ask here, so that a new wording is a change of this file and of the grammars in `log/`, and of no rule.
+//! Rules call these functions. A new wording changes only this file and the grammars in `log/`, and
+//! no rule.
 
 use std::sync::LazyLock;
 
@@ -8,19 +9,20 @@ use regex::Regex;
 
 use crate::ids::HexId;
 
-/// Whose end ended a worker, by the reason in `RayFact::OwnerDied` (`node_manager.cc`, 2.9 to 2.60).
+/// What ended and took a worker with it, by the reason in `RayFact::OwnerDied` (`node_manager.cc`,
+/// 2.9 to 2.60).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// Its job's.
+    /// The worker's job.
     Job,
-    /// That of its owner's node.
+    /// The node of the worker's owner.
     OwnersNode,
-    /// Its owner's.
+    /// The worker's owner.
     Owner,
 }
 
 impl Ended {
-    /// By `its owner died`, `its owner's node died`, `its job finished`.
+    /// Parses `its owner died`, `its owner's node died`, `its job finished`.
     #[must_use]
     pub fn of(reason: &str) -> Self {
         match reason {
@@ -31,22 +33,24 @@ impl Ended {
     }
 }
 
-/// What had ended, in Ray's words for it: `owner died`, `owner's node died`.
+/// Returns what had ended, in Ray's words: `owner died`, `owner's node died`.
 #[must_use]
 pub fn what_ended(reason: &str) -> &str {
     reason.trim_start_matches("its ")
 }
 
-/// Why the GCS ended an actor, where its owner was gone (`gcs_actor_manager.cc`, 2.9 to 2.60).
+/// Why the GCS ended an actor, where the actor's owner was gone (`gcs_actor_manager.cc`, 2.9 to
+/// 2.60).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerGone {
     /// The owner.
     pub owner: Option<HexId>,
-    /// Whether its node had crashed: the owner itself may live on.
+    /// Whether the owner's node had crashed. The owner itself may still be alive.
     pub node_crashed: bool,
 }
 
-/// `… its owner has died. Owner Id: W Owner Ip address: … Owner's worker process has crashed.`
+/// Parses `… its owner has died. Owner Id: W Owner Ip address: … Owner's worker process has
+/// crashed.`
 #[must_use]
 pub(crate) fn owner_gone(reason: &str) -> Option<OwnerGone> {
     reason.contains("owner has died").then(|| {
@@ -64,26 +68,29 @@ pub(crate) fn is_out_of_references(reason: &str) -> bool {
     reason.contains("references")
 }
 
-/// Whether a raylet that the GCS took for dead lost the GCS, rather than was marked by it (`node_manager.cc`).
+/// Whether a raylet that the GCS considered dead had lost the GCS, rather than been marked by it
+/// (`node_manager.cc`).
 #[must_use]
 pub fn lost_the_gcs(reason: &str) -> bool {
     !reason.contains("marked")
 }
 
-/// Whether the GCS took a node for dead because that did not answer, by its words (`gcs_node_manager.cc`, 2.9 to 2.60): the node may live.
+/// Whether the GCS considered a node dead because the node did not answer, according to its words
+/// (`gcs_node_manager.cc`, 2.9 to 2.60). The node may still be alive.
 #[must_use]
 pub fn did_not_answer(message: &str) -> bool {
     message.contains("health check failed")
 }
 
-/// Whether a node ended because somebody wanted it drained, by the reason of its end (`AUTOSCALER_DRAIN_IDLE`, `_PREEMPTED` of
-/// `NodeDeathInfo`; 2.9 to 2.60).
+/// Whether a node ended because it was drained, according to the reason of its end
+/// (`AUTOSCALER_DRAIN_IDLE`, `_PREEMPTED` of `NodeDeathInfo`; 2.9 to 2.60).
 #[must_use]
 pub fn was_drained(reason: &str) -> bool {
     reason.starts_with("AUTOSCALER_DRAIN_")
 }
 
-/// Whether the agent that a raylet names is the dashboard's, rather than that of runtime environments (`agent_manager.cc`).
+/// Whether the agent that a raylet names is the dashboard agent, rather than the runtime-env agent
+/// (`agent_manager.cc`).
 #[must_use]
 pub(crate) fn is_dashboards_agent(name: &str) -> bool {
     name.contains("dashboard")
@@ -102,19 +109,21 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }
 
-/// The exit code in Ray's words for how a worker ended: `Worker exits with an exit code 7.`
+/// Returns the exit code in Ray's words about how a worker ended: `Worker exits with an exit code
+/// 7.`
 #[must_use]
 pub fn exit_code(detail: &str) -> Option<i32> {
     CODE.captures(detail)?[1].parse().ok()
 }
 
-/// Whether Ray says that a worker ended at a SIGTERM: `The process receives a SIGTERM.` Its lists of common causes name signals too.
+/// Whether Ray says that a SIGTERM ended a worker: `The process receives a SIGTERM.` Ray's lists of
+/// common causes name signals too and do not count.
 #[must_use]
 pub fn received_sigterm(detail: &str) -> bool {
     SIGTERM.is_match(detail)
 }
 
-/// Whether a worker ended because its job had.
+/// Whether a worker ended because its job had ended.
 #[must_use]
 pub fn job_has_finished(detail: &str) -> bool {
     detail.contains("job has finished")
@@ -132,7 +141,8 @@ pub(crate) fn names_sigterm(detail: &str) -> bool {
     detail.contains("SIGTERM")
 }
 
-/// A reason without what Ray puts before each (`core_worker.cc`), cut to what one line holds.
+/// Returns a reason without the words that Ray puts before every reason (`core_worker.cc`), cut to
+/// the length of one line.
 #[must_use]
 pub fn sentence(detail: &str) -> String {
     let detail = detail
@@ -142,7 +152,8 @@ pub fn sentence(detail: &str) -> String {
     detail.chars().take(160).collect()
 }
 
-/// Whether an `ErrorType` (`src/ray/protobuf/common.proto`) is of a call whose process is gone; the others are exceptions of the user's code.
+/// Whether an `ErrorType` (`src/ray/protobuf/common.proto`) means that the process of a call is
+/// gone. The others are exceptions in the user's code.
 #[must_use]
 pub(crate) fn tells_of_a_death(error: &str) -> bool {
     is_of_an_actor(error)
@@ -152,7 +163,7 @@ pub(crate) fn tells_of_a_death(error: &str) -> bool {
         )
 }
 
-/// Whether it is of a call whose actor is gone.
+/// Whether it means that the actor of a call is gone.
 #[must_use]
 pub(crate) fn is_of_an_actor(error: &str) -> bool {
     matches!(error, "ACTOR_DIED" | "ACTOR_UNAVAILABLE")

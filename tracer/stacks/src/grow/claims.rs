@@ -1,4 +1,6 @@
-//! Lines that asked the kernel for small ranges (the arenas of small objects), until the heap has grown by as much.
+//! Keeps which lines asked the kernel for small ranges, until the heap has grown by as much.
+//!
+//! Such ranges are arenas of small objects.
 
 use std::{
     collections::VecDeque,
@@ -8,12 +10,12 @@ use std::{
 use super::reading::same_line;
 use crate::read::Stack;
 
-/// What was asked for is touched within this, or by others.
+/// How long a claim stands. Memory that is touched later is touched by others.
 const STANDS: Duration = Duration::from_secs(2);
-/// More of them are not kept.
+/// How many claims are kept.
 const MOST: usize = 64;
 
-/// The oldest first.
+/// The claims, the oldest first.
 #[derive(Default)]
 pub(super) struct Claims(VecDeque<Claim>);
 
@@ -24,7 +26,7 @@ struct Claim {
 }
 
 impl Claims {
-    /// A line asked for so much.
+    /// Adds a claim: a line asked for `bytes`.
     pub(super) fn add(&mut self, stack: Stack, bytes: u64, now: Instant) {
         if self.0.len() == MOST {
             self.0.pop_front();
@@ -37,7 +39,7 @@ impl Claims {
         });
     }
 
-    /// A line's growth by so much was recorded otherwise.
+    /// Reduces a line's claims by growth that was recorded in another way.
     pub(super) fn recorded_otherwise(&mut self, stack: &Stack, mut grown: u64) {
         for claim in self
             .0
@@ -50,7 +52,7 @@ impl Claims {
         }
     }
 
-    /// Whose `grown` is, as far as it was asked for.
+    /// Assigns `grown` to the lines that claimed it, as far as the claims go.
     pub(super) fn pay(&mut self, mut grown: u64, now: Instant) -> Vec<(Stack, u64)> {
         let mut paid = Vec::new();
         while let Some(first) = self.0.front_mut() {

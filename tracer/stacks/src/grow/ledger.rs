@@ -1,4 +1,6 @@
-//! What one process grew by under which stack, until it is written: runs of looks at one stack, in their order.
+//! Collects how much one process grew under which stack, until it is written.
+//!
+//! Consecutive readings of one stack form a run. The runs are kept in their order.
 
 use crate::{
     event::{NativeFrame, Observation, PythonFrame, PythonStack},
@@ -6,37 +8,38 @@ use crate::{
     read::Stack,
 };
 
-/// Rows of one process that are held and have a stack; growth beyond has none, but where its line is that of the last.
+/// How many runs of one process are kept with a stack. Later growth has no stack, unless its line
+/// is that of the last run.
 const MOST_RUNS: usize = 64;
 
-/// Memory that moved under one stack.
+/// Memory that grew under one stack.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Grown {
     /// Private memory.
     pub(super) private: u64,
-    /// The mapping that this is in.
+    /// The mapping that contains the private memory.
     pub(super) mapping: Option<u32>,
     /// Shared memory.
     pub(super) shared: u64,
 }
 
-/// One row to be.
+/// A row that will be written.
 enum Run {
     Grew(BootTime, Stack, Grown),
     Freed(BootTime, Option<u32>, u64),
 }
 
-/// The runs that are not written yet.
+/// The runs that are not yet written.
 #[derive(Default)]
 pub(super) struct Ledger {
     runs: Vec<Run>,
     /// The last stack that was seen, whether its process grew or not.
     seen: Option<(BootTime, Stack)>,
-    /// The frames that were written last.
+    /// The frames of the row that was written last.
     written: Option<(Vec<PythonFrame>, Vec<NativeFrame>)>,
 }
 
-/// A line that was too short to sample.
+/// Returns the stack of a line that was too short to sample.
 fn unseen() -> Stack {
     Stack {
         tid: None,
@@ -46,19 +49,21 @@ fn unseen() -> Stack {
     }
 }
 
-/// Whether two stacks are one. One without native frames is not that of any that has them: what it called is not known.
+/// Whether two stacks are the same. A stack without native frames differs from one with them: what
+/// its line called is not known.
 fn is_one(one: &Stack, other: &Stack) -> bool {
     one.frames == other.frames && one.native == other.native
 }
 
 impl Ledger {
-    /// A stack was seen.
+    /// Notes a stack that was seen.
     pub(super) fn seen(&mut self, time: BootTime, stack: &Stack) {
         self.seen = Some((time, stack.clone()));
     }
 
-    /// Growth under `stack`. `None` where it was too short to sample. Beyond [`MOST_RUNS`] the last line has one more, without what it
-    /// called.
+    /// Adds growth under `stack`, or without one where the line was too short to sample. When
+    /// [`MOST_RUNS`] are kept, the line of the last run gets one more run, without the frames that
+    /// it called.
     pub(super) fn grew(&mut self, time: BootTime, stack: Option<Stack>, by: Grown) {
         let full = self.runs.len() >= MOST_RUNS;
         let mut stack = stack.unwrap_or_else(unseen);
@@ -76,7 +81,8 @@ impl Ledger {
         }
     }
 
-    /// Adds to the last run where that is of this stack; its time stays that of the first look, for who ran later may be another's call.
+    /// Adds to the last run if that has this stack. The run keeps the time of its first reading:
+    /// what runs later may be another call.
     fn joins(&mut self, stack: &Stack, by: Grown) -> bool {
         let Some(Run::Grew(_, known, grown)) = self.runs.last_mut() else {
             return false;
@@ -89,7 +95,7 @@ impl Ledger {
         true
     }
 
-    /// Whether the last run is of this line, whatever that called.
+    /// Whether the last run has this line, whatever the line called.
     fn is_last_line(&self, stack: &Stack, by: Grown) -> bool {
         let Some(Run::Grew(_, known, grown)) = self.runs.last() else {
             return false;
@@ -97,7 +103,7 @@ impl Ledger {
         known.frames == stack.frames && grown.mapping == by.mapping
     }
 
-    /// Memory of a mapping, or of none, was given back.
+    /// Notes that memory of a mapping, or of none, was given back.
     pub(super) fn freed(&mut self, time: BootTime, mapping: Option<u32>, bytes: u64) {
         match self.runs.last_mut() {
             Some(Run::Freed(last, of, freed)) if *of == mapping => {
@@ -108,13 +114,14 @@ impl Ledger {
         }
     }
 
-    /// Whether there is hardly room for more runs.
+    /// Whether there is little room for more runs.
     pub(super) fn is_full(&self) -> bool {
         self.runs.len() >= MOST_RUNS / 2
     }
 
-    /// Sends the rows, which are then no longer held. After one that is not taken, the next one says its frames again: a row that repeats
-    /// has those of the row before it in the recording.
+    /// Sends the rows and empties the ledger. After a row that is not taken, the next one repeats
+    /// its frames in full: a row marked as repeating has the frames of the previous row in the
+    /// recording.
     pub(super) fn flush(
         &mut self,
         process: ProcessKey,
@@ -147,7 +154,8 @@ impl Ledger {
         };
         let moved = grown.private > 0 || grown.shared > 0;
         let repeats = self.written.as_ref().is_some_and(|(frames, native)| {
-            // A row without growth says where the thread is, which no native frame tells of.
+            // A row without growth only says where the thread is. Native frames do not matter for
+            // that.
             *frames == stack.frames && (*native == stack.native || !moved)
         });
         let what = Observation::Stack(PythonStack {
@@ -243,7 +251,7 @@ mod tests {
         }
     }
 
-    /// What grew, whether the frames are those before, and the function that was called.
+    /// Returns how much grew, whether the frames repeat, and the function that was called.
     fn calls(ledger: &mut Ledger) -> Vec<(u64, bool, Option<String>)> {
         let figures = |row: (BootTime, Observation)| match row.1 {
             Observation::Stack(stack) => {

@@ -1,9 +1,9 @@
-//! Two figures of one process that are compared, added and recorded together.
+//! Holds two figures of one process that are compared, added and recorded together.
 
-/// Less is no move.
+/// A smaller change is not recorded.
 pub(super) const MOVE: u64 = 1 << 20;
 
-/// Private memory, and shared memory that is no file.
+/// Private memory, and shared memory without a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct MemoryPair {
     pub(super) private: u64,

@@ -1,7 +1,9 @@
-//! The large mappings of one process, each with the stack that asked for it and how much of it is backed by memory.
+//! Follows the large mappings of one process.
 //!
-//! The kernel says when and by which thread a range was mapped; its residency says what became of it since: so growth in a fresh mapping is
-//! its mapper's, however late it is looked at, and what was given back is measured, not guessed.
+//! Each has the stack that asked for it, and how much of it is backed by memory. The kernel reports
+//! when a range was mapped, and by which thread. Its residency shows what became of it since. So
+//! growth in a new mapping is assigned to the line that mapped it, however late it is measured, and
+//! what was given back is measured, not guessed.
 
 use std::time::{Duration, Instant};
 
@@ -12,18 +14,20 @@ use crate::{
     read::Stack,
 };
 
-/// Mappings that are followed; memory of later ones counts as that of no mapping.
+/// How many mappings are followed. Memory of later ones counts as outside of any mapping.
 const MOST: usize = 512;
-/// Moves below this are not recorded, or below a share of the mapping: that is how far residency errs.
+/// Smaller moves are not recorded, nor are moves below this share of the mapping, which is the
+/// error of residency.
 const MOVE: u64 = 1 << 20;
 const MOVE_SHARE: u64 = 128;
-/// What did not grow for this long is not filled by its mapper any more.
+/// After this time without growth, a mapping is no longer filled by its mapper.
 const REST: Duration = Duration::from_secs(5);
-/// A mapping that has rested and holds less than this share of it is room that an allocator keeps, or a library: later growth there counts
-/// as the heap's. Scans of such took half of the time for stacks in a training of verl's.
+/// A mapping that has rested and is filled to less than this share is reserve space of an
+/// allocator, or a library. Later growth there counts as the heap's. In a training with verl, scans
+/// of such mappings took half of the time for stacks.
 const RESERVED_SHARE: u64 = 8;
 const RESERVED: u64 = 16 << 20;
-/// Where the process does not grow, its mappings are scanned this often.
+/// How often mappings are scanned while the process does not grow.
 const SCANS: Duration = Duration::from_secs(1);
 /// A stack that was read later than this after the mapping may be that of the next line.
 pub(super) const LATE: Duration = Duration::from_millis(5);
@@ -35,50 +39,54 @@ struct Mapping {
     length: u64,
     /// The stack that asked for it, while it fills it.
     own: Option<Stack>,
-    /// What was there already when that stack was read late; nobody's until it is seen to go on filling.
+    /// What was already there when the stack was read late. It is assigned to the stack only if the
+    /// stack is seen to go on filling.
     doubted: u64,
-    /// How much from its beginning was filled without a gap at the last scan: until its memory is given back, only the rest is scanned.
+    /// How much was filled without a gap from the beginning, at the last scan. Only the rest is
+    /// scanned, until memory is given back.
     solid: u64,
-    /// What was recorded of it.
+    /// How much of it was recorded.
     recorded: u64,
     grew_at: Instant,
-    /// It was found to stay almost empty: from then on only what is given back is looked for.
+    /// Whether it was found to stay almost empty. From then on, only memory that is given back is
+    /// looked for.
     is_reserved: bool,
 }
 
-/// How one mapping moved since it was recorded last.
+/// How much one mapping changed since it was last recorded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Move {
     pub(super) number: u32,
     /// Grown (positive) or given back.
     pub(super) bytes: i64,
-    /// Whose growth it is.
+    /// Who caused the growth.
     pub(super) whose: Whose,
 }
 
-/// Whose growth in a mapping is.
+/// Who caused growth in a mapping.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// The stack's that mapped it and fills it.
+    /// The stack that mapped it and fills it.
     Mapper(Stack),
-    /// The stack's that runs now.
+    /// The stack that runs now.
     Running,
-    /// It was too short to sample.
+    /// A line that was too short to sample.
     Unseen,
 }
 
-/// Those of one process.
+/// The mappings of one process.
 pub(super) struct Mappings {
     pagemap: Option<Pagemap>,
     live: Vec<Mapping>,
     next: u32,
-    /// The process's private memory when those with room were scanned last, or less since.
+    /// The process's private memory when the mappings with room were last scanned, or the lowest
+    /// value since.
     scanned_at: u64,
     scan_again: Instant,
 }
 
 impl Mappings {
-    /// None yet; without the right to look at residency there will be none.
+    /// Starts without mappings. Without the right to read residency, none is ever added.
     pub(super) fn open(pid: Pid) -> Self {
         Self {
             pagemap: Pagemap::open(pid).ok(),
@@ -89,22 +97,23 @@ impl Mappings {
         }
     }
 
-    /// How many there were so far.
+    /// Returns how many mappings there were until now.
     pub(super) fn so_far(&self) -> u32 {
         self.next
     }
 
-    /// Those of another program have these numbers.
+    /// Starts numbering at `next`, after the mappings of the previous program.
     pub(super) fn number_from(&mut self, next: u32) {
         self.next = next;
     }
 
-    /// All that was recorded of them: what of the process's private memory is in a mapping.
+    /// Returns all that was recorded of the mappings: the part of the process's private memory that
+    /// is in them.
     pub(super) fn recorded(&self) -> u64 {
         self.live.iter().map(|mapping| mapping.recorded).sum()
     }
 
-    /// Takes on a range that was mapped `age` before `stack` was read.
+    /// Adds a range that was mapped `age` before `stack` was read.
     pub(super) fn add(
         &mut self,
         (address, length): (u64, u64),
@@ -115,7 +124,8 @@ impl Mappings {
         let Some(pagemap) = &self.pagemap else {
             return;
         };
-        // The range was free: what an older mapping had there is gone, or was room that the kernel asked for to align it.
+        // The range was free: an older mapping there is gone, or it included space that the kernel
+        // added for alignment.
         for older in &mut self.live {
             older.make_room(address, address + length);
         }
@@ -137,7 +147,8 @@ impl Mappings {
         self.next += 1;
     }
 
-    /// What their mappers fill now. `running` is the line that runs: where it is another one, the mapper has gone on.
+    /// Returns the growth that the mappers caused. `is_still` tells whether a mapper is still in
+    /// the function that runs. If not, its mapping is no longer filled by it.
     pub(super) fn filled(&mut self, now: Instant, is_still: impl Fn(&Stack) -> bool) -> Vec<Move> {
         let Some(pagemap) = &self.pagemap else {
             return Vec::new();
@@ -148,8 +159,9 @@ impl Mappings {
             .collect()
     }
 
-    /// What others than their mappers filled since: mappings that have room. `private` is all private memory of the process: while it did
-    /// not grow by a move, none of these did that counts, unless as much was given back elsewhere.
+    /// Returns the growth in mappings with room that others than their mappers caused. `private` is
+    /// all private memory of the process. While that has not grown by a move, none of these
+    /// mappings has grown by one either, unless as much was given back elsewhere.
     pub(super) fn touched(&mut self, now: Instant, private: u64) -> Vec<Move> {
         self.scanned_at = self.scanned_at.min(private);
         let Some(pagemap) = &self.pagemap else {
@@ -170,7 +182,7 @@ impl Mappings {
         moves
     }
 
-    /// What was given back; a mapping that is gone is forgotten.
+    /// Returns what was given back. A mapping that is gone is removed.
     pub(super) fn given_back(&mut self, now: Instant) -> Vec<Move> {
         let Some(pagemap) = &self.pagemap else {
             return Vec::new();
@@ -186,14 +198,14 @@ impl Mappings {
         moves
     }
 
-    /// Whether a mapper fills one now.
+    /// Whether a mapper is filling a mapping now.
     pub(super) fn any_filling(&self) -> bool {
         self.live.iter().any(|mapping| mapping.own.is_some())
     }
 }
 
 impl Mapping {
-    /// Keeps the longer part outside of `[from, to)`.
+    /// Keeps the longer part outside `[from, to)`.
     fn make_room(&mut self, from: u64, to: u64) {
         let end = self.address + self.length;
         if to <= self.address || end <= from {
@@ -207,7 +219,7 @@ impl Mapping {
         self.solid = 0;
     }
 
-    /// The private memory in it.
+    /// Returns the private memory in it.
     fn scan(&mut self, pagemap: &Pagemap) -> u64 {
         let rest = self.length - self.solid;
         if rest == 0 {
@@ -219,7 +231,7 @@ impl Mapping {
         there
     }
 
-    /// No move that counts is left in it but its end.
+    /// Whether so little room is left that no further move counts.
     fn is_full(&self) -> bool {
         self.recorded + self.least() > self.length
     }
@@ -228,7 +240,8 @@ impl Mapping {
         MOVE.max(self.length / MOVE_SHARE)
     }
 
-    /// The growth that is its mapper's; at the end of it, the mapping is anybody's.
+    /// Returns the growth that is the mapper's. When the mapper is done, later growth is assigned
+    /// to others.
     fn fill(
         &mut self,
         pagemap: &Pagemap,
@@ -244,7 +257,7 @@ impl Mapping {
         if self.doubted > 0 {
             let goes_on = still && there >= self.doubted + self.length / 16;
             if !goes_on {
-                // It was filled before anybody looked: by whom is not known.
+                // It was filled before its stack was read, so the line is not known.
                 moves.extend(self.grow_to(there, now, Whose::Unseen));
                 self.own = None;
             }
@@ -300,7 +313,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// Memory of this process that is surely a mapping of its own.
+    /// Allocates memory of this process that is certainly a mapping of its own.
     fn memory(mebibytes: usize) -> Vec<u8> {
         Vec::with_capacity(mebibytes << 20)
     }
@@ -330,7 +343,7 @@ mod tests {
         }
         library.resize(6 << 20, 1);
         mappings.touched(now, 64 * MIB);
-        // Nobody looked at it for as long as it takes to rest.
+        // It was not looked at for as long as it takes to rest.
         kept.resize(32 << 20, 1);
         let rested = now + REST;
         let moves = mappings.touched(rested, 128 * MIB);

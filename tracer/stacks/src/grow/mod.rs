@@ -1,9 +1,13 @@
-//! The thread that watches Python processes grow and reads what they do then.
+//! Runs the thread that watches Python processes grow and reads what they do then.
 //!
-//! The kernel reports when a process maps something large, mostly with the stack of that thread, taken while it asked; where the kernel could
-//! not (a version of Python that it does not know, another processor than x86-64), it is read at once. It also reports growth with its stack. Besides, the thread looks at the cheap
-//! counters of every process twice a second, ten times after it grew, and at one that grows every few milliseconds. It shares nothing with the threads that
-//! empty the ring of deaths and read Ray's logs, and what it costs is bounded: see the constants.
+//! The kernel reports when a process maps something large, mostly with the stack of the thread at
+//! that moment. Where the kernel could not take the stack (an unknown version of Python, a
+//! processor other than x86-64), it is read at once. The kernel also reports growth, with its
+//! stack.
+//!
+//! Besides, the thread reads cheap counters: of every process twice a second, ten times a second
+//! after it grew, and every few milliseconds while it grows. It shares nothing with the threads
+//! that empty the ring of deaths and read Ray's logs. Its cost is bounded: see the constants.
 
 mod claims;
 mod ledger;
@@ -32,38 +36,44 @@ use crate::{
 };
 use watched::Watched;
 
-/// Requests that wait at most; later ones are dropped, for a second brings the next list, and a look finds what grew.
+/// How many requests may wait. Later ones are dropped: the next list comes within a second, and a
+/// look finds what grew.
 const QUEUE: usize = 256;
-/// Processor time a second that goes into growth, all processes together; when it is spent, only counters are looked at. What is not needed
-/// is saved for the next burst, up to so much.
+/// Processor time per second that goes into growth, for all processes together. When it is spent,
+/// only counters are read. Unused time is saved for the next burst, up to the second value.
 const ALWAYS: Savings = Savings::new(Duration::from_millis(3), Duration::from_millis(500));
-/// The same besides, for when a limit is near: what is held then is what a death is explained by.
+/// Additional time while a limit is near. What is held then explains a death.
 const NEAR: Savings = Savings::new(Duration::from_millis(12), Duration::from_millis(1500));
-/// So much of that is kept for what the kernel reports with its stack: that costs a tenth of a stack that is read from outside.
+/// How much of that is kept for reports of the kernel that have a stack. They cost a tenth of a
+/// stack that is read from outside.
 const FOR_KERNEL: Duration = Duration::from_millis(100);
-/// When all is spent, what the kernel reports with its stack has this much a second besides: naming such a stack reads little, and nobody sees these lines again.
+/// When all is spent, reports of the kernel that have a stack get this much more per second. Naming
+/// such a stack reads little, and these lines are not seen again.
 const STEPS: Duration = Duration::from_millis(4);
-/// The longest wait for the next turn.
+/// The longest wait until the next look.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
-/// While nothing grows, those whose turn is so near have it together: each wake-up costs as much as some looks.
+/// While nothing grows, looks that are due within this time are made together: each wake-up costs
+/// as much as some looks.
 const TOGETHER: Duration = Duration::from_millis(50);
-/// What is no Python is looked at again after this, then after twice that, and so on up to the longest: an exec is looked at once if the kernel reports it.
+/// A process that is not Python is looked at again after this time, then after twice that, up to
+/// the maximum. If the kernel reports an exec, it is looked at once.
 const AGAIN: Duration = Duration::from_secs(2);
 const AGAIN_AT_MOST: Duration = Duration::from_secs(60);
-/// The end of a recording waits so long for the last rows.
+/// How long the end of a recording waits for the last rows.
 const LAST_ROWS: Duration = Duration::from_secs(2);
-/// Where nothing is taken for so many seconds it hangs.
+/// The thread hangs if it has taken nothing for this many seconds.
 const HANGS: u32 = 30;
-/// The budget is counted this often, and near a limit rows are written.
+/// How often the budget is counted. Near a limit, rows are written as often.
 const SECOND: Duration = Duration::from_secs(1);
-/// Far from any limit rows are written each so many seconds: growth of one line in that time is one row.
+/// Far from any limit, rows are written once in this many seconds. Growth of one line in that time
+/// is one row.
 const FLUSH: u32 = 5;
 
-/// What the collector reports.
+/// A message from the collector.
 enum Request {
-    /// Everything that lives and may be Python, and whether a limit is near.
+    /// All living processes that may be Python, and whether a limit is near.
     Known(Vec<(ProcessKey, Option<Slot>)>, bool),
-    /// Runs another program from now on.
+    /// The process runs another program from now on.
     Replaced(ProcessKey),
     /// Something large was mapped.
     Mapped(NewMapping),
@@ -71,23 +81,23 @@ enum Request {
     Grew(NewGrowth),
 }
 
-/// What there is time left for: each with all before it.
+/// What there is still time for. Each variant includes those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Left {
-    /// Only the counters.
+    /// Reading the counters only.
     Counters,
-    /// To name a stack that the kernel reports.
+    /// Naming a stack that the kernel reports.
     Steps,
-    /// To measure what grew.
+    /// Measuring what grew.
     Measures,
-    /// To read a stack from outside.
+    /// Reading a stack from outside.
     Stacks,
 }
 
 /// Processor time that may be spent.
 #[derive(Clone, Copy)]
 struct Savings {
-    /// Earned each second.
+    /// The time that is added each second.
     earned: Duration,
     most: Duration,
     left: Duration,
@@ -102,7 +112,7 @@ impl Savings {
         }
     }
 
-    /// Pays as much as is there; the rest.
+    /// Pays as much as there is. Returns the rest.
     fn pay(&mut self, cost: Duration) -> Duration {
         let paid = cost.min(self.left);
         self.left -= paid;
@@ -115,54 +125,56 @@ impl Savings {
     }
 }
 
-/// What a look is made with.
+/// The context of one look at a process.
 struct Look<'a> {
     reader: &'a mut Reader,
-    /// The kernel's part, where it takes stacks.
+    /// The kernel's side, where it takes stacks.
     pythons: Option<&'a mut (dyn Interpreters + 'static)>,
     time: BootTime,
     now: Instant,
-    /// The thread's processor time when it began.
+    /// The thread's processor time when the look began.
     began: Duration,
     /// Whether a limit is near.
     near: bool,
-    /// What there is time left for in this second.
+    /// What there is still time for in this second.
     left: Left,
 }
 
-/// Tells the kernel where each interpreter is, so that it takes stacks.
+/// Tells the kernel where each interpreter is. The kernel needs this to take stacks.
 pub trait Interpreters: Send {
-    /// From now on the stacks of this process are taken.
+    /// Takes the stacks of this process from now on.
     fn add(&mut self, pid: Pid, python: &records::Python);
-    /// No longer.
+    /// Stops taking them.
     fn remove(&mut self, pid: Pid);
 }
 
-/// Takes a row; whether it was taken.
+/// Takes a row. Returns whether it was taken.
 type Rows = Box<dyn FnMut(BootTime, Observation) -> bool + Send>;
 
-/// What the kernel gives to the thread.
+/// What the kernel provides to the thread.
 pub struct Kernel {
-    /// Where it learns of interpreters, where it takes stacks.
+    /// Where the kernel is told of interpreters, if it takes stacks.
     pub pythons: Option<Box<dyn Interpreters>>,
-    /// What it has seen of all processes.
+    /// The memory of all processes, as the kernel has seen it.
     pub levels: Option<ResidentTable>,
 }
 
 /// The process has ended.
 struct Gone;
 
-/// The running thread; it ends when this is dropped, unless it hangs on a process that leads it in circles.
+/// The running thread. It ends when this is dropped, unless it hangs on a process that leads it in
+/// circles.
 pub struct Stacks {
     sender: Option<SyncSender<Request>>,
     ended: Receiver<()>,
     refused: u64,
-    /// Seconds in a row in which it took nothing.
+    /// For how many seconds in a row the thread has taken nothing.
     silent: u32,
 }
 
 impl Stacks {
-    /// Starts it; `rows` takes what is to be written, and says of each whether it was taken.
+    /// Starts the thread. `rows` takes each row that is to be written, and returns whether it was
+    /// taken.
     pub fn start(
         rows: impl FnMut(BootTime, Observation) -> bool + Send + 'static,
         kernel: Kernel,
@@ -174,7 +186,7 @@ impl Stacks {
             .stack_size(1 << 20)
             .spawn(move || {
                 Watch::new(Box::new(rows), kernel).run(&receiver);
-                // Nobody waits for it any more where this fails.
+                // If this fails, nobody waits for the end of the thread any more.
                 let _late = ending.try_send(());
             })?;
         Ok(Self {
@@ -185,7 +197,8 @@ impl Stacks {
         })
     }
 
-    /// What lives now; called once a second. In words, once, why no more stacks are read.
+    /// Passes on which processes are alive; called once a second. If no more stacks are read,
+    /// returns the reason once.
     pub fn known(
         &mut self,
         processes: Vec<(ProcessKey, Option<Slot>)>,
@@ -205,22 +218,22 @@ impl Stacks {
         }
     }
 
-    /// It runs another program now, in an address space of its own.
+    /// Reports that a process runs another program now, in a new address space.
     pub fn replaced(&mut self, process: ProcessKey) {
         self.send(Request::Replaced(process));
     }
 
-    /// Something large was mapped just now.
+    /// Reports a large mapping that was made just now.
     pub fn mapped(&mut self, new: NewMapping) {
         self.send(Request::Mapped(new));
     }
 
-    /// A process grew by much just now.
+    /// Reports that a process grew by much just now.
     pub fn grew(&mut self, new: NewGrowth) {
         self.send(Request::Grew(new));
     }
 
-    /// Requests that found no room, or nobody.
+    /// Returns how many requests were dropped, because the queue was full or the thread had ended.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
@@ -240,33 +253,34 @@ impl Drop for Stacks {
     }
 }
 
-/// What is no Python.
+/// A process that is not Python.
 struct Other {
     /// When it is looked at again, and how long that is after the last look.
     next: Instant,
     wait: Duration,
 }
 
-/// What the thread holds.
+/// The state of the thread.
 struct Watch {
     rows: Rows,
     reader: Reader,
     pythons: Option<Box<dyn Interpreters>>,
     levels: Option<ResidentTable>,
     watched: FxHashMap<Pid, Watched>,
-    /// Those that are no Python: a shell may become one.
+    /// Processes that are not Python. A shell may become one.
     others: FxHashMap<ProcessKey, Other>,
-    /// Whether a limit is near, and whether one was at any time since the budget was counted.
+    /// Whether a limit is near, and whether one was near at any time since the budget was last
+    /// counted.
     near: bool,
     was_near: bool,
     second: Instant,
     /// Seconds since rows were written.
     unwritten: u32,
-    /// The thread's processor time up to then, and what it may spend from then on.
+    /// The thread's processor time up to the present second, and what it may spend from then on.
     until_this_second: Duration,
     always: Savings,
     for_near: Savings,
-    /// What steps took in this second when the budget was spent.
+    /// What naming stacks took in this second after the budget was spent.
     for_steps: Duration,
 }
 
@@ -308,7 +322,7 @@ impl Watch {
         }
     }
 
-    /// Takes on what is new, lets go what is gone.
+    /// Starts to watch new processes, and stops for those that are gone.
     fn known(&mut self, processes: &[(ProcessKey, Option<Slot>)], near: bool) {
         self.near = near;
         self.was_near |= near;
@@ -358,7 +372,7 @@ impl Watch {
         }
     }
 
-    /// What is open of a watched process belongs to the address space that it had: it is taken on anew.
+    /// Watches a process anew after an exec: its open files belong to the old address space.
     fn replaced(&mut self, process: ProcessKey) {
         self.others.remove(&process.truncated());
         let is_it = |known: &Watched| known.process().same(process);
@@ -374,7 +388,7 @@ impl Watch {
         }
     }
 
-    /// The kernel reported this process: an earlier one with its pid is gone.
+    /// The kernel reported this process, so an earlier one with its pid is gone.
     fn is_here(&mut self, process: ProcessKey) {
         let known = self.watched.get(&process.pid).map(Watched::process);
         if known.is_some_and(|known| !known.same(process)) {
@@ -403,11 +417,12 @@ impl Watch {
         }
     }
 
-    /// Looks at all whose turn it is; until the next one's.
+    /// Looks at all processes that are due. Returns the time until the next one is.
     fn look(&mut self, now: Instant) -> Duration {
         if now.duration_since(self.second) >= SECOND {
             let spent = clock::cpu_time().saturating_sub(self.until_this_second);
-            // What is over far from a limit went into counters and steps: what is saved for a near one does not pay for these.
+            // Far from a limit, time beyond the budget went into counters and steps. The savings
+            // for a near limit do not pay for these.
             let over = self.always.pay(spent);
             if self.was_near {
                 self.for_near.pay(over);
@@ -444,7 +459,7 @@ impl Watch {
             .max(Duration::from_millis(1))
     }
 
-    /// Does something with a process.
+    /// Runs `what` on a process.
     fn with(
         &mut self,
         pid: Pid,
@@ -488,7 +503,7 @@ impl Watch {
         }
     }
 
-    /// Writes what is due.
+    /// Writes the rows that are due.
     fn write(&mut self) {
         if self.near || self.unwritten >= FLUSH {
             return self.flush();
@@ -507,7 +522,7 @@ impl Watch {
     }
 }
 
-/// A stack whose running frame is at this line.
+/// Makes a stack whose running frame is at this line.
 #[cfg(test)]
 fn at_line(line: u32) -> crate::read::Stack {
     use crate::{event::PythonFrame, read::Stack};

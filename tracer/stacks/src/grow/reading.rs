@@ -1,4 +1,4 @@
-//! Reading one process's stacks: what that costs, why it cannot be done, and when it is tried again.
+//! Reads the stacks of one process: their cost, errors, and when to try again.
 
 use std::time::{Duration, Instant};
 
@@ -12,24 +12,25 @@ use crate::{
     read::{Python, Stack, StackError},
 };
 
-/// One that cannot be read is left alone this long at first, then twice as long each time, up to a minute.
+/// How long a process is left alone after it could not be read. Each further failure doubles the
+/// time, up to a minute.
 const BACK_OFF: Duration = Duration::from_secs(1);
 const LONGEST_BACK_OFF: Duration = Duration::from_secs(60);
-/// Torn reads that may follow each other before that.
+/// How many torn reads in a row count as such a failure.
 const TORN: u32 = 3;
-/// A stack that takes longer than this is as one that cannot be read.
+/// Reading a stack that takes longer than this counts as such a failure too.
 const SLOW: Duration = Duration::from_millis(50);
 
-/// Without any growth a large process is read this often, near a limit and far from it.
+/// How often a large process is read while it does not grow: near a limit, and far from it.
 const BEAT_NEAR: Duration = Duration::from_secs(2);
 const BEAT: Duration = Duration::from_secs(10);
 const BEAT_SIZE: u64 = 512 << 20;
 
-/// The state of it.
+/// The state of reading one process.
 pub(super) struct Reading {
     process: ProcessKey,
     python: Option<Python>,
-    /// Why it could not be read last, and what of that is not written yet.
+    /// Why it last could not be read, and the reason that is not yet written.
     refused: Option<String>,
     unsaid: Option<(BootTime, String)>,
     failures: u32,
@@ -37,7 +38,7 @@ pub(super) struct Reading {
     read_at: Instant,
 }
 
-/// Whether two stacks are at one line of the job.
+/// Whether two stacks are at the same line of the job.
 pub(super) fn same_line(one: &Stack, other: &Stack) -> bool {
     one.frames == other.frames || {
         let line = python::user_frame(&one.frames);
@@ -45,13 +46,14 @@ pub(super) fn same_line(one: &Stack, other: &Stack) -> bool {
     }
 }
 
-/// Whether a thread runs something else than what Ray wraps tasks in.
+/// Whether a thread runs anything but the code in which Ray wraps tasks.
 pub(super) fn is_of_the_job(stack: &Stack) -> bool {
     let mut frames = stack.frames.iter();
     frames.any(|frame| !python::is_rays_own(&frame.file))
 }
 
-/// Whether two stacks are in one function of the job: what a line of it asked for, the next one may fill.
+/// Whether two stacks are in the same function of the job. The next line may fill what an earlier
+/// one asked for.
 pub(super) fn same_function(one: &Stack, other: &Stack) -> bool {
     let function = |stack: &Stack| {
         let line = python::user_frame(&stack.frames)?;
@@ -78,24 +80,24 @@ impl Reading {
         self.python.is_some()
     }
 
-    /// Whether a large process is to be read although it does not grow.
+    /// Whether it is time to read a large process although it does not grow.
     pub(super) fn is_beat(&self, look: &Look<'_>, level: MemoryPair) -> bool {
         self.is_beat_at(look.now, look.near, level.private + level.shared)
     }
 
-    /// The same at `now`, for one of so many bytes.
+    /// The same for a process with this many bytes, at `now`.
     pub(super) fn is_beat_at(&self, now: Instant, near: bool, bytes: u64) -> bool {
         let beat = if near { BEAT_NEAR } else { BEAT };
         bytes >= BEAT_SIZE && now.duration_since(self.read_at) >= beat
     }
 
-    /// Why it cannot be read, once.
+    /// Returns why it cannot be read, once.
     pub(super) fn refusal(&mut self) -> Option<(BootTime, String)> {
         self.unsaid.take()
     }
 
-    /// Finds the interpreter while nothing happens: the first growth would end before it is found. From then on the kernel takes stacks,
-    /// so it comes before all that is read from outside.
+    /// Finds the interpreter while the process is quiet. During the first growth it would take too
+    /// long. From then on the kernel takes stacks, so this comes before all reading from outside.
     pub(super) fn prepare(&mut self, look: &mut Look<'_>, large_enough: bool) {
         let is_due = large_enough
             && !self.is_open()
@@ -106,13 +108,14 @@ impl Reading {
         }
     }
 
-    /// The stack of thread `tid`, or of the one that runs.
+    /// Reads the stack of thread `tid`, or of the one that runs.
     pub(super) fn read(&mut self, look: &mut Look<'_>, tid: Option<Pid>) -> Option<Stack> {
         if look.left < Left::Stacks || !self.may_try(look.now) {
             return None;
         }
         if !self.is_open() && self.open(look).is_err() {
-            // It may be starting: its rest will tell.
+            // The process may be starting. If it is not, `prepare` will report the error when it
+            // rests.
             return None;
         }
         let python = self.python.as_ref()?;
@@ -136,7 +139,8 @@ impl Reading {
         None
     }
 
-    /// The stack that the kernel took while its thread asked for memory; with what its Python had called, where there is time for that.
+    /// Names the stack that the kernel took while its thread asked for memory. Adds the native
+    /// frames that Python had called, if there is time for that.
     pub(super) fn named(
         &mut self,
         look: &mut Look<'_>,
@@ -166,7 +170,7 @@ impl Reading {
         self.not_before.is_none_or(|until| now >= until)
     }
 
-    /// Leaves it alone for a while, and says why once.
+    /// Leaves the process alone for a while, and notes the reason once.
     fn failed(&mut self, look: &Look<'_>, reason: String) {
         let back_off = BACK_OFF * (1 << self.failures.min(6));
         self.failures += 1;

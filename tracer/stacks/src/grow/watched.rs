@@ -1,8 +1,10 @@
-//! One Python process: how its memory moves, and whose each move is.
+//! Watches one Python process: how its memory moves, and which line causes each move.
 //!
-//! Its private memory is that in its large mappings and the rest, called the heap here. Each is followed as a level: what it is now against
-//! what was recorded of it, so that an error of measurement never adds up. Growth is a line's only where that is certain: in a mapping that the
-//! line asked for and fills, or between two looks that found the line; else it is recorded without one.
+//! Its private memory consists of its large mappings and the rest, called the heap here. Each part
+//! is followed as a level: its present size against what was recorded of it. So errors of
+//! measurement never add up. Growth is assigned to a line only where that is certain: in a mapping
+//! that the line asked for and fills, or between two looks that both found the line. Other growth
+//! is recorded without a line.
 
 use std::time::{Duration, Instant};
 
@@ -28,44 +30,48 @@ use crate::{
     read::{Stack, is_python},
 };
 
-/// A process that grew lately, or is near a limit, is looked at this often; another one that seldom.
+/// How often a process is looked at: if it grew lately or is near a limit, and otherwise.
 const COLD: Duration = Duration::from_millis(100);
 const IDLE: Duration = Duration::from_millis(500);
 const LATELY: Duration = Duration::from_secs(10);
-/// One that grows this often, or as seldom as keeps the time for it at a twentieth.
+/// How often a process that grows is looked at, or less often, to keep the cost at a twentieth of
+/// the time.
 const HOT: Duration = Duration::from_millis(5);
 const HOT_SHARE: u32 = 20;
-/// One that does not run is seen to run again this soon.
+/// How soon a process that does not run is checked for running again.
 const WAKES: Duration = Duration::from_millis(25);
-/// What the kernel saw is checked this often, of one that runs and of one that sleeps: a process may run between two ticks.
+/// How often the kernel's table is checked by a look, for a process that runs and for one that
+/// sleeps: a process may run between two ticks.
 const CHECK_RUNS: Duration = Duration::from_secs(5);
 const CHECK_SLEEPS: Duration = Duration::from_secs(30);
-/// What grew stays of interest this long.
+/// How long a process stays of interest after it grew.
 const STAYS_HOT: Duration = Duration::from_millis(300);
-/// A smaller one that does not rest is starting: its imports are nobody's line.
+/// A smaller process that does not rest is starting. Growth by its imports is assigned to no line.
 const SMALLEST: u64 = 128 << 20;
-/// From here on it is opened when it rests: Ray's idle workers have as much.
+/// From this size on, its interpreter is searched when it rests. Ray's idle workers are this large.
 const PREPARED: u64 = 48 << 20;
-/// Growth between two looks that is worth a stack; while hot, a move is.
+/// Growth between two looks that is worth a stack. For a hot process, any move is.
 const FAST: u64 = 8 << 20;
-/// Slow growth is recorded, without a line, in pieces of this size.
+/// Slow growth is recorded in pieces of this size, without a line.
 const SLOW: u64 = 64 << 20;
-/// A mapping of this size is followed by itself.
+/// A mapping from this size on is followed by itself.
 const LARGE: u64 = 16 << 20;
-/// What the heap must shrink by to count: this, or the share of all memory that the levels of mappings may err by.
+/// By how much the heap must shrink to count: this, or this share of all memory, which is the error
+/// of the mappings' levels.
 const SHRUNK: u64 = 8 << 20;
 const SHRUNK_SHARE: u64 = 64;
-/// Pages of a range that was given back are gone after this.
+/// How long the pages of a range that was given back may still be counted.
 const SETTLES: Duration = Duration::from_millis(200);
-/// A line that was there at two looks so far apart was there all the time.
+/// A line that two looks found, at most this far apart, was there all the time.
 const BRACKET: Duration = Duration::from_millis(500);
-/// Growth up to the first look at a line is its own where the line grows by so many times as much afterwards, in so long.
+/// Growth up to the first look at a line is assigned to the line if it then grows by this many
+/// times as much, within this time.
 const PROOF: u64 = 10;
 const WAITS: Duration = Duration::from_secs(2);
-/// Where the line changed between two looks so near to each other, each gets half.
+/// If the line changed between two looks this close to each other, each line gets half.
 const CLOSE: Duration = Duration::from_millis(20);
 
-/// One process.
+/// A process that is watched.
 pub(super) struct Watched {
     process: ProcessKey,
     files: MemoryFiles,
@@ -73,47 +79,52 @@ pub(super) struct Watched {
     claims: Claims,
     ledger: Ledger,
     reading: Reading,
-    /// Its place in the kernel's table, and what that had at the last look.
+    /// Its slot in the kernel's table, and the figures there at the last look.
     slot: Option<Slot>,
     before: Option<(Instant, ResidentLevel)>,
     due: Instant,
     hot_until: Instant,
     unsettled_until: Instant,
-    /// All memory at the last look, and at the last one that found a stack or was one of a process at rest.
+    /// All memory: at the last look, and at the last look that found a stack or that found the
+    /// process at rest.
     last_total: u64,
     read_total: u64,
-    /// At the last look: shared memory, and that as statm has it, files included.
+    /// Shared memory at the last look: without files, and as statm counts it, files included.
     shared: u64,
     statm_shared: u64,
-    /// What it had when it was settled last and nothing was left to be recorded: while it has that, there is nothing to do.
+    /// Its memory when everything was last settled and recorded. While it has this much, there is
+    /// nothing to do.
     rests_at: Option<MemoryPair>,
-    /// The heap and shared memory at the last look that found a stack, or that was one of a process at rest.
+    /// The heap and shared memory at the last look that found a stack, or that found the process at
+    /// rest.
     mark: MemoryPair,
     /// The thread that mapped something last.
     mapper: Option<Pid>,
-    /// What was recorded: of the heap and of shared memory.
+    /// What was recorded of the heap and of shared memory.
     recorded: MemoryPair,
-    /// The last stack, and growth that is its line's if that goes on.
+    /// The last stack, and growth that is assigned to its line if that goes on growing.
     last: Option<(Instant, Stack)>,
     pending: Option<Pending>,
 }
 
-/// Growth up to the first look that found a line: its own, or that of the one before.
+/// Growth up to the first look that found a line. It was caused by this line or by the previous
+/// one.
 struct Pending {
     stack: Stack,
     level: MemoryPair,
-    /// What the line grew since.
+    /// How much the line has grown since.
     proof: u64,
     until: Instant,
 }
 
 impl Watched {
-    /// Takes on a process; `None` where it is no Python, or is gone.
+    /// Starts to watch a process; `None` where it is not Python, or is gone.
     pub(super) fn new(process: ProcessKey, now: Instant) -> Option<Self> {
         if !is_python(process.pid) {
             return None;
         }
-        // Opened before the identity is checked: these files never tell of a later process with the same pid.
+        // Opened before the identity is checked: these files never show a later process with the
+        // same pid.
         let files = MemoryFiles::open(process.pid).ok()?;
         let mappings = Mappings::open(process.pid);
         processes::key(process.pid).filter(|own| own.same(process))?;
@@ -159,12 +170,13 @@ impl Watched {
         self.slot = slot;
     }
 
-    /// Whether there is hardly room for more of its rows.
+    /// Whether there is little room for more of its rows.
     pub(super) fn is_full(&self) -> bool {
         self.ledger.is_full()
     }
 
-    /// Whether the kernel saw nothing of it since the last look, which is then put off: that costs no system call.
+    /// Whether the kernel saw no change since the last look. If so, the look is put off, which
+    /// costs no system call.
     pub(super) fn is_still(
         &mut self,
         levels: Option<ResidentTable>,
@@ -185,7 +197,7 @@ impl Watched {
             && now.duration_since(at) < check
             && !(ran && self.reading.is_beat_at(now, near, self.last_total));
         if still {
-            // Measured from the look, so that small moves add up.
+            // Measured from the last real look, so that small moves add up.
             self.before = Some((at, before));
             self.due = now + if hot { WAKES } else { COLD };
         }
@@ -197,7 +209,7 @@ impl Watched {
         now < self.hot_until
     }
 
-    /// Its program is another one now: all that it held was given back.
+    /// Records, after an exec, that all memory of the previous program was given back.
     pub(super) fn lost_its_memory(&mut self, time: BootTime, now: Instant) {
         for one in self.mappings.given_back(now) {
             let bytes = one.bytes.unsigned_abs();
@@ -208,7 +220,8 @@ impl Watched {
         }
     }
 
-    /// How many large mappings it had so far; those of the next program have later numbers.
+    /// Returns how many large mappings it had until now. Those of the next program have later
+    /// numbers.
     pub(super) fn mappings_so_far(&self) -> u32 {
         self.mappings.so_far()
     }
@@ -217,7 +230,7 @@ impl Watched {
         self.mappings.number_from(next);
     }
 
-    /// It has ended: growth that waits for the next look is nobody's.
+    /// Ends watching the process. Growth that waits for the next look is assigned to no line.
     pub(super) fn ended(
         &mut self,
         time: BootTime,
@@ -229,7 +242,7 @@ impl Watched {
         self.flush(send);
     }
 
-    /// Sends what is to be written, which is then no longer held.
+    /// Sends the rows that are to be written, and forgets them.
     pub(super) fn flush(&mut self, mut send: impl FnMut(BootTime, Observation) -> bool) {
         let process = self.process;
         if let Some((time, reason)) = self.reading.refusal() {
@@ -238,7 +251,8 @@ impl Watched {
         self.ledger.flush(process, send);
     }
 
-    /// A thread of it mapped something. Mostly the kernel took the stack then; else it is read now, before the line is over.
+    /// Handles a mapping that one of its threads made. Mostly the kernel took the stack then. If
+    /// not, it is read now, before the line is over.
     pub(super) fn mapped(&mut self, look: &mut Look<'_>, new: &NewMapping) -> Result<(), Gone> {
         self.mapper = Some(new.mapped.tid);
         self.hot_until = look.now + STAYS_HOT;
@@ -259,8 +273,9 @@ impl Watched {
         self.settle(look, stack, true)
     }
 
-    /// It grew by much, and the kernel took the stack just then: what the heap and shared memory owe since is that line's, as far as it
-    /// was recorded. What is in large mappings is measured there.
+    /// Handles a report that it grew by much, with the stack that the kernel took then. Growth of
+    /// the heap and of shared memory that is not yet recorded is assigned to that line, up to the
+    /// reported amount. Growth in large mappings is measured there.
     pub(super) fn stepped(&mut self, look: &mut Look<'_>, new: &NewGrowth) -> Result<(), Gone> {
         self.hot_until = look.now + STAYS_HOT;
         self.due = self.due.min(look.now + HOT);
@@ -268,7 +283,7 @@ impl Watched {
         if self.is_starting(before) || look.now < self.unsettled_until {
             return Ok(());
         }
-        // A range that fills and is not measured would count twice.
+        // A range that is being filled and is not measured would count twice.
         if look.left < Left::Steps || look.left < Left::Measures && self.mappings.any_filling() {
             return Ok(());
         }
@@ -284,13 +299,13 @@ impl Watched {
             private: (before.private.min(after.private)).saturating_sub(self.mappings.recorded()),
             shared: before.shared,
         };
-        // What was there at the last rest, below a step, is an earlier line's.
+        // What was there at the last rest, below a step, was caused by an earlier line.
         let recent = level.less(self.recorded.at_least(self.mark));
         let its = recent.at_most(MemoryPair {
             private: new.private.0,
             shared: new.shared.0,
         });
-        // The ranges that it asked for are of the same memory.
+        // The ranges that it asked for are part of the same memory.
         self.claims.recorded_otherwise(&stack, its.private);
         self.recorded = self.recorded.more(its);
         self.mark = self.mark.at_least(self.recorded.at_most(level));
@@ -299,7 +314,8 @@ impl Watched {
         Ok(())
     }
 
-    /// Whose step it was. A thread without Python works for the main thread, or where that runs nothing of the job, for one that does.
+    /// Returns the stack that caused the step. A thread without Python works for the main thread.
+    /// If that runs no code of the job, it works for a thread that does.
     fn stepper(&mut self, look: &mut Look<'_>, new: &NewGrowth) -> Option<Stack> {
         let native = new.native.as_ref();
         if !new.of_main {
@@ -311,7 +327,8 @@ impl Watched {
             .or_else(|| self.stack(look, None))
     }
 
-    /// Follows a large mapping; a small one stands for growth of the heap, as the samples of a heap profiler do.
+    /// Follows a large mapping. A small one is a claim on growth of the heap, like a sample of a
+    /// heap profiler.
     fn take(&mut self, look: &Look<'_>, new: &NewMapping, stack: Option<Stack>, age: Duration) {
         let (bytes, all) = (new.mapped.bytes.0, new.mapped.all_bytes.0);
         if bytes >= LARGE {
@@ -322,14 +339,14 @@ impl Watched {
         }
     }
 
-    /// Looks at its memory, and at its stack where that is due.
+    /// Reads its memory, and its stack where that is due.
     pub(super) fn look(&mut self, look: &mut Look<'_>) -> Result<(), Gone> {
         let hot = self.is_hot(look.now);
         let level = self.count().ok_or(Gone)?;
         let total = level.private + level.shared;
         let grown = total.saturating_sub(self.last_total);
         self.last_total = total;
-        // What grows is opened by its first stack, where there is time for one.
+        // A process that grows is opened when its first stack is read, if there is time for one.
         if look.left < Left::Stacks || grown < MOVE && !hot {
             self.reading.prepare(look, level.private >= PREPARED);
         }
@@ -353,7 +370,7 @@ impl Watched {
         self.settle(look, stack, grown >= MOVE)
     }
 
-    /// Gives each move since the last look to whom it belongs.
+    /// Assigns each move since the last look to the line that caused it.
     fn settle(
         &mut self,
         look: &mut Look<'_>,
@@ -379,7 +396,7 @@ impl Watched {
         let in_mappings = self.mappings.recorded();
         let least = before.private.min(after.private).min(last.private);
         let level = MemoryPair {
-            // Memory moves while it is measured: what is less is certain.
+            // Memory moves while it is measured. Only the smallest value is certain.
             private: least.saturating_sub(in_mappings),
             shared: before.shared,
         };
@@ -390,12 +407,14 @@ impl Watched {
         let owed = level.less(self.recorded);
         let recent = level.less(self.mark).at_most(owed);
         let grows = filled || moved;
-        // A range is gone before the counters have given up its pages: until then the heap looks too large.
+        // A range is gone before the counters have given up its pages. Until then the heap looks
+        // too large.
         self.confirm(look, stack.as_ref(), recent);
         if settled && self.record_heap(look, stack.clone(), (owed, recent), hot) {
             self.recorded = self.recorded.at_least(level);
         }
-        // What was unmapped of shared memory is still there for others: it is neither growth nor given back.
+        // Shared memory that was unmapped still exists for others. This is neither growth nor
+        // memory given back.
         self.recorded.shared = self.recorded.shared.min(level.shared);
         if settled && (stack.is_some() || !hot) {
             self.mark = level;
@@ -414,7 +433,7 @@ impl Watched {
         Ok(())
     }
 
-    /// Records what grew in mappings; whether one did.
+    /// Records what grew in mappings. Returns whether any did.
     fn measure(&mut self, look: &Look<'_>, running: Option<&Stack>, private: u64) -> bool {
         let is_still = |own: &Stack| running.is_none_or(|running| same_function(own, running));
         let mut moves = self.mappings.filled(look.now, is_still);
@@ -424,7 +443,7 @@ impl Watched {
         any
     }
 
-    /// Gives the heap's growth to the lines that asked the kernel for it.
+    /// Assigns the heap's growth to the lines that asked the kernel for it.
     fn pay(&mut self, look: &Look<'_>, level: MemoryPair) {
         let owed = level.less(self.recorded).private;
         for (stack, private) in self.claims.pay(owed, look.now) {
@@ -435,7 +454,8 @@ impl Watched {
         self.mark = self.mark.at_least(self.recorded.at_most(level));
     }
 
-    /// Records the heap's other growth and that of shared memory, where it can be recorded now.
+    /// Records other growth of the heap, and that of shared memory, where it can be recorded now.
+    /// Returns whether it was recorded.
     fn record_heap(
         &mut self,
         look: &Look<'_>,
@@ -447,7 +467,7 @@ impl Watched {
             Some(stack) if owed.is_move() => {
                 self.credit(look, stack, recent, owed.less(recent));
             }
-            // Slow growth of what nobody asked the kernel for.
+            // Slow growth that no line asked the kernel for.
             None if !hot && (owed.private >= SLOW || owed.shared >= SLOW) => {
                 self.grew(look.time, None, owed);
             }
@@ -456,7 +476,7 @@ impl Watched {
         true
     }
 
-    /// Records moves of mappings; `running` is whose those are that are nobody's own.
+    /// Records moves of mappings. `running` is the stack for moves that no mapper caused.
     fn record(&mut self, look: &Look<'_>, moves: Vec<Move>, running: Option<&Stack>) {
         for one in moves {
             let mapping = Some(one.number);
@@ -479,14 +499,15 @@ impl Watched {
         }
     }
 
-    /// The running line, where it ran at the look before too.
+    /// Returns the running line, if the previous look found it too.
     fn bracketed(&self, look: &Look<'_>, running: Option<&Stack>) -> Option<Stack> {
         let (at, before) = self.last.as_ref()?;
         let is = same_line(before, running?) && look.now.duration_since(*at) <= BRACKET;
         running.filter(|_| is).cloned()
     }
 
-    /// What the heap is below what was recorded of it: of mappings that are gone, else the heap's own.
+    /// Records by how much the heap is below what was recorded of it: first memory of mappings that
+    /// are gone, then the heap's own.
     fn shrink(&mut self, look: &Look<'_>, private: u64) {
         let least = SHRUNK.max(private / SHRUNK_SHARE);
         let below =
@@ -506,7 +527,8 @@ impl Watched {
         }
     }
 
-    /// Growth before a line was seen is its own only where it is little against what that grew since.
+    /// Assigns growth before a line was seen to that line, only if it is small against what the
+    /// line grew since.
     fn confirm(&mut self, look: &Look<'_>, running: Option<&Stack>, recent: MemoryPair) {
         let (Some(running), Some(mut pending)) = (running, self.pending.take()) else {
             return;
@@ -522,7 +544,7 @@ impl Watched {
         }
     }
 
-    /// Growth of this look, and what is older and was too slow to be seen, at a look that found `stack`.
+    /// Assigns the growth of a look that found `stack`. `older` was too slow to be seen earlier.
     fn credit(&mut self, look: &Look<'_>, stack: Stack, level: MemoryPair, older: MemoryPair) {
         let Some((at, before)) = self.last.clone() else {
             return self.wait(look, stack, level, older);
@@ -535,7 +557,7 @@ impl Watched {
         if age > CLOSE || !before.running {
             return self.wait(look, stack, level, older);
         }
-        // All of it is the line's before, where the new one only waits.
+        // If the new line only waits, all of it is the previous line's.
         let share = |all: u64| if stack.running { all / 2 } else { all };
         let its = MemoryPair {
             private: share(level.private),
@@ -570,7 +592,7 @@ impl Watched {
         }
     }
 
-    /// The figures now; `None` when the process is gone.
+    /// Reads the figures; `None` when the process is gone.
     fn count(&mut self) -> Option<MemoryPair> {
         let count = self.files.count()?;
         if count.shared.0.abs_diff(self.statm_shared) >= MOVE {
@@ -583,7 +605,7 @@ impl Watched {
         })
     }
 
-    /// How long nothing is to be done with it while it does not grow.
+    /// Returns the time until the next look while the process does not grow.
     fn rest(&self, look: &Look<'_>) -> Duration {
         if look.near || look.now < self.hot_until + LATELY {
             COLD
@@ -596,7 +618,7 @@ impl Watched {
         !self.reading.is_open() && level.private < SMALLEST
     }
 
-    /// Reads a stack; it is this process's own, for its files still answer afterwards.
+    /// Reads a stack. It is this process's own, because its files still answer afterwards.
     fn stack(&mut self, look: &mut Look<'_>, tid: Option<Pid>) -> Option<Stack> {
         let stack = self.reading.read(look, tid)?;
         self.files.count()?;

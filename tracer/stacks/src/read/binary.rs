@@ -1,6 +1,8 @@
-//! Finds an interpreter's structures in a process: once for each program file, then moved to where another process has it.
+//! Finds an interpreter's structures in a process.
 //!
-//! Parsing the symbols of a Python takes 10 ms and some MiB; moving what was found takes one look at /proc/PID/maps.
+//! They are searched once for each program file, then moved to the address at which another process
+//! has it. Parsing the symbols of a Python takes 10 ms and some MiB. Moving the result takes one
+//! read of /proc/PID/maps.
 
 use std::{
     collections::HashMap,
@@ -32,21 +34,25 @@ const SYMBOLS: [&str; 6] = [
     "_PyThreadState_Current",
 ];
 
-/// More than a kernel that is set as it comes lets a process have: 65,530 mappings with paths of 200 bytes.
+/// More than a kernel with default settings lets a process have: 65,530 mappings with paths of 200
+/// bytes.
 const MAPS_BYTES: u64 = 16 << 20;
 
-/// Files of which something is kept. A node has some; a job that brings ever new ones gets no more memory of ours for it.
+/// For how many files something is kept. A node has a few. A job that keeps bringing new files
+/// cannot make the recorder use more memory.
 const MOST_FILES: usize = 64;
 
-/// A file, whatever its name: device and inode, and its time of change, for inodes are used again.
+/// Identifies a file, whatever its name: device and inode, and the time of its last change, because
+/// inodes are reused.
 pub(super) type FileId = (u64, u64, i64);
 
-/// Which file this is.
+/// Returns the id of a file.
 pub(super) fn id(known: &fs::Metadata) -> FileId {
     (known.dev(), known.ino(), known.mtime())
 }
 
-/// Keeps what was found in a file. Where there are too many, all others go: who is still of use is found again.
+/// Keeps what was found in a file. If there are too many, all others are dropped: what is still
+/// needed is found again.
 pub(super) fn keep<T>(kept: &mut HashMap<FileId, T>, file: FileId, found: T) {
     if kept.len() >= MOST_FILES && !kept.contains_key(&file) {
         kept.clear();
@@ -54,7 +60,7 @@ pub(super) fn keep<T>(kept: &mut HashMap<FileId, T>, file: FileId, found: T) {
     kept.insert(file, found);
 }
 
-/// Files that were parsed, with where they lay when they were.
+/// Parsed files, with the address at which each was mapped then.
 #[derive(Default)]
 pub(super) struct Binaries(HashMap<FileId, Parsed>);
 
@@ -63,7 +69,7 @@ struct Parsed {
     info: BinaryInfo,
 }
 
-/// The ranges of a process, for a search of stripped programs.
+/// The address ranges of a process, for a search in stripped programs.
 struct Ranges(Vec<(u64, u64)>);
 
 impl ContainsAddr for Ranges {
@@ -74,7 +80,8 @@ impl ContainsAddr for Ranges {
 }
 
 impl Binaries {
-    /// What py-spy wants to know of a process, and the file that holds its interpreter.
+    /// Returns what py-spy needs to know about a process, and the file that contains its
+    /// interpreter.
     pub(super) fn of(&mut self, pid: Pid) -> Result<(FileId, PythonProcessInfo), StackError> {
         let maps = maps::read(pid, MAPS_BYTES)?;
         let maps: Vec<Map<'_>> = maps::parse(&maps).collect();
@@ -129,7 +136,7 @@ impl Binaries {
     }
 }
 
-/// The same file, `by` further up; 0 stands for what it does not have.
+/// Returns the same file moved up by `by`. 0 stands for a part that it does not have, and stays 0.
 fn moved(info: &BinaryInfo, by: u64) -> BinaryInfo {
     let to = |address: u64| match address {
         0 => 0,

@@ -1,7 +1,8 @@
-//! Python frames by the addresses of their code objects: file, function and line, read after the frame was taken.
+//! Reads file, function and line of Python frames from the addresses of their code objects.
 //!
-//! A code object stays where it is while anything can run it. What is no code object (an entry frame's placeholder, memory that was used
-//! again) is known by its type's name and is no frame.
+//! They are read after the frame was taken. A code object stays in its place while anything can run
+//! it. Other memory (the placeholder of an entry frame, memory that was reused) is recognized by
+//! the name of its type, and is no frame.
 
 use std::fs::File;
 
@@ -14,16 +15,17 @@ use super::{
 };
 use crate::{event::PythonFrame, ids::Pid};
 
-/// Bytes of a code object that are read.
+/// How many bytes of a code object are read.
 const CODE: usize = 144;
-/// Longer strings and tables are no names and no tables.
+/// Longer strings and tables are refused.
 const LONGEST_NAME: u64 = 2048;
 const LONGEST_TABLE: u64 = 1 << 16;
-/// In every object: its type; in a type: its name.
+/// Offsets: of the type in every object, and of the name in a type.
 const TYPE: usize = 8;
 const TYPE_NAME: u64 = 24;
 
-/// A process's memory. The file belongs to the address space of the moment it was opened: never to a later process with the same pid.
+/// A process's memory. The file belongs to the address space at the moment it was opened, never to
+/// a later process with the same pid.
 #[derive(Debug)]
 pub(super) struct Memory(File);
 
@@ -32,7 +34,7 @@ impl Memory {
         Ok(Self(File::open(format!("/proc/{pid}/mem"))?))
     }
 
-    /// The frame, unless it is none of Python's code.
+    /// Reads the frame; `None` if it is not Python code.
     pub(super) fn frame(&self, layout: &Layout, of: records::PythonFrame) -> Option<PythonFrame> {
         // The low bits are a tag (3.14).
         let address = of.code & !7;
@@ -45,7 +47,7 @@ impl Memory {
         let table = self.table(word(&code, layout.table)?);
         let first = u32::try_from(word(&code, layout.first_line)? & 0xffff_ffff).ok()?;
         let at = match layout.instructions {
-            // An `int`; what follows it is something else.
+            // An `int`. What follows it in memory is something else.
             0 => (of.instruction & 0xffff_ffff).cast_signed(),
             begin => of.instruction.wrapping_sub(address + begin).cast_signed(),
         };
@@ -60,7 +62,7 @@ impl Memory {
         name.and_then(|name| self.bytes(name, 5)).as_deref() == Some(b"code\0")
     }
 
-    /// A `PyUnicodeObject`.
+    /// Reads a `PyUnicodeObject`.
     fn string(&self, layout: &Layout, address: u64) -> Option<String> {
         let head = self.bytes(address, 40)?;
         let (length, state) = (word(&head, 16)?, word(&head, 32)?);
@@ -80,11 +82,11 @@ impl Memory {
                 .rev()
                 .fold(0, |sum, byte| sum << 8 | u32::from(*byte))
         };
-        // Neither kind is UTF-16: each unit is a character.
+        // No kind is UTF-16: each unit is a character.
         units.map(|unit| char::from_u32(wide(unit))).collect()
     }
 
-    /// A `PyBytesObject`.
+    /// Reads a `PyBytesObject`.
     fn table(&self, address: u64) -> Option<Vec<u8>> {
         let length = word(&self.bytes(address + 16, 8)?, 0)?;
         (length <= LONGEST_TABLE)
@@ -104,7 +106,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// The line of the instruction `at`.
+/// Returns the line of the instruction `at`.
 fn line(kind: LineTable, table: &[u8], first: u32, at: i64) -> Option<u32> {
     let line = match kind {
         LineTable::Lnotab => lnotab(table, first, at),
@@ -114,7 +116,7 @@ fn line(kind: LineTable, table: &[u8], first: u32, at: i64) -> Option<u32> {
     u32::try_from(line).ok()
 }
 
-/// `Objects/lnotab_notes.txt` of 3.9.
+/// Decodes `Objects/lnotab_notes.txt` of 3.9.
 fn lnotab(table: &[u8], first: u32, at: i64) -> i64 {
     let (mut line, mut address) = (i64::from(first), 0);
     for pair in table.chunks_exact(2) {
@@ -127,7 +129,7 @@ fn lnotab(table: &[u8], first: u32, at: i64) -> i64 {
     line
 }
 
-/// `Objects/lnotab_notes.txt` of 3.10.
+/// Decodes `Objects/lnotab_notes.txt` of 3.10.
 fn deltas(table: &[u8], first: u32, at: i64) -> i64 {
     let (mut line, mut address) = (i64::from(first), 0);
     for pair in table.chunks_exact(2).filter(|pair| pair[1] != 0x80) {
@@ -140,13 +142,13 @@ fn deltas(table: &[u8], first: u32, at: i64) -> i64 {
     line
 }
 
-/// `Objects/locations.md` of 3.11 and later.
+/// Decodes `Objects/locations.md` of 3.11 and later.
 fn locations(table: &[u8], first: u32, at: i64) -> i64 {
     let (mut line, mut address) = (i64::from(first), 0);
     let mut bytes = table.iter().copied();
     while let Some(entry) = bytes.next() {
         address += i64::from((entry & 7) + 1) * 2;
-        // A table that a job has made may say anything.
+        // A table that a job has made may contain anything.
         let by = match entry >> 3 & 15 {
             15 => 0,
             14 => {

@@ -1,6 +1,8 @@
-//! Reads from a program file where its symbols, `.bss` and `.PyRuntime` lie in a process that has it, for py-spy.
+//! Reads a program's symbols, `.bss` and `.PyRuntime` from its file, for py-spy.
 //!
-//! The file may be a job's own, who can cut it while it is read: it is read in parts and never mapped, so that this is an error and no SIGBUS.
+//! Their addresses are those in a process that runs the program. The file may belong to a job,
+//! which can truncate it while it is read. So it is read in parts and never mapped: a truncated
+//! file is an error and not a SIGBUS.
 
 use std::{collections::HashMap, fs::File};
 
@@ -12,14 +14,16 @@ use py_spy::binary_parser::BinaryInfo;
 
 use super::StackError;
 
-/// A larger file is no Python: its tables would have to be held.
+/// A larger file is not a Python: its tables would have to be held.
 const LARGEST: u64 = 256 << 20;
-/// What is read of names; a Python has some 20,000 symbols.
+/// How many bytes of names are read. A Python has some 20,000 symbols.
 const MOST_OF_NAMES: usize = 16 << 20;
-/// A larger `.bss` or `.PyRuntime` is not searched: py-spy copies it whole. A Python's have some 100 KiB.
+/// A larger `.bss` or `.PyRuntime` is not searched: py-spy copies it whole. Those of a Python have
+/// some 100 KiB.
 const LARGEST_SECTION: u64 = 32 << 20;
 
-/// The symbols `wanted` of a program whose executable part lies at `start`, `size` bytes.
+/// Finds the symbols `wanted` of a program whose executable part is mapped at `start` with `size`
+/// bytes.
 pub(super) fn parse(
     file: File,
     (start, size): (u64, u64),
@@ -54,7 +58,7 @@ pub(super) fn parse(
     let mut read = 0;
     for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
         let Ok(name) = symbol.name() else { continue };
-        // The file's reader keeps each that it was asked for.
+        // The file's reader keeps each name that was read.
         read += name.len();
         if read > MOST_OF_NAMES {
             break;

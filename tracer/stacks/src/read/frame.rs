@@ -1,11 +1,13 @@
-//! A frame of Python with names of a bounded length: a job may make up longer ones, and each row of the recording has many.
+//! Makes a Python frame with names of bounded length.
+//!
+//! A job may make up longer names, and each row of the recording has many.
 
 use crate::event::PythonFrame;
 
-/// Bytes of a file's or a function's name that are kept.
+/// How many bytes of a file's or a function's name are kept.
 const LONGEST: usize = 300;
 
-/// The frame; of a longer path the end is kept, of a longer function the begin.
+/// Makes the frame. Of a longer path the end is kept, of a longer function name the beginning.
 pub(super) fn frame(file: &str, function: &str, line: u32) -> PythonFrame {
     let mut from = file.len().saturating_sub(LONGEST);
     while !file.is_char_boundary(from) {

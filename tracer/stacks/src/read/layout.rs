@@ -1,13 +1,16 @@
-//! Lists where Python's structures have their fields, by version: threads, frames, code objects and strings of 64-bit builds.
+//! Lists the offsets of fields in Python's structures, by version.
 //!
-//! Mirrors `CPython` 3.9 to 3.14 (`pystate.h`, `code.h`, `internal/pycore_frame.h`, `unicodeobject.h`), as py-spy's bindings have them. A build
-//! that is laid out otherwise (debug, free-threaded) leads to memory that is no code object, which is found out there.
+//! The structures are threads, frames, code objects and strings of 64-bit builds.
+//!
+//! Mirrors `CPython` 3.9 to 3.14 (`pystate.h`, `code.h`, `internal/pycore_frame.h`,
+//! `unicodeobject.h`), as py-spy's bindings have them. With a build that has another layout (debug,
+//! free-threaded), the addresses lead to memory that is no code object, which the reader notices.
 
 use raytrace_ebpf::records::{self, NONE};
 
 use crate::ids::ProcessKey;
 
-/// How a code object says which instruction is in which line.
+/// How a code object maps instructions to lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineTable {
     /// `co_lnotab`, to 3.9.
@@ -21,9 +24,10 @@ pub(super) enum LineTable {
 /// Offsets in one version.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// In the interpreter: the pointer to its first thread's state.
+    /// In the interpreter: the pointer to the state of its first thread.
     threads: u64,
-    /// In a thread's state: `thread_id`, the frame, and the frame in what that points to.
+    /// In a thread's state: `thread_id`, the pointer to the frame, and the frame's offset in what
+    /// that points to.
     thread: u32,
     frame: u32,
     inner: u32,
@@ -111,7 +115,7 @@ static PYTHON_3_14: Layout = Layout {
 };
 
 impl Layout {
-    /// That of Python 3.`minor`.
+    /// Returns the layout of Python 3.`minor`.
     pub(super) fn of(minor: u64) -> Option<&'static Self> {
         match minor {
             9 => Some(&PYTHON_3_9),
@@ -124,7 +128,7 @@ impl Layout {
         }
     }
 
-    /// What the kernel is told of a process whose interpreter is at `interpreter`.
+    /// Returns what the kernel is told about a process whose interpreter is at `interpreter`.
     pub(super) fn located(&self, process: ProcessKey, interpreter: u64) -> records::Python {
         records::Python {
             start: process.start.0,

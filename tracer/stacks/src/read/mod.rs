@@ -1,8 +1,11 @@
-//! The stacks of other processes, read from outside without stopping them: Python's by py-spy as a library, native frames by what the kernel
-//! took of a thread (`native`).
+//! Reads the stacks of other processes from outside, without stopping them.
 //!
-//! Reading is `process_vm_readv` of the interpreter's own structures. A process that moves on meanwhile yields a torn read, which is
-//! an error here and never a guess. Who is asked for what and how often is `grow`'s.
+//! Python frames are read with py-spy as a library, native frames (`native`) from what the kernel
+//! took of a thread.
+//!
+//! Reading is `process_vm_readv` of the interpreter's own structures. If the process moves on
+//! meanwhile, the read is torn, which is an error here and never a guess. `grow` decides which
+//! process is read, and how often.
 
 mod binary;
 mod code;

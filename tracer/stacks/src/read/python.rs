@@ -1,4 +1,4 @@
-//! Python processes: found once, read many times.
+//! Reads the stacks of Python processes. A process is opened once and read many times.
 
 use std::{collections::HashMap, time::Instant};
 
@@ -22,7 +22,7 @@ use crate::{
     ids::{Pid, ProcessKey},
 };
 
-/// Frames of one stack that are kept, the innermost.
+/// How many frames of one stack are kept, the innermost.
 const MOST_FRAMES: usize = 64;
 
 /// Why there is no stack.
@@ -31,7 +31,7 @@ pub enum StackError {
     /// The interpreter was not found, or may not be read.
     #[error("{0}")]
     Open(String),
-    /// The process moved on while it was read, each time.
+    /// Every try was torn, because the process moved on while it was read.
     #[error("its stack could not be read: {0}")]
     Torn(String),
 }
@@ -47,11 +47,13 @@ impl From<std::io::Error> for StackError {
 pub struct Stack {
     /// The thread, as its own pid namespace numbers it.
     pub tid: Option<Pid>,
-    /// Whether it ran when it was read; another one than this may have done what happened before.
+    /// Whether it was running when it was read. If not, another thread may have caused what
+    /// happened before.
     pub running: bool,
     /// The frames, the running one first.
     pub frames: Vec<PythonFrame>,
-    /// What the running one called, the innermost first; only where the kernel took the stack.
+    /// The frames that the running Python frame called, the innermost first; only where the kernel
+    /// took the stack.
     pub native: Vec<NativeFrame>,
 }
 
@@ -61,20 +63,20 @@ pub struct Python {
     file: FileId,
     addresses: PythonProcessLayout,
     memory: Memory,
-    /// Nothing for versions whose stacks the kernel cannot take.
+    /// `None` for versions whose stacks the kernel cannot take.
     layout: Option<&'static Layout>,
     unwinder: Unwinder,
 }
 
 impl Python {
-    /// What the kernel is to be told, so that it takes the stacks of this process.
+    /// Returns what the kernel must be told to take the stacks of this process.
     #[must_use]
     pub fn located(&self, process: ProcessKey) -> Option<records::Python> {
         let interpreter = self.addresses.interpreter_address as u64;
         Some(self.layout?.located(process, interpreter))
     }
 
-    /// The stack of a thread of this process, whose frames the kernel took.
+    /// Names the stack of a thread of this process. The kernel took its frames.
     #[must_use]
     pub fn named(&self, tid: Pid, frames: &[records::PythonFrame]) -> Option<Stack> {
         let layout = self.layout?;
@@ -91,7 +93,8 @@ impl Python {
     }
 }
 
-/// Reads stacks. There is one py-spy for each interpreter's file, pointed at the process that is to be read.
+/// Reads stacks. It keeps one py-spy reader for each interpreter file, and points it at the process
+/// that is to be read.
 #[derive(Default)]
 pub struct Reader {
     binaries: Binaries,
@@ -99,7 +102,8 @@ pub struct Reader {
     names: Names,
 }
 
-/// Whether the program that runs as `pid` is a Python interpreter, by its file's name; by its own name where that may not be read.
+/// Whether the program that runs as `pid` is a Python interpreter, by the name of its file. Where
+/// that may not be read, by the name of the process.
 #[must_use]
 pub fn is_python(pid: Pid) -> bool {
     let Ok(exe) = std::fs::read_link(format!("/proc/{pid}/exe")) else {
@@ -111,7 +115,8 @@ pub fn is_python(pid: Pid) -> bool {
 }
 
 impl Reader {
-    /// Finds the interpreter. Takes 10 ms for the first process of a program, whose symbols are parsed, and 1 ms for the next ones.
+    /// Finds the interpreter. This takes 10 ms for the first process of a program, whose symbols
+    /// are parsed, and 1 ms for each further one.
     pub fn open(&mut self, pid: Pid) -> Result<Python, StackError> {
         let failed =
             |error: anyhow::Error| StackError::Open(reason(&error.root_cause().to_string()));
@@ -143,7 +148,8 @@ impl Reader {
         })
     }
 
-    /// What the running Python frame of a thread had called, whose native side the kernel took.
+    /// Returns the native frames that the running Python frame of a thread had called. The kernel
+    /// took them.
     pub fn native(
         &mut self,
         python: &mut Python,
@@ -164,8 +170,9 @@ impl Reader {
         spy.ok_or_else(|| StackError::Open("its interpreter was not kept".into()))
     }
 
-    /// The stack of the thread `tid` if that runs Python, else of the one that holds the interpreter's lock, of one that is busy outside
-    /// of it, or of the main thread: `wanted` tells one whose stack is of interest from one that only holds the lock for a moment.
+    /// Returns the stack of the thread `tid` if that runs Python. Otherwise returns that of the
+    /// thread that holds the interpreter's lock, of one that is busy without the lock, or of the
+    /// main thread. `wanted` rejects a thread that holds the lock only for a moment.
     pub fn stack(
         &mut self,
         python: &Python,
@@ -202,7 +209,7 @@ impl Reader {
     }
 }
 
-/// All threads, or only the one that holds the interpreter's lock, which costs a tenth.
+/// Reads all threads, or only the one that holds the interpreter's lock, which costs a tenth.
 fn threads(spy: &mut PythonSpy, holder_only: bool) -> Result<Vec<StackTrace>, StackError> {
     spy.config.gil_only = holder_only;
     spy::again(|| spy.get_stack_traces())
@@ -227,7 +234,7 @@ fn stack(found: &StackTrace) -> Stack {
     }
 }
 
-/// What the system calls a refusal, with what to do.
+/// Returns the system's reason for a refusal, with what to do.
 fn reason(text: &str) -> String {
     if text.contains("Operation not permitted") || text.contains("Permission denied") {
         return "reading another process's memory is refused: run as root or with CAP_SYS_PTRACE (in Docker: --cap-add SYS_PTRACE)".into();
@@ -245,7 +252,7 @@ mod tests {
 
     use super::*;
 
-    /// A Python that says when it is where it stays, and then holds there.
+    /// Starts a Python that reports where it will stay, and then stays there.
     fn python(code: &str) -> Option<(Ended, Pid)> {
         let child = Command::new("python3")
             .args(["-u", "-c", code])
@@ -262,7 +269,8 @@ mod tests {
         Some((Ended(child), pid))
     }
 
-    /// What `look` sees once it is as `wanted`: a program that has said a word is not yet where it stays.
+    /// Calls `look` until the result is as `wanted`: a program that has printed a line may not yet
+    /// be where it stays.
     fn once(
         mut look: impl FnMut() -> Result<Option<Stack>, StackError>,
         wanted: impl Fn(&Stack) -> bool,
@@ -277,7 +285,7 @@ mod tests {
         }
     }
 
-    /// The thread that is not the main one.
+    /// Returns the thread that is not the main one.
     fn other_thread(pid: Pid) -> Pid {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("tasks");
         let names = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
@@ -295,7 +303,7 @@ mod tests {
         stack.frames.iter().any(|frame| frame.function == function)
     }
 
-    /// Ends with the test, however that ends.
+    /// A child process that ends with the test, in any case.
     struct Ended(Child);
 
     impl Drop for Ended {
@@ -330,14 +338,15 @@ mod tests {
         };
         let mut reader = Reader::default();
         let python = reader.open(pid).expect("an interpreter");
-        // Once the other thread waits it does so until the end.
+        // Once the other thread waits, it waits until the end.
         let idle = other_thread(pid);
         let look = || reader.stack(&python, Some(idle), |_| true);
         once(look, |stack| runs(stack, "idle") && !stack.running);
         let stack = reader.stack(&python, None, |_| true);
         let stack = stack.expect("a stack").expect("a thread");
         assert!(!is_within(&stack, "idle"), "{stack:?}");
-        // Asked for another one than runs, it finds the main thread rather than one that waits.
+        // If the thread that was asked for does not run, the main thread is found, not one that
+        // waits.
         let stack = reader.stack(&python, None, |_| false);
         let stack = stack.expect("a stack").expect("a thread");
         assert!(!is_within(&stack, "idle"), "{stack:?}");

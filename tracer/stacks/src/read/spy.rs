@@ -1,8 +1,9 @@
 //! Builds a py-spy reader for an interpreter that is already located.
 //!
-//! `PythonSpy::new` looks for the interpreter by itself: it maps the files of the process, which a job may cut meanwhile (SIGBUS), and
-//! takes the lengths that they state for true. What it would find is known already (`binary`, `elf`). And it may panic on what it reads while
-//! the process goes on.
+//! `PythonSpy::new` would search for the interpreter itself. It maps the files of the process,
+//! which a job may truncate meanwhile (SIGBUS), and trusts the lengths in them. The result of that
+//! search is known already (`binary`, `elf`). py-spy may also panic on what it reads from a process
+//! that runs on.
 
 use std::{
     cell::Cell,
@@ -20,9 +21,9 @@ use py_spy::{
 };
 use remoteprocess::Process;
 
-/// A torn read is tried this often.
+/// How often a torn read is tried.
 const TRIES: usize = 3;
-/// What py-spy reads variables by.
+/// The word size in which py-spy reads variables.
 const WORD: u64 = 8;
 
 thread_local! {
@@ -30,8 +31,9 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a part of py-spy. What that reads of a running process is torn now and then: lines that add up beyond any number, tables shorter
-/// than they say. A panic at that is an error here, and prints nothing.
+/// Runs a part of py-spy. Its reads of a running process are torn now and then: sums of lines
+/// overflow, tables are shorter than they say. A panic because of that is an error here, and prints
+/// nothing.
 fn guarded<T>(part: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
@@ -48,7 +50,8 @@ fn guarded<T>(part: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     done.unwrap_or_else(|_| Err(anyhow!("what was read of it makes no sense")))
 }
 
-/// The same, tried again at once where it fails: a stack that is torn says nothing of the next read of it.
+/// Runs a part of py-spy, and tries again at once if it fails: a torn stack says nothing about the
+/// next read.
 pub(super) fn again<T>(mut part: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
     for _ in 1..TRIES {
         if let Ok(found) = guarded(&mut part) {
@@ -58,13 +61,13 @@ pub(super) fn again<T>(mut part: impl FnMut() -> anyhow::Result<T>) -> anyhow::R
     guarded(part)
 }
 
-/// What is zero throughout is an `Instant`; the compiler refuses this where it is none.
+/// Checks that an `Instant` may be all zeros. If not, the compiler refuses this constant.
 const _: Instant = {
-    // SAFETY: the value of a constant is checked.
+    // SAFETY: the compiler checks the value of a constant.
     unsafe { MaybeUninit::zeroed().assume_init() }
 };
 
-/// One for the process `pid`, and where its interpreter is.
+/// Builds a reader for the process `pid`. Also returns where its interpreter is.
 pub(super) fn new(
     pid: i32,
     info: &mut PythonProcessInfo,
@@ -76,8 +79,9 @@ pub(super) fn new(
     let addresses = again(|| PythonProcessLayout::new(info, &process, &version, &config))?;
     let mut spy = MaybeUninit::<PythonSpy>::zeroed();
     let to = spy.as_mut_ptr();
-    // SAFETY: `to` points to room for it. Each field of py-spy 0.4.3, which Cargo.toml asks for exactly and without `unwind`, is written
-    // but `thread_name_lookup_time`, an `Instant` that no other crate can write, and that zeros are.
+    // SAFETY: `to` points to room for it. Each field of py-spy 0.4.3, which Cargo.toml requires
+    // exactly and without `unwind`, is written. The exception is `thread_name_lookup_time`, an
+    // `Instant`: no other crate can write one, and all zeros are a valid one.
     let spy = unsafe {
         (&raw mut (*to).pid).write(pid);
         (&raw mut (*to).process).write(process);
@@ -93,19 +97,21 @@ pub(super) fn new(
     Ok((spy, addresses))
 }
 
-/// Where the interpreter of a process is, of which a py-spy knows the version.
+/// Finds the interpreter of a process. `spy` knows its version.
 pub(super) fn locate(
     info: &mut PythonProcessInfo,
     spy: &mut PythonSpy,
 ) -> anyhow::Result<PythonProcessLayout> {
     trust_the_symbol(info);
-    // Else one without a lock of the interpreter would be refused.
+    // Otherwise a Python without an interpreter lock would be refused.
     spy.config.gil_only = false;
     again(|| PythonProcessLayout::new(info, &spy.process, &spy.version, &spy.config))
 }
 
-/// A symbol says where the interpreter is. If that is not there yet, the process is starting: py-spy's search through all variables for something
-/// alike would take long, and could find something else. It is sent to where nothing is, for it goes wrong (an unaligned slice) on no variables at all.
+/// Makes py-spy rely on the symbol that says where the interpreter is. If the interpreter is not
+/// there yet, the process is starting. py-spy would then search all variables for something
+/// similar, which takes long and could find something else. So the search is pointed at an empty
+/// address. The list of variables must not be empty: py-spy fails on that (an unaligned slice).
 fn trust_the_symbol(info: &mut PythonProcessInfo) {
     let is_known = info.get_symbol("_PyRuntime").is_some();
     let binaries = [&mut info.python_binary, &mut info.libpython_binary];

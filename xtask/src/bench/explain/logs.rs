@@ -1,4 +1,6 @@
-//! Logs of Ray in real proportions, made of pieces of real ones: what a day logs, jobs that follow one another, deaths without end.
+//! Makes logs of Ray from pieces of real ones, in real proportions.
+//!
+//! There are a day of healthy nodes, jobs that follow one another, and deaths alone.
 
 use std::{
     fs::File,
@@ -13,19 +15,20 @@ use super::template::{Gap, Part, Template};
 /// What is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A day of healthy nodes: Ray prints its own statistics each minute, a job of verl a line each 90 s.
+    /// A day of healthy nodes: Ray prints its own statistics each minute, and a job of verl prints
+    /// a line each 90 s.
     Day,
-    /// Healthy jobs of verl, ten steps each, that follow one another.
+    /// Healthy jobs of verl that follow one another, ten steps each.
     Jobs,
-    /// Kills by Ray and the kernel, and what drivers say of them, without anything between.
+    /// Kills by Ray and the kernel and what drivers say about them, with nothing in between.
     Deaths,
 }
 
 impl Kind {
-    /// In the order in which they are measured.
+    /// All kinds, in the order in which they are measured.
     pub(super) const ALL: [Self; 3] = [Self::Day, Self::Jobs, Self::Deaths];
 
-    /// As the table names it.
+    /// Returns its name in the table.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Day => "a day of healthy nodes",
@@ -35,7 +38,7 @@ impl Kind {
     }
 }
 
-/// The pieces.
+/// The pieces of which logs are made.
 struct Templates {
     raylet_minute: Template,
     raylet_job: Template,
@@ -74,19 +77,19 @@ impl Templates {
     }
 }
 
-/// Workers of a node.
+/// Workers on a node.
 const WORKERS: u64 = 10;
 /// Minutes of a day.
 const MINUTES: u64 = 24 * 60;
-/// Between two steps of training.
+/// Time between two steps of training.
 const STEP_MS: u64 = 90_000;
 /// Steps of a short job.
 const STEPS: u64 = 10;
 const MINUTE_MS: u64 = 60_000;
-/// Between two deaths.
+/// Time between two deaths.
 const DEATH_MS: u64 = 5_000;
 
-/// Writes at least `bytes` of logs into a new folder; how many they are.
+/// Writes at least `bytes` of logs into a new folder, and returns how many bytes they are.
 pub(super) fn write(kind: Kind, bytes: u64, folder: &Path) -> Result<u64> {
     std::fs::create_dir_all(folder)?;
     let templates = Templates::new();
@@ -97,7 +100,7 @@ pub(super) fn write(kind: Kind, bytes: u64, folder: &Path) -> Result<u64> {
     }
 }
 
-/// Node after node, a day each; a day that would be too much is cut short.
+/// Writes a day for one node after the other. The last day is cut short if it would be too much.
 fn days(of: &Templates, bytes: u64, folder: &Path) -> Result<u64> {
     let mut written = 0;
     let mut number = 0;
@@ -111,7 +114,7 @@ fn days(of: &Templates, bytes: u64, folder: &Path) -> Result<u64> {
 }
 
 fn day(of: &Templates, number: u64, room: u64, folder: &Path) -> Result<u64> {
-    // What a day comes to: the raylet's and the GCS's minutes and those of the workers.
+    // Bytes of a minute: what the raylet, the GCS and the workers log.
     let minute = 21_800 + WORKERS * 3_100;
     let minutes = (room / minute).clamp(1, MINUTES);
     let mut written = 0;
@@ -140,7 +143,7 @@ fn day(of: &Templates, number: u64, room: u64, folder: &Path) -> Result<u64> {
     Ok(written + driver.end()?)
 }
 
-/// Job after job on one node, into the same four kinds of files.
+/// Writes one job after the other on one node, into the same four files.
 fn jobs(of: &Templates, bytes: u64, folder: &Path) -> Result<u64> {
     let mut raylet = Log::new(folder, "raylet.out", 1)?;
     let mut gcs = Log::new(folder, "gcs_server.out", 2)?;
@@ -162,7 +165,8 @@ fn jobs(of: &Templates, bytes: u64, folder: &Path) -> Result<u64> {
     Ok(raylet.end()? + gcs.end()? + driver.end()? + worker.end()?)
 }
 
-/// A quarter of each: Ray's kills by its raylet and by the GCS, what drivers print, kills by the kernel.
+/// Writes a quarter of each: Ray's kills by its raylet and by the GCS, what drivers print, and
+/// kills by the kernel.
 fn deaths(of: &Templates, bytes: u64, folder: &Path) -> Result<u64> {
     let files: [(&str, &[&Template]); 4] = [
         ("raylet.out", &[&of.raylet_kill]),
@@ -187,7 +191,7 @@ fn deaths(of: &Templates, bytes: u64, folder: &Path) -> Result<u64> {
 struct Log {
     out: BufWriter<File>,
     random: fastrand::Rng,
-    /// Since the first of the month.
+    /// Milliseconds since the first of the month.
     now_ms: u64,
     pid: u32,
     node: String,
@@ -201,7 +205,7 @@ impl Log {
         Self::at(folder.join(name), fastrand::Rng::with_seed(seed))
     }
 
-    /// The log of a core worker, whose name has the worker's id and pid.
+    /// Begins the log of a core worker, with the worker's id and pid in its name.
     fn of_worker(folder: &Path, seed: u64) -> Result<Self> {
         let mut random = fastrand::Rng::with_seed(seed);
         let pid = random.u32(10_000..30_000);
@@ -228,7 +232,7 @@ impl Log {
         self
     }
 
-    /// Writes some lines.
+    /// Writes the lines of a template.
     fn block(&mut self, template: &Template) -> Result<&mut Self> {
         self.blocks += 1;
         let victim = self.random.u32(10_000..4_000_000);
@@ -264,7 +268,7 @@ impl Log {
         }
     }
 
-    /// Closes the file; its bytes.
+    /// Closes the file and returns its size in bytes.
     fn end(mut self) -> Result<u64> {
         self.out.flush()?;
         Ok(self.bytes)
@@ -276,7 +280,7 @@ fn hex(random: &mut fastrand::Rng, digits: usize) -> String {
     (0..digits).map(digit).collect()
 }
 
-/// `2026-11-01 00:00:00,000` and so many milliseconds.
+/// Returns the time this many milliseconds after `2026-11-01 00:00:00,000`.
 fn time(now_ms: u64) -> String {
     let seconds = now_ms / 1000;
     let (hour, minute) = (seconds / 3600 % 24, seconds / 60 % 60);

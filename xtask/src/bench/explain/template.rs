@@ -1,31 +1,31 @@
-//! Real pieces of logs with gaps for what differs from one to the next: times, pids, ids.
+//! Real pieces of logs, with gaps for what differs from one block to the next: times, pids, ids.
 
 /// What a gap is filled with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gap {
     /// The time, as Ray prints it.
     Time,
-    /// Seconds since boot, as the kernel's log has them.
+    /// Seconds since boot, as in the kernel log.
     Boot,
-    /// The pid of whoever writes the file.
+    /// The pid of the process that writes the file.
     Writer,
     /// The node's id.
     Node,
-    /// A pid that is the same in all of the block.
+    /// A pid that is the same in the whole block.
     Victim,
     /// Any pid.
     Pid,
-    /// A worker's id that is the same in all of the block.
+    /// A worker's id that is the same in the whole block.
     Own,
     /// Any worker's id.
     Worker,
     /// Any actor's id.
     Actor,
-    /// How many blocks the file has.
+    /// The number of blocks in the file so far.
     Count,
 }
 
-/// How gaps are written in the files beside this one.
+/// How gaps are written in the files of this folder.
 const GAPS: [(&str, Gap); 10] = [
     ("%time%", Gap::Time),
     ("%boot%", Gap::Boot),
@@ -42,13 +42,13 @@ const GAPS: [(&str, Gap); 10] = [
 /// A piece of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// As it is.
+    /// Text, written as it is.
     Text(&'static str),
-    /// To be filled.
+    /// A gap, to be filled.
     Gap(Gap),
 }
 
-/// Several lines of a log.
+/// A block of several lines of a log.
 #[derive(Debug)]
 pub(super) struct Template(pub(super) Vec<Part>);
 
@@ -67,7 +67,7 @@ impl Template {
     }
 }
 
-/// The first gap of a text.
+/// Returns the first gap of a text.
 fn next(text: &'static str) -> Option<(usize, &'static str, Gap)> {
     let found = |(words, gap): &(&'static str, Gap)| Some((text.find(words)?, *words, *gap));
     GAPS.iter().filter_map(found).min_by_key(|(at, ..)| *at)

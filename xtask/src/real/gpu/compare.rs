@@ -1,4 +1,4 @@
-//! What the recorder saw of a GPU against what `tests/real/gpu.py` says is true.
+//! Compares what the recorder saw of a GPU with what `tests/real/gpu.py` says is true.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,17 @@ use super::Case;
 use crate::real::compare::{killer, memory_kills};
 
 const MIB: i64 = 1 << 20;
-/// What NVML counts for a context and what the device lost by it may differ.
+/// How far NVML's figure for a context may differ from what the device lost by it.
 const CONTEXT: u64 = 64 << 20;
-/// A row of 3 GiB is written at moves of 1 %, and a process allocates other things too.
+/// How far sizes of 3 GiB may differ. A row is written when a figure moves by 1 %, and a process
+/// allocates other things too.
 const NEAR: u64 = 96 << 20;
-/// What `gpu.py` pins.
+/// Bytes that `gpu.py` pins.
 const PINNED: i64 = 2048 * MIB;
-/// In torch's and the driver's words for it.
+/// Torch's and the driver's words for a lack of memory.
 const NO_MEMORY: &str = "out of memory";
 
-/// What a process said of itself at one time, or how a step of the job failed.
+/// What a process said about itself at one time, or how a step of the job failed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct TruthRow {
@@ -27,16 +28,16 @@ struct TruthRow {
     error: Option<String>,
     pid: u64,
     parent: u64,
-    /// ns of `CLOCK_BOOTTIME`, as rows have it.
+    /// Time in ns of `CLOCK_BOOTTIME`, like that of rows.
     time: u64,
-    /// GPU memory: what it allocated, and its context.
+    /// Memory of the GPU: what the process allocated, and its context.
     gpu: i64,
-    /// Anonymous and shared memory, by the kernel.
+    /// Anonymous and shared memory, as the kernel counts it.
     anon: i64,
     shmem: i64,
 }
 
-/// One comparison, in words.
+/// The result of one comparison, in words.
 pub(super) struct Check {
     pub(super) text: String,
     pub(super) right: bool,
@@ -49,7 +50,7 @@ impl Check {
         Self { text, right }
     }
 
-    /// Sizes that may differ by so much.
+    /// Compares sizes that may differ by this many bytes.
     fn near(what: &str, expected: i64, seen: Option<i64>, by: u64) -> Self {
         let mib = |bytes: i64| format!("{} MiB", bytes / MIB);
         let right = seen.is_some_and(|seen| seen.abs_diff(expected) <= by);
@@ -68,7 +69,7 @@ impl Rows {
             .map(|row| &row["body"])
     }
 
-    /// What a process held of all GPUs then.
+    /// Returns what a process held of all GPUs at this time.
     fn gpu(&self, pid: u64, time: u64) -> Option<i64> {
         let mut held = BTreeMap::new();
         for state in self.until("gpu", time) {
@@ -81,14 +82,14 @@ impl Rows {
         (!found.is_empty()).then(|| found.iter().sum())
     }
 
-    /// A part of a process's host memory then.
+    /// Returns a part of a process's host memory at this time.
     fn memory(&self, pid: u64, part: &str, time: u64) -> Option<i64> {
         let mut rows = self.until("memory", time);
         rows.rfind(|row| row["process"]["pid"] == pid)?["memory"][part].as_i64()
     }
 }
 
-/// All comparisons of a case: `truth` and `rows` are JSON lines.
+/// Makes all comparisons of a case. `truth` and `rows` are JSON lines.
 pub(super) fn checks(case: Case, truth: &str, rows: &str, report: &Value) -> Result<Vec<Check>> {
     let truth: Result<Vec<TruthRow>, _> = truth.lines().map(serde_json::from_str).collect();
     let rows: Result<_, _> = rows.lines().map(serde_json::from_str).collect();
@@ -137,7 +138,8 @@ pub(super) fn checks(case: Case, truth: &str, rows: &str, report: &Value) -> Res
             ]
         }
         (Case::Leftover, [left]) => {
-            // A subreaper takes the orphans of its descendants: there this cannot be staged.
+            // A subreaper adopts the orphans of its descendants, so this cannot be staged below
+            // one.
             let (parent, words) = (left.parent.to_string(), format!("(pid {})", left.pid));
             vec![
                 Check::new("its parent", "1", &parent, parent == "1"),
@@ -149,19 +151,19 @@ pub(super) fn checks(case: Case, truth: &str, rows: &str, report: &Value) -> Res
     })
 }
 
-/// A process's GPU memory.
+/// Compares a process's GPU memory.
 fn held(truth: &TruthRow, rows: &Rows, time: u64) -> Check {
     let what = format!("GPU memory of pid {}", truth.pid);
     Check::near(&what, truth.gpu, rows.gpu(truth.pid, time), CONTEXT)
 }
 
-/// The rise of its GPU memory, negative for a fall. The context is not in it.
+/// Compares the rise of a process's GPU memory. A fall is negative. The context is not part of it.
 fn gpu_rise([from, to]: [&TruthRow; 2], rows: &Rows) -> Check {
     let seen = [from, to].map(|one| rows.gpu(one.pid, one.time));
     rise("rise of GPU memory", [from.gpu, to.gpu], seen)
 }
 
-/// The rise of a part of its host memory, by the kernel's own count.
+/// Compares the rise of a part of a process's host memory with the kernel's own count.
 fn host_rise([from, to]: [&TruthRow; 2], part: &str, rows: &Rows) -> Check {
     let own = |one: &TruthRow| if part == "anon" { one.anon } else { one.shmem };
     let seen = [from, to].map(|one| rows.memory(one.pid, part, one.time));
@@ -175,7 +177,7 @@ fn rise(what: &str, [from, to]: [i64; 2], seen: [Option<i64>; 2]) -> Check {
     Check::near(what, to - from, seen, NEAR)
 }
 
-/// What the report says that a process held at its end.
+/// Compares what the report says that a process held at its end.
 fn at_end(truth: &TruthRow, report: &Value) -> Check {
     let mut deaths = list(&report["deaths"]).iter();
     let death = deaths.find(|death| death["pid"] == truth.pid);
@@ -185,7 +187,7 @@ fn at_end(truth: &TruthRow, report: &Value) -> Check {
     Check::near(&what, truth.gpu, used, CONTEXT)
 }
 
-/// Whether the report tells of kills for a lack of RAM.
+/// Checks whether the report has kills for a lack of RAM.
 fn kills(report: &Value, expected: bool) -> Check {
     let kills = memory_kills(report);
     let seen: Vec<&str> = kills.iter().map(|death| killer(death)).collect();
@@ -199,7 +201,7 @@ fn kills(report: &Value, expected: bool) -> Check {
     )
 }
 
-/// Whether the report has this finding with these words.
+/// Checks whether the report has this finding with these words.
 fn named(report: &Value, rule: &str, words: &str) -> Check {
     let mut findings = list(&report["findings"]).iter();
     let finding = findings.find(|finding| finding["rule"] == rule);
@@ -231,14 +233,14 @@ mod tests {
         lines(moments.iter().map(line).chain(failed))
     }
 
-    /// As a recorder writes them.
+    /// Returns rows as a recorder writes them.
     fn rows(moments: &[Moment]) -> String {
         lines(moments.iter().flat_map(|(pid, time, held)| {
             let [gpu, anon, shmem] = held.map(|size| size * MIB);
             let process = json!({"pid": pid, "start": 5});
             let holders = json!([{"pid": pid, "process": process, "used": gpu}]);
             let memory = json!({"process": process, "memory": {"anon": anon, "shmem": shmem}});
-            // A GPU for each process.
+            // Each process has a GPU of its own.
             let state = json!({"device": pid, "holders": holders});
             [("gpu", state), ("memory", memory)]
                 .map(|(kind, body)| json!({"kind": kind, "time": time, "body": body}))
@@ -286,7 +288,7 @@ mod tests {
             (7, 29, [1540, 0, 0]),
         ];
         assert_eq!(wrong(Case::Nvml, &truth, &rows(&seen), &report), NONE);
-        // The second one's is seen too late.
+        // The second figure is seen too late.
         seen[1].1 = 21;
         let late = wrong(Case::Nvml, &truth, &rows(&seen), &report);
         assert_eq!(late, ["GPU memory of pid 8"]);

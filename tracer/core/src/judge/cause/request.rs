@@ -1,22 +1,22 @@
-//! What people and programs ask Ray for: its commands, and requests in Ray's own words.
+//! Names what people and programs ask Ray for: its commands, and requests in Ray's own words.
 
 use serde::{Serialize, Serializer};
 
-/// A command of Ray's that ends processes.
+/// A command of Ray that ends processes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Command {
     /// `ray stop`, or another subcommand of `ray`.
     Ray(String),
     /// `ray job stop`: the job's supervisor.
     RayJobStop,
-    /// `ray.shutdown()` in the driver that had started its own Ray.
+    /// `ray.shutdown()` in a driver that had started its own Ray.
     RayShutdown,
-    /// `ray start --block`, which was ending.
+    /// `ray start --block`, while it was ending.
     RayStartBlock,
 }
 
 impl Command {
-    /// As it is typed.
+    /// Returns the command as it is typed.
     #[must_use]
     pub fn typed(&self) -> String {
         match self {
@@ -42,7 +42,7 @@ pub enum Request {
     Kill,
     /// All references to the actor were gone.
     OutOfScope,
-    /// One of these two.
+    /// One of the two above.
     KillOrOutOfScope,
     /// `ray.cancel`.
     Cancel,
@@ -52,7 +52,8 @@ pub enum Request {
     Other,
 }
 
-/// Ray's words for what a program asked for (`gcs_actor_manager.cc`, `core_worker.cc`, `worker.py`; 2.1 to 2.60).
+/// Ray's words for what a program asked for (`gcs_actor_manager.cc`, `core_worker.cc`, `worker.py`;
+/// 2.1 to 2.60).
 const REQUESTS: [(&str, Request); 6] = [
     ("killed by `ray.kill`", Request::Kill),
     ("killed by ray.kill", Request::Kill),
@@ -66,7 +67,7 @@ const REQUESTS: [(&str, Request); 6] = [
 ];
 
 impl Request {
-    /// What Ray's words say that the program asked for.
+    /// Returns the request that Ray's words name.
     #[must_use]
     pub fn of(words: &str) -> Option<Self> {
         let found = REQUESTS.iter().find(|(known, _)| words.contains(known));

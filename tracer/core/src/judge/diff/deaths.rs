@@ -1,4 +1,4 @@
-//! Deaths in both recordings, by killer and class.
+//! Compares the deaths of both recordings, by killer and class.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Listed deaths, by killer in the order of the verdict table.
+/// Returns the listed deaths of both, by killer in the order of the verdict table.
 pub(super) fn changes(a: &Report, b: &Report) -> Vec<DeathChange> {
     let mut deaths: BTreeMap<(Killer, String), [Vec<&Death>; 2]> = BTreeMap::new();
     for (side, report) in [a, b].into_iter().enumerate() {
@@ -31,7 +31,7 @@ pub(super) fn changes(a: &Report, b: &Report) -> Vec<DeathChange> {
     deaths.into_iter().map(change).collect()
 }
 
-/// How many of these were warned of, and how long before.
+/// Returns how many of these were warned of, and how long before.
 fn warned(deaths: &[&Death]) -> Option<Warned> {
     let warnings = deaths
         .iter()
@@ -47,12 +47,12 @@ fn listed(report: &Report) -> impl Iterator<Item = &Death> {
     report.deaths.iter().filter(|death| death.listed)
 }
 
-/// Who killed it, and what it is called among others of its kind.
+/// Returns the killer, and the class under which the death is counted.
 pub(super) fn key(death: &Death) -> (Killer, String) {
     let work = &death.work;
     let class = work.actor_class.as_ref().or(work.task_name.as_ref());
     let class = match death.process.role {
-        // As its memory is told.
+        // Named as its memory is in the report.
         Role::Driver => "driver".to_owned(),
         Role::Descendant => subprocess(&program(&death.process.comm)),
         _ => class.map_or_else(|| program(&death.process.comm), Clone::clone),
@@ -60,7 +60,7 @@ pub(super) fn key(death: &Death) -> (Killer, String) {
     (death.verdict.killer, class)
 }
 
-/// A worker that runs nothing has Ray's title for a name.
+/// Returns the name of a program. The name of a worker that runs nothing is Ray's title.
 fn program(comm: &str) -> String {
     match comm.strip_prefix("ray::") {
         Some("IDLE") => IDLE.to_owned(),

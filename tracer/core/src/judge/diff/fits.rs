@@ -1,5 +1,6 @@
-//! Which settings' change goes with the change in memory or deaths: by what the setting is known to do, by proportion, or
-//! because nothing else changed.
+//! Finds the settings whose change fits the change of memory or deaths.
+//!
+//! A setting fits by what it is known to do, by proportion, or because nothing else changed.
 
 use super::{
     Diff, Fit, OwnerChange, OwnerSide, SettingChange, Value,
@@ -11,19 +12,19 @@ use crate::{
     ray::framework::{self, Effect},
 };
 
-/// Less is noise between two runs.
+/// A change of a peak by fewer bytes is noise between two runs.
 const SMALL: f64 = 32.0 * 1024.0 * 1024.0;
-/// A peak that moved by less than this share is taken for the same.
+/// A peak that moved by a smaller share counts as the same.
 const SAME: f64 = 0.1;
-/// Two proportions that differ by less are taken for one.
+/// Two proportions that differ by a smaller share count as equal.
 const CLOSE: f64 = 0.2;
 
-/// What the changed settings have to do with the change in memory or deaths.
+/// The changed settings, sorted by what they can explain.
 #[derive(Debug, Default)]
 pub(super) struct Fits {
     /// Those that fit, the strongest first.
     pub(super) explains: Vec<Fit>,
-    /// Those that may act too: their effect cannot be told from that of the others.
+    /// Those that may have an effect too, which cannot be told from that of the others.
     pub(super) may_explain: Vec<Fit>,
     /// Those that cannot be the reason.
     pub(super) cannot_explain: Vec<Fit>,
@@ -49,7 +50,8 @@ pub(super) fn find(diff: &Diff) -> Fits {
         }
     }
     by_effect.append(&mut by_proportion);
-    // Another program explains more than any of its settings, and what Ray counts more than when it looks.
+    // Another program explains more than any of its settings. What Ray counts explains more than
+    // how often it checks.
     by_effect.sort_by_key(|fit| match fit.key.as_str() {
         COMMAND => 0,
         COUNTED => 1,
@@ -69,7 +71,8 @@ pub(super) fn find(diff: &Diff) -> Fits {
     }
 }
 
-/// A setting of which it is not known that it cannot act, where the memory of a class moved that it may act on.
+/// Returns the fit of a setting that may have an effect, if the memory of a class that it may act
+/// on moved.
 fn may_act(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     if decides(change) {
         return None;
@@ -85,7 +88,8 @@ fn may_act(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     Some(fit(change, Some(&owner.class), why))
 }
 
-/// A size that moved one way, while the classes that it acts on moved the other way.
+/// Returns why a size cannot be the reason: it moved one way, and the classes that it acts on moved
+/// the other way.
 fn wrong_way(diff: &Diff, change: &SettingChange) -> Option<String> {
     let classes = acts_on(change);
     if classes.is_empty() {
@@ -101,7 +105,7 @@ fn wrong_way(diff: &Diff, change: &SettingChange) -> Option<String> {
     Some(format!("it was {turned}; {}", peaks(first)))
 }
 
-/// By how much a number changed.
+/// Returns by how much a number changed; `None` if it did not.
 fn direction(change: &SettingChange) -> Option<f64> {
     let number = |value: &Option<Value>| in_force(value.as_ref())?.parse::<f64>().ok();
     let direction = number(&change.b)? - number(&change.a)?;
@@ -112,12 +116,12 @@ fn is_same_way(owner: &OwnerChange, direction: f64) -> bool {
     owner.peak_delta() as f64 * direction > 0.0
 }
 
-/// Whether it decides when Ray kills, and moves no memory itself.
+/// Returns whether a setting decides when Ray kills, and moves no memory itself.
 fn decides(change: &SettingChange) -> bool {
     framework::decides_kills(&change.key) || change.key == COUNTED || change.key == THRESHOLD
 }
 
-/// Another program ran: what memory and deaths did may be its doing.
+/// Returns the fit of another command, if memory or deaths changed.
 fn command(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     let deaths = diff.deaths.iter().any(|death| death.a != death.b);
     let figures = moved(diff).next().map(peaks);
@@ -145,13 +149,13 @@ fn in_force(value: Option<&Value>) -> Option<&str> {
         .map(|value| value.value.as_str())
 }
 
-/// What the framework's table says of a setting with this value.
+/// Returns what the framework's table says about a setting with this value.
 fn effect(key: &str, value: Option<&Value>) -> Option<framework::SettingEffect> {
     let pair = (key.to_owned(), in_force(value)?.to_owned());
     framework::setting_effects(&[pair]).into_iter().next()
 }
 
-/// Why a setting cannot have moved host memory.
+/// Returns why a setting cannot have moved host memory.
 fn no_reason(change: &SettingChange) -> Option<String> {
     let set = [&change.a, &change.b];
     if set.iter().all(|value| in_force(value.as_ref()).is_none()) {
@@ -164,7 +168,7 @@ fn no_reason(change: &SettingChange) -> Option<String> {
     set.into_iter().find_map(idle).map(str::to_owned)
 }
 
-/// A setting that moves memory to the host, and a class that moved with it.
+/// Returns the fit of a setting that moves memory to the host, if a class moved with it.
 fn known_effect(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     let host = |value: &Option<Value>| {
         let known = effect(&change.key, value.as_ref())?;
@@ -189,7 +193,7 @@ fn known_effect(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     Some(fit(change, Some(&moved.class), why))
 }
 
-/// Parts of the names of the classes that a setting acts on; none where that is not known.
+/// Returns parts of the names of the classes that a setting acts on; none if that is not known.
 fn acts_on(change: &SettingChange) -> &'static [String] {
     let sides = [&change.a, &change.b];
     let mut known = sides
@@ -203,7 +207,8 @@ fn is_of(owner: &OwnerChange, classes: &[String]) -> bool {
     classes.is_empty() || classes.iter().any(named)
 }
 
-/// A size that bounds what the calls of a class take, and that class moved the same way.
+/// Returns the fit of a size that bounds what the calls of a class take, if that class moved the
+/// same way.
 fn bound(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     let classes = acts_on(change);
     let way = direction(change)?;
@@ -213,7 +218,8 @@ fn bound(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     Some(fit(change, Some(&moved.class), why))
 }
 
-/// Ray's threshold decides who is killed.
+/// Returns the fit of a setting that decides when Ray's monitor kills, if the number of its kills
+/// changed.
 fn threshold(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     if !decides(change) || change.key == THRESHOLD || is_how_often(change) {
         return None;
@@ -244,13 +250,14 @@ fn threshold(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     })
 }
 
-/// How often the monitor looks, and it looks in both: that decides no kill.
+/// Returns whether only the interval of the monitor changed, not whether it runs. That decides no
+/// kill.
 fn is_how_often(change: &SettingChange) -> bool {
     let is_off = |value: &Option<Value>| in_force(value.as_ref()) == Some("0");
     change.key.ends_with("refresh_ms") && is_off(&change.a) == is_off(&change.b)
 }
 
-/// A number that changed by the factor by which a class that it may act on did.
+/// Returns the fit of a number that changed by the same factor as a class that it may act on.
 fn proportion(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     let number = |value: &Option<Value>| in_force(value.as_ref())?.parse::<f64>().ok();
     let (a, b) = (number(&change.a)?, number(&change.b)?);
@@ -268,7 +275,8 @@ fn proportion(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     })
 }
 
-/// Which figure of a class changed so: its growth per call or its peak by `factor`; the number of its processes by that or the inverse.
+/// Returns which figure of a class changed by `factor`: its growth per call, the number of its
+/// processes, or its peak. The number of processes may also change by the inverse.
 fn grows_by(factor: f64, a: OwnerSide, b: OwnerSide) -> Option<(&'static str, String)> {
     let close = |first: f64, second: f64, factor: f64| {
         let own = second / first;
@@ -285,7 +293,7 @@ fn grows_by(factor: f64, a: OwnerSide, b: OwnerSide) -> Option<(&'static str, St
         let shown = change(own, size(first), size(second));
         return Some(("growth per call", shown));
     }
-    // What each asks for decides how many there are: twice the CPUs, half as many.
+    // What each process asks for decides how many there are: twice the CPUs, half as many.
     let either = |first: f64, second: f64| {
         close(first, second, factor).or_else(|| close(first, second, 1.0 / factor))
     };
@@ -299,14 +307,14 @@ fn grows_by(factor: f64, a: OwnerSide, b: OwnerSide) -> Option<(&'static str, St
     big.then(|| ("peak", change(own, size(first), size(second))))
 }
 
-/// The one change there was.
+/// Returns the fit of the only change that is left open.
 fn sole(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     let moved = moved(diff).next()?;
     let why = format!("no other known setting changed; {}", peaks(moved));
     Some(fit(change, Some(&moved.class), why))
 }
 
-/// Classes whose peak changed, the most first.
+/// Returns the classes whose peak changed, the largest change first.
 fn moved(diff: &Diff) -> impl Iterator<Item = &OwnerChange> {
     diff.owners.iter().filter(|owner| {
         let delta = owner.peak_delta().unsigned_abs() as f64;

@@ -1,13 +1,14 @@
-//! The machines of a run: which recordings are of one, by the name of its host.
+//! Finds the machines of a run: which recordings are of the same one, by host name.
 //!
-//! A machine may be recorded several times, also after it was booted again. A name that several have at one time, as containers of
-//! one image may, says nothing: these are told apart by their boots, and not matched with those of another run.
+//! A machine may be recorded several times, also after a reboot. Several machines may have one name
+//! at the same time, as containers of one image do. These are told apart by their boot ids, and are
+//! not matched with machines of another run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::judge::report::{Owner, Recording, Report};
 
-/// The name of a host, and its boot where the name is not enough.
+/// The name of a host, and its boot id if the name is not enough.
 pub(super) type Machine<'a> = (&'a str, &'a str);
 
 /// The machines of one report.
@@ -42,32 +43,32 @@ impl<'a> Machines<'a> {
         machines
     }
 
-    /// The machine of an owner.
+    /// Returns the machine of an owner.
     pub(super) fn of_owner(&self, owner: &Owner) -> Option<Machine<'a>> {
-        // One recording alone has no number.
+        // A single recording has no number.
         let number = owner.recording_id.unwrap_or_default();
         self.by_recording.get(&number).copied()
     }
 
-    /// How many there are.
+    /// Returns the number of machines.
     pub(super) fn count(&self) -> usize {
         let all: BTreeSet<&Machine<'a>> = self.by_recording.values().collect();
         all.len()
     }
 
-    /// Names that one machine each has.
+    /// Returns the names that only one machine has.
     pub(super) fn names(&self) -> BTreeSet<&'a str> {
         let all = self.by_recording.values().map(|(name, _)| *name);
         all.filter(|name| !self.ambiguous.contains(name)).collect()
     }
 
-    /// Names that several have at one time.
+    /// Returns the names that several machines have at one time.
     pub(super) fn ambiguous(&self) -> &BTreeSet<&'a str> {
         &self.ambiguous
     }
 }
 
-/// Whether recordings under one name are of several boots at one time.
+/// Returns whether recordings under one name are of several boots at one time.
 fn are_several(recordings: &[&Recording]) -> bool {
     let mut pairs = recordings
         .iter()

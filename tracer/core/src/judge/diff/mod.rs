@@ -1,5 +1,7 @@
-//! Two reports side by side: what was set otherwise, what memory and deaths were otherwise, and which of the first fits the
-//! second. Pure; a fit is an inference from direction or proportion and says which.
+//! Compares two reports: settings, memory and deaths.
+//!
+//! It also finds which changes of settings fit the changes of memory and deaths. A fit is an
+//! inference from direction or proportion, and says which. Pure.
 
 mod deaths;
 mod fits;
@@ -22,16 +24,16 @@ use crate::{
     judge::report::{Certainty, Killer, Outcome, Peak, Report, Utc},
 };
 
-/// Two recordings compared; its JSON form is public: fields may be added, never renamed.
+/// The comparison of two recordings. Its JSON form is public: fields may be added, never renamed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Diff {
     /// Version of this contract.
     pub schema: u32,
     /// raytrace's version.
     pub raytrace: String,
-    /// The first.
+    /// The first recording.
     pub a: Side,
-    /// The second.
+    /// The second recording.
     pub b: Side,
     /// Settings that differ, by key.
     pub settings: Vec<SettingChange>,
@@ -39,58 +41,59 @@ pub struct Diff {
     pub same_settings: usize,
     /// Classes and tasks on all nodes together, the largest change first.
     pub owners: Vec<OwnerChange>,
-    /// The nodes, where one of the two is of several.
+    /// The comparison by node, if one of the two recordings has several nodes.
     pub nodes: Option<NodeDiff>,
     /// Listed deaths, by killer and class.
     pub deaths: Vec<DeathChange>,
     /// Settings whose change fits the change in memory or deaths, the strongest first.
     pub explains: Vec<Fit>,
-    /// Settings that changed and may act too; their effect cannot be told from that of the others.
+    /// Settings that changed and may have an effect too, which cannot be told from that of the
+    /// others.
     pub may_explain: Vec<Fit>,
     /// Settings that changed and cannot be the reason, each with why.
     pub cannot_explain: Vec<Fit>,
-    /// What the first recording's findings expected to save, and what was seen in the second.
+    /// What findings of the first recording expected to save, and what was seen in the second.
     pub savings: Vec<SavingSeen>,
 }
 
-/// What a remedy that the second run has was expected to save, and what was seen.
+/// What a remedy that was applied in the second run was expected to save, and what was seen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SavingSeen {
     /// The finding's number in the report of the first, from 1.
     pub finding: u32,
     /// The finding's rule.
     pub rule: String,
-    /// The class whose processes were to hold less.
+    /// The class whose processes should hold less.
     pub class: String,
     /// What was expected.
     pub expected_bytes: Bytes,
-    /// How much lower the peak of that class was, all its processes together; negative where it was higher. `None` where the second did
-    /// less of the work.
+    /// How much lower the peak of that class was, all its processes together. Negative if it was
+    /// higher. `None` if the second did less of the work.
     pub seen_bytes: Option<i64>,
     /// Calls of that class in the first.
     pub a_calls: u64,
-    /// In the second.
+    /// The same in the second run.
     pub b_calls: u64,
 }
 
-/// One of the two.
+/// One of the two runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Side {
     /// Its file.
     pub file: String,
     /// How many machines were recorded.
     pub nodes: u32,
-    /// The machine's name; `None` where there are several.
+    /// The machine's name; `None` if there are several.
     pub host: Option<String>,
-    /// Its memory; `None` where several machines have different ones.
+    /// Its memory; `None` if several machines differ.
     pub memory_bytes: Option<Bytes>,
-    /// How it was observed; `None` where several were not in the same way.
+    /// How it was observed; `None` if several recordings differ.
     pub mode: Option<Mode>,
     /// When the first recording began.
     pub started: Option<Utc>,
-    /// How long it lasted, to the end of the last.
+    /// How long it lasted, to the end of the last recording.
     pub seconds: Option<u64>,
-    /// Highest use of the machine's memory; of several machines the one nearest to full.
+    /// Highest use of the machine's memory. For several machines, that of the one nearest to full.
     pub peak: Option<Peak>,
     /// How each job ended.
     pub jobs: Vec<JobEnd>,
@@ -101,7 +104,7 @@ pub struct Side {
 pub struct JobEnd {
     /// Its id.
     pub job_id: HexId,
-    /// How.
+    /// How it ended.
     pub outcome: Outcome,
     /// Who killed the process whose death ended it.
     pub killer: Option<Killer>,
@@ -116,52 +119,52 @@ pub struct JobEnd {
 pub struct SettingChange {
     /// Its key.
     pub key: String,
-    /// In the first; `None` where it is not set.
+    /// Its value in the first run; `None` if it is not set.
     pub a: Option<Value>,
-    /// In the second.
+    /// The same in the second run.
     pub b: Option<Value>,
 }
 
 /// A setting's value in one recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Value {
-    /// As it stands there.
+    /// The value as it was found.
     pub value: String,
-    /// The source.
+    /// Where it was found.
     pub source: String,
     /// Whether it is in force.
     pub effective: bool,
 }
 
-/// Two runs node by node.
+/// The comparison of two runs node by node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeDiff {
-    /// Host names that both have; nodes are matched by these.
+    /// Host names that both runs have. Nodes are matched by these.
     pub both: Vec<String>,
-    /// Those of the first alone.
+    /// Host names that only the first run has.
     pub only_a: Vec<String>,
-    /// Those of the second alone.
+    /// Host names that only the second run has.
     pub only_b: Vec<String>,
-    /// Names that several machines have at one time: these are not compared.
+    /// Names that several machines have at one time. These are not compared.
     pub ambiguous: Vec<String>,
     /// Classes that grew faster on a node than on its peers.
     pub stand_out: Vec<StandOut>,
-    /// How fast each class grew on each node, where it did.
+    /// How fast each class grew on each node on which it grew.
     pub growth: Vec<NodeGrowth>,
 }
 
-/// How fast a class grew on one node, in the process where that was most.
+/// How fast a class grew on one node, in the process that grew the fastest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NodeGrowth {
     /// The host.
     pub node: String,
     /// The class, task or program.
     pub class: String,
-    /// By whose calls; `None` where the figures are of an hour.
+    /// The task with the calls that are counted; `None` if the figures are per hour.
     pub task: Option<String>,
-    /// What each call or hour kept in the first; `None` where too few were seen.
+    /// What each call or hour kept in the first run; `None` if too few were seen.
     pub a: Option<Bytes>,
-    /// In the second.
+    /// The same in the second run.
     pub b: Option<Bytes>,
 }
 
@@ -172,46 +175,46 @@ pub struct StandOut {
     pub node: String,
     /// The class, task or program.
     pub class: String,
-    /// By whose calls; `None` where the figures are of an hour.
+    /// The task with the calls that are counted; `None` if the figures are per hour.
     pub task: Option<String>,
-    /// With what it was compared.
+    /// What it was compared with.
     pub compared: Compared,
-    /// How many times as fast as that; `None` where that did not grow.
+    /// How many times as fast as that; `None` if that did not grow.
     pub factor: Option<f64>,
-    /// What each call or hour kept in the first; `None` where too few were seen.
+    /// What each call or hour kept in the first run; `None` if too few were seen.
     pub a: Option<Bytes>,
-    /// In the second.
+    /// The same in the second run.
     pub b: Option<Bytes>,
     /// How many other nodes it was compared with.
     pub others: u32,
-    /// Their median in the first.
+    /// The median of the others in the first run.
     pub others_a: Option<Bytes>,
-    /// Their median in the second.
+    /// The median of the others in the second run.
     pub others_b: Option<Bytes>,
-    /// The sentence.
+    /// The comparison as a sentence.
     pub why: String,
 }
 
-/// With what a node's growth was compared.
+/// What a node's growth was compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compared {
-    /// With the same node in the first run, and that change with the change of the others.
+    /// The same node in the first run. The change is compared with that of the other nodes.
     OtherRun,
-    /// With the other nodes of the first run.
+    /// The other nodes of the first run.
     NodesOfA,
-    /// With the other nodes of the second run.
+    /// The other nodes of the second run.
     NodesOfB,
 }
 
-/// A class in both.
+/// The memory of a class in both runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OwnerChange {
     /// The class or task.
     pub class: String,
-    /// In the first; `None` where it did not run.
+    /// In the first run; `None` if it did not run there.
     pub a: Option<OwnerSide>,
-    /// In the second.
+    /// The same in the second run.
     pub b: Option<OwnerSide>,
 }
 
@@ -222,9 +225,9 @@ pub struct OwnerSide {
     pub nodes: u32,
     /// Processes at the peak.
     pub processes: u32,
-    /// Peak of their private memory together; of several nodes the sum of their peaks.
+    /// Peak of their private memory together. For several nodes, the sum of the nodes' peaks.
     pub private_peak_bytes: Option<Bytes>,
-    /// Growth per call, on the node where it is most.
+    /// Growth per call, on the node where it is the highest.
     pub per_call_bytes: Option<Bytes>,
 }
 
@@ -239,9 +242,9 @@ pub struct DeathChange {
     pub a: u32,
     /// How many in the second.
     pub b: u32,
-    /// How many of the first were warned of, where any was.
+    /// The kills of the first run that were warned of; `None` if there were none.
     pub a_warned: Option<Warned>,
-    /// How many of the second.
+    /// The same in the second run.
     pub b_warned: Option<Warned>,
 }
 
@@ -250,16 +253,16 @@ pub struct DeathChange {
 pub struct Warned {
     /// How many.
     pub kills: u32,
-    /// How long before its kill the latest of the warnings was told.
+    /// The shortest time between a warning and its kill.
     pub ms_before: u64,
 }
 
-/// A setting and how its change goes with what changed.
+/// A setting, and how its change fits the change of memory or deaths.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fit {
     /// The setting.
     pub key: String,
-    /// The class whose memory changed, where it is one.
+    /// The class whose memory changed, if it is about one.
     pub class: Option<String>,
     /// How it fits, or why it cannot, with the figures.
     pub why: String,
@@ -297,7 +300,8 @@ pub fn compare(a: (&str, &Report), b: (&str, &Report)) -> Diff {
     diff
 }
 
-/// Settings by what they can explain: what ran, what fits the change, the options typed for the jobs, the rest, what cannot be it.
+/// Sorts settings by what they can explain: the command, what fits the change, the memory that Ray
+/// counts, options typed for the jobs, the rest, and what cannot be the reason.
 fn order(diff: &mut Diff) {
     let named = |fits: &[Fit], key: &str| fits.iter().any(|fit| fit.key == key);
     let typed = |change: &SettingChange| {

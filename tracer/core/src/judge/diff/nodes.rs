@@ -1,6 +1,7 @@
-//! Two runs node by node: which nodes are the same, and how fast each class grew on each of them.
+//! Compares two runs node by node: which nodes both have, and how fast each class grew there.
 //!
-//! Ray gives a node another id each time, so nodes of two runs are matched by the name of their host.
+//! Ray gives a node another id each time, so nodes of two runs are matched by the names of their
+//! hosts.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,7 @@ use crate::{
     judge::report::{Owner, Report},
 };
 
-/// What is the same and what is not; `None` where both are of one node.
+/// Compares the nodes of two runs; `None` if both have one node only.
 pub(super) fn compare(a: &Report, b: &Report) -> Option<NodeDiff> {
     let (first, second) = (Machines::of(a), Machines::of(b));
     if first.count() < 2 && second.count() < 2 {
@@ -57,7 +58,7 @@ fn fill(
         for (measured, rate) in rates(owner) {
             let nodes = table.entry(measured).or_default();
             let of = side(nodes.entry(host.to_owned()).or_default());
-            // Of several recordings of a node the longest tells most.
+            // Of several recordings of a node, the longest says the most.
             if of.is_none_or(|known| known.times < rate.times) {
                 *of = Some(rate);
             }
@@ -87,7 +88,7 @@ fn rates(owner: &Owner) -> impl Iterator<Item = (Measured, Rate)> {
     calls.chain(hours)
 }
 
-/// All that grew anywhere, in the order of the table.
+/// Returns all that grew on any node, in the order of the table.
 fn growth(table: Table) -> Vec<NodeGrowth> {
     let mut all = Vec::new();
     for (measured, nodes) in table {

@@ -1,4 +1,4 @@
-//! Memory of each class in both recordings, on all nodes together.
+//! Compares the memory of each class in both recordings, on all nodes together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::{
     judge::report::{Growth, Owner, Report},
 };
 
-/// All classes, the largest change of the peak first.
+/// Returns all classes, the largest change of the peak first.
 pub(super) fn changes(a: &Report, b: &Report) -> Vec<OwnerChange> {
     let (mut first, mut second) = (by_class(a), by_class(b));
     let classes: BTreeSet<String> = first.keys().chain(second.keys()).cloned().collect();
@@ -27,7 +27,7 @@ pub(super) fn changes(a: &Report, b: &Report) -> Vec<OwnerChange> {
     changes
 }
 
-/// What each class held on all nodes.
+/// Returns what each class held on all nodes.
 fn by_class(report: &Report) -> BTreeMap<String, OwnerSide> {
     let machines = Machines::of(report);
     let mut of_nodes: BTreeMap<(String, Option<Machine<'_>>), OwnerSide> = BTreeMap::new();
@@ -45,10 +45,12 @@ fn by_class(report: &Report) -> BTreeMap<String, OwnerSide> {
     of_classes
 }
 
-/// Of what lines took, at least one part in so many was still held in the end where calls keep something.
+/// If calls keep memory, at least one part in this many of what lines took was still held in the
+/// end.
 const KEPT_PART: u64 = 10;
 
-/// Whether its lines held next to nothing in the end: what its calls had added was freed later.
+/// Returns whether the lines of a class held next to nothing in the end. What its calls had added
+/// was then freed later.
 fn was_freed(report: &Report, owner: &Owner) -> bool {
     let of_class = |growth: &&Growth| growth.class == owner.class;
     let lines = report.growth.iter().filter(of_class);
@@ -71,7 +73,7 @@ impl OwnerSide {
         }
     }
 
-    /// Another recording of the same node: the higher peak counts.
+    /// Joins another recording of the same node. The higher peak counts.
     fn later(&mut self, later: Self) {
         if later.private_peak_bytes > self.private_peak_bytes {
             self.processes = later.processes;
@@ -80,7 +82,7 @@ impl OwnerSide {
         self.per_call_bytes = later.per_call_bytes.max(self.per_call_bytes);
     }
 
-    /// The same class on another node.
+    /// Adds the same class on another node.
     fn add(&mut self, other: Self) {
         self.nodes += other.nodes;
         self.processes += other.processes;
@@ -92,7 +94,7 @@ impl OwnerSide {
 }
 
 impl OwnerChange {
-    /// By how much the peak of its private memory rose from the first to the second, in bytes.
+    /// Returns by how many bytes the peak of its private memory rose from the first to the second.
     #[must_use]
     pub fn peak_delta(&self) -> i128 {
         let peak = |side: Option<OwnerSide>| {

@@ -1,20 +1,21 @@
-//! What grows by what, and how fast on each node of both runs.
+//! Defines growth rates: what grows, by which calls, and how fast on each node of both runs.
 
 use std::collections::BTreeMap;
 
 use crate::ids::Bytes;
 
-/// What grows by what: a class, and the task by whose calls it does, or none where it is by the hour.
+/// What is measured: a class, and the task with the calls by which it grows. Without a task, it
+/// grows by the hour.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Measured {
     pub(super) class: String,
     pub(super) task: Option<String>,
 }
 
-/// A rate, and over how much of it the run lasted.
+/// A growth rate, and how much of the run it covers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rate {
-    /// A call's, or an hour's.
+    /// Growth per call, or per hour.
     pub(super) each: Bytes,
     /// How many calls or hours.
     pub(super) times: f64,
@@ -27,5 +28,5 @@ pub(super) struct Rates {
     pub(super) b: Option<Rate>,
 }
 
-/// The rates of all nodes that are compared, by what grows and then by the node's name.
+/// The rates of all nodes that are compared, by what is measured and then by the node's name.
 pub(super) type Table = BTreeMap<Measured, BTreeMap<String, Rates>>;

@@ -1,8 +1,9 @@
-//! Whether what findings expected to save was saved, where the second run has their remedy: by the peaks of the class that they named.
+//! Checks whether remedies that the second run applied saved what was expected.
 //!
-//! Peaks are compared only where the second run did the work of the first: in the same framework at least as many calls of that class,
-//! which a run that was killed never does against one that goes on. Of several nodes a finding does not say which its figures are of, so
-//! nothing is told of these.
+//! The peaks of the class that a finding names are compared, but only if the second run did the
+//! work of the first: the same framework, and at least as many calls of that class. A second run
+//! that was killed does fewer calls than a first that went on. Runs with several nodes are left
+//! out, because a finding does not say which node its figures are from.
 
 use super::{SavingSeen, SettingChange, Value, settings};
 use crate::{
@@ -11,7 +12,8 @@ use crate::{
     ray::framework::Framework,
 };
 
-/// One for each finding of the first report that expected something of a class, where the second has its remedy.
+/// Returns one entry for each finding of the first report that expected a saving for a class, if
+/// the second run has its remedy.
 pub(super) fn seen(changes: &[SettingChange], a: &Report, b: &Report) -> Vec<SavingSeen> {
     let several = |report: &Report| report.recordings.len() > 1;
     if several(a) || several(b) || framework(a) != framework(b) {
@@ -42,14 +44,15 @@ pub(super) fn seen(changes: &[SettingChange], a: &Report, b: &Report) -> Vec<Sav
     found.collect()
 }
 
-/// Whether a setting of its remedies changed as these say.
+/// Returns whether a setting changed as one of the remedies says.
 fn is_applied(finding: &Finding, changes: &[SettingChange]) -> bool {
     let remedies = finding.remedy.iter();
     let mut pairs = remedies.flat_map(|remedy| changes.iter().map(move |change| (remedy, change)));
     pairs.any(|(remedy, change)| is_advised(remedy, change))
 }
 
-/// `KEY=8` and a change to 8 or towards it; `a lower KEY` and a lower value.
+/// Returns whether a change follows a remedy: `KEY=8` and a change to 8 or towards it, or
+/// `a lower KEY` and a lower value.
 fn is_advised(remedy: &str, change: &SettingChange) -> bool {
     let value = |value: &Option<Value>| {
         let value = value.as_ref().filter(|value| value.effective);
@@ -79,10 +82,11 @@ fn is_advised(remedy: &str, change: &SettingChange) -> bool {
     })
 }
 
-/// A line that its remedy names keeps less than this part of what it kept.
+/// A line counts as changed if it keeps less than one part in this many of what it kept.
 const MENDED: u64 = 2;
 
-/// Whether the line of code that its remedies name keeps much less in the second run, or did not run there.
+/// Returns whether the line of code that the remedies name keeps much less in the second run, or
+/// did not run there.
 fn is_mended(finding: &Finding, class: &str, a: &Report, b: &Report) -> bool {
     let lines = |report: &'_ Report| -> Vec<GrowthLine> {
         let growth = report.growth.iter().filter(|growth| growth.class == class);
@@ -108,13 +112,14 @@ fn is_mended(finding: &Finding, class: &str, a: &Report, b: &Report) -> bool {
     })
 }
 
-/// Whether the second made as many calls as the first: all together, or each of its processes where fewer do the work.
+/// Returns whether the second run made as many calls as the first: in all, or in each process if
+/// fewer processes do the work.
 fn got_as_far(first: &Owner, second: &Owner) -> bool {
     let each = |owner: &Owner| owner.calls / u64::from(owner.processes.max(1));
     second.calls >= first.calls || (second.calls > 0 && each(second) >= each(first))
 }
 
-/// Those of a class, the one that held most first.
+/// Returns the owners of a class, the one that held the most first.
 fn owners<'a>(report: &'a Report, class: &str) -> impl Iterator<Item = &'a Owner> {
     let class = class.to_owned();
     report
@@ -123,7 +128,8 @@ fn owners<'a>(report: &'a Report, class: &str) -> impl Iterator<Item = &'a Owner
         .filter(move |owner| owner.class == class)
 }
 
-/// By the command lines of its jobs, else by its classes; `None` for Ray alone.
+/// Returns the framework of a run, by the command lines of its jobs, else by its classes; `None`
+/// for Ray alone.
 fn framework(report: &Report) -> Option<Framework> {
     let mut commands = settings::command_lines(report);
     let classes = report.owners.iter().map(|owner| owner.class.as_str());

@@ -1,18 +1,18 @@
-//! Settings in both recordings: those that the report names, the driver's other arguments, and the version of Ray.
+//! Compares settings: those in the report, the driver's other arguments, Ray's version.
 
 use std::collections::BTreeMap;
 
 use super::{SettingChange, Value};
 use crate::{ids::size, judge::report::Report, path, ray::framework};
 
-/// The key of what ran.
+/// The key of the command that ran.
 pub(super) const COMMAND: &str = "command";
-/// The key of the memory that Ray's monitor takes for the machine's.
+/// The key of what Ray's monitor takes for the machine's memory.
 pub(super) const COUNTED: &str = "memory that Ray counts";
-/// The key of what Ray's monitor kills above, which follows from other settings.
+/// The key of the threshold of Ray's monitor, which follows from other settings.
 pub(super) const THRESHOLD: &str = "Ray's threshold";
 
-/// What differs, by key, and how many are the same.
+/// Returns what differs, by key, and how many settings are the same.
 pub(super) fn changes(a: &Report, b: &Report) -> (Vec<SettingChange>, usize) {
     let (mut first, mut second) = (all(a), all(b));
     let mut keys: Vec<String> = first.keys().chain(second.keys()).cloned().collect();
@@ -27,7 +27,7 @@ pub(super) fn changes(a: &Report, b: &Report) -> (Vec<SettingChange>, usize) {
             Some((value.value.clone(), value.effective))
         };
         if comparable(&a) == comparable(&b) {
-            // These two are no settings: they are told where they differ.
+            // These two are not settings. They are reported only if they differ.
             same += usize::from(key != COMMAND && key != COUNTED);
         } else {
             changes.push(SettingChange { key, a, b });
@@ -74,7 +74,8 @@ fn all(report: &Report) -> BTreeMap<String, Value> {
     found
 }
 
-/// What ran, without the options that stand in rows of their own: `train.py 16`, `-m verl.trainer.main_ppo`.
+/// Returns what ran, without the options, which have rows of their own: `train.py 16`,
+/// `-m verl.trainer.main_ppo`.
 fn commands(report: &Report) -> Option<String> {
     let entrypoints = report
         .jobs
@@ -108,7 +109,7 @@ fn in_force(value: String, source: String) -> Value {
     }
 }
 
-/// The one that is in force counts, else the first.
+/// Keeps the first value of a key that is in force, else the first value.
 fn keep(found: &mut BTreeMap<String, Value>, key: String, value: Value) {
     match found.get(&key) {
         Some(known) if known.effective || !value.effective => {}
@@ -118,7 +119,8 @@ fn keep(found: &mut BTreeMap<String, Value>, key: String, value: Value) {
     }
 }
 
-/// `--object_store_memory` and `object-store-memory` are one key.
+/// Returns a key without its prefix: `--object-store-memory` and `--object_store_memory` are one
+/// key. A key without a prefix stays as it is.
 fn plain(key: &str) -> String {
     let bare = key.trim_start_matches(['-', '+']);
     if bare.len() == key.len() {
@@ -128,7 +130,7 @@ fn plain(key: &str) -> String {
     }
 }
 
-/// What started each job.
+/// Returns the command line that started each job.
 pub(super) fn command_lines(report: &Report) -> impl Iterator<Item = Vec<String>> {
     let jobs = report.jobs.iter();
     jobs.filter_map(|job| job.entrypoint.as_deref()).map(argv)

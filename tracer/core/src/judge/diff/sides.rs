@@ -1,4 +1,4 @@
-//! What each of the two is: its machines, when they were recorded, and for how long.
+//! Describes each of the two runs: its machines, when they were recorded, and for how long.
 
 use super::{JobEnd, Side, deaths, machines::Machines};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     judge::report::{Death, Recording, Report},
 };
 
-/// One of the two, with the name of its file.
+/// Describes one run, with the name of its file.
 pub(super) fn of((file, report): (&str, &Report)) -> Side {
     let recordings = report.recordings.as_slice();
     let started = recordings.iter().map(|one| one.started).min();
@@ -48,7 +48,7 @@ fn limit(death: &Death) -> Option<Bytes> {
     of_cgroup.or_else(|| at_death.and_then(|at| at.ray_threshold_bytes))
 }
 
-/// What all recordings have alike.
+/// Returns the value that all recordings have in common, if they do.
 fn same<T: PartialEq>(recordings: &[Recording], of: impl Fn(&Recording) -> T) -> Option<T> {
     let mut all = recordings.iter().map(of);
     let first = all.next()?;

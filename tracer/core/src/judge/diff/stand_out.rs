@@ -1,7 +1,8 @@
-//! Finds the node that stands out among its peers: a class grew faster on it, or became faster on it than on the others.
+//! Finds nodes that stand out: a class grew faster there, or became faster than elsewhere.
 //!
-//! A node stands out by three conditions together: it is faster than the middle of the others by [`FASTER`]; it is further from that
-//! than chance explains ([`FAR`]); and what it grew by beyond them over the whole run matters ([`LEAST`]). Slower ones are not told.
+//! A node stands out if three conditions hold together. It is faster than the median of the others
+//! by [`FASTER`]. It is further from that median than chance explains ([`FAR`]). What it grew by
+//! beyond the others over the whole run matters ([`LEAST`]). Slower nodes are not reported.
 
 use super::{
     Compared, StandOut,
@@ -9,24 +10,30 @@ use super::{
 };
 use crate::ids::Bytes;
 
-/// Nodes that do the same work differ by less: batches are of unequal lengths, and allocators round up.
+/// Nodes that do the same work differ by a smaller factor: batches have unequal lengths, and
+/// allocators round up.
 const FASTER: f64 = 1.5;
-/// So many standard deviations from the middle: of normal figures one in 740 is further above.
+/// Standard deviations above the median. Of normally distributed figures, one in 740 is further
+/// above.
 const FAR: f64 = 3.0;
-/// Makes a standard deviation of the median distance from the median, for figures that are normal.
+/// Turns the median distance from the median into a standard deviation, for normally distributed
+/// figures.
 const DEVIATIONS: f64 = 1.4826;
-/// Who grew by less beyond the others fills no node.
+/// Growth by fewer bytes beyond the others fills no node.
 const LEAST: f64 = 64.0 * 1024.0 * 1024.0;
-/// With a single other node nobody knows which of the two is the odd one.
+/// The least number of other nodes. With a single one, it is not known which of the two is the odd
+/// one.
 const FEWEST: usize = 2;
-/// But where that one did not change from one run to the other by more than this, the one that did is.
+/// If a single other node changed by no more than this share between the runs, the one that did
+/// change is the odd one.
 const UNCHANGED: f64 = 0.25;
 
-/// All that stand out, those by their change first; of each node and class one line.
+/// Returns all nodes that stand out, those by their change first, with one entry for each node and
+/// class.
 pub(super) fn all(table: &Table) -> Vec<StandOut> {
     let mut found: Vec<StandOut> = Vec::new();
     for compared in [Compared::OtherRun, Compared::NodesOfB, Compared::NodesOfA] {
-        // What a call keeps says more than what an hour does: hours hold more or fewer calls.
+        // Growth per call says more than growth per hour, because hours hold more or fewer calls.
         for by_call in [true, false] {
             let of = table
                 .iter()
@@ -41,7 +48,7 @@ pub(super) fn all(table: &Table) -> Vec<StandOut> {
     one_each(found)
 }
 
-/// The first that is told of each node and class.
+/// Keeps the first entry for each node and class.
 fn one_each(found: Vec<StandOut>) -> Vec<StandOut> {
     let mut told: Vec<StandOut> = Vec::new();
     for one in found {
@@ -58,7 +65,7 @@ fn one_each(found: Vec<StandOut>) -> Vec<StandOut> {
 struct Figure<'a> {
     node: &'a str,
     rates: Rates,
-    /// A rate, or by how much that changed.
+    /// A rate, or the factor by which it changed.
     value: f64,
 }
 
@@ -91,7 +98,8 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// From the largest on: who is above the middle leaves the same others behind, so after the first that is not faster none is.
+    /// Returns the nodes that stand out, from the largest figure down. The others have the same
+    /// median for each node above it. So once a node is not faster, none after it is.
     fn stand_out(&self) -> Vec<StandOut> {
         let mut found: Vec<(usize, f64)> = Vec::new();
         for (at, figure) in self.figures.iter().enumerate() {
@@ -120,7 +128,7 @@ impl<'a> Group<'a> {
         others.filter_map(|(_, figure)| of(figure)).collect()
     }
 
-    /// What the others are taken for, where there are enough of them to say.
+    /// Returns the median of the others, if there are enough of them.
     fn middle(&self, others: &[f64]) -> Option<f64> {
         let middle = median(others)?;
         let one_is_enough =
@@ -129,7 +137,8 @@ impl<'a> Group<'a> {
         (enough && middle.is_finite()).then_some(middle)
     }
 
-    /// By how much it grew beyond what it had grown by as one of the others, over its run.
+    /// Returns how many bytes it grew by over its run, beyond what it would have grown by as one of
+    /// the others.
     fn excess(&self, figure: &Figure<'_>, middle: f64) -> f64 {
         let (a, b) = (figure.rates.a, figure.rates.b);
         let (rate, expected) = match self.compared {
@@ -168,7 +177,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// What is compared: a rate, or how many times as much it is in B as in A.
+/// Returns what is compared: a rate, or how many times as much it is in B as in A.
 fn value(rates: &Rates, compared: Compared) -> Option<f64> {
     match compared {
         Compared::NodesOfA => each(rates.a),
@@ -200,13 +209,14 @@ fn median(values: &[f64]) -> Option<f64> {
     Some(f64::midpoint(*low, *high))
 }
 
-/// The standard deviation of normal figures that are as far apart in the middle half; a few that are far off do not move it.
+/// Returns the standard deviation of normally distributed figures with the same median distance. A
+/// few figures that are far off do not change it.
 fn deviation(values: &[f64], middle: f64) -> f64 {
     let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
     DEVIATIONS * median(&distances).unwrap_or_default()
 }
 
-/// The sentence.
+/// Returns the comparison as a sentence.
 fn why(told: &StandOut, middle: f64, alone: bool) -> String {
     let lead = format!("{}{}", told.node, if alone { " alone" } else { "" });
     let who = told.task.as_deref().unwrap_or(&told.class);
@@ -229,7 +239,8 @@ fn why(told: &StandOut, middle: f64, alone: bool) -> String {
     }
 }
 
-/// `grew 2.1 × as fast in B (100 → 210 MiB a call); on the other 15 nodes 1.0 × as fast (median 100 → 101 MiB)`.
+/// Says how the rate changed: `grew 2.1 × as fast in B (100 → 210 MiB a call); on the other 15
+/// nodes 1.0 × as fast (median 100 → 101 MiB)`.
 fn changed(told: &StandOut, middle: f64) -> String {
     let both = |a: Option<Bytes>, b: Option<Bytes>| {
         format!(
@@ -252,7 +263,8 @@ fn changed(told: &StandOut, middle: f64) -> String {
     format!("{own}; on {} {others}", others_named(told))
 }
 
-/// `grew by 210 MiB a call, 2.1 × the median of the other 15 nodes (100 MiB); in A by 205 MiB (100 MiB)`.
+/// Says how much faster it is: `grew by 210 MiB a call, 2.1 × the median of the other 15 nodes (100
+/// MiB); in A by 205 MiB (100 MiB)`.
 fn faster(
     told: &StandOut,
     own: Option<Bytes>,

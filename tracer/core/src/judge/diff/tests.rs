@@ -1,4 +1,4 @@
-//! What a comparison says, and what it must not say.
+//! Tests what a comparison says and what it must not say.
 
 use super::{Diff, compare};
 use crate::{
@@ -11,7 +11,8 @@ use crate::{
 
 const MIB: u64 = 1 << 20;
 
-/// A report with these settings and these classes: processes, peak and growth per call in MiB.
+/// Returns a report with these settings and these classes: processes, peak and growth per call in
+/// MiB.
 fn report(settings: &[(&str, &str)], owners: &[(&str, u32, u64, Option<u64>)]) -> Report {
     let mut report = judge(&[]);
     report.settings = settings
@@ -246,7 +247,7 @@ fn what_a_finding_expected_stands_beside_what_was_seen() {
         remedy: vec!["batch_size=8 (now 32)".into()],
         ..Finding::new("call-grew", Certainty::Inferred, "it grew")
     }];
-    // Without its remedy a lower peak says nothing of it.
+    // If its remedy was not applied, a lower peak says nothing about it.
     assert_eq!(compared(&a, &b).savings, []);
     let set = |report: &mut Report, value| {
         let entrypoint = format!("python train.py batch_size={value} size=1");
@@ -263,7 +264,8 @@ fn what_a_finding_expected_stands_beside_what_was_seen() {
     assert_eq!(savings[0].finding, 1);
     assert_eq!(savings[0].expected_bytes, Bytes(900 * MIB));
     assert_eq!(savings[0].seen_bytes, Some((1000 * MIB).cast_signed()));
-    // The second goes on where the first was killed; one that got less far, or is of another framework, says nothing of the remedy.
+    // The second run goes on where the first was killed. A run that got less far, or has another
+    // framework, says nothing about the remedy.
     let calls = |first: u64, second: u64, processes: u32| {
         let (mut a, mut b) = (a.clone(), b.clone());
         (a.owners[0].calls, a.owners[0].processes) = (first, 2);
@@ -272,7 +274,7 @@ fn what_a_finding_expected_stands_beside_what_was_seen() {
     };
     assert!(calls(6, 40, 2));
     assert!(!calls(6, 5, 2));
-    // Half as many ranks, as far.
+    // Half as many ranks got as far.
     assert!(calls(6, 3, 1));
     assert!(!calls(6, 0, 1));
     let mut verl = b.clone();
@@ -340,7 +342,7 @@ fn a_batch_is_matched_with_the_class_that_it_bounds() {
     );
 }
 
-/// With a job of this command line.
+/// Adds a job with this command line to a report.
 fn ran(mut report: Report, entrypoint: &str) -> Report {
     report.jobs = vec![job(10, entrypoint)];
     report

@@ -1,4 +1,6 @@
-//! What `doctor` looks at: facts of the machine and of each raylet, gathered by `command::doctor`.
+//! Defines what `doctor` looks at: facts of the machine and of each raylet.
+//!
+//! `command::doctor` gathers them.
 
 use crate::{
     event::{CgroupState, Cluster, Mode, NodeMemory, Probe},
@@ -31,41 +33,42 @@ pub struct Machine {
     pub advice: String,
     /// Where `record` would write.
     pub output: Folder,
-    /// The raylets; where none runs, one that stands for a Ray started from here.
+    /// The raylets. If none runs, one entry stands for a Ray started from here.
     pub nodes: Vec<Node>,
-    /// The GPUs, or why there are none to be seen.
+    /// The GPUs, or the reason why none can be seen.
     pub gpus: Result<Vec<Gpu>, String>,
     /// Folders of sessions that have ended.
     pub old_sessions: Vec<OldSessions>,
 }
 
-/// A folder and the file system below it.
+/// A folder and its file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
     /// Its path.
     pub path: String,
-    /// Bytes for an unprivileged user.
+    /// Bytes that an unprivileged user can still write.
     pub free: Bytes,
-    /// All bytes.
+    /// Size of the file system.
     pub total: Bytes,
 }
 
-/// A raylet with what bears on its memory.
+/// A raylet with everything that bears on its memory.
 #[derive(Debug, Clone)]
 pub struct Node {
-    /// The raylet; `None` where none runs.
+    /// The raylet; `None` if none runs.
     pub cluster: Option<Cluster>,
     /// `RAY_*` of the raylet's environment, or of this shell's.
     pub settings: Vec<(String, String)>,
-    /// Whether that environment may not be read: the raylet is another user's.
+    /// Whether that environment cannot be read, because the raylet belongs to another user.
     pub hidden: bool,
-    /// Of these, those that its Ray reads nowhere; `None` where that could not be looked up.
+    /// Those of `settings` that this version of Ray never reads; `None` if that could not be looked
+    /// up.
     pub unread: Option<Vec<String>>,
     /// What its log says about its monitor.
     pub monitor: Option<Monitor>,
-    /// Whether it watches its user cgroup only (`--enable-resource-isolation`).
+    /// Whether its monitor watches only the user cgroup (`--enable-resource-isolation`).
     pub isolated: bool,
-    /// The cgroup at `/sys/fs/cgroup` in its mounts.
+    /// The cgroup at `/sys/fs/cgroup`, as its mounts show it.
     pub root: Option<RootCgroup>,
     /// The cgroups on its path, its own first.
     pub levels: Vec<CgroupState>,
@@ -81,12 +84,12 @@ pub struct Node {
     pub visible_devices: Option<String>,
     /// The file system of its session folder.
     pub session_disk: Option<Folder>,
-    /// Drivers that run, with the `RAY_*` of their environment.
+    /// Drivers that are running, with the `RAY_*` of their environments.
     pub drivers: Vec<Driver>,
 }
 
 impl Node {
-    /// How it was started; where none runs, by `ray start`.
+    /// Returns how it was started. If none runs, `ray start` is assumed.
     #[must_use]
     pub fn started(&self) -> Start {
         let Some(cluster) = &self.cluster else {
@@ -101,7 +104,7 @@ impl Node {
         traces.start()
     }
 
-    /// The raylet's pid.
+    /// Returns the raylet's pid.
     #[must_use]
     pub fn pid(&self) -> Option<Pid> {
         self.cluster.as_ref().map(|cluster| cluster.raylet.pid)
@@ -122,7 +125,7 @@ pub struct Driver {
 pub struct Gpu {
     /// Its index.
     pub index: u32,
-    /// Who computes on it.
+    /// The processes that hold memory of it.
     pub processes: Vec<GpuProcess>,
 }
 
@@ -131,15 +134,15 @@ pub struct Gpu {
 pub struct GpuProcess {
     /// Its pid.
     pub pid: Pid,
-    /// Memory of that GPU; `None` where the driver does not tell.
+    /// Its memory on that GPU; `None` if the driver does not tell.
     pub used: Option<Bytes>,
-    /// Its name; `None` where it is not to be seen here (another pid namespace).
+    /// Its name; `None` if the process cannot be seen from here (another pid namespace).
     pub comm: Option<String>,
     /// Its title or program.
     pub title: String,
     /// Its parent.
     pub parent: Option<Pid>,
-    /// Its user, by name where that is known.
+    /// Its user, by name if that is known.
     pub user: Option<String>,
     /// Seconds since it started.
     pub age_s: Option<u64>,

@@ -1,4 +1,4 @@
-//! GPUs: what NVML counts against what Ray was told, and processes that were left behind on them.
+//! Compares the GPUs that NVML counts with what Ray was told, and finds leftover processes on them.
 
 use super::{
     Check, Section, State,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{ids::size, ray::identify};
 
-/// A process younger than this may still be on its way.
+/// A younger process is not yet called a leftover.
 const SETTLED_S: u64 = 30;
 
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
@@ -71,7 +71,7 @@ fn count(node: &Node, by_nvml: usize) -> Check {
         .command(format!("ray start --num-gpus={usable}"))
 }
 
-/// Who holds memory of a GPU.
+/// Reports which processes hold memory of a GPU.
 fn held(gpu: &Gpu) -> Option<Check> {
     let holder = |process: &GpuProcess| {
         let held = process.used.map_or_else(|| "?".to_owned(), size);
@@ -82,7 +82,7 @@ fn held(gpu: &Gpu) -> Option<Check> {
     (!holders.is_empty()).then(|| Check::new("gpu.held", Section::Gpu, State::Note, text))
 }
 
-/// Held by a process that lost its parent and looks like an engine or worker.
+/// Whether a process lost its parent and looks like an engine or a worker.
 fn is_leftover(process: &GpuProcess) -> bool {
     let orphan = process.parent.is_some_and(|parent| parent.0 == 1);
     let settled = process.age_s.is_some_and(|age| age > SETTLED_S);

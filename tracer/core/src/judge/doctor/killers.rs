@@ -1,4 +1,6 @@
-//! Orders Ray's monitor, the raylet's limits and the machine by who kills first, and checks the object store's place.
+//! Orders the limits by which of them kills first, and checks where the object store is.
+//!
+//! The limits are those of Ray's monitor, of the cgroups on the raylet's path, and of the machine.
 
 use super::{
     Check, Section, State,
@@ -17,15 +19,16 @@ use crate::{
     },
 };
 
-/// Ray falls back or a write ends in SIGBUS when /dev/shm is this full.
+/// When `/dev/shm` is this full, Ray falls back to disk or a write ends in SIGBUS.
 const FULL: f64 = 0.95;
 /// The share of a limit that Ray's threshold should be, so that Ray acts before the kernel.
 const BEFORE_THE_KERNEL: f64 = 0.9;
 
-/// Shares of the machine that 30 % of what is available makes, where a part of it is in use; a smaller one was given.
+/// Sizes of the object store, as a share of the machine, that Ray chooses itself. It takes 30 % of
+/// what is available, and some memory is always in use. A smaller size was configured.
 const CHOSEN_BY_RAY: std::ops::Range<f64> = 0.15..0.29;
 
-/// Ray's monitor with its count.
+/// Ray's monitor and what it counts.
 struct Watch {
     config: Config,
     count: Count,
@@ -37,7 +40,7 @@ struct Watch {
 impl Watch {
     fn of(machine: &Machine, node: &Node) -> Self {
         let mut config = Config::of(&node.settings);
-        // What it says of itself counts: a system config is in no environment.
+        // What the monitor logged of itself takes precedence: a system config is in no environment.
         let said = node.monitor.as_ref().and_then(|monitor| monitor.refresh_ms);
         config.refresh_ms = said.unwrap_or(config.refresh_ms);
         let cluster = node.cluster.as_ref();
@@ -70,7 +73,8 @@ impl Watch {
 pub(super) fn checks(machine: &Machine, node: &Node) -> Vec<Check> {
     let watch = Watch::of(machine, node);
     let mut checks = vec![now(machine, &watch)];
-    // Without its environment the raylet's own log may tell when its monitor acts; its defaults do not.
+    // Without its environment, the raylet's own log may tell when its monitor acts. Its defaults do
+    // not.
     if node.hidden && node.monitor.is_none() {
         checks.push(hidden());
     } else {
@@ -86,9 +90,9 @@ pub(super) fn checks(machine: &Machine, node: &Node) -> Vec<Check> {
     checks
 }
 
-/// Who acts first, and what changes that.
+/// Reports who acts first, and what would change that.
 fn order(machine: &Machine, node: &Node, watch: &Watch) -> Vec<Check> {
-    // An isolated one counts its user cgroup, which is not read here.
+    // An isolated monitor counts its user cgroup, which is not read here.
     let counts = watch.on && !watch.isolated;
     let monitor = counts.then_some((watch.threshold, watch.count.used));
     let threats = killers::in_order(monitor, &node.levels, &machine.memory, machine.swap_total);
@@ -183,7 +187,8 @@ fn end_of_machine(threat: &NextKiller, machine: &Machine, watch: &Watch) -> Stri
     text
 }
 
-/// Ray's monitor counts what is charged to the cgroup of its workers, whatever the machine has in use.
+/// Reports that Ray's monitor counts only what is charged to its workers' cgroup, whatever else the
+/// machine has in use.
 fn apart(watch: &Watch) -> Check {
     let text = format!(
         "Ray's monitor: at {} of what its workers' cgroup and the object store use, every {} ms (resource isolation); the present use was not read",
@@ -218,7 +223,7 @@ fn above(watch: &Watch) -> Option<Check> {
     })
 }
 
-/// Limits on the raylet's path: none, seen by Ray, or met before Ray acts.
+/// Reports the limits on the raylet's path: none, seen by Ray, or hit before Ray acts.
 fn limits(machine: &Machine, node: &Node, watch: &Watch) -> Check {
     let total = watch.count.total;
     let threshold = if watch.on { watch.threshold } else { total };
@@ -282,7 +287,7 @@ fn overcommit(machine: &Machine) -> Option<Check> {
     })
 }
 
-/// The object store: a cap, and where it lies.
+/// Reports the object store: its cap, and where it is.
 fn object_store(node: &Node) -> Option<Check> {
     let cap = node.cluster.as_ref()?.object_store_bytes?;
     let place = node.plasma_directory.as_deref().unwrap_or("/dev/shm");
@@ -317,7 +322,8 @@ fn object_store(node: &Node) -> Option<Check> {
     Some(note("object-store.use", text).word("").value(&used.0))
 }
 
-/// "30 % of the host" is 30 % of what was available when Ray started: said where the size that Ray chose is visibly another.
+/// Explains an object store that is visibly smaller than 30 % of the host. Ray takes 30 % of what
+/// was available when it started.
 fn store_share(machine: &Machine, node: &Node) -> Option<Check> {
     let cap = node.cluster.as_ref()?.object_store_bytes?;
     let share = cap.gib() / machine.memory.total.gib();
@@ -349,7 +355,7 @@ fn shm(node: &Node) -> Option<Check> {
     }
     let cap = node.cluster.as_ref()?.object_store_bytes?;
     let in_shm = node.plasma_directory.as_deref() == Some("/dev/shm");
-    // The store's file is sparse: what it has not touched yet must still fit.
+    // The store's file is sparse. The part that it has not touched yet must still fit.
     let wanted = cap.0.saturating_sub(node.plasma_used.unwrap_or_default().0);
     (in_shm && shm.free.0 < wanted).then(|| {
         let text = format!(

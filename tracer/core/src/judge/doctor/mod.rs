@@ -1,6 +1,7 @@
-//! Pure: what a machine will do to a Ray job, before the run: checks from facts that `command::doctor` gathered.
+//! Checks what a machine will do to a Ray job, before the run. Pure.
 //!
-//! One file a section. A check states a figure and its source; one that is a problem names the command that mends it.
+//! The checks use facts that `command::doctor` gathered. There is one file for each section. A
+//! check states a figure and its source. If it is a problem, it names the command that fixes it.
 
 pub mod facts;
 mod gpu;
@@ -23,7 +24,7 @@ use facts::Machine;
 pub struct Check {
     /// Its stable name: `setting.RAY_memory_usage_threshold`.
     pub id: String,
-    /// The section of the text that it stands in.
+    /// The section of the text that it belongs to.
     pub section: Section,
     /// The raylet that it is about; `None` for the machine.
     pub raylet_pid: Option<Pid>,
@@ -35,9 +36,9 @@ pub struct Check {
     pub text: String,
     /// The value found.
     pub value: Option<String>,
-    /// The value wanted, where there is one.
+    /// The value wanted, if there is one.
     pub expected: Option<String>,
-    /// What to type.
+    /// The command to type.
     pub command: Option<String>,
 }
 
@@ -49,7 +50,7 @@ pub enum State {
     Ok,
     /// A figure without a judgement.
     Note,
-    /// Something cannot be seen here; verdicts are still proven.
+    /// Something cannot be seen here, but verdicts are still proven.
     Missing,
     /// Something to change.
     Problem,
@@ -71,7 +72,7 @@ pub enum Section {
     Disk,
 }
 
-/// All checks of a machine, in the order of the text.
+/// Returns all checks of a machine, in the order of the text.
 #[must_use]
 pub fn checks(machine: &Machine) -> Vec<Check> {
     let mut checks = recording::checks(machine);

@@ -1,4 +1,4 @@
-//! Can this machine record: each probe, and where the recording goes.
+//! Checks whether this machine can record: each probe, and where the recording goes.
 
 use super::{Check, Section, State, facts::Machine};
 use crate::{

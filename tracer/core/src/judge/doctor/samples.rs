@@ -1,4 +1,4 @@
-//! A sound machine with one node, for tests.
+//! Makes a healthy machine with one node, for tests.
 
 use super::facts::{Folder, Gpu, Machine, Node};
 use crate::{
@@ -8,14 +8,14 @@ use crate::{
 
 const GIB: u64 = 1 << 30;
 
-/// The raylet's settings in a list.
+/// Returns settings of a raylet as a list.
 #[must_use]
 pub fn set(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
     pairs.iter().map(owned).collect()
 }
 
-/// A node of Ray 2.60 on which nothing is wrong.
+/// Returns a node of Ray 2.60 without any problem.
 #[must_use]
 pub fn node() -> Node {
     Node {
@@ -54,7 +54,7 @@ pub fn node() -> Node {
     }
 }
 
-/// A machine of 188 GiB with that node, two GPUs and one probe.
+/// Returns a machine of 188 GiB with that node, two GPUs and one probe.
 #[must_use]
 pub fn machine(node: Node) -> Machine {
     let gpu = |index| Gpu {

@@ -1,4 +1,4 @@
-//! Disks: sessions that have ended and still take room, and a session folder whose disk is full.
+//! Checks disks: ended sessions that still take space, and a full disk below a session folder.
 
 use super::{Check, Section, State, facts::Machine};
 use crate::ids::size;

@@ -1,4 +1,6 @@
-//! Each `RAY_*` variable of a raylet: in force, or without effect; and those that only a driver has.
+//! Checks each `RAY_*` variable of a raylet, and those that only a driver has.
+//!
+//! A variable is in force or has no effect.
 
 use super::{
     Check, Section, State,
@@ -58,7 +60,7 @@ fn ok(key: &str, text: String) -> Check {
     Check::new(format!("setting.{key}"), Section::Settings, State::Ok, text)
 }
 
-/// A variable of the raylet's environment.
+/// Checks a variable of the raylet's environment.
 fn own(node: &Node, key: &str, value: &str, version: Option<Version>) -> Option<Check> {
     let pair = format!("{key}={value}");
     if let Some(Ignored { why, instead }) = knobs::ignored(key, value, version) {
@@ -93,13 +95,14 @@ fn own(node: &Node, key: &str, value: &str, version: Option<Version>) -> Option<
     Some(ok(key, pair).value(&value))
 }
 
-/// Ray's own settings are in lower case behind `RAY_`; Kubernetes and others set `RAY_HEAD_SERVICE_HOST` and the like.
+/// Whether a variable looks like a setting of Ray, which is in lower case after `RAY_`. Kubernetes
+/// and others set `RAY_HEAD_SERVICE_HOST` and the like.
 fn like_a_knob(key: &str) -> bool {
     let rest = key.strip_prefix("RAY_").unwrap_or(key);
     rest.starts_with(|first: char| first.is_ascii_lowercase())
 }
 
-/// What a driver has otherwise than its raylet, where only the raylet's counts.
+/// Reports what a driver sets differently from its raylet, if only the raylet's value counts.
 fn misplaced(node: &Node, driver: &Driver) -> Vec<Check> {
     let in_force = |key: &str| {
         let set = node.settings.iter().find(|(known, _)| known == key);
@@ -133,7 +136,7 @@ fn misplaced(node: &Node, driver: &Driver) -> Vec<Check> {
         .collect()
 }
 
-/// What a driver has that no Ray of this version reads, and its raylet has not.
+/// Reports what a driver sets that no Ray of this version reads, and that its raylet does not set.
 fn ignored(node: &Node, driver: &Driver, version: Option<Version>) -> Vec<Check> {
     let only_here = driver.settings.iter().filter(|(key, _)| {
         let same = |(known, _): &(String, String)| known == key;
@@ -148,7 +151,7 @@ fn ignored(node: &Node, driver: &Driver, version: Option<Version>) -> Vec<Check>
     found.collect()
 }
 
-/// The two settings that decide, where nobody set them.
+/// Reports the two settings that decide, if nobody set them.
 fn defaults(node: &Node) -> Vec<Check> {
     let unset = |key: &&str| !node.settings.iter().any(|(known, _)| known == key);
     let decisive = [THRESHOLD, "RAY_memory_monitor_refresh_ms"];

@@ -1,4 +1,4 @@
-//! Each check where it must speak, and close to it where it must not.
+//! Tests each check on a case that it must report and on a similar one that it must not.
 
 use super::{
     Check, State, checks,
@@ -230,7 +230,7 @@ fn the_stores_share_is_that_of_what_was_available_and_not_of_the_host() {
         found[0].starts_with("its size is 21 % of this machine") && found[0].contains("available"),
         "{found:?}"
     );
-    // 30 % of the host to a hair, and sizes that somebody gave.
+    // Exactly 30 % of the host, and sizes that somebody configured.
     for given in [56, 20, 90] {
         assert_eq!(with(given), Vec::<String>::new());
     }

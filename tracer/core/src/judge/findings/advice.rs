@@ -1,4 +1,4 @@
-//! Advice from the web that does not work, recognised where it was typed: on the command lines of the run.
+//! Recognizes bad advice from the web on the command lines of the run.
 
 use super::{
     Run, allocator, grows_per_call, leak,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::judge::report::{Certainty, Finding};
 
-/// Words that stand together on one command line.
+/// Bad advice, known by words that occur together on one command line.
 struct Bad {
     words: &'static [&'static str],
     rule: &'static str,
@@ -35,15 +35,16 @@ const BAD: [Bad; 3] = [
     },
 ];
 
-/// Other allocators, or fewer arenas of glibc's: against memory that was freed and kept.
+/// Words that choose another allocator or fewer arenas of glibc's, to return memory that was freed
+/// and kept.
 const ALLOCATORS: [&str; 3] = ["jemalloc", "tcmalloc", "MALLOC_ARENA_MAX"];
 
-/// Whether a command line holds any of it.
+/// Returns whether a command line contains any bad advice or another allocator.
 pub(super) fn is_bad(line: &str) -> bool {
     BAD.iter().any(|bad| holds(bad, line)) || allocator_of(line).is_some()
 }
 
-/// What to type in place of the bad advice that a line holds.
+/// Returns what to type instead of the bad advice on a line.
 pub(super) fn instead(line: &str) -> Option<&'static str> {
     let found = BAD.iter().find(|bad| holds(bad, line));
     found.map(|bad| bad.remedy)
@@ -86,7 +87,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     found.chain(fragmentation(run)).collect()
 }
 
-/// Somebody takes growth for fragmentation: said where each call was seen to keep something, and no freed memory that is kept.
+/// Finds growth that somebody took for fragmentation. Each call was seen to keep memory, and the
+/// allocator was not seen to keep freed memory.
 fn fragmentation(run: Run<'_>) -> Option<Finding> {
     let mut lines = run.facts.lines.iter();
     let (pid, word) = lines.find_map(|(pid, line)| Some((pid, allocator_of(line)?)))?;

@@ -1,6 +1,6 @@
-//! Connections that broke and peers that did not answer after a death: they follow from it and are no causes.
+//! Recognizes lost connections and silent peers as effects of a death, not as causes.
 //!
-//! Texts have no such clock; there `explain` says so in a note.
+//! Texts have no common clock; for them, `explain` says so in a note.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{
     ray::log::after_effects,
 };
 
-/// A process that says so ends within this time because of it.
+/// A process that logs such a line and ends within this time ended because of it.
 const ENDS_NS: i64 = 30 * SECOND_NS;
 const MAX_LINES: usize = 3;
 
@@ -51,7 +51,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether a death may be what a line tells of: a sudden one of somebody else, not long before.
+/// Returns whether a death may be what a line is about: a sudden death of another process, not long
+/// before.
 fn causes(death: &Death, effect: &Effect) -> bool {
     let sudden = death.listed
         && death.verdict.cause_death_id.is_none()
@@ -102,7 +103,7 @@ fn finding(run: Run<'_>, first: &Death, effects: &[&Effect]) -> Finding {
     finding
 }
 
-/// The deaths of those that said so.
+/// Returns the deaths of the processes that logged the effects.
 fn followers(run: Run<'_>, first: &Death, effects: &[&Effect]) -> Vec<EventId> {
     let follows = |death: &&Death| {
         death.listed

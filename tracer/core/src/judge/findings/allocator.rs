@@ -1,8 +1,11 @@
-//! Memory that tasks freed and the allocator kept: resident in workers between tasks, used again by the next, and of no use to anybody
+//! Finds memory that tasks freed and the allocator kept.
+//!
+//! It stays resident in workers between tasks. The next task reuses it, but nobody else can use it
 //! meanwhile.
 //!
-//! Frees are not recorded. What is seen is the level at which a worker's tasks begin: it rose with the first ones and stays where it is,
-//! though a task leaves nothing behind on purpose. Of actors, which may, nothing is said; of what still rises, `leak` speaks.
+//! Frees are not recorded. What is seen is the level at which a worker's tasks begin: it rises with
+//! the first tasks and then stays, although a task leaves nothing behind on purpose. Actors may, so
+//! they are not reported. A level that still rises is reported by `leak`.
 
 use std::collections::BTreeMap;
 
@@ -21,9 +24,9 @@ use crate::{
     },
 };
 
-/// Less in a worker is what its modules and caches take.
+/// Less than this in a worker is taken for its modules and caches.
 const LEAST: Bytes = Bytes(256 << 20);
-/// Together at least this share of the limit.
+/// The workers together keep at least this share of the limit.
 const SHARE: f64 = 0.1;
 
 /// The rule.

@@ -1,4 +1,6 @@
-//! One call's own growth led to a kill: what it took until then, and the setting that bounds what such a call takes.
+//! Finds a kill that the growth of running calls led to.
+//!
+//! Reports what the calls had taken, and the setting that bounds what such a call takes.
 
 use std::collections::BTreeMap;
 
@@ -21,26 +23,27 @@ use crate::{
 
 /// What the calls took is at least this share of the limit.
 const SHARE: f64 = 0.2;
-/// The part of the limit that calls are to fill.
+/// The share of the limit that should be filled after the change.
 const FILL: f64 = 0.9;
-/// A call that was killed had not taken all that it takes: so much more is reckoned with.
+/// A killed call had not yet taken all that it takes. What it took is multiplied by this.
 const UNFINISHED: f64 = 2.0;
-/// Logits that are a smaller part of the growth are not what a batch's size would change.
+/// If logits are a smaller share of the growth, another batch size would not change it.
 const LOGITS: f64 = 0.25;
-/// Bytes of a logit: bfloat16, which autocast gives.
+/// Bytes of a logit, which is a bfloat16 under autocast.
 const LOGIT: f64 = 2.0;
 
-/// What the storages of gathers hold is at least this share of what the calls took.
+/// The least share of what the calls took that storages of gathers hold, if gathers are the cause.
 const GATHERED: f64 = 0.25;
-/// In the name of each method that trains: `update_actor`, `update_critic`.
+/// Part of the name of each method that trains: `update_actor`, `update_critic`.
 const TRAINS: &str = "update_";
-/// Lines of FSDP's own (torch 2.8: `_flat_param.py`, `_runtime_utils.py`); a forward pass is no such line.
+/// Start of the paths of FSDP's own code (torch 2.8: `_flat_param.py`, `_runtime_utils.py`). The
+/// code of a forward pass has another path.
 const GATHER: &str = "torch/distributed/fsdp/_";
-/// Lines of an optimizer's step (torch 2.8: `optimizer.py`, `adamw.py`).
+/// Start of the paths of the optimizers' code (torch 2.8: `optimizer.py`, `adamw.py`).
 const OPTIMIZER: &str = "torch/optim/";
-/// Why no batch is advised.
+/// Evidence that says why no smaller batch is advised.
 const ON_GPUS: &str = "it computes on GPUs, where batches and logits lie: what it takes of the host is a copy or its own";
-/// Frames that tell what a stack was doing.
+/// How many innermost frames show what a stack was doing.
 const INNERMOST: usize = 4;
 
 /// One method in all processes that run it.
@@ -50,12 +53,12 @@ struct Method<'a> {
     took: Bytes,
 }
 
-/// A setting with the value to give.
+/// A setting with the value to set.
 struct Turned {
     key: String,
     now: u64,
     value: u64,
-    /// Settings of other calls that pass the same batch and have more than `value` too.
+    /// Settings of other calls that process the same batch and are above `value` too.
     others: Vec<(String, u64)>,
     cost: &'static str,
 }
@@ -88,7 +91,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     found
 }
 
-/// Other victims that died in the same method: what they took is less by then.
+/// Adds other victims that died in the same method. Its calls may have taken too little by then for
+/// a finding of their own.
 fn with_later_victims(run: Run<'_>, finding: &mut Finding) {
     let same = |death: &&Death| {
         let calls = death.activity.calls.as_ref();
@@ -105,7 +109,8 @@ fn with_later_victims(run: Run<'_>, finding: &mut Finding) {
     finding.deaths.extend(new);
 }
 
-/// The method whose running calls took most, but for controllers, which have a rule of their own, and for loading and saving.
+/// Returns the method whose running calls took the most. Controllers, loading and saving are left
+/// out, because they have rules of their own.
 fn biggest(inside: &[Held]) -> Option<Method<'_>> {
     let mut methods: BTreeMap<&str, Method<'_>> = BTreeMap::new();
     let workers = inside.iter().filter(|held| held.role == Role::Worker);
@@ -131,7 +136,7 @@ fn took(held: &Held) -> Option<Bytes> {
     Some(Bytes(held.private.0.saturating_sub(held.before?.0)))
 }
 
-/// Whether the calls before have left more behind than this one took.
+/// Returns whether earlier calls left more behind than this one took.
 fn leaks_more(held: &Held, took: Bytes) -> bool {
     let left = held.leak.as_ref();
     left.is_some_and(|(_, calls, each)| each.0 * u64::from(*calls) > took.0)
@@ -157,7 +162,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Fi
     finding
 }
 
-/// Of the victim, where it ran the method: `; pid 7 died 8.0 s into call 1`.
+/// Says when the victim died, if it ran the method: `; pid 7 died 8.0 s into call 1`.
 fn died(death: &Death, method: &Method<'_>) -> String {
     let calls = death.activity.calls.as_ref();
     let calls = calls.filter(|calls| calls.task == method.name);
@@ -249,7 +254,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
             line.keeps(method.took)
         );
         finding.evidence.push(line.evidence());
-        // What is the user's own comes first where it is most of it.
+        // The user's own line comes first if it has most of the growth, or if no setting was found.
         if line.share >= 0.5 || !is_turned {
             finding.saving = Some(Saving {
                 class: class.map(str::to_owned),
@@ -257,7 +262,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
                 bytes: line.saves(method.took),
             });
             finding.remedy.insert(0, text);
-            // The cost is that of the setting, which is second now.
+            // The cost belongs to the setting, which is second now.
             if let (Some(cost), Some(setting)) = (finding.cost.take(), finding.remedy.get_mut(1)) {
                 setting.push_str(&format!(" (cost: {cost})"));
             }
@@ -271,8 +276,8 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
     }
 }
 
-/// What the host holds of processes that compute on GPUs is a copy of what lies there, and no batch is a part of it; whether a setting
-/// was found.
+/// Advises on processes that compute on GPUs, and returns whether a setting was found. What they
+/// hold on the host is a copy of GPU memory, and no batch is a part of it.
 fn on_the_host(run: Run<'_>, class: Option<&str>, method: &str, finding: &mut Finding) -> bool {
     finding.evidence.push(ON_GPUS.to_owned());
     finding.remedy = remedy::keys_in(run, RemedyGoal::LessOnHost, class, Some(method));
@@ -281,8 +286,8 @@ fn on_the_host(run: Run<'_>, class: Option<&str>, method: &str, finding: &mut Fi
     known
 }
 
-/// The optimizer's states are as many as the parameters, whatever the batch, and what is sharded does not get less with fewer ranks;
-/// whether a setting was found.
+/// Advises smaller optimizer states, and returns whether a setting was found. There are as many
+/// states as parameters, whatever the batch. Fewer ranks do not reduce what is sharded.
 fn smaller_states(run: Run<'_>, saving: Saving, finding: &mut Finding) -> bool {
     let text =
         "; it was in the optimizer's step, whose states a smaller batch does not make smaller";
@@ -294,7 +299,8 @@ fn smaller_states(run: Run<'_>, saving: Saving, finding: &mut Finding) -> bool {
     true
 }
 
-/// Where the number of ranks is not known: each gathers one unit's parameters at a time.
+/// Returns the remedy for an unknown number of ranks: each rank gathers one unit's parameters at a
+/// time.
 fn fewer_ranks(run: Run<'_>) -> String {
     let key = framework::ranks(run.framework);
     let key = key.map_or_else(String::new, |key| format!(": a lower {key}"));
@@ -302,13 +308,14 @@ fn fewer_ranks(run: Run<'_>) -> String {
 }
 
 impl Turned {
-    /// The share of what the killed calls had taken that calls with the new value do not take, each to its end.
+    /// Returns the expected saving, as a share of what the killed calls had taken. Calls with the
+    /// new value are counted until their end.
     fn saves(&self) -> f64 {
         let share = UNFINISHED * self.value as f64 / self.now as f64;
         (1.0 - share).max(0.0)
     }
 
-    /// As it is typed: `a.micro=8 b.micro=8 (now 64, 32): set both, …`.
+    /// Returns the settings as they are typed: `a.micro=8 b.micro=8 (now 64, 32): set both, …`.
     fn text(&self) -> String {
         let own = (&self.key, self.now);
         let others = self.others.iter().map(|(key, now)| (key, *now));
@@ -327,8 +334,9 @@ impl Turned {
     }
 }
 
-/// Whether much of what the calls took is held by FSDP's storages (torch 2.8: `_alloc_storage` of `torch/distributed/utils.py`),
-/// which are resized for nothing else, and emptied when a unit has run.
+/// Returns whether FSDP's storages hold much of what the calls took (torch 2.8: `_alloc_storage` of
+/// `torch/distributed/utils.py`). These storages are resized for nothing else, and emptied when a
+/// unit has run.
 fn gathers(run: Run<'_>, class: &str, took: Bytes) -> bool {
     let growth = run.report.growth.iter().find(|one| one.class == class);
     let lines = growth.into_iter().flat_map(|growth| &growth.lines);
@@ -345,14 +353,15 @@ fn gathers(run: Run<'_>, class: &str, took: Bytes) -> bool {
     held.gib() >= GATHERED * took.gib()
 }
 
-/// Whether the victim's last lines were of this code.
+/// Returns whether one of the victim's innermost frames was in this code.
 fn is_in(death: &Death, code: &str) -> bool {
     let stack = death.activity.stack_at_death.as_deref().unwrap_or_default();
     let mut innermost = stack.lines().take(INNERMOST);
     innermost.any(|line| line.starts_with(code))
 }
 
-/// The setting that bounds the method's calls, with a value at which they fit, by what they had taken: a power of two, at most half.
+/// Returns the setting that bounds the method's calls, with a value at which they fit, given what
+/// they had taken. The value is a power of two, and at most half of the present one.
 fn turned(
     run: Run<'_>,
     death: &Death,
@@ -382,7 +391,7 @@ fn turned(
     } else {
         bound.key.as_str()
     };
-    // A printed configuration is whole: what it has not, this version has not.
+    // A printed configuration is complete: this version has no other keys.
     let now: u64 = value(key)
         .filter(|_| !on || is_printed(run))?
         .parse()
@@ -403,7 +412,7 @@ fn turned(
     })
 }
 
-/// What was in use at the kill.
+/// Returns what was in use at the kill, or the limit if that was not counted.
 pub(super) fn used(death: &Death, limit: Bytes) -> Bytes {
     let oom = death.memory.oom.as_ref().and_then(|oom| oom.usage_bytes);
     let ray = || death.memory.at_death.as_ref()?.ray_used_bytes;
@@ -415,11 +424,11 @@ fn fitting(now: u64, used: Bytes, took: Bytes, limit: Bytes) -> u64 {
     let room = (FILL * limit.0 as f64 - others).max(0.0);
     let share = room / (UNFINISHED * took.0.max(1) as f64);
     let most = Bytes(now).times(share.min(0.5)).0;
-    // The largest power of two that is no larger.
+    // The largest power of two that is not above `most`.
     most.checked_ilog2().map_or(1, |power| 1 << power)
 }
 
-/// The tokens of one sequence.
+/// Returns the tokens of one sequence, prompt and response.
 fn tokens(given: &[FrameworkSetting]) -> Option<f64> {
     let length = |end: &str| {
         let found = given
@@ -430,7 +439,7 @@ fn tokens(given: &[FrameworkSetting]) -> Option<f64> {
     Some(length("data.max_prompt_length")? + length("data.max_response_length")?)
 }
 
-/// What the logits of one micro batch take, and how that is reckoned.
+/// Returns the bytes that the logits of one micro batch take, and the calculation in words.
 fn logits(run: Run<'_>, given: &[FrameworkSetting], method: &str) -> Option<(f64, String)> {
     let bound = framework::bound(run.framework, method)?;
     let number = |key: &str| {
@@ -451,7 +460,7 @@ mod tests {
     #[test]
     fn a_value_is_the_power_of_two_at_which_twice_the_growth_fits() {
         let gib = |gib: f64| Bytes(1 << 30).times(gib);
-        // 3.4 GiB held by others, 7.6 to fill: 4.2 for 2 × 5.1.
+        // Others hold 3.4 GiB of the 7.6 to fill. That leaves 4.2 for 2 × 5.1.
         assert_eq!(fitting(64, gib(8.5), gib(5.1), gib(8.5)), 16);
         // Never more than half.
         assert_eq!(fitting(64, gib(5.0), gib(0.5), gib(8.5)), 32);

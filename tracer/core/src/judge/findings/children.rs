@@ -1,4 +1,6 @@
-//! Subprocesses of a worker hold much of their own: those of a `DataLoader`, for one, whose data set keeps what it reads.
+//! Finds subprocesses of a worker that hold much memory of their own.
+//!
+//! An example is the subprocesses of a `DataLoader` with a data set that keeps what it reads.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +17,7 @@ use crate::{
     ray::framework::RemedyGoal,
 };
 
-/// Together at least this share of the limit.
+/// The subprocesses together hold at least this share of the limit.
 const SHARE: f64 = 0.2;
 
 /// The rule.
@@ -41,14 +43,15 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     merged(found)
 }
 
-/// The class whose subprocesses hold most, more than any worker does.
+/// Returns the class whose subprocesses hold the most, if that is more than any other process
+/// holds.
 fn biggest(inside: &[Held]) -> Option<(&str, Vec<&Held>)> {
     let mut classes: BTreeMap<&str, Vec<&Held>> = BTreeMap::new();
     for held in inside.iter().filter(|held| held.role == Role::Descendant) {
         let Some(class) = held.class.as_deref().filter(|class| !class.is_empty()) else {
             continue;
         };
-        // What it took over from its parent by a fork is its parent's.
+        // Memory that it inherited from its parent by a fork is the parent's.
         let parents = inside.iter().filter(|one| one.role == Role::Worker);
         let mut parents = parents.filter(|one| one.class.as_deref() == Some(class));
         if parents.all(|parent| parent.private < held.private) {

@@ -11,7 +11,8 @@ use crate::{
     judge::report::{Death, Finding},
 };
 
-/// Leaves out what another finding says better of the same processes, and growth that a leak explains.
+/// Removes findings about processes that another finding explains better, and growth that a leak
+/// explains.
 pub(super) fn one_per_cause(run: Run<'_>, findings: &mut Vec<Finding>) {
     let telling: Vec<Finding> = findings
         .iter()
@@ -37,7 +38,8 @@ pub(super) fn one_per_cause(run: Run<'_>, findings: &mut Vec<Finding>) {
     });
 }
 
-/// Whether its processes are many alike: then fewer of them help, and no smaller call.
+/// Returns whether a process of the finding belongs to a group of many workers alike. Fewer workers
+/// help then, not smaller calls.
 fn is_in_worker_group(worker_groups: &[Finding], finding: &Finding) -> bool {
     let mut pids = finding.about.pids.iter();
     pids.any(|pid| {
@@ -47,7 +49,8 @@ fn is_in_worker_group(worker_groups: &[Finding], finding: &Finding) -> bool {
     })
 }
 
-/// Whether each kill of `finding` is explained by what a telling one says of one of the same processes.
+/// Returns whether each kill of `finding` is explained by findings of `telling` that share a
+/// process with it.
 fn is_explained(acts: &Acts, telling: &[Finding], finding: &Finding) -> bool {
     let pids = &finding.about.pids;
     let is_many_workers = finding.rule == "many-workers";
@@ -60,7 +63,7 @@ fn is_explained(acts: &Acts, telling: &[Finding], finding: &Finding) -> bool {
     !pids.is_empty() && finding.deaths.iter().all(|death| said.has(*death))
 }
 
-/// The decision by which each process died, where that is known.
+/// Maps each death to the decision that ended the process, if known.
 type Acts = BTreeMap<EventId, EventId>;
 
 fn acts(run: Run<'_>) -> Acts {
@@ -69,7 +72,7 @@ fn acts(run: Run<'_>) -> Acts {
     acts.collect()
 }
 
-/// The deaths that some findings are about, with the other victims of the same decisions.
+/// The deaths that some findings explain, with the other victims of the same decisions.
 struct Explained<'a> {
     acts: &'a Acts,
     deaths: BTreeSet<EventId>,
@@ -94,7 +97,7 @@ impl<'a> Explained<'a> {
     }
 }
 
-/// A cause of one victim of a decision is that of the others.
+/// Extends each cause of one victim to the other victims of the same decision.
 pub(super) fn cover_decisions(run: Run<'_>, findings: &mut [Finding]) {
     let acts = acts(run);
     for finding in findings.iter_mut().filter(|one| super::is_cause(one)) {
@@ -106,7 +109,7 @@ pub(super) fn cover_decisions(run: Run<'_>, findings: &mut [Finding]) {
     }
 }
 
-/// The memory kills of which no cause is known.
+/// Returns the memory kills that no finding explains.
 pub(super) fn unexplained<'a>(run: Run<'a>, findings: &[Finding]) -> Vec<&'a Death> {
     let acts = acts(run);
     let causes = findings.iter().filter(|finding| super::is_cause(finding));
@@ -115,8 +118,11 @@ pub(super) fn unexplained<'a>(run: Run<'a>, findings: &[Finding]) -> Vec<&'a Dea
     kills.filter(|death| !explained.has(death.id)).collect()
 }
 
-/// Causes that can be mended first, by the kills and then by the memory that they explain, other limits after them; then what is no cause, as
-/// it stood.
+/// Sorts findings for the report.
+///
+/// Causes come first: those with a remedy, then by the kills and the memory that they explain.
+/// Causes that only another limit can fix come next, then findings without a cause, which keep
+/// their order.
 pub(super) fn order(run: Run<'_>, findings: &mut [Finding]) {
     let acts = acts(run);
     let kills: Vec<EventId> = run.memory_kills().map(|death| death.id).collect();
@@ -140,7 +146,7 @@ pub(super) fn order(run: Run<'_>, findings: &mut [Finding]) {
         if rank > 0 {
             return (rank, false, Reverse(0), Reverse(Bytes(0)));
         }
-        // A setting stands before what says only that the same processes are big.
+        // A setting ranks no lower than a finding that says only that the same processes are big.
         let beside = sizes.iter().filter(|size| {
             let mut pids = finding.about.pids.iter();
             kind == Some(Kind::Setting) && pids.any(|pid| size.about.pids.contains(pid))

@@ -1,4 +1,6 @@
-//! The line of the user's own code that holds most of what a class grew by, and the setting that brought that code in.
+//! Finds the line of the user's code that holds most of what a class grew by.
+//!
+//! It also names the setting that brought that code in.
 
 use super::Run;
 use crate::{
@@ -8,28 +10,30 @@ use crate::{
     ray::framework,
 };
 
-/// Less of a class's growth is not its cause.
+/// A line with a smaller share of its class's growth is not taken for the cause.
 const SHARE: f64 = 0.25;
-/// Fewer bytes are too few samples.
+/// A line with fewer bytes has too few samples.
 const SEEN: Bytes = Bytes(16 << 20);
 
-/// So much more than what was seen of a line is an estimate.
+/// A figure that exceeds what was seen of a line by more than this factor is an estimate.
 const ESTIMATED: f64 = 1.1;
 
 /// A line that keeps memory.
 pub(super) struct Kept<'a> {
     line: &'a GrowthLine,
-    /// What it still held, or what it took where that is not known.
+    /// What it still held; if that is not known, what it took.
     pub(super) bytes: Bytes,
-    /// Of all that its class grew by.
+    /// Its share of `seen`.
     pub(super) share: f64,
-    /// What its class grew by through lines that were seen.
+    /// What its class grew by through lines that were seen, imports excepted.
     seen: Bytes,
 }
 
-/// The line of a user's file (no installed package) through which most of what a class's calls took came; `None` where that is a small
-/// part. Imports came before them, and of calls that end within moments most lines are never seen, so that the lines that were seen stand
-/// for the rest.
+/// Returns the line of a user's file (no installed package) through which most of what a class's
+/// calls took came. `None` if that is a small part.
+///
+/// Imports are left out, because they came before the calls. Most lines of calls that end within
+/// moments are never seen, so the lines that were seen stand for the rest.
 pub(super) fn of_calls<'a>(run: Run<'a>, class: &str) -> Option<Kept<'a>> {
     let growth = run.report.growth.iter().find(|one| one.class == class)?;
     let seen = growth.lines.iter().filter(|line| line.line.is_some());
@@ -46,7 +50,7 @@ pub(super) fn of_calls<'a>(run: Run<'a>, class: &str) -> Option<Kept<'a>> {
     })
 }
 
-/// Whether it is one of an import, which comes before any call.
+/// Returns whether a line belongs to an import, which comes before any call.
 fn is_import(line: &GrowthLine) -> bool {
     line.function == "<module>" || line.file.starts_with("<frozen importlib")
 }
@@ -61,13 +65,14 @@ fn kept(line: &GrowthLine) -> Bytes {
 }
 
 impl Kept<'_> {
-    /// What processes that took so much hold less without it: what came through lines that were over before they could be seen is
-    /// divided as the rest is.
+    /// Returns how much less processes that took `took` would hold without this line. What came
+    /// through lines that ended before they could be seen is divided in the same proportion.
     pub(super) fn saves(&self, took: Bytes) -> Bytes {
         took.times(self.bytes.gib() / Bytes(self.seen.0.max(1)).gib())
     }
 
-    /// What it keeps of so much: `keeps 0.8 GiB`, `took 0.8 GiB` where it may have been freed since, or what few samples say.
+    /// Says what the line keeps of `took`: `keeps 0.8 GiB`, or `took 0.8 GiB` if it may have been
+    /// freed since. The figure is that of [`Self::part`].
     pub(super) fn keeps(&self, took: Bytes) -> String {
         let verb = match self.line.held_bytes {
             Some(_) => "keeps",
@@ -76,8 +81,8 @@ impl Kept<'_> {
         format!("{verb} {}", self.part(took))
     }
 
-    /// How much of so much is its own, which is what is expected of a change there: `0.8 GiB`, or what that is made of where less was
-    /// seen.
+    /// Returns the line's part of `took`, which a change there is expected to save: `0.8 GiB`. If
+    /// much less than that was seen, returns the percentage and the figures that it comes from.
     pub(super) fn part(&self, took: Bytes) -> String {
         let part = self.saves(took);
         if part.gib() <= ESTIMATED * self.bytes.gib() {
@@ -91,7 +96,7 @@ impl Kept<'_> {
         )
     }
 
-    /// `reward.py:5 compute_score`.
+    /// Returns the line as `reward.py:5 compute_score`.
     pub(super) fn name(&self) -> String {
         let number = self.line.line.unwrap_or_default();
         format!(
@@ -101,7 +106,8 @@ impl Kept<'_> {
         )
     }
 
-    /// The setting typed for this run whose value is the line's file: `custom_reward_function.path=/home/u/reward.py`.
+    /// Returns the setting on a driver's command line that has the line's file as its value:
+    /// `custom_reward_function.path=/home/u/reward.py`.
     pub(super) fn brought_in_by(&self, run: Run<'_>) -> Option<String> {
         let file = self.line.file.as_str();
         let mut drivers = run.facts.drivers.iter();
@@ -115,7 +121,7 @@ impl Kept<'_> {
         Some(format!("{key}={value}"))
     }
 
-    /// Its whole path, as evidence.
+    /// Returns the line with its whole path, as evidence.
     pub(super) fn evidence(&self) -> String {
         format!("{}:{}", self.line.file, self.line.line.unwrap_or_default())
     }

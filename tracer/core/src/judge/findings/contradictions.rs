@@ -1,9 +1,10 @@
-//! Findings whose remedies are opposite, or of which only one can be right: each is told of the other.
+//! Marks findings with opposite remedies, or that cannot be right at the same time.
 
 use super::{ALL, rules::Contradiction};
 use crate::judge::report::Finding;
 
-/// Marks both of each pair that may speak of one death.
+/// Adds to both findings of each such pair that they contradict each other, if both may concern one
+/// death.
 pub(super) fn mark(findings: &mut [Finding]) {
     let pairs = ALL.iter().flat_map(|rule| rule.contradicts);
     for Contradiction {
@@ -32,7 +33,7 @@ pub(super) fn mark(findings: &mut [Finding]) {
     }
 }
 
-/// Whether both can be about one death; a finding about none is about the run.
+/// Returns whether both can be about one death. A finding without deaths is about the run.
 fn meet(one: &Finding, other: &Finding) -> bool {
     one.deaths.is_empty()
         || other.deaths.is_empty()

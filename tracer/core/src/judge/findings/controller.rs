@@ -1,4 +1,4 @@
-//! The process that drives the job and holds its data grew: a framework's controller, or the driver itself.
+//! Finds growth of the process that drives the job: a framework's controller, or the driver.
 
 use super::{
     Run, about, code,
@@ -15,7 +15,7 @@ use crate::{
 
 /// What it took is at least this share of the limit.
 const SHARE: f64 = 0.2;
-/// Classes of the process that holds the data and drives the training, the last one OpenRLHF's.
+/// Classes of the process that holds the data and drives the training. The last one is OpenRLHF's.
 const CLASSES: [&str; 5] = [
     "TaskRunner",
     "TaskRunnerV1",
@@ -24,7 +24,7 @@ const CLASSES: [&str; 5] = [
     "PPOTrainer",
 ];
 
-/// Where the line is not known.
+/// Evidence if the line is not known.
 const UNKNOWN_LINE: &str = "the line at which it grew was not recorded";
 
 /// The rule.
@@ -36,14 +36,15 @@ pub(super) const RULE: Rule = Rule {
     find,
 };
 
-/// Whether a process drives the job.
+/// Returns whether a process drives the job.
 pub(super) fn is_controller(held: &Held) -> bool {
     let class = held.class.as_deref();
     held.role == Role::Driver || class.is_some_and(|class| CLASSES.contains(&class))
 }
 
-/// What it took since its job began, a driver since a worker first ran something for it: what it had loaded by then is a size, of which
-/// `head-component` speaks.
+/// Returns what the process took since its job began. For a driver, the job begins when a worker
+/// first runs something for it. What it had loaded before is a matter of size, which
+/// `head-component` reports.
 fn grown(held: &Held) -> Bytes {
     let before = held.before.unwrap_or(held.private);
     Bytes(held.private.0.saturating_sub(before.0))

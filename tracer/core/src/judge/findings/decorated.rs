@@ -1,11 +1,13 @@
-//! Finds what stands in an `@ray.remote`: only the user's own tasks and actors have one to edit.
+//! Finds out whether a task or actor has an `@ray.remote` that the user can edit.
+//!
+//! Only the user's own tasks and actors have one. Also formats sizes for it.
 
 use super::Run;
 use crate::{ids::Bytes, ray::framework::Framework};
 
-/// Ends of the names of `RLlib`'s actors that step environments.
+/// Suffixes of the names of `RLlib`'s actors that step environments.
 pub(super) const ENV_RUNNERS: [&str; 2] = ["EnvRunner", "RolloutWorker"];
-/// Beginnings of the names of actors that Ray's libraries start.
+/// Prefixes of the names of actors that Ray's libraries start.
 const LIBRARIES: [&str; 8] = [
     "MapWorker(",
     "RayTrainWorker",
@@ -16,12 +18,12 @@ const LIBRARIES: [&str; 8] = [
     "ImplicitFunc",
     "Learner",
 ];
-/// Sizes are given in steps of this.
+/// Sizes are rounded up to a multiple of this.
 const STEP: u64 = 64 << 20;
-/// Larger ones in whole GiB.
+/// Sizes from this on are rounded up to whole GiB.
 const LARGE: u64 = 4 << 30;
 
-/// Whether the user's own code has the `@ray.remote` of this task or actor.
+/// Returns whether the `@ray.remote` of this task or actor is in the user's own code.
 pub(super) fn is_users(run: Run<'_>, name: &str) -> bool {
     let class = name.split('.').next().unwrap_or(name);
     let library = LIBRARIES.iter().any(|one| class.starts_with(one))
@@ -33,13 +35,13 @@ pub(super) fn is_users(run: Run<'_>, name: &str) -> bool {
     !library && !other && !run.framework.starts_workers()
 }
 
-/// A size that holds so much and is a round number.
+/// Rounds a size up to a round number.
 pub(super) fn rounded_up(bytes: Bytes) -> Bytes {
     let step = if bytes.0 >= LARGE { 1 << 30 } else { STEP };
     Bytes(bytes.0.div_ceil(step) * step)
 }
 
-/// A size as somebody writes it in Python, rounded up.
+/// Formats a size as it is written in Python, rounded up.
 pub(super) fn in_python(bytes: Bytes) -> String {
     let bytes = rounded_up(bytes).0;
     if bytes >= LARGE {

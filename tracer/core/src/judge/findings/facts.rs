@@ -1,4 +1,6 @@
-//! Holds what rules read besides the report, made from a recording or from texts, so that both have the same rules.
+//! Holds what rules read besides the report.
+//!
+//! Facts are made from a recording or from texts, so the same rules serve both.
 
 use std::collections::BTreeMap;
 
@@ -13,45 +15,46 @@ use crate::{
     ray::{start::Start, version::Version},
 };
 
-/// Everything.
+/// All facts of a run.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct Facts {
     /// The processes that counted against the limit of each memory kill.
     pub(in crate::judge) limit_members: BTreeMap<EventId, LimitMembers>,
-    /// What the machine had in use when the recording began, `MemTotal` − `MemAvailable`.
+    /// Memory that the machine had in use when the recording began: `MemTotal` − `MemAvailable`.
     pub(in crate::judge) used_before: Option<Bytes>,
     /// The raylets, by the number of their cluster in the report.
     pub(in crate::judge) nodes: Vec<Node>,
     /// The drivers.
     pub(in crate::judge) drivers: Vec<Driver>,
-    /// The configurations that frameworks printed of themselves, resolved.
+    /// The resolved configurations that frameworks printed.
     pub(in crate::judge) printed: Vec<Printed>,
-    /// What logs warn of.
+    /// Warnings found in logs.
     pub(in crate::judge) log_warnings: Vec<LogWarning>,
-    /// What sudden deaths have for a consequence.
+    /// Log lines that follow from sudden deaths.
     pub(in crate::judge) effects: Vec<Effect>,
-    /// What was moved off a GPU.
+    /// Memory that was moved off a GPU.
     pub(in crate::judge) offloads: Vec<Offload>,
     /// `/dev/shm` over time.
     pub(in crate::judge) shared_memory: Vec<(BootTime, SharedMemory)>,
-    /// Methods that keep more with each call.
+    /// Methods that keep more memory with each call.
     pub(in crate::judge) growing: Vec<Growing>,
-    /// Workers that live and have nothing to do at the end, by the number of their cluster.
+    /// Workers that are alive and idle at the end, by the number of their cluster.
     pub(in crate::judge) idle: Vec<IdleCluster>,
     /// Processes that outlived their raylet.
     pub(in crate::judge) left_over: Vec<LeftOver>,
-    /// Processes without a parent that hold memory of GPUs at the end, and are no part of a cluster.
+    /// Processes that hold GPU memory at the end, have no parent, and belong to no cluster.
     pub(in crate::judge) gpu_orphans: Vec<GpuOrphan>,
-    /// Command lines that hold words of bad advice.
+    /// Command lines that contain bad advice.
     pub(in crate::judge) lines: Vec<(Pid, String)>,
 }
 
-/// The processes that count against the limit that a death met.
+/// The processes that count against the limit that a death hit.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct LimitMembers {
     /// Biggest first; the victim is among them.
     pub(in crate::judge) inside: Vec<Held>,
-    /// Private memory of all that is tracked, and the machine's; `None` where a text says nothing of it.
+    /// Private memory of all tracked processes, and the machine's memory. `None` if a text does not
+    /// say.
     pub(in crate::judge) sums: Option<(Bytes, NodeMemory)>,
 }
 
@@ -65,34 +68,34 @@ pub(in crate::judge) struct Held {
     /// What it runs: `WorkerDict.save_checkpoint`.
     pub(in crate::judge) doing: Option<String>,
     pub(in crate::judge) private: Bytes,
-    /// Shared memory that it has mapped and touched; 0 where a text says nothing of it.
+    /// Shared memory that it has mapped and touched; 0 if a text does not say.
     pub(in crate::judge) shared: Bytes,
-    /// What it held when it began that.
+    /// Private memory when it began what it runs.
     pub(in crate::judge) before: Option<Bytes>,
-    /// The method whose calls left something behind, how many there were, and what each left.
+    /// The method whose calls left memory behind, the number of calls, and how much each left.
     pub(in crate::judge) leak: Option<(String, u32, Bytes)>,
-    /// What its tasks left resident and used again.
+    /// Memory that its tasks left resident and later tasks reused.
     pub(in crate::judge) reused: Option<Reused>,
-    /// Since when it had nothing to do.
+    /// How long it has been idle, and what its tasks left.
     pub(in crate::judge) idle: Option<Idle>,
-    /// Whether NVML has seen it hold memory of a GPU; a text does not say so.
+    /// Whether NVML saw it hold GPU memory; always false for a text.
     pub(in crate::judge) on_gpu: bool,
 }
 
-/// A raylet.
+/// A raylet and how its node was set up.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct Node {
     pub(in crate::judge) raylet: Option<ProcessKey>,
     pub(in crate::judge) argv: Vec<String>,
     pub(in crate::judge) cgroup: Option<String>,
-    /// `RAY_*` of its environment.
+    /// `RAY_*` variables of its environment.
     pub(in crate::judge) settings: Vec<(String, String)>,
     pub(in crate::judge) version: Option<Version>,
     pub(in crate::judge) started: Start,
     pub(in crate::judge) head: bool,
     /// When it ended.
     pub(in crate::judge) ended: Option<BootTime>,
-    /// Whether its monitor watches the user cgroup only.
+    /// Whether its memory monitor watches only the user cgroup (resource isolation).
     pub(in crate::judge) isolated: bool,
     pub(in crate::judge) object_store: Option<Bytes>,
 }
@@ -100,13 +103,13 @@ pub(in crate::judge) struct Node {
 /// A driver.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct Driver {
-    /// Where its settings stand: `command line of driver 50`, `driver.log:3`.
+    /// Where its settings were found: `command line of driver 50`, `driver.log:3`.
     pub(in crate::judge) source: String,
     pub(in crate::judge) pid: Option<Pid>,
     /// The number of its cluster.
     pub(in crate::judge) cluster: Option<u32>,
     pub(in crate::judge) argv: Vec<String>,
-    /// `RAY_*` of its environment.
+    /// `RAY_*` variables of its environment.
     pub(in crate::judge) settings: Vec<(String, String)>,
 }
 
@@ -118,78 +121,80 @@ pub(in crate::judge) struct Printed {
     pub(in crate::judge) settings: Vec<(String, String)>,
 }
 
-/// Something that logs warn of.
+/// A warning found in logs.
 #[derive(Debug, Clone)]
 pub(in crate::judge) struct LogWarning {
     pub(in crate::judge) warning: Warning,
-    /// How often.
+    /// How often it was logged.
     pub(in crate::judge) count: u64,
-    /// A figure that belongs to it.
+    /// The number of bytes that belongs to it, if any.
     pub(in crate::judge) bytes: Option<Bytes>,
-    /// Where, and the lines.
+    /// The lines, each with the file that has it.
     pub(in crate::judge) lines: Vec<String>,
-    /// Whether the process that it happened to says so itself.
+    /// Whether the affected process itself logged it.
     pub(in crate::judge) first_hand: bool,
 }
 
-/// A line of a worker that tells of somebody else's end: a lost connection, a time-out.
+/// A log line of a worker about the end of another process: a lost connection, a time-out.
 #[derive(Debug, Clone)]
 pub(in crate::judge) struct Effect {
     pub(in crate::judge) time: BootTime,
     pub(in crate::judge) cluster: Option<u32>,
-    /// The worker that says so.
+    /// The worker that logged it.
     pub(in crate::judge) worker: Option<HexId>,
     /// `NCCL timeout`.
     pub(in crate::judge) kind: &'static str,
-    /// Where, and the line.
+    /// The line, with the file that has it.
     pub(in crate::judge) line: String,
 }
 
-/// GPU memory that was given up.
+/// GPU memory that a process gave up.
 #[derive(Debug, Clone)]
 pub(in crate::judge) struct Offload {
-    /// Who: a pid, or the worker of a log.
+    /// Who gave it up: a pid, or the worker of a log.
     pub(in crate::judge) who: String,
-    /// Whether an inference engine gave it up, by its own words or its name; else the framework that trains did.
+    /// Whether an inference engine gave it up, by its log or its name. Otherwise the training
+    /// framework did.
     pub(in crate::judge) by_engine: bool,
     /// `vllm offload in sharding manager`, `sleep`.
     pub(in crate::judge) what: String,
-    /// Given up on the GPU.
+    /// Bytes given up on the GPU.
     pub(in crate::judge) freed: Bytes,
-    /// Of it, copied to the host, where the log says so.
+    /// Bytes of that which were copied to the host, if known.
     pub(in crate::judge) to_host: Option<Bytes>,
     /// The lines.
     pub(in crate::judge) lines: Vec<String>,
 }
 
-/// A method that keeps more with each call, in the workers of one cluster.
+/// A method that keeps more memory with each call, in the workers of one cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::judge) struct Growing {
     /// `Class.method` or the task.
     pub(in crate::judge) task: String,
     pub(in crate::judge) workers: u32,
-    /// Complete calls in the worker that has most.
+    /// Complete calls, in the worker that made the most.
     pub(in crate::judge) calls: u32,
-    /// What a call keeps in the worker where that is most.
+    /// What a call keeps, in the worker where that is the most.
     pub(in crate::judge) per_call: Bytes,
-    /// The same in all workers that live at the end, together.
+    /// What one call keeps, summed over all workers that are alive at the end.
     pub(in crate::judge) alive: Bytes,
-    /// What the next call of each of these takes, arguments and all, on top of what they hold.
+    /// What the next call of each of these workers takes on top of what they hold, arguments
+    /// included.
     pub(in crate::judge) ahead: i64,
-    /// Those of the workers that died.
+    /// The deaths of such workers.
     pub(in crate::judge) ended: Vec<EventId>,
-    /// The limit that is next.
+    /// The nearest limit.
     pub(in crate::judge) headroom: Option<Headroom>,
-    /// What all of them have kept since they had warmed up.
+    /// What all of these workers have kept since they warmed up.
     pub(in crate::judge) kept: Bytes,
 }
 
-/// The workers of a cluster that have nothing to do at the end.
+/// The workers of a cluster that are idle at the end.
 #[derive(Debug, Clone)]
 pub(in crate::judge) struct IdleCluster {
-    /// Each with its private memory.
+    /// Each worker with its private memory and how long it has been idle.
     pub(in crate::judge) workers: Vec<(Pid, Bytes, Idle)>,
-    /// The limit that is next.
+    /// The nearest limit.
     pub(in crate::judge) headroom: Option<Headroom>,
 }
 
@@ -201,11 +206,11 @@ pub(in crate::judge) struct LeftOver {
     pub(in crate::judge) uid: Option<u32>,
     pub(in crate::judge) private: Bytes,
     pub(in crate::judge) raylet: Pid,
-    /// For so long.
+    /// How long it has outlived the raylet.
     pub(in crate::judge) seconds: i64,
 }
 
-/// A process without a parent on a GPU.
+/// A process without a parent that holds GPU memory.
 #[derive(Debug, Clone)]
 pub(in crate::judge) struct GpuOrphan {
     pub(in crate::judge) device: u32,
@@ -215,7 +220,7 @@ pub(in crate::judge) struct GpuOrphan {
 }
 
 impl Node {
-    /// Of a cluster of a recording.
+    /// Creates a node from a cluster of a recording.
     pub(in crate::judge) fn of(cluster: &Cluster) -> Self {
         Self {
             raylet: Some(cluster.raylet),

@@ -1,4 +1,6 @@
-//! Settings of the framework that make a lack of RAM worse, or that cannot help; spoken of only after a memory kill.
+//! Finds settings of the framework that make a lack of RAM worse, or that cannot help.
+//!
+//! They are reported only after a memory kill.
 
 use std::collections::BTreeSet;
 
@@ -13,13 +15,13 @@ use crate::{
     ray::framework::{Each, Effect, SettingEffect, Versions},
 };
 
-/// Processes that held less of a limit did not meet it.
+/// Processes that held a smaller share of the limit are not why it was hit.
 const BEARS: f64 = 0.25;
 
-/// What it costs to keep on a GPU what was moved off it.
+/// The cost of keeping on a GPU what was moved off it.
 pub(super) const MORE_ON_GPU: &str = "that much more GPU memory is needed";
 
-/// The rule of settings that take host memory.
+/// The rule for settings that take host memory.
 pub(super) const HOST_MEMORY: Rule = Rule {
     ids: &["setting-takes-host-memory"],
     kind: Kind::Setting,
@@ -32,7 +34,7 @@ pub(super) const HOST_MEMORY: Rule = Rule {
     find: takes_host_memory,
 };
 
-/// The rule of settings that cannot help.
+/// The rule for settings that cannot help.
 pub(super) const NO_HELP: Rule = Rule {
     ids: &["setting-does-not-help"],
     kind: Kind::Note,
@@ -41,7 +43,7 @@ pub(super) const NO_HELP: Rule = Rule {
     find: no_help,
 };
 
-/// Those in force with one of these effects.
+/// Returns the settings in force that have one of these effects.
 fn with<'a>(
     given: &'a [FrameworkSetting],
     wanted: &[Effect],
@@ -55,7 +57,7 @@ fn with<'a>(
         .collect()
 }
 
-/// What takes host memory.
+/// Finds settings that take host memory.
 fn takes_host_memory(run: Run<'_>) -> Vec<Finding> {
     let given = of_framework(run.facts);
     let name = run.framework.name();
@@ -116,7 +118,7 @@ fn takes_host_memory(run: Run<'_>) -> Vec<Finding> {
     }]
 }
 
-/// All of them as one remedy, values first: each gives back a part.
+/// Joins all of them into one remedy, values first, because each gives back only a part.
 fn together(mut all: Vec<String>) -> Option<String> {
     all.sort_by_key(|text| text.contains(": "));
     all.dedup();
@@ -133,7 +135,7 @@ fn together(mut all: Vec<String>) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; and "))
 }
 
-/// What to type instead: a value, or in words what to do with the key.
+/// Returns what to type instead: a value, or in words what to do with the key.
 fn remedy(one: &SettingEffect) -> Option<String> {
     let instead = one.instead?;
     let is_value = !instead.contains(' ');
@@ -144,15 +146,16 @@ fn remedy(one: &SettingEffect) -> Option<String> {
     })
 }
 
-/// The kills that a setting bears on, with the processes that it acts on.
+/// The kills that a setting may have contributed to, with the processes that it acts on.
 struct Bearing {
     deaths: Vec<EventId>,
-    /// None where it is not known on what it acts, or where none of it was seen.
+    /// Empty if it is not known what the setting acts on, or if no such process was seen.
     pids: Vec<Pid>,
 }
 
 impl Bearing {
-    /// The kills at which the processes that it acts on held a good part of the limit; where none of them was seen at any, they may have.
+    /// Returns the kills at which the processes that the setting acts on held a good part of the
+    /// limit. If no such process was seen at any kill, returns all kills, since they may have.
     fn of(run: Run<'_>, one: &SettingEffect) -> Option<Self> {
         let acts_on = |class: &str| one.acts_on.iter().any(|part| class.contains(part.as_str()));
         let mut on = Self {
@@ -181,7 +184,7 @@ impl Bearing {
     }
 }
 
-/// Where a setting is read at all.
+/// Says which versions read a setting, with a note about the framework.
 fn only(run: Run<'_>, one: &SettingEffect) -> String {
     let note = one.note(run.framework).map(str::to_owned);
     let places = one.versions().map(versions).into_iter().chain(note);
@@ -189,7 +192,7 @@ fn only(run: Run<'_>, one: &SettingEffect) -> String {
     places.concat()
 }
 
-/// `vLLM 0.17 and earlier`.
+/// Formats a range of versions: `vLLM 0.17 and earlier`.
 fn versions(versions: Versions) -> String {
     let Versions { of, since, until } = versions;
     match (since, until) {
@@ -200,7 +203,8 @@ fn versions(versions: Versions) -> String {
     }
 }
 
-/// `40 GiB × 8 WorkerDict = 320 GiB`: what is pinned for each GPU, by the ranks that ran at a kill.
+/// Returns what is pinned for all GPUs, by the ranks that ran at a kill:
+/// `40 GiB × 8 WorkerDict = 320 GiB`.
 fn product(run: Run<'_>, one: &SettingEffect) -> Option<String> {
     let each: f64 = one
         .value
@@ -226,12 +230,12 @@ fn product(run: Run<'_>, one: &SettingEffect) -> Option<String> {
     ))
 }
 
-/// What cannot help against a lack of RAM.
+/// Finds settings that cannot help against a lack of RAM.
 fn no_help(run: Run<'_>) -> Vec<Finding> {
     let given = of_framework(run.facts);
     let name = run.framework.name();
     let mut idle = with(&given, &[Effect::GpuOnly, Effect::Nothing]);
-    // A default that nobody typed is nobody's mistake.
+    // A default that nobody typed is not a mistake.
     idle.retain(|(given, one)| given.typed && one.holds_in(run.framework));
     let list: Vec<String> = idle
         .iter()
@@ -251,7 +255,7 @@ fn no_help(run: Run<'_>) -> Vec<Finding> {
     found.into_iter().collect()
 }
 
-/// Where they stand, each place once.
+/// Returns where the settings were found, each place once.
 fn sources<'a>(of: impl Iterator<Item = &'a FrameworkSetting>) -> Vec<String> {
     let mut sources: Vec<String> = of.map(|given| given.source.clone()).collect();
     sources.dedup();

@@ -1,4 +1,6 @@
-//! OpenRLHF asks for more GPUs than the node has: its tasks wait, and that is not memory.
+//! Finds an OpenRLHF job that asks for more GPUs than the node has.
+//!
+//! Its tasks wait, and memory is not the cause.
 
 use super::{
     Run, resources,
@@ -9,7 +11,7 @@ use crate::{
     ray::framework,
 };
 
-/// The parts of OpenRLHF that take GPUs, the critic with them.
+/// The parts of OpenRLHF that take GPUs, including the critic.
 const ROLES: [&str; 4] = ["actor", "ref", "critic", "reward"];
 
 /// The rule.
@@ -47,7 +49,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-/// GPUs by part; `None` where parts share them.
+/// Returns the GPUs that each part asks for. `None` if parts share GPUs, or if only one part asks
+/// for any.
 fn asked(pairs: &[(String, String)]) -> Option<Vec<(&'static str, u64)>> {
     let plain: Vec<(String, Option<u64>)> = pairs
         .iter()
@@ -74,7 +77,7 @@ fn asked(pairs: &[(String, String)]) -> Option<Vec<(&'static str, u64)>> {
     (asked.len() > 1).then_some(asked)
 }
 
-/// The GPUs of a raylet's node.
+/// Returns the number of GPUs of a raylet's node.
 fn gpus(argv: &[String]) -> Option<u64> {
     let count = resources::of_raylet(argv, "GPU")?;
     #[expect(

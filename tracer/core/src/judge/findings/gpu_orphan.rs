@@ -1,4 +1,6 @@
-//! GPU memory that a process without a parent holds: an engine that outlived its job. The line to type is printed, nothing is killed.
+//! Finds GPU memory of processes without a parent: engines that outlived their job.
+//!
+//! The finding says what to type. raytrace kills nothing.
 
 use super::{
     Run,
@@ -9,7 +11,7 @@ use crate::{
     judge::report::{Certainty, Finding},
 };
 
-/// Orphans that are named.
+/// How many orphans get a line of evidence.
 const MOST: usize = 8;
 
 /// The rule.

@@ -1,4 +1,6 @@
-//! Says whether processes compute on GPUs: then no smaller batch saves host memory.
+//! Finds out whether processes compute on GPUs.
+//!
+//! If they do, a smaller batch saves no host memory.
 
 use super::{Run, facts::Held, settings::of_framework};
 
@@ -7,7 +9,8 @@ const ENGINE: (&str, [&str; 2]) = ("rollout.name", ["vllm", "sglang"]);
 /// The setting that names the device.
 const DEVICE: &str = "trainer.device";
 
-/// Whether these processes use GPUs: NVML has seen them there, or the framework or its settings say so.
+/// Returns whether these processes use GPUs: NVML saw them there, or the framework or its settings
+/// say so.
 pub(super) fn used(run: Run<'_>, workers: &[&Held]) -> bool {
     workers.iter().any(|held| held.on_gpu) || configured(run)
 }

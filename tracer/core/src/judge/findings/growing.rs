@@ -1,4 +1,4 @@
-//! Finds methods that keep more with each call, and how far the next limit is.
+//! Finds methods that keep more memory with each call, and how far the nearest limit is.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::{
     ray::identify,
 };
 
-/// Those of all clusters.
+/// Returns the methods of all clusters.
 pub(super) fn of(world: &World) -> Vec<Growing> {
     let clusters = world.clusters.iter();
     clusters
@@ -64,7 +64,7 @@ fn of_cluster(world: &World, cluster: &Cluster) -> Vec<Growing> {
     found.into_values().filter(matters).collect()
 }
 
-/// What the worker's next call takes on top of what it holds.
+/// Returns what the worker's next call takes on top of what it holds.
 fn ahead(calls: &Calls, worker: &ProcessState, title: &str, each: Bytes) -> Option<i64> {
     let (_, split) = worker.memory?;
     calls.ahead(title, each, split.anon?)

@@ -1,7 +1,8 @@
-//! A worker that lives and keeps more with each call: of which method, how much, and how many calls are left until the next limit.
+//! Finds workers that are alive and keep more memory with each call.
 //!
-//! It foretells: no death is its subject. What growth has led to is said by `leak`, with the deaths; of one cluster's method only one of
-//! the two speaks.
+//! Reports the method, how much a call keeps, and how many calls are left until the nearest limit.
+//! This is a forecast and concerns no death. Growth that led to a kill is reported by `leak`. For
+//! one method of a cluster, only one of the two rules reports a finding.
 
 use super::{
     Run, code,
@@ -33,7 +34,8 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// The finding of one worker; what led to a kill is reported with it (`leak`).
+/// Returns the finding for one method of a cluster. `None` if the growth led to a kill, which
+/// `leak` reports, or if no such worker is alive.
 fn finding(run: Run<'_>, growing: &Growing) -> Option<Finding> {
     let deaths = run.report.deaths.iter();
     let killed: Vec<EventId> = deaths
@@ -95,7 +97,8 @@ fn finding(run: Run<'_>, growing: &Growing) -> Option<Finding> {
     })
 }
 
-/// The calls that still fit: the next one needs room for all that it takes, each further one for what the one before has kept.
+/// Returns how many calls still fit. The next one needs room for all that it takes, each further
+/// one for what the call before it has kept.
 fn calls_left(growing: &Growing, headroom: &Headroom) -> u64 {
     let after_next = headroom.left().0.cast_signed() - growing.ahead;
     match u64::try_from(after_next) {

@@ -1,4 +1,6 @@
-//! Ray's own components or the driver hold a good part of the limit: no worker's fault, and no worker that is killed gives it back.
+//! Finds a Ray component or driver that holds a good part of the limit.
+//!
+//! No worker is the cause, and killing workers does not free that memory.
 
 use super::{
     Run, about,
@@ -13,9 +15,10 @@ use crate::{
     ray::start::{Change, Start},
 };
 
-/// More than this share of the limit.
+/// The process holds more than this share of the limit.
 const SHARE: f64 = 0.1;
-/// A smaller part of what all processes held is not what was missing: without it the others would have met the limit a little later.
+/// The process holds at least one part in this many of what all processes held. Without a smaller
+/// one, the others would have hit the limit only a little later.
 const PART: u64 = 4;
 
 /// The rule.
@@ -56,7 +59,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     merged(found)
 }
 
-/// An option of the head's.
+/// Returns how to set an option of the head node.
 fn on_head(name: &str, value: &str, start: Start) -> String {
     match start {
         Start::Kubernetes => format!("{}, for its head", Change::flag(name, value).at(start)),

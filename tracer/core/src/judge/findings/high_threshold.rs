@@ -1,4 +1,6 @@
-//! Ray's threshold was raised so far that the kernel is next: a few GiB are left for everything that grows within one interval.
+//! Finds a threshold of Ray's that was raised so far that the kernel may kill first.
+//!
+//! Only a few GiB are left for everything that grows within one interval of the monitor.
 
 use super::{
     Run,
@@ -13,7 +15,7 @@ use crate::{
     },
 };
 
-/// Below this a burst fills memory before the monitor looks again.
+/// With less room than this, a burst fills memory before the monitor checks again.
 const ROOM: Bytes = Bytes(4 << 30);
 
 /// The rule.
@@ -71,7 +73,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-/// The share that a raylet logged, to a thousandth: a text knows no environment.
+/// Returns the threshold that a raylet logged as a share of its memory, to a thousandth. Used if
+/// the environment does not set it; texts never show the environment.
 fn by_words(threshold: Bytes, total: Bytes) -> Option<f32> {
     let share = (total.0 > 0).then(|| threshold.gib() / total.gib())?;
     format!("{share:.3}").parse().ok()

@@ -1,7 +1,8 @@
-//! Workers that have nothing to do and keep what their last task left: Ray keeps as many of them as CPUs are free, whatever they hold.
+//! Finds idle workers that keep the memory of their last task.
 //!
-//! Calls shorter than 50 ms that move no memory have no row, so that what is said is that none of another kind ran. Of actors nothing is
-//! said: Ray does not end an actor that idles.
+//! Ray keeps as many idle workers as CPUs are free, whatever they hold. Calls shorter than 50 ms
+//! that move no memory have no row, so "idle" means that no other call ran. Actors are not
+//! reported, because Ray does not end an idle actor.
 
 use std::collections::BTreeMap;
 
@@ -20,18 +21,18 @@ use crate::{
     ray::start::{Change, Start},
 };
 
-/// Between two bursts of tasks workers idle for less.
+/// Between two bursts of tasks, workers are idle for less than this.
 const LONG_S: i64 = 60;
-/// Less in a worker is what its modules and caches take.
+/// Less than this in a worker is taken for its modules and caches.
 const LEAST: Bytes = Bytes(256 << 20);
-/// A worker that grows meanwhile does something.
+/// A worker that grew by more than this meanwhile was not idle.
 const GREW: u64 = 64 << 20;
-/// Together at least this share of the limit.
+/// The workers together hold at least this share of the limit.
 const SHARE: f64 = 0.1;
-/// Workers that are named.
+/// How many workers get a line of evidence.
 const MOST: usize = 8;
 
-/// A worker, what it holds, and its idleness.
+/// A worker, its private memory, and its idle time.
 type One<'a> = (Pid, Bytes, &'a Idle);
 
 /// The rule.
@@ -75,7 +76,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     merged(found)
 }
 
-/// The finding on those of `idle` that idle for long and keep all, where that is much of the limit.
+/// Returns the finding about those of `idle` that are idle for long and still hold everything, if
+/// that is much of the limit.
 fn of(
     run: Run<'_>,
     mut idle: Vec<One<'_>>,

@@ -1,7 +1,8 @@
-//! A memory kill that a method led to by leaving something behind in each call: how much, and how many calls the limit holds.
+//! Finds a method that led to a memory kill by leaving memory behind in each call.
 //!
-//! It explains deaths: all processes that count against the limit add up, and what they kept must be a part of it. Of what has not killed
-//! yet, `grows-per-call` speaks.
+//! Reports how much each call left, and how many calls the limit holds. All processes that count
+//! against the limit are added up, and what they kept must be a fair share of it. Growth that has
+//! not led to a kill yet is reported by `grows-per-call`.
 
 use std::collections::BTreeMap;
 
@@ -19,15 +20,15 @@ use crate::{
     ray::{framework::RemedyGoal, identify},
 };
 
-/// Fewer calls are no row.
+/// Fewer calls than this show no trend.
 const ROW: u32 = 5;
 /// What was kept is at least this share of the limit.
 const SHARE: f64 = 0.1;
-/// What leaked in generation, where it was vLLM's.
+/// The remedy if an old vLLM may have leaked in generation.
 const OLD_VLLM: &str =
     "upgrade vLLM if it is older than 0.8.3, which leaked with rollout.n above 1";
 
-/// A process with the method whose calls left something behind.
+/// A process whose calls of a method left memory behind.
 struct Leaking<'a> {
     held: &'a Held,
     /// Its complete calls.
@@ -36,7 +37,8 @@ struct Leaking<'a> {
 }
 
 impl<'a> Leaking<'a> {
-    /// By its rows of calls; a victim's own count has those without a row too.
+    /// Returns the method and its figures, by the calls that have a row. A victim's own count
+    /// includes calls without one.
     fn of(held: &'a Held, death: &Death) -> Option<(&'a str, Self)> {
         let (method, calls, each) = held.leak.as_ref()?;
         let own = death.activity.calls.as_ref().filter(|own| {
@@ -56,7 +58,7 @@ impl<'a> Leaking<'a> {
 #[derive(Default)]
 struct Method<'a> {
     workers: Vec<Leaking<'a>>,
-    /// Left by one call of each.
+    /// What one call in each process left, together.
     step: u64,
     /// Kept by all calls so far.
     kept: u64,
@@ -110,7 +112,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     let each = Bytes(method.step / count.max(1) as u64);
     let whole: u64 = run.inside(death).iter().map(|held| held.private.0).sum();
     let room = limit.0.saturating_sub(whole.saturating_sub(method.kept));
-    // Those that were complete did fit.
+    // The complete calls did fit.
     let complete = method.kept / method.step.max(1);
     let fit = (room / method.step.max(1)).max(complete);
     let died = death
@@ -171,7 +173,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
             restart.join(" and ")
         ));
     }
-    // A diagnosis is no remedy: it comes last.
+    // A diagnosis is not a remedy, so it comes last.
     if line.is_none() {
         finding.remedy.push(format!(
             "find the line: memray attach PID of {name} in the next run, or py-spy dump --pid PID"
@@ -191,13 +193,14 @@ fn line(one: &Leaking<'_>) -> String {
     )
 }
 
-/// The user's own line that keeps it.
+/// Returns the line of the user's code that keeps the memory.
 fn line_of<'a>(run: Run<'a>, method: &Method<'_>) -> Option<Kept<'a>> {
     let class = method.workers.first()?.held.class.as_deref()?;
     code::of_calls(run, class)
 }
 
-/// Whether vLLM may be what leaks, where no line of the user's own is: it did in generation, for several answers to a prompt. Its version is not recorded.
+/// Returns whether vLLM may be what leaks, if no line of the user's code is known. Old versions
+/// leaked in generation with several answers to a prompt. The version of vLLM is not recorded.
 fn by_vllm(run: Run<'_>, method: &str) -> bool {
     let rl = run.framework.generates_with_vllm();
     let generates = ["generate", "rollout"]
@@ -211,7 +214,8 @@ fn by_vllm(run: Run<'_>, method: &str) -> bool {
     rl && generates && several && !other
 }
 
-/// Half of the calls that each worker made; `None` for an actor, which Ray does not replace by a new one.
+/// Returns half of the calls of the worker that made the fewest. `None` for an actor, because Ray
+/// does not replace it by a new one.
 fn calls_until_restart(name: &str, method: &Method<'_>) -> Option<u64> {
     if identify::class_of_call(&format!("ray::{name}")).is_some() {
         return None;

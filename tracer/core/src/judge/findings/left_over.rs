@@ -1,4 +1,6 @@
-//! Processes that outlived their raylet and still hold memory: the line to type is printed, nothing is ever killed.
+//! Finds processes that outlived their raylet and still hold memory.
+//!
+//! The finding says what to type. raytrace kills nothing.
 
 use super::{
     Run,
@@ -9,7 +11,7 @@ use crate::{
     judge::report::{Certainty, Finding},
 };
 
-/// Leftovers that are named.
+/// How many processes get a line of evidence.
 const MOST: usize = 5;
 
 /// The rule.

@@ -1,4 +1,7 @@
-//! Reports what logs warn of and is no kill for memory: GPU memory, `/dev/shm`, the object store, disks, refused allocations and settings.
+//! Reports warnings in logs that are not memory kills.
+//!
+//! They concern GPU memory, `/dev/shm`, the object store, disks, refused allocations, refused
+//! settings, and a memory monitor without a victim.
 
 use super::{
     Run,
@@ -19,7 +22,7 @@ use crate::{
     },
 };
 
-/// What an exception in a log warns of.
+/// Returns what an exception in a log warns of.
 pub(super) fn of_exception(class: &str, message: &str) -> Option<Warning> {
     let cuda =
         message.contains("CUDA out of memory") || message.contains("CUDA error: out of memory");
@@ -107,7 +110,7 @@ fn finding(run: Run<'_>, warning: &LogWarning) -> Finding {
     }
 }
 
-/// Whether there were kills for a lack of RAM too.
+/// Returns whether there were memory kills too, so that RAM is short.
 fn host_full(run: Run<'_>) -> bool {
     run.memory_kills().next().is_some()
 }
@@ -194,7 +197,7 @@ fn remedy(run: Run<'_>, warning: &LogWarning) -> Vec<String> {
     }
 }
 
-/// With the key and value that were seen.
+/// Advises a larger share of GPU memory, with the key and value that were seen.
 fn more_for_the_cache(run: Run<'_>) -> String {
     let given = super::settings::of_framework(run.facts);
     let share = given.iter().find(|one| {
@@ -207,7 +210,7 @@ fn more_for_the_cache(run: Run<'_>) -> String {
     }
 }
 
-/// What to give in place of what was refused.
+/// Returns what to set instead of what Ray refused.
 fn refused(line: &str) -> Option<&'static str> {
     if line.contains("cap object store memory usage") {
         return Some("--object-store-memory of 75 MiB (78643200) or more");

@@ -1,4 +1,4 @@
-//! Many workers of one class, all of one size, that together fill the limit: parallelism times size.
+//! Finds many workers of one class and size that together fill the limit.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,14 @@ use crate::{
     ray::framework::{Framework, RemedyGoal},
 };
 
-/// Fewer workers are not too many.
+/// Fewer workers than this are not too many.
 const MIN_WORKERS: u32 = 3;
-/// Together at least this share of the limit.
+/// The workers together hold more than this share of the limit.
 const SHARE: f64 = 0.5;
-/// From the smallest to the largest at most this share of the largest: others of the class have just begun, or do something else.
+/// From the smallest to the largest, sizes differ by at most this share of the largest. Workers of
+/// other sizes have just begun, or do something else.
 const SPREAD: f64 = 0.2;
-/// Of the limit, what they and all else are to fill.
+/// The share of the limit that the workers and everything else should fill.
 const FILL: f64 = 0.8;
 
 /// The rule.
@@ -57,7 +58,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     merged(found.into_iter().chain(others))
 }
 
-/// The same of each other kill at which the same class filled the limit, whatever the sizes of its workers were then.
+/// Returns the same finding for each other kill at which the same class filled the limit, whatever
+/// the sizes of its workers were then.
 fn filled_too(run: Run<'_>, class: &str, finding: &Finding) -> impl Iterator<Item = Finding> {
     let fills = move |death: &&Death| {
         let members = run.inside(death).iter().filter(|held| is_of(held, class));
@@ -81,7 +83,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, class: Class<'_>, fit: &Fi
         .collect();
     let held = Bytes(members.iter().map(|held| held.private.0).sum());
     let each = class.sum.gib() / f64::from(class.processes);
-    // Which kill, where others had other sizes.
+    // Says which kill it was, since the workers may have had other sizes at other kills.
     let when = if run.memory_kills().nth(1).is_some() {
         format!(" when pid {} was killed", death.process.pid)
     } else {
@@ -134,15 +136,16 @@ fn is_of(held: &Held, class: &str) -> bool {
     held.role == Role::Worker && held.class.as_deref() == Some(class)
 }
 
-/// How many of a class fit, by the kill that allows least.
+/// How many workers of a class fit, by the kill that allows the fewest.
 struct Fit<'a> {
     most: f64,
-    /// What one of them takes, by that kill.
+    /// What one worker takes, by that kill.
     each: Bytes,
     at: &'a Death,
 }
 
-/// The least that any memory kill allows at which several of them filled the limit.
+/// Returns how many workers fit: the least that any memory kill allows. Only kills count at which
+/// several workers of the class filled the limit.
 fn fitting<'a>(run: Run<'a>, name: &str) -> Option<Fit<'a>> {
     let bounds = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
@@ -167,7 +170,8 @@ fn fitting<'a>(run: Run<'a>, name: &str) -> Option<Fit<'a>> {
     bounds.reduce(|one, other| if other.most < one.most { other } else { one })
 }
 
-/// What else fills the limit, by what was counted at the kill; else by what is listed.
+/// Returns what else fills the limit, by what was counted at the kill, else by the processes that
+/// are listed.
 fn others(death: &Death, inside: &[Held], class: Bytes) -> Bytes {
     let usage = death.memory.oom.as_ref().and_then(|oom| oom.usage_bytes);
     let counted = || death.memory.at_death.as_ref()?.ray_used_bytes;
@@ -176,7 +180,8 @@ fn others(death: &Death, inside: &[Held], class: Bytes) -> Bytes {
     Bytes(used.saturating_sub(class.0))
 }
 
-/// What one of them takes: what others of their class have reached, where these were on their way to that.
+/// Returns what one worker takes: the most that any worker of its class reached, if none of these
+/// had got that far, else the average of these.
 fn reached(run: Run<'_>, class: &Class<'_>) -> Bytes {
     let mut owners = run.report.owners.iter();
     let owner = owners.find(|owner| owner.class == class.name);
@@ -185,7 +190,8 @@ fn reached(run: Run<'_>, class: &Class<'_>) -> Bytes {
     more.unwrap_or(Bytes(class.sum.0 / u64::from(class.processes.max(1))))
 }
 
-/// Whether the workers of a class are actors, by the victim or by what they run.
+/// Returns whether the workers of a class are actors, by the victim or by the methods that they
+/// run.
 fn is_actor(death: &Death, inside: &[Held], class: &str) -> bool {
     let victims = death.work.actor_class.as_deref() == Some(class) && death.work.actor_id.is_some();
     let runs_method = |held: &Held| {
@@ -201,17 +207,18 @@ fn is_actor(death: &Death, inside: &[Held], class: &str) -> bool {
 /// The workers of a class that are too many, and how many fit.
 struct TooManyWorkers<'a> {
     class: Class<'a>,
-    /// What all of the class held.
+    /// What all workers of the class held.
     held: Bytes,
     fit: &'a Fit<'a>,
-    /// Whether it is this kill that says how many fit.
+    /// Whether `fit` comes from this kill.
     at_this_kill: bool,
     is_actor: bool,
     on_gpu: bool,
 }
 
 impl TooManyWorkers<'_> {
-    /// In the keys of the framework or library that starts them, else in Ray's.
+    /// Adds the remedies, as settings of the framework or library that starts the workers, else as
+    /// Ray's own.
     fn remedies(&self, run: Run<'_>, death: &Death, finding: &mut Finding) {
         let (name, fit) = (self.class.name, self.fit.most);
         finding.cost = Some("less parallelism".into());
@@ -232,7 +239,7 @@ impl TooManyWorkers<'_> {
         });
         finding.remedy = match (knob, cpus) {
             (Some(knob), _) => vec![knob],
-            // Those of a pool that do not fit would wait for ever.
+            // If a pool asks for more than there is, the actors that do not fit wait forever.
             (None, _) if self.is_actor => vec![format!(
                 "start at most {fit:.0} {name} on this node, where {} were",
                 self.class.processes + self.class.others
@@ -251,7 +258,8 @@ impl TooManyWorkers<'_> {
         }
     }
 
-    /// So much memory for each that Ray runs at most so many of them at once, where it is known how much the node has to give.
+    /// Returns the `memory=` for each worker with which Ray runs at most `most` of them at once. If
+    /// the memory that the node offers is not known, it is only what each takes.
     fn counted(&self, run: Run<'_>, death: &Death, most: f64) -> String {
         let each = rounded_up(self.fit.each);
         let node = run.node(death);
@@ -267,7 +275,8 @@ impl TooManyWorkers<'_> {
         format!("memory={} {remote}: {at_once} at once", in_python(each))
     }
 
-    /// What is sharded moves to the ranks that stay, so that nothing is expected of fewer.
+    /// Adds remedies as settings of the framework. It expects no saving from fewer ranks, because
+    /// what is sharded moves to the ranks that stay.
     fn in_its_keys(&self, run: Run<'_>, finding: &mut Finding) {
         let (name, fit) = (self.class.name, self.fit.most);
         let mut keys = remedy::keys_for(run, RemedyGoal::Fewer, Some(name));
@@ -299,7 +308,7 @@ impl TooManyWorkers<'_> {
     }
 }
 
-/// Where a library of Ray's starts them: what its user types.
+/// Returns what the user types if a library of Ray's starts the workers.
 fn library_setting(run: Run<'_>, class: &Class<'_>, fit: f64, is_actor: bool) -> Option<String> {
     let name = class.name;
     let inner = |prefix: &str| name.strip_prefix(prefix)?.strip_suffix(')');
@@ -328,14 +337,17 @@ fn library_setting(run: Run<'_>, class: &Class<'_>, fit: f64, is_actor: bool) ->
     }
 }
 
-/// With how many CPUs for each no more of them run at once on the victim's node than `fit`, and how many do then; Ray takes whole CPUs
-/// above one. What else needs CPUs finds some where only one runs.
+/// Returns how many CPUs each worker must ask for, so that at most `fit` of them run at once on the
+/// victim's node, and how many then do.
+///
+/// Above one, Ray takes whole CPUs only. If only one worker runs, some CPUs are left for other
+/// tasks.
 fn cpus_for_each(run: Run<'_>, death: &Death, fit: f64) -> Option<(f64, f64)> {
     let node = run.facts.nodes.get(usize::try_from(death.cluster?).ok()?)?;
     let all = resources::of_raylet(&node.argv, "CPU")?;
     let least = (all / fit).ceil();
     let at_once = (all / least).floor();
-    // One value for each number that runs at once, whatever was seen to fit.
+    // The same value for each number that runs at once, whatever was seen to fit.
     let each = if at_once > 1.0 {
         (all / at_once).floor()
     } else {
@@ -344,23 +356,23 @@ fn cpus_for_each(run: Run<'_>, death: &Death, fit: f64) -> Option<(f64, f64)> {
     (each > 1.0 && each <= all).then_some((each, at_once))
 }
 
-/// Workers of one class and size.
+/// Workers of one class and about one size.
 struct Class<'a> {
     name: &'a str,
     processes: u32,
     sum: Bytes,
     smallest: Bytes,
     largest: Bytes,
-    /// Of the class, but smaller or larger.
+    /// How many workers of the class are smaller or larger.
     others: u32,
 }
 
-/// Those that held most.
+/// Returns the class whose workers of one size held the most.
 fn biggest(inside: &[Held]) -> Option<Class<'_>> {
     classes(inside).into_iter().max_by_key(|class| class.sum)
 }
 
-/// The workers of each class that are of about one size.
+/// Returns the workers of each class that are of about one size.
 fn classes(inside: &[Held]) -> Vec<Class<'_>> {
     let mut classes: BTreeMap<&str, Vec<Bytes>> = BTreeMap::new();
     for member in inside.iter().filter(|member| member.role == Role::Worker) {
@@ -374,7 +386,7 @@ fn classes(inside: &[Held]) -> Vec<Class<'_>> {
     even.collect()
 }
 
-/// Of all of one class those of about one size, that hold most together.
+/// Returns, of the workers of one class, those of about one size that hold the most together.
 fn even(name: &str, mut sizes: Vec<Bytes>) -> Option<Class<'_>> {
     sizes.sort_unstable();
     let alike = |from: usize| {

@@ -1,7 +1,8 @@
-//! Causes and remedies: one rule a file, each a pure function of what was recorded (or read) and judged.
+//! Finds the causes of memory kills and their remedies. Each rule is in its own file.
 //!
-//! A rule speaks only with its figures. Where a memory kill is explained by none, that is said, with the table. Rules see
-//! [`facts::Facts`] and the report, so that a recording and texts have the same ones.
+//! A rule is a pure function of [`facts::Facts`] and the report, so the same rules serve recordings
+//! and texts. A rule reports a finding only with the figures that support it. If no rule explains a
+//! memory kill, a finding says so and lists the largest processes.
 
 mod advice;
 mod after_effects;
@@ -68,7 +69,8 @@ use crate::{
 use facts::{Facts, Held, LimitMembers, Node};
 use rules::{Kind, Rule};
 
-/// The rules, in the order in which their findings are shown: causes first, then settings, then what is no cause.
+/// All rules. Their order decides between findings of equal rank: causes first, then settings, then
+/// notes that name no cause.
 static ALL: [Rule; 34] = [
     controller::RULE,
     leak::RULE,
@@ -106,20 +108,22 @@ static ALL: [Rule; 34] = [
     teardown::RULE,
 ];
 
-/// Processes that have a line of evidence in a finding.
+/// How many processes of a finding get a line of evidence.
 const LINES: usize = 8;
 
-/// What rules look at.
+/// The input of a rule.
 #[derive(Clone, Copy)]
 struct Run<'a> {
     facts: &'a Facts,
     report: &'a Report,
-    /// The framework by what only that one prints or is started by: forks have the same actors.
+    /// The framework, if printed settings or a driver's command line identify it. Actor classes do
+    /// not, because forks of a framework have the same ones.
     named_framework: Option<Framework>,
     framework: Framework,
 }
 
-/// Names at each memory kill who held the memory, where that was not the victim.
+/// Sets the suspect of each memory kill: the process that held the memory, if that was not the
+/// victim.
 pub(super) fn name_suspects(facts: &Facts, report: &mut Report) {
     let run = Run::new(facts, &*report);
     let suspects: Vec<Option<Suspect>> = report
@@ -132,7 +136,7 @@ pub(super) fn name_suspects(facts: &Facts, report: &mut Report) {
     }
 }
 
-/// All findings.
+/// Returns all findings, in the order of the report.
 pub(super) fn all(facts: &Facts, report: &Report) -> Vec<Finding> {
     let run = Run::new(facts, report);
     let rules = ALL.iter().filter(|rule| rule.applies(run));
@@ -140,7 +144,7 @@ pub(super) fn all(facts: &Facts, report: &Report) -> Vec<Finding> {
     choice::one_per_cause(run, &mut findings);
     choice::cover_decisions(run, &mut findings);
     let mut left = choice::unexplained(run, &findings);
-    // A text that lists nobody beside the victim has no table to show.
+    // A text that lists only the victim has no table to show.
     left.retain(|death| !report.recordings.is_empty() || death.memory.top.len() > 1);
     findings.extend(nothing_fits::find(&left));
     choice::order(run, &mut findings);
@@ -169,7 +173,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Deaths by a memory kill, whoever killed.
+    /// Returns the deaths by a memory kill, whoever killed.
     fn memory_kills(self) -> impl Iterator<Item = &'a Death> {
         self.report.deaths.iter().filter(|death| for_memory(death))
     }
@@ -178,13 +182,15 @@ impl<'a> Run<'a> {
         self.facts.limit_members.get(&death.id)
     }
 
-    /// The processes that count against the limit that a death met: those of its cluster, inside the cgroup at its limit.
+    /// Returns the processes that count against the limit that a death hit: those of its cluster,
+    /// inside the cgroup at its limit.
     fn inside(self, death: &Death) -> &'a [Held] {
         self.limit_members(death)
             .map_or(&[], |members| &members.inside)
     }
 
-    /// The number of a death's cluster; texts of one node name none.
+    /// Returns the number of a death's cluster. Texts of a single node do not name it; for them it
+    /// is 0.
     fn number(self, death: &Death) -> Option<usize> {
         let number = death
             .cluster
@@ -193,34 +199,34 @@ impl<'a> Run<'a> {
         number.or(text.then_some(0))
     }
 
-    /// The raylet of a death.
+    /// Returns the raylet of a death's node.
     fn node(self, death: &Death) -> Option<&'a Node> {
         self.facts.nodes.get(self.number(death)?)
     }
 
-    /// How a death's node was started.
+    /// Returns how a death's node was started.
     fn started(self, death: &Death) -> Start {
         self.node(death)
             .map_or(Start::default(), |node| node.started)
     }
 
-    /// How the first node was started: for what concerns no death.
+    /// Returns how the first node was started, for findings that concern no death.
     fn start(self) -> Start {
         let node = self.facts.nodes.first();
         node.map_or(Start::default(), |node| node.started)
     }
 
-    /// A death's cluster as the report has it.
+    /// Returns a death's cluster in the report.
     fn cluster(self, death: &Death) -> Option<&'a ClusterReport> {
         self.report.clusters.get(self.number(death)?)
     }
 
-    /// What the raylet logged of its monitor.
+    /// Returns what the raylet logged about its memory monitor.
     fn monitor(self, death: &Death) -> Option<&'a Monitor> {
         self.cluster(death)?.monitor.as_ref()
     }
 
-    /// The limit that a death met: the cgroup's, else Ray's threshold.
+    /// Returns the limit that a death hit: the cgroup's, else Ray's threshold.
     fn limit(self, death: &Death) -> Option<Bytes> {
         let cgroup = death.memory.oom.as_ref().and_then(|oom| oom.limit_bytes);
         let ray = || death.memory.at_death.as_ref()?.ray_threshold_bytes;
@@ -230,7 +236,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The framework by what was printed, or by its driver's command line.
+/// Returns the framework that printed settings identify, else the one that a driver's command line
+/// identifies.
 fn named_framework(facts: &Facts) -> Option<Framework> {
     let printed = facts.printed.iter().flat_map(|one| &one.settings);
     let keys = printed.map(|(key, _)| key.as_str());
@@ -239,38 +246,38 @@ fn named_framework(facts: &Facts) -> Option<Framework> {
         .or_else(|| drivers.find_map(|one| Framework::of_command_line(&one.argv)))
 }
 
-/// Whether a cgroup is `limit` or below it.
+/// Returns whether a cgroup is `limit` or below it.
 pub(super) fn within(cgroup: Option<&str>, limit: &str) -> bool {
     cgroup.is_some_and(|cgroup| std::path::Path::new(cgroup).starts_with(limit))
 }
 
-/// Whether memory was the reason.
+/// Returns whether a death was a memory kill.
 fn for_memory(death: &Death) -> bool {
     death.verdict.killer.is_memory_kill()
 }
 
-/// What a finding says of a kill; `None` for `nothing-fits`, which no rule has.
+/// Returns what a finding says about a kill; `None` for `nothing-fits`, which belongs to no rule.
 fn kind(finding: &Finding) -> Option<Kind> {
     let mut rules = ALL.iter();
     let rule = rules.find(|rule| rule.ids.contains(&finding.rule.as_str()))?;
-    // Nothing is known of settings whose processes were not seen.
+    // A setting whose processes were not seen is not taken for a cause.
     let unseen = rule.kind == Kind::Setting && finding.about.pids.is_empty();
     Some(if unseen { Kind::Note } else { rule.kind })
 }
 
-/// Whether a finding names a cause of a kill.
+/// Returns whether a finding names a cause of a kill.
 fn is_cause(finding: &Finding) -> bool {
     kind(finding).is_some_and(|kind| kind != Kind::Note)
 }
 
-/// Who died and of what, as evidence.
+/// Names the victim and its killer, as a line of evidence.
 fn victim(death: &Death) -> String {
     let process = &death.process;
     let killer = death.verdict.killer.name();
     format!("{} (pid {}): {killer}", process.comm, process.pid)
 }
 
-/// A finding about one death.
+/// Creates a finding about one death.
 fn about(rule: &str, certainty: Certainty, death: &Death, summary: String) -> Finding {
     Finding {
         deaths: vec![death.id],
@@ -278,7 +285,7 @@ fn about(rule: &str, certainty: Certainty, death: &Death, summary: String) -> Fi
     }
 }
 
-/// The finding of these processes in one task, each with its line.
+/// Adds a task, the processes that run it, and a line of evidence for each to a finding.
 fn in_task(
     finding: Finding,
     task: &str,
@@ -297,14 +304,15 @@ fn in_task(
     }
 }
 
-/// Puts a remedy before the others.
+/// Puts a remedy before the others, with its saving and its cost.
 fn leads(finding: &mut Finding, remedy: String, saving: Saving, cost: &str) {
     finding.remedy.insert(0, remedy);
     finding.saving = Some(saving);
     finding.cost = Some(cost.to_owned());
 }
 
-/// Findings of one rule with the same key become one, which keeps the words of the first and the deaths of all.
+/// Merges findings that have the same key. The result has the text of the first and the deaths of
+/// all.
 fn merged<K: PartialEq>(found: impl IntoIterator<Item = (K, Finding)>) -> Vec<Finding> {
     let mut kept: Vec<(K, Finding)> = Vec::new();
     for (key, finding) in found {

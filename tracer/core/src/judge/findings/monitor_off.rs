@@ -1,4 +1,6 @@
-//! Ray's monitor is off and the kernel killed: without a retry of its own and without a word of Ray's.
+//! Finds kills by the kernel while Ray's memory monitor was off.
+//!
+//! Such a kill has no retries of its own in Ray, and Ray logs no reason for it.
 
 use super::{
     Run, about, merged,
@@ -35,7 +37,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             Some(_) => "raylet.out: the monitor is disabled".into(),
             None => "environment of the raylet: RAY_memory_monitor_refresh_ms=0".into(),
         }];
-        // services.py of Ray 2.60 gives it so.
+        // `services.py` of Ray 2.60 passes this option.
         if node.argv.iter().any(|word| word == "--enable-resource-isolation") {
             finding.evidence.push("the raylet has --enable-resource-isolation: at the limit of its user cgroup it still kills".into());
         }

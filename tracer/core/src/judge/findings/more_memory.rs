@@ -1,4 +1,6 @@
-//! Says how much more memory a node would need: the last advice, after what the workload can do.
+//! Advises how much more memory a node needs.
+//!
+//! This is the last advice, after what can be changed in the workload.
 
 use super::Run;
 use crate::{
@@ -10,13 +12,13 @@ use crate::{
     },
 };
 
-/// What a limit has to have on top where the running calls, which were not at their end, had taken so much: as much again, at least a
-/// quarter of the limit.
+/// Returns how much to add to a limit if the running calls had taken `took`. They had not ended, so
+/// it is as much again, and at least a quarter of the limit.
 pub(super) fn wanted(limit: Bytes, took: Bytes) -> Bytes {
     took.max(Bytes(limit.0 / 4))
 }
 
-/// For a kill by Ray's monitor: `hidden-limit` speaks of the kernel's limits.
+/// Returns the remedy for a kill by Ray's monitor. The kernel's limits are left to `hidden-limit`.
 pub(super) fn remedy(run: Run<'_>, death: &Death, took: Bytes) -> Option<String> {
     let limit = run.limit(death)?;
     if death.verdict.killer != Killer::RayMemoryMonitor {
@@ -29,7 +31,7 @@ pub(super) fn remedy(run: Run<'_>, death: &Death, took: Bytes) -> Option<String>
     ))
 }
 
-/// Where somebody has lowered Ray's threshold: what its own would give.
+/// Returns what Ray's own threshold would give, if somebody has lowered it.
 fn higher_threshold(run: Run<'_>, death: &Death) -> Option<String> {
     let node = run.node(death).filter(|node| !node.isolated)?;
     let monitor = run.monitor(death)?;

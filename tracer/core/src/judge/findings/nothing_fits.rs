@@ -1,4 +1,4 @@
-//! No rule explains a memory kill: that is said, with the largest processes, and no cause is made up.
+//! Reports memory kills that no rule explains, with the largest processes and no cause.
 
 use crate::{
     ids::size,

@@ -1,4 +1,6 @@
-//! The size of the object store is a maximum, not reserved: a smaller one gives back only what it holds.
+//! Reports that the size of the object store is a maximum and not reserved.
+//!
+//! A smaller size gives back only what the store holds.
 
 use super::{
     Run, about,
@@ -12,7 +14,7 @@ use crate::{
 
 /// Below this share of the limit the object store is not what filled it.
 const SHARE: f64 = 0.1;
-/// Who sets one of these believes that it is.
+/// Settings that show that somebody takes the size for reserved.
 const BELIEVED: [&str; 2] = ["RAY_object_store_memory", "ray_init.object_store_memory"];
 
 /// The rule.

@@ -1,4 +1,4 @@
-//! The facts of a recording.
+//! Collects from a recording the facts that rules read.
 
 use std::collections::BTreeMap;
 
@@ -28,14 +28,14 @@ use crate::{
     },
 };
 
-/// Lines kept of one warning.
+/// How many lines are kept for one warning.
 const MAX_LINES: usize = 3;
-/// A process that outlives its raylet for less is still on its way out.
+/// A process that outlives its raylet by less than this may still be exiting.
 const GRACE_NS: i64 = 30 * SECOND_NS;
-/// Smaller leftovers harm nobody.
+/// Leftover processes with less memory than this are not reported.
 const SMALL: Bytes = Bytes(64 << 20);
 
-/// All facts that bear on `deaths`.
+/// Returns all facts that concern `deaths`.
 pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
     let first_ends = acts::first_ends(deaths);
     let kills = deaths.iter().filter(|death| for_memory(death));
@@ -175,7 +175,7 @@ fn number(world: &World, cluster: Option<ProcessKey>) -> Option<u32> {
     u32::try_from(clusters.position(|known| known.raylet.same(raylet))?).ok()
 }
 
-/// `TaskRunner (pid 7)`, as far as the worker of a log is known.
+/// Names the worker that wrote a log, as far as it is known: `TaskRunner (pid 7)`.
 fn writer(world: &World, log: &RayLog, worker: Option<&HexId>) -> String {
     let state = log
         .cluster
@@ -294,7 +294,7 @@ fn offloads(world: &World) -> Vec<Offload> {
     found
 }
 
-/// What NVML and /proc saw, where the process said nothing.
+/// Returns an offload that NVML and `/proc` measured, whether or not the process logged it.
 fn seen_offload(world: &World, swing: &GpuOffload) -> Offload {
     let pid = swing.process.pid;
     let state = world.processes.get(swing.process);

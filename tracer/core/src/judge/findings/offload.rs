@@ -1,4 +1,6 @@
-//! Memory that left the GPU came to the host: an offload or a sleep with a copy, in the figures that the process printed.
+//! Finds memory that moved from a GPU to the host: an offload, or a sleep with a copy.
+//!
+//! The figures are those that the process printed, or that NVML and `/proc` measured.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +16,20 @@ use crate::{
     ray::{facts::GpuMoved, framework::RemedyGoal},
 };
 
-/// Less is no offload of a model.
+/// Less than this is not the offload of a model.
 const LEAST: Bytes = Bytes(2 << 30);
 
 /// Parts of the names of inference engines and of the actors that hold one.
 const ENGINES: [&str; 3] = ["vllm", "llmrayactor", "sglang"];
 
-/// Whether a process of this class, name or command line is an inference engine.
+/// Returns whether a process with this class, name or command line is an inference engine.
 pub(super) fn is_engine(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ENGINES.iter().any(|part| name.contains(part))
 }
 
-/// What was given up, from what each process printed before and after: its writer, the figures, the line.
+/// Returns what was given up, from what each process printed before and after. A point has the
+/// process that printed it, the figures and the line.
 pub(in crate::judge) fn paired(points: &[(String, &GpuMoved, String)]) -> Vec<Offload> {
     let mut before: Vec<(&str, &str, Bytes, &str)> = Vec::new();
     let mut found: Vec<Offload> = Vec::new();
@@ -92,7 +95,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     let Some(biggest) = all().max_by_key(|one| one.to_host.unwrap_or(one.freed)) else {
         return Vec::new();
     };
-    // What each gave up at once: it does so again and again.
+    // The most that each gave up at once. It does so again and again.
     let mut each: BTreeMap<&str, u64> = BTreeMap::new();
     for one in all() {
         let most = each.entry(&one.who).or_default();

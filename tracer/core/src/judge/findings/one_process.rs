@@ -1,4 +1,4 @@
-//! The killed process itself held most of the limit: the simplest cause of all.
+//! Finds a killed process that itself held most of the limit: the simplest cause.
 
 use super::{
     Run, about, code,
@@ -13,11 +13,12 @@ use crate::{
     ray::identify,
 };
 
-/// At least this share of the limit.
+/// The victim held at least this share of the limit.
 const SHARE: f64 = 0.5;
-/// Other workers that held less of the limit would not have made room.
+/// Other workers that held less than this share of the limit would not have made room.
 const OTHERS: f64 = 0.1;
-/// More than the limit was charged elsewhere, before the process came under it.
+/// If the process held more than this share, a part was charged elsewhere, before it came under
+/// this limit.
 const WHOLE: f64 = 1.1;
 
 /// The rule.
@@ -58,8 +59,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             finding.remedy.push(format!("{} {keeps}: free what is used up", line.name()));
             finding.evidence.push(line.evidence());
         }
-        // Only the user's own tasks have resources to set, and these help only where others would not run beside it then: an actor takes as
-        // much wherever it starts.
+        // Only the user's own tasks have resources to set. These help only if other workers would
+        // then not run beside the task. An actor takes as much wherever it starts.
         let title = identify::title(&victim.title);
         let is_actor = death.work.actor_id.is_some()
             || title.is_some_and(|title| title.actor_class.is_some());

@@ -1,4 +1,4 @@
-//! A good part of the memory belongs to nobody of this Ray: neighbours, the kernel, the page cache of a tmpfs.
+//! Finds memory outside this Ray: other programs, the kernel, the page cache of a tmpfs.
 
 use super::{
     Run, about, merged,
@@ -9,7 +9,7 @@ use crate::{
     judge::report::{Certainty, Finding, Killer},
 };
 
-/// At least this share of all that Ray counts.
+/// More than this share of all that Ray counts.
 const SHARE: f64 = 0.25;
 
 /// The rule.
@@ -29,7 +29,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         let used = death.memory.at_death.as_ref()?.ray_used_bytes?;
         let total = run.monitor(death)?.total_bytes?;
         let (tracked, node) = run.limit_members(death)?.sums.as_ref()?;
-        // All shared memory of the machine is taken for Ray's: what is left is outside it for sure.
+        // All shared memory of the machine is taken for Ray's, so the rest is certainly outside it.
         let rays = Bytes(tracked.0 + node.shmem.0);
         let outside = Bytes(used.0.saturating_sub(rays.0));
         if outside.gib() <= SHARE * total.gib() {

@@ -1,7 +1,8 @@
-//! Shared memory that is one process's own: pinned for a GPU, memfd, shared mappings. RSS − SHR, the usual figure, leaves it out.
+//! Finds shared memory of a single process: pinned for a GPU, memfd, shared mappings.
 //!
-//! What a process has mapped of the object store or of other files in `/dev/shm` is counted there too; what is more than all of
-//! `/dev/shm` cannot be. The sum over processes is not taken: a fork shares its parent's.
+//! RSS − SHR, the usual figure, leaves it out. What a process has mapped of the object store or of
+//! other files in `/dev/shm` is counted as its shared memory too. What exceeds all of `/dev/shm`
+//! cannot be in such files. Processes are not added up, because a fork shares its parent's memory.
 
 use super::{
     Run, about,
@@ -16,7 +17,7 @@ use crate::{
     ray::framework::RemedyGoal,
 };
 
-/// At least this share of the limit.
+/// The process's own shared memory is at least this share of the limit.
 const SHARE: f64 = 0.1;
 
 /// The rule.
@@ -45,7 +46,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     }))
 }
 
-/// The dying one's is known of its last moment.
+/// Returns the shared memory of a process. For the process that died, it is the value at its last
+/// moment, if known.
 fn shared(held: &Held, death: &Death) -> Bytes {
     let last = death
         .memory
@@ -55,7 +57,7 @@ fn shared(held: &Held, death: &Death) -> Bytes {
     last.unwrap_or(held.shared)
 }
 
-/// What all files in `/dev/shm` held when it was last looked at before the kill.
+/// Returns what all files in `/dev/shm` held when it was last checked before the kill.
 pub(super) fn files(run: Run<'_>, death: &Death) -> Option<Bytes> {
     let raylet = run.node(death)?.raylet?;
     let before = |(looked, state): &&(BootTime, SharedMemory)| {

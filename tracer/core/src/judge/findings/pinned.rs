@@ -1,4 +1,6 @@
-//! Pinned host memory comes in powers of two: what is asked for an engine may cost nearly twice that.
+//! Finds pinned host memory that was rounded up to a power of two.
+//!
+//! What is asked for an engine may cost nearly twice as much.
 
 use super::{
     Run,
@@ -6,11 +8,11 @@ use super::{
 };
 use crate::judge::report::{Certainty, Finding};
 
-/// GiB for all ranks of an engine together.
+/// The setting of the GiB for all ranks of an engine together.
 const KEY: &str = "kv_offloading_size";
-/// Ranks of an engine.
+/// Settings of the number of ranks of an engine.
 const RANKS: [&str; 2] = ["tensor_model_parallel_size", "tensor_parallel_size"];
-/// More than this share above what was asked is worth a word.
+/// At least this share above what was asked is worth reporting.
 const WASTE: f64 = 0.25;
 
 /// The rule.
@@ -60,7 +62,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     found.collect()
 }
 
-/// Fractions only where there are any.
+/// Formats GiB, with a fraction only if there is one.
 fn gib(gib: f64) -> String {
     format!("{gib} GiB")
 }

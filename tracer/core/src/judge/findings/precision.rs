@@ -1,17 +1,18 @@
-//! Parameters of two bytes instead of four: what to turn where ranks hold whole copies of a model.
+//! Advises parameters of two bytes instead of four, if ranks hold copies of a whole model.
 
 use super::{Run, remedy::is_printed, settings::of_framework};
 use crate::ray::framework::{self, RemedyGoal};
 
-/// What that costs.
+/// The cost of two bytes.
 pub(super) const COST: &str =
     "parameters, gradients and optimizer states are rounded to bfloat16: watch the reward";
-/// The part of them that is gone.
+/// The share of the memory that is saved.
 pub(super) const SHARE: f64 = 0.5;
-/// Who shards by something else reads another setting.
+/// The setting of the sharding strategy. Strategies other than FSDP read another precision setting.
 const STRATEGY: &str = "actor.strategy";
 
-/// `+actor_rollout_ref.actor.fsdp_config.model_dtype=bf16`; `None` where the framework has no such setting, or it was given.
+/// Returns `+actor_rollout_ref.actor.fsdp_config.model_dtype=bf16`. `None` if the framework has no
+/// such setting or does not read it, or if it has another value already.
 pub(super) fn halved(run: Run<'_>) -> Option<String> {
     let setting = framework::remedy_settings(run.framework, RemedyGoal::Precision)
         .into_iter()
@@ -29,7 +30,7 @@ pub(super) fn halved(run: Run<'_>) -> Option<String> {
         Some("fp32" | "float32") => format!("{}={} (now fp32)", setting.key, setting.value),
         Some("null" | "None" | "") => format!("{}={}", setting.key, setting.value),
         Some(_) => return None,
-        // Hydra takes a key that the configuration does not have only with a plus.
+        // Hydra needs a plus before a key that the configuration does not have.
         None if is_printed(run) => format!("+{}={}", setting.key, setting.value),
         None => format!("{}={}", setting.key, setting.value),
     };

@@ -1,4 +1,4 @@
-//! Fewer ranks on a node: what to turn where each of them holds a copy of the whole model, or much of its own.
+//! Advises fewer ranks on a node, if each holds a copy of the model or much of its own.
 
 use super::{
     Run,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::ray::framework;
 
-/// The setting that says how many ranks a node has, with what it is now and a smaller value.
+/// The setting of the number of ranks on a node, with its present value and a smaller one.
 pub(super) struct Fewer {
     pub(super) key: &'static str,
     pub(super) now: u64,
@@ -14,12 +14,12 @@ pub(super) struct Fewer {
 }
 
 impl Fewer {
-    /// `trainer.n_gpus_per_node=1 (now 2)`.
+    /// Returns the change as `trainer.n_gpus_per_node=1 (now 2)`.
     pub(super) fn text(&self) -> String {
         format!("{}={} (now {})", self.key, self.value, self.now)
     }
 
-    /// What that costs.
+    /// Returns what the change costs.
     pub(super) fn cost(&self) -> String {
         format!(
             "steps take about {:.0} times as long with {} instead of {} ranks, and each rank holds a larger part of what is sharded",
@@ -29,19 +29,21 @@ impl Fewer {
         )
     }
 
-    /// The part of the ranks that are gone.
+    /// Returns the share of the ranks that the change removes.
     pub(super) fn share(&self) -> f64 {
         1.0 - self.value as f64 / self.now as f64
     }
 }
 
-/// Half as many; `None` where the framework has no such setting, it does not halve, or an engine needs that many.
+/// Returns half as many ranks. `None` if the framework has no such setting, the number cannot be
+/// halved, or an engine needs that many ranks.
 pub(super) fn halved(run: Run<'_>) -> Option<Fewer> {
     let fewer = at_most(run, f64::INFINITY)?;
     (fewer.value * 2 == fewer.now).then_some(fewer)
 }
 
-/// The most that are fewer, no more than so many, divide what is there, and suit the engine.
+/// Returns the largest smaller number of ranks that is at most `most`, divides the present number,
+/// and suits the engine.
 pub(super) fn at_most(run: Run<'_>, most: f64) -> Option<Fewer> {
     let key = framework::ranks(run.framework)?;
     let given = of_framework(run.facts);

@@ -1,21 +1,24 @@
-//! Remedies in the keys of the framework that runs: none that its printed configuration does not have, and none that is so already.
+//! Returns remedies in the keys of the framework that runs.
+//!
+//! It leaves out keys that the printed configuration does not have, and values that are set
+//! already.
 
 use super::{Run, settings::of_framework};
 use crate::ray::framework::{
     self as frameworks, Effect, Framework, RemedyGoal, RemedySetting, remedy_settings,
 };
 
-/// What to set for a goal, each with its present value where that was seen.
+/// Returns what to set for a goal, each with its present value if that was seen.
 pub(super) fn keys(run: Run<'_>, goal: RemedyGoal) -> Vec<String> {
     keys_for(run, goal, None)
 }
 
-/// The same of what acts on a class, where one is given.
+/// Like [`keys`], but only settings that act on a class, if one is given.
 pub(super) fn keys_for(run: Run<'_>, goal: RemedyGoal, class: Option<&str>) -> Vec<String> {
     keys_in(run, goal, class, None)
 }
 
-/// The same of what the calls of a method grow by, where one is given.
+/// Like [`keys_for`], but only settings that act on the calls of a method, if one is given.
 pub(super) fn keys_in(
     run: Run<'_>,
     goal: RemedyGoal,
@@ -40,9 +43,9 @@ pub(super) fn keys_in(
                 .iter()
                 .find(|one| one.key.replace('-', "_") == plain(key) && !one.overruled)
                 .map(|one| one.value.as_str());
-            // A printed configuration is whole: what it has not, this version has not.
+            // A printed configuration is complete: this version has no other keys.
             let unknown = printed && now.is_none() && !key.starts_with('-');
-            // What nobody gave is so already.
+            // The value is the default, and nobody has set another one.
             let default = setting.default && now.is_none();
             let wrong_way = host_full && moves_to_host(&setting);
             let idle = setting
@@ -51,7 +54,7 @@ pub(super) fn keys_in(
             let elsewhere = class.is_some_and(|class| !setting.acts_on(class))
                 || method.is_some_and(|method| !setting.acts_in(method))
                 || (by_class_alone && !setting.is_of_all_forks(framework, goal));
-            // What moves memory to the host is advised against only where it is known to be on.
+            // Moving memory to the host is advised against only if it is known to be on.
             let unseen = goal == RemedyGoal::LessOnHost && now.is_none();
             let value = value_for(now, setting.value)?;
             if unknown || default || unseen || wrong_way || idle || elsewhere {
@@ -66,13 +69,14 @@ pub(super) fn keys_in(
     found.chain(words).collect()
 }
 
-/// Whether the framework's whole configuration was printed; a model's own has no dots.
+/// Returns whether the framework's whole configuration was printed. The keys of a model's own
+/// configuration have no dots.
 pub(super) fn is_printed(run: Run<'_>) -> bool {
     let mut settings = run.facts.printed.iter().flat_map(|one| &one.settings);
     settings.any(|(key, _)| key.contains('.'))
 }
 
-/// The value to give, by what it is now; `None` where it is so already, or lower.
+/// Returns the value to set, given the present one; `None` if that is the same already, or lower.
 fn value_for(now: Option<&str>, value: &str) -> Option<String> {
     let number = |text: &str| text.parse::<f64>().ok();
     if value == "HALF" {
@@ -86,7 +90,7 @@ fn value_for(now: Option<&str>, value: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
-/// Whether command lines are spelled as before the dots.
+/// Returns whether command lines use the older keys, with underscores instead of dots.
 fn underscored(run: Run<'_>) -> bool {
     let mut flags = run.facts.drivers.iter().flat_map(|one| &one.argv);
     flags.any(|flag| {
@@ -99,9 +103,9 @@ fn plain(key: &str) -> String {
     key.trim_start_matches('-').replace('-', "_")
 }
 
-/// Whether a setting fills the host's memory.
+/// Returns whether a setting moves memory to the host.
 fn moves_to_host(setting: &RemedySetting) -> bool {
-    // What is left out moves nothing.
+    // A setting that is left out moves nothing.
     let value = match setting.value {
         "" => return false,
         "on" => "",

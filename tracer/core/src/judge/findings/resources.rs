@@ -1,8 +1,8 @@
-//! What a node has to give to tasks and actors, as its raylet's command line says.
+//! Reads from a raylet's command line what resources its node has for tasks and actors.
 
 use crate::ray::identify;
 
-/// `8` for `GPU` of `--static_resource_list=CPU,4,GPU,8,…`.
+/// Returns the amount of a resource: `8` for `GPU` of `--static_resource_list=CPU,4,GPU,8,…`.
 pub(super) fn of_raylet(argv: &[String], name: &str) -> Option<f64> {
     let list = identify::option(argv, "static-resource-list")?;
     let parts: Vec<&str> = list.split(',').collect();

@@ -1,4 +1,6 @@
-//! The same task is killed for memory again and again: Ray retries it without end (`task_oom_retries` is −1).
+//! Finds a task or actor that is killed for memory again and again.
+//!
+//! Ray retries a task without end (`task_oom_retries` is −1).
 
 use std::collections::BTreeMap;
 
@@ -12,9 +14,9 @@ use crate::{
     judge::report::{Certainty, Death, Finding, Killer, Recovery},
 };
 
-/// So many kills are a loop.
+/// This many kills are a loop.
 const LOOP: usize = 3;
-/// A retry takes longer.
+/// Two kills with a retry between them are further apart than this.
 const MOMENT_NS: i64 = SECOND_NS;
 
 /// The rule.
@@ -53,7 +55,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     }
     let loops = by_task.into_iter().filter_map(|((_, name, actor), deaths)| {
         let (first, last) = (deaths.first()?, deaths.last()?);
-        // Where the log counts the tries, several tasks of one name are no loop.
+        // If the log counts the attempts, several tasks of one name are no loop.
         let tries = deaths.iter().filter_map(|death| death.work.attempt).max();
         let few = tries.is_some_and(|tries| u64::from(tries) + 1 < LOOP as u64);
         if few || rounds(&deaths) < LOOP {
@@ -77,7 +79,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             remedy.push(format!("max_restarts=3 in the @ray.remote of {name} ends the loop with an error"));
         }
         if actor.is_none() {
-            // A task that was killed on its way took less than the largest.
+            // A task that was killed before its end took less than the largest one.
             let owner = run.report.owners.iter().find(|owner| owner.class == name);
             let largest = owner.and_then(|owner| owner.largest_bytes).filter(|_| own);
             remedy.extend(largest.map(|largest| {
@@ -99,7 +101,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     loops.collect()
 }
 
-/// Kills at one moment are of several tasks, none of which was retried between them.
+/// Counts the rounds of kills. Kills at one moment are of several tasks, without a retry between
+/// them.
 fn rounds(deaths: &[&Death]) -> usize {
     let again = |pair: &&[&Death]| pair[1].when.act_time.since(pair[0].when.act_time) > MOMENT_NS;
     deaths.len().min(1) + deaths.windows(2).filter(again).count()

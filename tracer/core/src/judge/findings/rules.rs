@@ -1,34 +1,39 @@
-//! Defines a rule: what it finds, whether that is a cause of a kill, what it needs, and which finding it contradicts.
+//! Defines a rule: what it finds, what it needs, and which findings contradict it.
 
 use super::Run;
 use crate::judge::report::Finding;
 
-/// One rule, which lives in a file of its own.
+/// A rule of findings.
 pub(super) struct Rule {
-    /// The names of its findings.
+    /// Names of its findings.
     pub(super) ids: &'static [&'static str],
-    /// What they say of a kill.
+    /// What its findings say about a kill.
     pub(super) kind: Kind,
-    /// Without what it has nothing to say.
+    /// What must be present for it to find anything.
     pub(super) needs: Needs,
-    /// Findings of other rules whose remedies are opposite, or of which only one can be right.
+    /// Findings of other rules that have the opposite remedy, or that cannot be right at the same
+    /// time.
     pub(super) contradicts: &'static [Contradiction],
-    /// What it finds.
+    /// Returns its findings.
     pub(super) find: fn(Run<'_>) -> Vec<Finding>,
 }
 
-/// What findings of a rule say of a kill. All but [`Kind::Note`] name a cause: where none does, nothing fits.
+/// What the findings of a rule say about a kill.
+///
+/// All kinds but [`Kind::Note`] name a cause. A kill for which no finding does gets the finding
+/// `nothing-fits`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// How and by what a process grew.
+    /// How a process grew, and by what.
     Growth,
-    /// Only who held much: a growth of the same process says more.
+    /// Only that processes held much. A growth of the same process says more.
     Size,
     /// Another cause.
     Cause,
-    /// Settings of the workload that take memory: a cause where processes that they act on were seen to hold much.
+    /// Settings of the workload that take memory: a cause if processes that they act on were seen
+    /// to hold much.
     Setting,
-    /// Its remedy is another limit: what a setting of the workload can mend comes before.
+    /// A cause with another limit as its remedy. Settings of the workload that help come before it.
     Limit,
     /// No cause.
     Note,
@@ -39,26 +44,26 @@ pub(super) enum Kind {
 pub(super) enum Needs {
     /// Nothing in particular.
     Nothing,
-    /// A death for memory.
+    /// A memory kill.
     MemoryKill,
 }
 
-/// Two findings of which each is told of the other.
+/// Two findings that contradict each other. Each names the other in the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Contradiction {
-    /// One of the rule's own.
+    /// The finding of this rule.
     pub(super) rule: &'static str,
-    /// That of another rule.
+    /// The finding of the other rule.
     pub(super) other: &'static str,
     /// The reason.
     pub(super) why: &'static str,
 }
 
-/// Why offloading and a full GPU contradict.
+/// Why findings about offloading and about a full GPU contradict each other.
 pub(super) const OFFLOADED: &str = "offloading trades GPU memory for host memory, and both are short: use fewer ranks or a smaller model";
 
 impl Rule {
-    /// Whether it can have something to say.
+    /// Returns whether what the rule needs is present.
     pub(super) fn applies(&self, run: Run<'_>) -> bool {
         match self.needs {
             Needs::Nothing => true,

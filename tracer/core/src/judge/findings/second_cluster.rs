@@ -1,4 +1,6 @@
-//! A plain `ray.init()` beside a running cluster starts another one: its settings and limits are not those of the first.
+//! Finds a second cluster, started by a plain `ray.init()` beside a running one.
+//!
+//! Its settings and limits are not those of the first.
 
 use super::{
     Run,

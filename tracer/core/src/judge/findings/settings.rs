@@ -1,7 +1,7 @@
-//! Settings that bear on memory, with where each was found, and those that are without effect.
+//! Collects the settings that affect memory, and finds those without effect.
 //!
-//! In this order: what a framework printed of itself, resolved; command lines; the raylet's environment and its own words about its
-//! monitor; what a driver alone has set.
+//! Their order is by source: configurations that a framework printed, resolved; command lines; the
+//! raylet's environment and what it logged about its monitor; what only a driver has set.
 
 use super::{
     Run,
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// A setting with what is wrong about it and what to type instead.
+/// A setting. If it has no effect, also the reason and what to type instead.
 pub(super) struct Row {
     pub(super) setting: Setting,
     why: Option<(String, String)>,
@@ -31,15 +31,16 @@ pub(super) struct FrameworkSetting {
     pub(super) key: String,
     pub(super) value: String,
     pub(super) source: String,
-    /// What it does with this value; `None` if that is not worth a word.
+    /// What it does with this value; `None` if that is not worth mentioning.
     pub(super) effect: Option<SettingEffect>,
-    /// Whether a printed configuration says otherwise.
+    /// Whether a printed configuration has another value.
     pub(super) overruled: bool,
-    /// Whether somebody typed it for this run; what is only printed may be the framework's default.
+    /// Whether it was typed for this run. A value that was only printed may be the framework's
+    /// default.
     pub(super) typed: bool,
 }
 
-/// The number that the setting with this end has in force.
+/// Returns the number that is in force for the setting whose key ends with `end`.
 pub(super) fn number(given: &[FrameworkSetting], end: &str) -> Option<u64> {
     let found = given
         .iter()
@@ -47,7 +48,7 @@ pub(super) fn number(given: &[FrameworkSetting], end: &str) -> Option<u64> {
     found?.value.parse().ok()
 }
 
-/// All settings, by source.
+/// Returns all settings, by source.
 pub(in crate::judge) fn all(facts: &Facts, report: &Report) -> Vec<Setting> {
     let rows = rows(facts, report);
     rows.into_iter().map(|row| row.setting).collect()
@@ -62,7 +63,7 @@ pub(super) const RULE: Rule = Rule {
     find,
 };
 
-/// One finding for each that does nothing.
+/// Returns a finding for each setting without effect.
 fn find(run: Run<'_>) -> Vec<Finding> {
     let found = rows(run.facts, run.report).into_iter().filter_map(|row| {
         let (why, instead) = row.why?;
@@ -107,7 +108,8 @@ pub(super) fn rows(facts: &Facts, report: &Report) -> Vec<Row> {
     rows
 }
 
-/// The settings of frameworks: those printed, of which the last counts, then those of command lines that no print repeats.
+/// Returns the settings of frameworks: first those that were printed, of which the last counts,
+/// then those of command lines that no printed one repeats.
 pub(super) fn of_framework(facts: &Facts) -> Vec<FrameworkSetting> {
     let mut given: Vec<FrameworkSetting> = Vec::new();
     for printed in &facts.printed {
@@ -115,7 +117,7 @@ pub(super) fn of_framework(facts: &Facts) -> Vec<FrameworkSetting> {
             let in_force = |known: &&mut FrameworkSetting| known.key == one.key && !known.overruled;
             match given.iter_mut().find(in_force) {
                 Some(earlier) if earlier.value == one.value => {}
-                // The job began again, with another value.
+                // The job was started again with another value.
                 Some(earlier) => {
                     earlier.overruled = true;
                     given.push(one);
@@ -143,7 +145,7 @@ pub(super) fn of_framework(facts: &Facts) -> Vec<FrameworkSetting> {
     given
 }
 
-/// Those of `pairs` that bear on memory.
+/// Returns those of `pairs` that affect memory.
 fn known(pairs: &[(String, String)], source: &str) -> Vec<FrameworkSetting> {
     let known = pairs.iter().filter(|(key, _)| framework::is_known(key));
     known
@@ -175,7 +177,7 @@ fn of_raylet(node: &Node) -> Vec<Row> {
     rows
 }
 
-/// Why a variable of the raylet's does nothing, and what to type instead.
+/// Returns why a variable of the raylet's has no effect, and what to type instead.
 fn ignored(node: &Node, key: &str, value: &str) -> Option<(String, String)> {
     if let Some(ignored) = knobs::ignored(key, value, node.version) {
         return Some((ignored.why, ignored.instead.at(node.started)));
@@ -188,7 +190,7 @@ fn ignored(node: &Node, key: &str, value: &str) -> Option<(String, String)> {
     })
 }
 
-/// What the raylet itself said of its monitor: nothing is nearer to the truth.
+/// Returns the threshold that the raylet logged for its monitor, which is the most reliable source.
 fn of_monitor(cluster: &ClusterReport) -> Option<Row> {
     let monitor = cluster.monitor.as_ref()?;
     let source = format!("raylet.out of raylet {}", cluster.raylet_pid);
@@ -200,7 +202,8 @@ fn of_monitor(cluster: &ClusterReport) -> Option<Row> {
     Some(row("Ray's threshold", &value, &source, None))
 }
 
-/// What a driver has otherwise than its raylet, where the raylet's counts.
+/// Returns the driver's variables without effect: those that Ray ignores, and those that only the
+/// raylet reads and has with another value.
 fn of_driver(node: &Node, driver: &Driver) -> Vec<Row> {
     let Some(pid) = driver.pid else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! /dev/shm full, a SIGBUS of one, or an object store that found no room there.
+//! Finds a full `/dev/shm`, a SIGBUS, or an object store that found no room there.
 
 use libc::SIGBUS;
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Full.
+/// `/dev/shm` counts as full from this share on.
 const FULL: f64 = 0.95;
 
 /// The rule.
@@ -31,7 +31,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(run: Run<'_>) -> Vec<Finding> {
-    // Where a log says that /dev/shm is full, that finding is this one.
+    // If a log says that /dev/shm is full, that is reported as another finding.
     let mut warnings = run.facts.log_warnings.iter();
     let warned = warnings.any(|one| one.warning == Warning::SharedMemory);
     let crashes = run
@@ -87,7 +87,7 @@ fn sigbus(run: Run<'_>, death: &Death) -> Finding {
     finding
 }
 
-/// What was known to be in use of /dev/shm, and from where.
+/// What was known to be in use of /dev/shm, and how that is known.
 #[derive(Clone, Copy)]
 struct Usage {
     used: Bytes,
@@ -96,9 +96,11 @@ struct Usage {
     looked: Option<BootTime>,
 }
 
-/// How full /dev/shm was when the process died. A look that comes after that may find it empty, because files that only the dead had open
-/// are gone with it; so the fullest counts of the last look before, those of the second after, and what the kernel counted as the dead
-/// one's own shared memory.
+/// Returns how full /dev/shm was when the process died.
+///
+/// A later look may find it empty, because files that only the dead process had open are gone. The
+/// fullest of these counts: the last look before the death, looks in the second after it, and what
+/// the kernel counted as shared memory of the dead process.
 fn fullest(run: Run<'_>, death: &Death) -> Option<Usage> {
     let time = death.when.act_time;
     let raylet = run.node(death).and_then(|node| node.raylet);

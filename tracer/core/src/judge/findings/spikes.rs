@@ -1,4 +1,6 @@
-//! A peak while a model is loaded or a checkpoint is written: processes that had grown since they began that when the kill came.
+//! Finds a peak of memory while a model is loaded or a checkpoint is written.
+//!
+//! It adds up how much processes had grown from the start of that until the kill.
 
 use super::{
     Run, about,
@@ -14,10 +16,10 @@ use crate::{
     ray::framework::RemedyGoal,
 };
 
-/// What grew in it is at least this share of the limit.
+/// The growth is at least this share of the limit.
 const SHARE: f64 = 0.2;
 
-/// A phase by the words of its methods.
+/// A phase of a job, recognized by words in the names of its methods.
 struct Phase {
     rule: &'static str,
     words: &'static [&'static str],
@@ -89,7 +91,7 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
     }
     let most = busy.iter().max_by_key(|held| grown(held))?;
     let most_grown = grown(most)?;
-    // One of many alone: the rank that gathers the whole state.
+    // A process with most of the growth is the rank that gathers the whole state.
     let alone = busy.len() > 1 && most_grown.0 * 2 > sum.0;
     let who = if alone {
         format!("pid {} alone {}", most.pid, size(most_grown))
@@ -118,7 +120,7 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
     if phase.goal == RemedyGoal::Load {
         whole_model::smaller(run, &copies(run, &busy, sum), &mut finding);
     }
-    // Where the framework has settings for it, only they are something to type.
+    // The general advice is for frameworks that have no setting for it.
     if finding.remedy.is_empty() {
         finding.remedy.push(phase.remedy.to_owned());
     }
@@ -127,14 +129,14 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
     Some(finding)
 }
 
-/// Each rank loads the whole model before it is sharded.
+/// Describes the copies that the ranks hold: each loads the whole model before it is sharded.
 fn copies(run: Run<'_>, busy: &[&Held], grown: Bytes) -> Copies {
     Copies {
         class: busy.first().and_then(|held| held.class.clone()),
         copies: grown,
         held: Bytes(busy.iter().map(|held| held.private.0).sum()),
         several: busy.len() > 1,
-        // Those of a training on GPUs stay there.
+        // In a training on GPUs, the optimizer's states stay there.
         before_optimizer: !gpus::used(run, busy),
         training: false,
     }
@@ -149,7 +151,7 @@ fn line(held: &Held) -> Option<String> {
     ))
 }
 
-/// Whether a process loads or saves.
+/// Returns whether a process loads or saves.
 pub(super) fn is_phase(held: &Held) -> bool {
     PHASES.iter().any(|phase| is_in(held, phase))
 }

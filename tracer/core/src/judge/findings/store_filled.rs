@@ -1,5 +1,6 @@
-//! The object store itself filled the limit: objects that somebody put and that are still referenced, in shared memory that counts as any
-//! other.
+//! Finds an object store that filled the limit itself.
+//!
+//! Its objects are still referenced, and their shared memory counts like any other memory.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +18,15 @@ use crate::{
     ray::{framework::Framework, start::Change},
 };
 
-/// At least this share of the limit.
+/// The store holds at least this share of the limit.
 const SHARE: f64 = 0.4;
-/// A line that touched less of it is not who filled it.
+/// A line that touched a smaller share of the store did not fill it.
 const PUT: f64 = 0.25;
-/// The part of the limit that the store and all else are to fill.
+/// The share of the limit that the store and everything else should fill.
 const FILL: f64 = 0.8;
 /// Ray refuses a smaller store (2.60: `OBJECT_STORE_MINIMUM_MEMORY_BYTES`).
 const LEAST: u64 = 75 << 20;
-/// Values are given in steps of this.
+/// Sizes are rounded down to a multiple of this.
 const STEP: u64 = 10_000_000;
 
 /// The rule.
@@ -46,7 +47,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     }))
 }
 
-/// Whether the raylet's shared memory counts against the limit that was met.
+/// Returns whether the raylet's shared memory counts against the limit that was hit.
 fn counts(run: Run<'_>, death: &Death) -> bool {
     let oom = death.memory.oom.as_ref();
     let of_cgroup = death.verdict.killer == Killer::KernelOomMemcg;
@@ -59,7 +60,8 @@ fn counts(run: Run<'_>, death: &Death) -> bool {
     })
 }
 
-/// What the store held, by its own file; else what `/dev/shm` held, as far as the store may fill it.
+/// Returns what the store held, by its own file. Otherwise what `/dev/shm` held, but no more than
+/// the size of the store.
 fn held(run: Run<'_>, death: &Death) -> Option<Bytes> {
     let files = death.memory.shared.iter();
     let stores = files.filter(|file| file.kind == SharedKind::ObjectStore);
@@ -73,7 +75,7 @@ fn held(run: Run<'_>, death: &Death) -> Option<Bytes> {
     stores.map(Bytes).or_else(of_files)
 }
 
-/// What the processes of one class held together, where that is most.
+/// Returns what the processes of the largest class held together.
 fn biggest(inside: &[Held]) -> Bytes {
     let mut classes: BTreeMap<Option<&str>, u64> = BTreeMap::new();
     for held in inside {
@@ -136,7 +138,7 @@ fn finding(run: Run<'_>, death: &Death, held: Bytes, limit: Bytes) -> Finding {
     finding
 }
 
-/// A smaller store, where the node gets it.
+/// Returns what to type for a smaller store, where the node gets its size.
 fn smaller(run: Run<'_>, death: &Death, value: u64) -> String {
     let mut printed = run.facts.printed.iter().flat_map(|one| &one.settings);
     let prefix = "ray_kwargs.ray_init.";
@@ -146,7 +148,8 @@ fn smaller(run: Run<'_>, death: &Death, value: u64) -> String {
     Change::flag("object-store-memory", &value.to_string()).at(run.started(death))
 }
 
-/// The line that touched most of what the store held, with its class.
+/// Returns the line that touched most of the shared memory, with its class and the bytes. `None` if
+/// that is a small part of what the store held.
 fn put<'a>(run: Run<'a>, held: Bytes) -> Option<(&'a str, &'a GrowthLine, Bytes)> {
     let lines = |growth: &'a Growth| {
         let lines = growth.lines.iter().filter(|line| line.line.is_some());
@@ -157,7 +160,7 @@ fn put<'a>(run: Run<'a>, held: Bytes) -> Option<(&'a str, &'a GrowthLine, Bytes)
     (most.2.gib() >= PUT * held.gib()).then_some(most)
 }
 
-/// `load.py:5 main`.
+/// Returns the line as `load.py:5 main`.
 fn name(line: &GrowthLine) -> String {
     let own = || {
         let number = line.line.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Kills around the end of a job that succeeded: the way Ray ends, and no problem.
+//! Finds deaths around the end of a successful job: Ray cleaned up, which is no problem.
 
 use super::{
     Run,
@@ -9,7 +9,7 @@ use crate::{
     judge::report::{Certainty, Death, Finding, Job, Killer, Outcome},
 };
 
-/// So long before and after the job's end.
+/// Deaths this long before and after the job's end are around it.
 const NEAR_NS: i64 = 10 * SECOND_NS;
 
 /// The rule.

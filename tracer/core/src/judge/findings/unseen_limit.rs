@@ -1,4 +1,4 @@
-//! A cgroup's limit below what Ray takes for all memory: the kernel kills before Ray's monitor acts.
+//! Finds a cgroup's limit that Ray does not see, so the kernel kills before Ray does.
 
 use super::{
     Run, about, children, controller, leak, merged, more_memory,
@@ -62,8 +62,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         if !keeps_growing(&growing, death) {
             finding.remedy.push(raise(run, death, &cgroup, limit));
         }
-        // A threshold is a remedy only where all of Ray lives below that limit.
-        // With resource isolation Ray does not read it.
+        // A threshold is a remedy only if all of Ray is inside the cgroup with that limit. With
+        // resource isolation Ray does not read the threshold.
         let below = run
             .node(death)
             .is_some_and(|node| !node.isolated && within(node.cgroup.as_deref(), &cgroup));
@@ -88,11 +88,12 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     }))
 }
 
-/// Findings of what keeps more and more, by a line or in each call: a higher limit is met a little later.
+/// Returns findings about memory that keeps growing, by a line or in each call. A higher limit
+/// would only be hit a little later.
 fn growing(run: Run<'_>) -> Vec<Finding> {
     let of_lines = [controller::RULE, children::RULE];
     let of_lines = of_lines.iter().flat_map(|rule| (rule.find)(run));
-    // What is expected of a change is known where the line is.
+    // A saving is known only if the line is.
     let of_lines = of_lines.filter(|finding| finding.saving.is_some());
     of_lines.chain(leak::find(run)).collect()
 }
@@ -101,7 +102,7 @@ fn keeps_growing(growing: &[Finding], death: &Death) -> bool {
     growing.iter().any(|one| one.deaths.contains(&death.id))
 }
 
-/// What to type for a higher limit, and why so high.
+/// Returns what to type for a higher limit, and why by so much.
 fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> String {
     let inside = run.inside(death).iter();
     let took = inside.filter_map(|held| Some(held.private.0.saturating_sub(held.before?.0)));
@@ -122,7 +123,7 @@ fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> String {
     format!("raise the limit of {cgroup} by {by}: {how}")
 }
 
-/// `10G`, `512M`.
+/// Formats a limit as it is typed: `10G`, `512M`.
 fn typed(wanted: Bytes) -> String {
     if wanted.0 >= 1 << 32 {
         format!("{}G", wanted.0.div_ceil(1 << 30))
@@ -131,7 +132,8 @@ fn typed(wanted: Bytes) -> String {
     }
 }
 
-/// The unit of systemd that has the limit, where nobody else made it.
+/// Returns the systemd unit that has the limit, unless a container runtime or Slurm made the
+/// cgroup.
 fn unit(cgroup: &str) -> Option<&str> {
     let name = path::base(cgroup);
     let ends = [".service", ".scope", ".slice"];
@@ -139,14 +141,14 @@ fn unit(cgroup: &str) -> Option<&str> {
     (own && ends.iter().any(|end| name.ends_with(end))).then_some(name)
 }
 
-/// A threshold of Ray's, with what it counts of other cgroups.
+/// A threshold for Ray's monitor. It includes memory in use outside the cgroup.
 struct Threshold {
     gib: f64,
     outside_gib: f64,
 }
 
 impl Threshold {
-    /// A figure above the limit looks wrong without what it includes.
+    /// Says what the threshold includes. Without that, a figure above the limit looks wrong.
     fn includes(&self) -> String {
         if self.outside_gib <= 0.05 {
             return String::new();
@@ -158,9 +160,11 @@ impl Threshold {
     }
 }
 
-/// The threshold at which Ray acts before the kernel does. Ray counts the whole machine, or the cgroup whose limit it takes for all
-/// memory: what is in use there outside of the smaller cgroup is added where that is known. Below what was in use before any job
-/// there is none, for Ray would kill at once.
+/// Returns the threshold at which Ray acts before the kernel does.
+///
+/// Ray counts the whole machine, or the cgroup whose limit it takes for all memory. Memory in use
+/// there but outside the smaller cgroup is added, if known. `None` if the threshold would be below
+/// what was in use before any job, because Ray would kill at once.
 fn lower_threshold(run: Run<'_>, death: &Death, limit: Bytes, total: Bytes) -> Option<Threshold> {
     let at_death = death.memory.at_death.iter();
     let of_cgroup = at_death
@@ -179,7 +183,7 @@ fn lower_threshold(run: Run<'_>, death: &Death, limit: Bytes, total: Bytes) -> O
     })
 }
 
-/// With two digits that are not zeros before it: no small limit becomes none at all.
+/// Rounds down to two significant digits, so that no small limit becomes 0.
 pub(in crate::judge) fn rounded_down(fraction: f64) -> String {
     let mut digits = 2;
     let mut scale = 100.0;

@@ -1,4 +1,4 @@
-//! What to turn where each rank holds a copy of the whole model: half the precision, half as many ranks, or both.
+//! Advises on ranks with copies of the whole model: half the precision, ranks, or both.
 
 use super::{
     Run, leads, precision,
@@ -9,7 +9,7 @@ use crate::{
     judge::report::{Finding, Saving},
 };
 
-/// Why one of the two is not enough.
+/// Evidence that says why one of the two settings is not enough.
 const STILL_TO_COME: &str = "killed before the optimizer's first step: gradients and optimizer states (three times the parameters) were still to come; one of the two settings alone helps at this peak only";
 
 /// What the ranks of a class hold.
@@ -17,17 +17,18 @@ pub(super) struct Copies {
     pub(super) class: Option<String>,
     /// What their copies took.
     pub(super) copies: Bytes,
-    /// What goes with a rank that is gone.
+    /// All that the ranks hold, which a removed rank gives back.
     pub(super) held: Bytes,
     /// Whether there is more than one rank.
     pub(super) several: bool,
-    /// Whether the optimizer's states were still to come, on the host.
+    /// Whether the optimizer's states were still to come on the host.
     pub(super) before_optimizer: bool,
-    /// Whether they were in the call that trains, whose peak is the highest.
+    /// Whether they were in the call that trains, which has the highest peak.
     pub(super) training: bool,
 }
 
-/// Puts what makes the copies smaller before other remedies; whether there is such a setting.
+/// Puts settings that make the copies smaller before other remedies. Returns whether there is such
+/// a setting.
 pub(super) fn smaller(run: Run<'_>, ranks: &Copies, finding: &mut Finding) -> bool {
     let fewer = ranks::halved(run).filter(|_| ranks.several);
     let precision = precision::halved(run);
@@ -37,7 +38,7 @@ pub(super) fn smaller(run: Run<'_>, ranks: &Copies, finding: &mut Finding) -> bo
         bytes,
     };
     if let (Some(fewer), Some(precision), true) = (&fewer, &precision, ranks.before_optimizer) {
-        // Of a peak that is still to come nothing was seen.
+        // Nothing was seen of a peak that is still to come.
         let left = (1.0 - fewer.share()) * (1.0 - precision::SHARE);
         let bytes = ranks.copies.times(1.0 - left);
         finding.saving = ranks.training.then(|| saving(bytes));
@@ -49,7 +50,7 @@ pub(super) fn smaller(run: Run<'_>, ranks: &Copies, finding: &mut Finding) -> bo
     let known = fewer.is_some() || precision.is_some();
     if let Some(fewer) = fewer {
         let bytes = ranks.held.times(fewer.share());
-        // Where there is another, it is the first, and the cost is that one's.
+        // If there is another setting, that is the first remedy, and the finding has its cost.
         let text = match precision {
             Some(_) => format!("{} (cost: {})", fewer.text(), fewer.cost()),
             None => fewer.text(),
@@ -63,7 +64,7 @@ pub(super) fn smaller(run: Run<'_>, ranks: &Copies, finding: &mut Finding) -> bo
     known
 }
 
-/// One remedy of two settings: `+a.model_dtype=bf16 b.ranks=1 (now unset, 2): set both, …`.
+/// Joins two settings into one remedy: `+a.model_dtype=bf16 b.ranks=1 (now unset, 2): set both, …`.
 fn both(precision: &str, fewer: &Fewer) -> String {
     let (dtype, now) = precision
         .split_once(" (now ")

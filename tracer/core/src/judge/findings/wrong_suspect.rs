@@ -1,4 +1,6 @@
-//! The victim was not what grew: Ray chooses by lease, the kernel by score; neither asks who ate the memory.
+//! Finds kills with a victim that did not hold the memory.
+//!
+//! Ray chooses the victim by lease, the kernel by score. Neither asks who took the memory.
 
 use super::{
     Run, about, code, merged, remedy,
@@ -10,9 +12,9 @@ use crate::{
     ray::{framework::RemedyGoal, version::Version},
 };
 
-/// A victim with less than this share of the biggest process is the wrong suspect.
+/// A victim that held less than this share of the biggest process's memory is not the suspect.
 const SMALL_VICTIM: f64 = 0.5;
-/// What each consumer is asked to do, by a word of its title.
+/// Advice for each consumer, by a word of its title.
 const BY_CONSUMER: [(&str, &str); 2] = [
     (
         "gcs_server",
@@ -23,7 +25,7 @@ const BY_CONSUMER: [(&str, &str); 2] = [
         "The dashboard agent's growth is a bug in Ray: report it, and restart the node between runs",
     ),
 ];
-/// What may be turned for each consumer, by a word of its title.
+/// Settings to change for each consumer, by a word of its title.
 const KEYS: [(&str, RemedyGoal); 5] = [
     ("TaskRunner", RemedyGoal::LessInController),
     ("Runner.run", RemedyGoal::LessInController),
@@ -31,7 +33,7 @@ const KEYS: [(&str, RemedyGoal); 5] = [
     ("VLLM::", RemedyGoal::LessOnHost),
     ("DataLoader", RemedyGoal::FewerLoaders),
 ];
-/// From this version on Ray frees its excess and a buffer, the newest leases first.
+/// From this version on, Ray kills the newest leases first, until its excess and a buffer are free.
 const NEWEST_FIRST: Version = Version(2, 56);
 
 /// The rule.
@@ -43,7 +45,7 @@ pub(super) const RULE: Rule = Rule {
     find,
 };
 
-/// Victims of memory kills.
+/// Returns a finding for each victim of a memory kill that has a suspect.
 fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let (consumer, summary) = title_and_summary(death, death.memory.suspect.as_ref()?);
@@ -69,7 +71,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     merged(found)
 }
 
-/// How Ray chose, which depends on its version.
+/// Says how Ray chose the victim, which depends on its version.
 fn policy(run: Run<'_>, death: &Death) -> Option<String> {
     let version = run.node(death)?.version?;
     let by_ray = death.verdict.killer == Killer::RayMemoryMonitor;
@@ -81,7 +83,8 @@ fn policy(run: Run<'_>, death: &Death) -> Option<String> {
     })
 }
 
-/// What is known of it: its settings, else the user's own line that keeps most of what its class grew by. Nothing where nothing is.
+/// Returns the advice that is known for a consumer. Without a fixed advice, that is its settings,
+/// and the user's own line that keeps most of what its class grew by.
 fn remedy(run: Run<'_>, consumer: &str) -> Vec<String> {
     let is_its = |word: &str| consumer.contains(word);
     if let Some((_, text)) = BY_CONSUMER.iter().find(|(word, _)| is_its(word)) {
@@ -101,7 +104,8 @@ fn remedy(run: Run<'_>, consumer: &str) -> Vec<String> {
     found
 }
 
-/// Whether the biggest process counted against the limit: what lies outside a cgroup is no suspect for its OOM kill.
+/// Returns whether the biggest process counted against the limit. A process outside a cgroup is no
+/// suspect for an OOM kill of that cgroup.
 fn biggest_counts(run: Run<'_>, death: &Death) -> bool {
     let Some(biggest) = death.memory.top.first() else {
         return false;
@@ -122,7 +126,7 @@ fn biggest_counts(run: Run<'_>, death: &Death) -> bool {
             .any(|member| member.pid == biggest.pid)
 }
 
-/// The biggest process, where a victim of a memory kill held little beside it.
+/// Returns the biggest process, if a victim of a memory kill held little compared with it.
 pub(super) fn suspect(run: Run<'_>, death: &Death) -> Option<Suspect> {
     if !super::for_memory(death) || !biggest_counts(run, death) {
         return None;
@@ -139,7 +143,7 @@ pub(super) fn suspect(run: Run<'_>, death: &Death) -> Option<Suspect> {
     })
 }
 
-/// Its title, and the sentence.
+/// Returns the suspect's title and the sentence about it.
 fn title_and_summary(death: &Death, suspect: &Suspect) -> (String, String) {
     let at_death = death.memory.at_death.as_ref();
     let used = at_death.and_then(|at| at.ray_used_bytes);

@@ -1,6 +1,7 @@
-//! Bounds how far each node's clock is from that of the GCS's node: a message is received after it was sent.
+//! Bounds how far each node's clock is from the clock of the GCS's node.
 //!
-//! Each message of which both ends are recorded bounds the difference of two clocks from one side; all bounds of a node are intersected.
+//! A message is received after it was sent. So each message with both ends recorded bounds the
+//! difference of two clocks from one side. All bounds of a node are intersected.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,12 +12,13 @@ use crate::{
 };
 
 const MS_NS: i64 = 1_000_000;
-/// Log lines are stamped a moment before or after what they say; clocks that differ by less are taken for right.
+/// Log lines are stamped a moment before or after what they report. Clocks that differ by less
+/// count as right.
 const SMALL_NS: i64 = 50 * MS_NS;
-/// Bounds that are further apart say on which side of right a clock is, and not by how much.
+/// Bounds that are further apart show only the direction of a clock's error, not its size.
 const FAR_APART_NS: i64 = 10_000 * MS_NS;
 
-/// What a node's clock is ahead of the GCS's by, in ns.
+/// Bounds of how far a node's clock is ahead of the GCS's, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Bounds {
     least: Option<i64>,
@@ -32,7 +34,7 @@ impl Bounds {
         }
     }
 
-    /// What the clock is to be corrected by: nothing where it may be right, or where it was changed in between.
+    /// Returns the correction of the clock: 0 if it may be right, or if it was changed in between.
     fn correction(self) -> i64 {
         let least = self.least.filter(|least| *least > SMALL_NS);
         let most = self.most.filter(|most| *most < -SMALL_NS);
@@ -52,19 +54,20 @@ impl Bounds {
     }
 }
 
-/// Between a bound that contradicts the clock and the one on the other side of it, where that is near; else that bound itself.
+/// Returns a value between a bound that contradicts the clock and the bound on the other side, if
+/// that one is near. Otherwise returns the first bound.
 fn nearest(bound: i64, other: Option<i64>) -> i64 {
     let near = other.filter(|other| (other - bound).abs() <= FAR_APART_NS);
     let apart = near.map_or(0, |other| other - bound);
     bound + apart / 2
 }
 
-/// For each recording how far its clock is from its GCS's, where messages say so.
+/// Returns, for each recording, how far its clock is from its GCS's, if messages show it.
 pub(super) fn offsets(report: &Report) -> HashMap<u32, ClockOffset> {
     let boots: HashMap<u32, &str> = (report.recordings.iter())
         .map(|recording| (recording.id, recording.host.boot_id.as_str()))
         .collect();
-    // Recordings of one boot have one clock.
+    // Recordings of one boot share a clock.
     let clock_of = |cluster: u32| -> String {
         let cluster = report.clusters.get(cluster as usize);
         let recording = cluster.map_or(u32::MAX, |cluster| cluster.recording_id);
@@ -88,7 +91,7 @@ pub(super) fn offsets(report: &Report) -> HashMap<u32, ClockOffset> {
     found
 }
 
-/// The bounds of each clock, and the clocks by which a GCS itself logs.
+/// Returns the bounds of each clock, and the clocks that each GCS itself logs by.
 fn bounds(
     message_times: &[MessageTime],
     groups: &[usize],
@@ -111,7 +114,7 @@ fn bounds(
             *known = end;
         }
     }
-    // A GCS that moved to another node has two clocks: nothing is compared with either.
+    // A GCS that moved to another node has two clocks, so nothing is compared with either.
     let mut clocks: HashMap<usize, HashSet<&str>> = HashMap::new();
     for ((group, ..), (_, clock)) in &gcs {
         clocks.entry(*group).or_default().insert(clock);
@@ -139,7 +142,8 @@ fn bounds(
     (found, heads)
 }
 
-/// Moves the times of deaths and of what was said on nodes whose clock is wrong; with -1 to the GCS's clock, with 1 back.
+/// Moves the times of deaths and of mentions on nodes with a wrong clock. A `sign` of -1 moves them
+/// to the GCS's clock, 1 moves them back.
 pub(super) fn shift(report: &mut Report, offsets: &HashMap<u32, ClockOffset>, sign: i64) {
     let by = |recording: Option<u32>| {
         let offset = recording.and_then(|recording| offsets.get(&recording));
@@ -175,7 +179,7 @@ fn act_time(death: &Death) -> BootTime {
     })
 }
 
-/// Puts deaths in the order of the corrected times, which are reported beside those of their own nodes.
+/// Orders deaths by the corrected times. These are reported beside the times of their own nodes.
 pub(super) fn reorder(report: &mut Report, offsets: &HashMap<u32, ClockOffset>) {
     for death in &mut report.deaths {
         let offset = death.recording_id.and_then(|id| offsets.get(&id));
@@ -212,7 +216,7 @@ mod tests {
         assert_eq!(corrected(Some(1900), None), 1900);
         assert_eq!(corrected(Some(1900), Some(90_000)), 1900);
         assert_eq!(corrected(Some(-90_000), Some(-1900)), -1900);
-        // It was set in between: no one number is right.
+        // The clock was set in between, so no single number is right.
         assert_eq!(corrected(Some(1900), Some(-1900)), 0);
     }
 }

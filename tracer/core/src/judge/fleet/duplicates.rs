@@ -1,4 +1,4 @@
-//! Two recorders on one machine both see a process die: it died once.
+//! Removes duplicates: two recorders on one machine both see a process die.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use crate::{
     },
 };
 
-/// Two recorders convert one boot time to wall times that differ by no more.
+/// Two recorders convert one boot time to wall times that differ by at most this.
 const SAME_NS: i64 = 50_000_000;
 
-/// Keeps each death once: that of the recording which knows most of it.
+/// Keeps each death once, from the recording that knows most of it.
 pub(super) fn remove(report: &mut Report) {
     let boots: HashMap<u32, &str> = report
         .recordings
@@ -59,7 +59,8 @@ pub(super) fn remove(report: &mut Report) {
     link_to_others(report);
 }
 
-/// The id of a cause is of the death's own recording: a cause that is kept as another recording has it is a link.
+/// Turns a cause into a link if the kept copy of the cause is from another recording. The id of a
+/// cause always refers to the death's own recording.
 fn link_to_others(report: &mut Report) {
     let known: HashMap<EventId, (String, Pid, Killer)> = (report.deaths.iter())
         .map(|death| {
@@ -97,7 +98,7 @@ fn link_to_others(report: &mut Report) {
     }
 }
 
-/// Writes the nodes of causes into links of one machine, once deaths have theirs.
+/// Names the node of the cause in links within one machine, once deaths have their nodes.
 pub(super) fn name_nodes(report: &mut Report) {
     let nodes: HashMap<EventId, Option<String>> = (report.deaths.iter())
         .map(|death| (death.id, death.node.clone()))
@@ -122,7 +123,8 @@ fn is_same(one: &Death, other: &Death) -> bool {
             || near(one.process.start_time, other.process.start_time))
 }
 
-/// Who knows the process's cluster and worker, and is sure, knows most.
+/// Ranks what a recording knows of a death: the cluster and the worker of the process, and a
+/// certain verdict.
 fn knowledge(death: &Death) -> (bool, bool, bool, bool) {
     (
         death.cluster.is_some(),
@@ -132,10 +134,10 @@ fn knowledge(death: &Death) -> (bool, bool, bool, bool) {
     )
 }
 
-/// Whatever named a death that is left out names the one that stays.
+/// Replaces each reference to a removed death by one to the death that is kept.
 fn replace(report: &mut Report, instead: &HashMap<EventId, EventId>) {
     let of = |id: &mut EventId| {
-        // A third recorder's may have taken the place of the second's.
+        // The replacement may have been replaced itself, by the death from a third recorder.
         for _ in 0..8 {
             match instead.get(id) {
                 Some(kept) => *id = *kept,

@@ -1,4 +1,4 @@
-//! A job ends on its driver's node; what ended it may have died on another.
+//! Joins jobs across nodes. A job ends on its driver's node; its cause may be on another.
 
 use std::{collections::HashMap, mem};
 
@@ -8,7 +8,8 @@ use crate::{
     judge::report::{Death, Job, Outcome, OutcomeReason, Report, Survived, Utc},
 };
 
-/// Several recordings of the head tell of one job: it is told once, by the one that knows its end best.
+/// Keeps each job once if several recordings of the head have it, from the one that knows its end
+/// best.
 pub(super) fn unite(report: &mut Report) {
     let groups = nodes::groups(report);
     let jobs = mem::take(&mut report.jobs);
@@ -37,13 +38,14 @@ pub(super) fn unite(report: &mut Report) {
     report.jobs = united;
 }
 
-/// Who saw the job's end knows more, then who has the driver's death, then who saw the later end.
+/// Ranks what a recording knows of a job: its end, then the death of its driver, then the later
+/// end.
 fn knowledge(report: &Report, job: &Job) -> (bool, bool, Option<Utc>) {
     let ended = job.outcome != Outcome::Running;
     (ended, driver(&report.deaths, job).is_some(), job.ended)
 }
 
-/// What another recording knows of the same job.
+/// Adds what another recording knows of the same job.
 fn add(job: &mut Job, other: Job) {
     job.entrypoint = job.entrypoint.take().or(other.entrypoint);
     job.framework = job.framework.take().or(other.framework);
@@ -56,7 +58,7 @@ fn add(job: &mut Job, other: Job) {
     }
 }
 
-/// The death of a job's driver.
+/// Returns the death of a job's driver.
 fn driver<'a>(deaths: &'a [Death], job: &Job) -> Option<&'a Death> {
     deaths.iter().find(|death| {
         Some(death.process.pid) == job.driver_pid
@@ -70,7 +72,7 @@ fn driver<'a>(deaths: &'a [Death], job: &Job) -> Option<&'a Death> {
     })
 }
 
-/// Names the first cause of each failed job, on whatever node.
+/// Names the first cause of each failed job, on any node.
 pub(super) fn ended_elsewhere(report: &mut Report) {
     let by_id: HashMap<EventId, &Death> = report
         .deaths
@@ -95,7 +97,8 @@ pub(super) fn ended_elsewhere(report: &mut Report) {
     }
 }
 
-/// The death at the root of what ended a job, and why it is that one, where another recording says so.
+/// Returns the first death in the chain that ended a job, and the reason, if another recording has
+/// them.
 fn first_cause(
     job: &Job,
     deaths: &[Death],
@@ -106,7 +109,7 @@ fn first_cause(
         return Some((ended_by, None));
     }
     let driver = driver(deaths, job);
-    // What the driver's own log names decides over the order of deaths.
+    // What the driver's own log names takes precedence over the order of deaths.
     let linked = driver.filter(|driver| driver.verdict.cause_link.is_some());
     let from = linked.or_else(|| by_id.get(&ended_by).copied())?;
     let root = root(by_id, from);
@@ -123,7 +126,7 @@ fn first_cause(
 
 fn root<'a>(by_id: &HashMap<EventId, &'a Death>, death: &'a Death) -> &'a Death {
     let next = |death: &&'a Death| by_id.get(&death.verdict.cause()?).copied();
-    // No chain bites its own tail, and none is as long.
+    // Chains of causes have no cycle, and none is this long.
     std::iter::successors(Some(death), next)
         .take(64)
         .last()

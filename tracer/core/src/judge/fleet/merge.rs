@@ -1,11 +1,13 @@
-//! One report of many: recordings, clusters and deaths are numbered anew, and all times are those of the wall.
+//! Merges many reports into one.
+//!
+//! Recordings, clusters and deaths get new numbers, and all times are wall times.
 
 use crate::{
     ids::{BootTime, EventId},
     judge::report::{Death, Finding, Job, Machine, Peak, Report},
 };
 
-/// The reports as one, each recording under its place.
+/// Returns the reports as one. The number of each recording is its place in the list.
 pub(super) fn all(reports: Vec<Report>) -> Report {
     let mut reports = (0..).zip(reports);
     let Some((first, mut all)) = reports.next() else {
@@ -17,7 +19,7 @@ pub(super) fn all(reports: Vec<Report>) -> Report {
         renumber(&mut report, number, clusters);
         add(&mut all, report);
     }
-    // These are of one machine; they stand with the nodes.
+    // These are figures of one machine. They stand with the nodes.
     (all.in_use, all.shared_memory) = (None, None);
     all.deaths
         .sort_by_key(|death| (death.when.act_time, death.id));
@@ -52,7 +54,7 @@ fn add(all: &mut Report, report: Report) {
     all.machines.extend(report.machines);
 }
 
-/// The same advice for many nodes is one.
+/// Adds a finding. The same advice for many nodes is kept once.
 fn add_finding(findings: &mut Vec<Finding>, finding: Finding) {
     let same = |known: &&mut Finding| known.rule == finding.rule && known.remedy == finding.remedy;
     match findings.iter_mut().find(same) {
@@ -61,7 +63,7 @@ fn add_finding(findings: &mut Vec<Finding>, finding: Finding) {
     }
 }
 
-/// The peak of the machine that came nearest to its end.
+/// Returns the peak of the machine that came nearest to running out of memory.
 fn nearer(one: Option<Peak>, other: Option<Peak>) -> Option<Peak> {
     let share = |peak: &Peak| peak.used_bytes.0 as f64 / peak.total_bytes.0.max(1) as f64;
     match (one, other) {
@@ -71,7 +73,8 @@ fn nearer(one: Option<Peak>, other: Option<Peak>) -> Option<Peak> {
     }
 }
 
-/// Puts the recording's number and that of its first cluster into all that refers to them.
+/// Writes the number of the recording and that of its first cluster into everything that refers to
+/// them.
 fn renumber(report: &mut Report, number: u32, clusters: u32) {
     let machine = Machine {
         recording_id: number,
@@ -128,7 +131,7 @@ fn renumber_death(death: &mut Death, number: u32, clusters: u32) {
     if let Some(act) = &mut death.verdict.act {
         act.death_id = act.death_id.in_recording(number);
     }
-    // Boot times of several machines have no order.
+    // Boot times of several machines have no common order.
     if let Some(time) = death.when.time.or(death.when.exit_time) {
         death.when.act_time = BootTime(time.0.0.max(0).cast_unsigned());
     }

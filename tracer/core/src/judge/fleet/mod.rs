@@ -1,7 +1,8 @@
-//! Several recordings as one report: each is judged for itself, and their reports are joined by Ray's ids.
+//! Joins several recordings into one report, by Ray's ids. Pure.
 //!
-//! Pure. A link between two deaths rests on an id in the words of Ray's own processes and is `inferred`; time alone
-//! never makes one. A death's own verdict stays what its node's recording says.
+//! Each recording is judged for itself first. A link between two deaths rests on an id in the words
+//! of Ray's own processes and is `inferred`. Time alone never makes a link. A death's own verdict
+//! stays what its node's recording says.
 
 mod clocks;
 mod duplicates;
@@ -24,7 +25,7 @@ use crate::{
     ray::words::did_not_answer,
 };
 
-/// Joins the reports of recordings, in their order; one alone stays as it is.
+/// Joins the reports of recordings, in their order. A single report stays as it is.
 #[must_use]
 pub fn join(mut reports: Vec<Report>) -> Report {
     if reports.len() == 1
@@ -36,7 +37,7 @@ pub fn join(mut reports: Vec<Report>) -> Report {
     duplicates::remove(&mut report);
     jobs::unite(&mut report);
     let offsets = clocks::offsets(&report);
-    // The rules compare times of several nodes; what is told are the times as they were recorded.
+    // The rules compare times of several nodes. The report shows the times as they were recorded.
     clocks::shift(&mut report, &offsets, -1);
     let hosts = nodes::Host::of_recordings(&report);
     let names = nodes::Names::of(&report, &hosts);
@@ -59,12 +60,15 @@ pub fn join(mut reports: Vec<Report>) -> Report {
     report
 }
 
-/// Joins what the logs of several nodes say, which is one report already: `hosts` are the folders of logs, one for each of the
-/// report's clusters, and `on` says for each death the node that it happened on, where that is known.
+/// Joins what the logs of several nodes say, which is already one report.
+///
+/// `hosts` are the folders of logs, one for each cluster of the report. `on` has the node of each
+/// death, if it is known.
 pub(super) fn join_logs(report: &mut Report, hosts: &[Host], on: &[Option<HexId>]) {
     let names = nodes::Names::of(report, hosts);
     let groups = nodes::groups(report);
-    // A node without logs has no cluster here: of which one its deaths are says the head's.
+    // A node without logs has no cluster here. Its deaths count for the head's cluster while they
+    // are joined.
     let head = report.clusters.iter().position(|cluster| cluster.head);
     let group = groups.get(head.unwrap_or(0)).copied().unwrap_or(0);
     let mut elsewhere = Vec::new();
@@ -106,7 +110,8 @@ fn link(report: &mut Report, names: &nodes::Names) {
     }
 }
 
-/// A death that came by a drained node's end. Whoever asks about a death elsewhere that it caused sees it still.
+/// Marks a death as intended, because its node was drained. It stays listed if a listed death
+/// elsewhere was caused by it.
 fn intend(report: &mut Report, death: usize, because: String) {
     let id = report.deaths[death].id;
     let mut deaths = report.deaths.iter();
@@ -120,7 +125,7 @@ fn intend(report: &mut Report, death: usize, because: String) {
     death.listed &= caused;
 }
 
-/// Writes down what a rule found, unless a chain of causes would bite its own tail.
+/// Records what a rule found, unless that would close a cycle of causes.
 fn apply(report: &mut Report, places: &Places, death: usize, found: rules::Found) {
     let rules::Found {
         cause,
@@ -186,13 +191,13 @@ fn apply(report: &mut Report, places: &Places, death: usize, found: rules::Found
     }
 }
 
-/// Deaths by their ids.
+/// The index of each death, by its id.
 type Places = HashMap<EventId, usize>;
 
-/// No chain of causes is longer: agent, raylet, owner, worker, driver, worker.
+/// Chains of causes are shorter than this: agent, raylet, owner, worker, driver, worker.
 const LONGEST_CHAIN: usize = 64;
 
-/// A death, its cause, and so on to the first.
+/// Returns a death, its cause, and so on to the first cause.
 fn chain<'a>(
     report: &'a Report,
     places: &'a Places,
@@ -205,30 +210,30 @@ fn chain<'a>(
     std::iter::successors(report.deaths.get(from), next).take(LONGEST_CHAIN)
 }
 
-/// A cluster of the joined report: the same for all nodes of one Ray cluster.
+/// The number of a Ray cluster in the joined report. All its nodes have the same.
 type Group = usize;
 
-/// The joined report with what rules look up.
+/// The joined report with tables that the rules look up.
 struct Context<'a> {
     report: &'a Report,
     names: &'a nodes::Names,
     places: Places,
     groups: Vec<Group>,
-    /// The death of a worker or driver.
+    /// The death of each worker and driver.
     by_worker: HashMap<(Group, String), usize>,
     by_actor: HashMap<(Group, &'a str), Vec<usize>>,
-    /// The death of a node's raylet.
+    /// The death of each node's raylet.
     raylets: HashMap<(Group, &'a str), usize>,
     gcs: HashMap<Group, Vec<usize>>,
-    /// The worker that an actor ran in.
+    /// The worker that each actor ran in.
     workers: HashMap<(Group, &'a str), &'a HexId>,
-    /// Where a worker ran.
+    /// The node that each worker ran on.
     worker_on: HashMap<(Group, &'a str), &'a HexId>,
-    /// Why a worker was ended: its owner.
+    /// The mention that says that a worker was ended because of its owner.
     owners: HashMap<(Group, &'a str), &'a LogMention>,
-    /// Which actors are dead, by who says it: a driver or worker, or Ray's own processes.
+    /// Which actors are dead, by who says so: a driver or worker, or Ray's own processes (`None`).
     dead_actors: HashMap<(Group, Option<&'a str>), Vec<&'a LogMention>>,
-    /// Parts of clusters whose raylet has lost the GCS.
+    /// Parts of clusters with a raylet that lost the GCS.
     lost_gcs: HashMap<u32, &'a LogMention>,
     peers: HashMap<(Group, &'a str), &'a LogMention>,
     /// Nodes that the GCS declared dead because they did not answer.
@@ -294,7 +299,7 @@ impl<'a> Context<'a> {
         let by = mention.by.as_ref().map(|by| by.0.as_str());
         match &mention.what {
             Mention::OwnerDied { worker, owner, .. } => {
-                // The one that names the owner says more.
+                // The mention that names the owner says more.
                 let known = self.owners.entry((group, &worker.0)).or_insert(mention);
                 if owner.is_some() && !names_owner(known) {
                     *known = mention;
@@ -337,7 +342,7 @@ impl<'a> Context<'a> {
         self.groups.get(usize::try_from(cluster?).ok()?).copied()
     }
 
-    /// The node that a process died on.
+    /// Returns the node that a process died on.
     fn node(&self, death: &Death) -> Option<&'a HexId> {
         let cluster = usize::try_from(death.cluster?).ok()?;
         self.report.clusters.get(cluster)?.node_id.as_ref()
@@ -351,7 +356,8 @@ impl<'a> Context<'a> {
         self.workers.get(&(group, actor.0.as_str())).copied()
     }
 
-    /// Whether somebody would ask about a death, or about what caused it.
+    /// Whether a death is of interest: it or a death in its chain of causes is listed and was not
+    /// intended.
     fn is_asked_about(&self, at: usize) -> bool {
         chain(self.report, &self.places, at)
             .any(|death| death.listed && death.verdict.killer != Killer::RayIntended)
@@ -362,7 +368,8 @@ fn names_owner(mention: &LogMention) -> bool {
     matches!(&mention.what, Mention::OwnerDied { owner: Some(_), .. })
 }
 
-/// The id under which a worker or driver writes its log; a driver's is its job's with `f`s behind.
+/// Returns the id under which a worker or driver writes its log. A driver's is its job id, padded
+/// with `f`.
 fn speaker(death: &Death) -> Option<String> {
     if let Some(worker) = &death.work.worker_id {
         return Some(worker.0.clone());

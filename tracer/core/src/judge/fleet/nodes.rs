@@ -1,4 +1,4 @@
-//! Which nodes there are: those of recordings, and those that recordings name.
+//! Lists the nodes: those with recordings, and those that recordings name.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -16,25 +16,25 @@ use crate::{
     ray::words::did_not_answer,
 };
 
-/// Two recordings of a node closer than this leave no gap.
+/// Two recordings of a node that are closer together leave no gap.
 const NO_GAP_NS: i64 = 1_500_000_000;
 
 /// What the parts of a Ray cluster on several nodes have in common.
 #[derive(PartialEq, Eq, Hash)]
 enum Key<'a> {
     Id(&'a str),
-    /// The same on all nodes, also after a head came back under another address.
+    /// The session is the same on all nodes, even after a head came back under another address.
     Session(&'a str),
     Gcs(&'a str),
 }
 
-/// `ids` are those that the parts of each session have.
+/// Returns the key of a cluster. `ids` are the cluster ids that the parts of each session have.
 fn key<'a>(
     cluster: &'a ClusterReport,
     ids: &HashMap<&'a str, HashSet<&'a str>>,
 ) -> Option<Key<'a>> {
     let session = cluster.session.as_deref();
-    // A part whose raylet was not seen to be told it has the id of its session's other parts.
+    // A part whose raylet was not seen to get the id takes that of its session's other parts.
     let of_session = || {
         let mut ids = ids.get(session?)?.iter();
         ids.next().copied().filter(|_| ids.next().is_none())
@@ -45,7 +45,7 @@ fn key<'a>(
         .or(cluster.gcs_address.as_deref().map(Key::Gcs))
 }
 
-/// For each cluster of the report the number of the Ray cluster that it is a part of.
+/// Returns, for each cluster of the report, the number of the Ray cluster that it is a part of.
 pub(super) fn groups(report: &Report) -> Vec<usize> {
     let mut ids: HashMap<&str, HashSet<&str>> = HashMap::new();
     for cluster in &report.clusters {
@@ -60,26 +60,26 @@ pub(super) fn groups(report: &Report) -> Vec<usize> {
         .collect()
 }
 
-/// What nodes are called.
+/// The names of nodes.
 pub(super) struct Names {
     by_recording: HashMap<u32, String>,
     by_cluster: Vec<String>,
-    /// Nodes by their ids, as the GCS calls them: name and address.
+    /// Name and address of nodes by their ids, as the GCS knows them.
     known: BTreeMap<(usize, HexId), (Option<String>, Option<String>)>,
 }
 
-/// A machine of which there is a recording, or a folder of logs.
+/// A machine with a recording, or a folder of logs.
 pub(in crate::judge) struct Host {
-    /// The number that clusters name.
+    /// The number that clusters refer to.
     pub(in crate::judge) recording_id: u32,
-    /// What it is called.
+    /// Its name.
     pub(in crate::judge) name: String,
-    /// Of which boot.
+    /// Its boot.
     pub(in crate::judge) boot_id: String,
 }
 
 impl Host {
-    /// Those of a report's recordings.
+    /// Returns the hosts of a report's recordings.
     pub(super) fn of_recordings(report: &Report) -> Vec<Self> {
         let of = |recording: &Recording| Self {
             recording_id: recording.id,
@@ -121,7 +121,7 @@ impl Names {
                 let host = hosts.get(&cluster.recording_id).copied().unwrap_or("node");
                 let id = cluster.node_id.as_ref();
                 let given = id.and_then(|id| known.get(&(*group, id.clone()))?.0.clone());
-                // Ray calls a node by its address unless it is given a name.
+                // Ray names a node by its address unless it is given a name.
                 let given = given.filter(|name| name.parse::<IpAddr>().is_err());
                 let alone = ids_of_host.get(host).is_none_or(|ids| ids.len() < 2);
                 match (alone, given, id) {
@@ -146,7 +146,7 @@ impl Names {
         }
     }
 
-    /// What a node is called, whether there is a recording of it or not.
+    /// Returns the name of a node, with or without a recording.
     pub(super) fn of_id(&self, report: &Report, group: usize, node: &HexId) -> String {
         let clusters = report.clusters.iter().zip(&self.by_cluster);
         let mut known = clusters.filter(|(cluster, _)| cluster.node_id.as_ref() == Some(node));
@@ -154,7 +154,7 @@ impl Names {
         name.unwrap_or_else(|| self.of_node(group, node))
     }
 
-    /// The node that a process died on.
+    /// Returns the name of the node that a process died on.
     pub(super) fn of_death(&self, death: &Death) -> String {
         let cluster = death
             .cluster
@@ -163,7 +163,7 @@ impl Names {
         cluster.or(recording).cloned().unwrap_or_default()
     }
 
-    /// What a node without a recording is called.
+    /// Returns the name of a node without a recording.
     pub(super) fn of_node(&self, group: usize, node: &HexId) -> String {
         let known = self.known.get(&(group, node.clone()));
         let name = known.and_then(|(name, address)| name.clone().or_else(|| address.clone()));
@@ -171,7 +171,7 @@ impl Names {
     }
 }
 
-/// Nodes that are called alike get the beginnings of their ids.
+/// Adds the beginnings of their ids to nodes with the same name.
 fn unique(report: &Report, names: &[String]) -> Vec<String> {
     let mut ids: HashMap<&str, HashSet<Option<&HexId>>> = HashMap::new();
     for (cluster, name) in report.clusters.iter().zip(names) {
@@ -191,7 +191,7 @@ fn unique(report: &Report, names: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// The node ids that each host name carries.
+/// Returns the node ids of each host name.
 fn ids_of_hosts<'a>(
     report: &'a Report,
     hosts: &HashMap<u32, &'a str>,
@@ -205,7 +205,7 @@ fn ids_of_hosts<'a>(
     ids
 }
 
-/// All nodes: those with recordings first, in their order, then those that are only named.
+/// Returns all nodes: first those with recordings, in their order, then those that are only named.
 ///
 /// `outlived` are the raylets that died after their nodes had been declared dead ([`outlived`]).
 pub(super) fn all(
@@ -273,7 +273,7 @@ pub(super) fn all(
     nodes
 }
 
-/// Gaps and figures of a node with recordings.
+/// Fills in the gaps and figures of a node with recordings.
 fn complete(report: &Report, node: &mut Node) {
     node.unseen = unseen(report, &node.recordings);
     let machines = report
@@ -287,14 +287,15 @@ fn complete(report: &Report, node: &mut Node) {
     }
 }
 
-/// The times between a node's recordings, and before the first where it says when the one before ended.
+/// Returns the times between a node's recordings. If the first one says when an earlier one ended,
+/// the time before it is included.
 fn unseen(report: &Report, recordings: &[u32]) -> Vec<Unseen> {
     let mut spans: Vec<(Utc, Utc)> = Vec::new();
     let mut gaps = Vec::new();
     for recording in &report.recordings {
         if recordings.contains(&recording.id) {
             spans.push((recording.started, recording.ended));
-            // That one may not be among those that are read.
+            // The earlier recording may not be among those that are read.
             spans.extend(recording.previous_ended.map(|ended| (ended, ended)));
         }
     }
@@ -312,7 +313,7 @@ fn unseen(report: &Report, recordings: &[u32]) -> Vec<Unseen> {
     gaps
 }
 
-/// Nodes that are named and have no recording.
+/// Returns the nodes that are named but have no recording.
 fn missing(
     report: &Report,
     groups: &[usize],
@@ -347,7 +348,7 @@ fn missing(
     found.into_iter().map(node).collect()
 }
 
-/// What the GCS says of nodes that it takes for dead.
+/// Adds what the GCS says of nodes that it declared dead.
 fn declared_dead(report: &Report, nodes: &mut [Node], outlived: &HashSet<EventId>) {
     for mention in &report.mentions {
         let Mention::NodeDied {
@@ -377,7 +378,7 @@ fn declared_dead(report: &Report, nodes: &mut [Node], outlived: &HashSet<EventId
     }
 }
 
-/// The death of a node's raylet.
+/// Returns the death of a node's raylet.
 fn raylet_of<'a>(report: &'a Report, node: &HexId) -> Option<&'a Death> {
     let is_its = |death: &&Death| {
         let cluster = death
@@ -390,7 +391,8 @@ fn raylet_of<'a>(report: &'a Report, node: &HexId) -> Option<&'a Death> {
     report.deaths.iter().find(is_its)
 }
 
-/// The raylets that died after the GCS had declared their nodes dead; asked while all times are by one clock.
+/// Returns the raylets that died after the GCS had declared their nodes dead. All times must be by
+/// one clock.
 pub(super) fn outlived(report: &Report) -> HashSet<EventId> {
     let declared = report
         .mentions
@@ -413,7 +415,7 @@ fn outlived_it(report: &Report, declared: &LogMention, raylet: &Death) -> bool {
         .and_then(|one| report.clusters.get(one as usize));
     let by = cluster.map(|cluster| cluster.recording_id);
     let later = |time| order::is_later(report, raylet, (by, time));
-    // A raylet that ends as it should takes its leave before.
+    // A raylet that ends normally unregisters first.
     let silent = matches!(&declared.what, Mention::NodeDied { message: Some(message), .. } if did_not_answer(message));
     silent && declared.time.is_some_and(later)
 }

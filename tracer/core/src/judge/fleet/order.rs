@@ -2,7 +2,8 @@
 
 use crate::judge::report::{Death, Recording, Report, Utc};
 
-/// Whether a death came after a time by the clock of another recording. One boot has one clock.
+/// Whether a death came after a time by the clock of another recording. Recordings of one boot
+/// share a clock.
 pub(super) fn is_later(report: &Report, death: &Death, than: (Option<u32>, Utc)) -> bool {
     let Some(time) = death.when.time.or(death.when.exit_time) else {
         return false;
@@ -12,7 +13,7 @@ pub(super) fn is_later(report: &Report, death: &Death, than: (Option<u32>, Utc))
     slack.is_some_and(|slack| after > slack)
 }
 
-/// By how much the clocks of two recordings may differ; none where that is not known.
+/// Returns by how much the clocks of two recordings may differ; `None` if that is not known.
 fn apart(report: &Report, one: Option<u32>, other: Option<u32>) -> Option<i64> {
     let recording = |id: Option<u32>| {
         let id = id?;

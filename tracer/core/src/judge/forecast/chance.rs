@@ -1,4 +1,6 @@
-//! Student's t distribution, by the approximations of Wallace (1959) and of Abramowitz and Stegun (26.2.17, 26.2.23).
+//! Computes Student's t distribution by approximations.
+//!
+//! They are those of Wallace (1959) and of Abramowitz and Stegun (26.2.17, 26.2.23).
 
 fn normal_above(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
@@ -24,18 +26,18 @@ fn normal_quantile(chance: f64) -> f64 {
     if chance < 0.5 { z } else { -z }
 }
 
-/// By what Wallace's approximation scales a normal deviation.
+/// Returns the factor by which Wallace's approximation scales a normal deviation.
 fn scale(freedom: f64) -> f64 {
     (8.0 * freedom + 3.0) / (8.0 * freedom + 1.0)
 }
 
-/// The chance that a t-distributed figure is above `t`.
+/// Returns the probability that a t-distributed value is above `t`.
 pub(super) fn above(t: f64, freedom: f64) -> f64 {
     let z = (freedom * (t * t / freedom).ln_1p()).sqrt() / scale(freedom);
     normal_above(z.copysign(t))
 }
 
-/// What a t-distributed figure is above with that chance.
+/// Returns the level that a t-distributed value exceeds with this probability.
 pub(super) fn quantile(chance: f64, freedom: f64) -> f64 {
     let z = normal_quantile(chance) * scale(freedom);
     let t = (freedom * (z * z / freedom).exp_m1()).sqrt();

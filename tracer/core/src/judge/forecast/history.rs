@@ -1,4 +1,6 @@
-//! Keeps what counted against one limit over half a day: each second of the last half minute, and less often before that.
+//! Keeps what counted against one limit over half a day.
+//!
+//! Each second of the last half minute is kept, and fewer points before that.
 
 use std::collections::VecDeque;
 
@@ -7,14 +9,14 @@ const SCALES: [f64; 6] = [1.0, 4.0, 16.0, 64.0, 256.0, 1024.0];
 /// Entries of a scale: 6 × 40 × 24 bytes are 6 KiB in all.
 const ENTRIES: usize = 40;
 
-/// A moment, in seconds since boot, and what was in use then, in bytes.
+/// A moment in seconds since boot, and what was in use then in bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Point {
     pub(super) time: f64,
     pub(super) level: f64,
 }
 
-/// Some seconds together.
+/// The levels over several seconds.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     began: f64,
@@ -22,7 +24,7 @@ struct Entry {
     last: f64,
 }
 
-/// The past of one limit.
+/// The history of one limit.
 #[derive(Debug, Clone, Default)]
 pub(super) struct History([VecDeque<Entry>; SCALES.len()]);
 
@@ -48,7 +50,7 @@ impl History {
         }
     }
 
-    /// The last look.
+    /// Returns the latest point.
     pub(super) fn latest(&self) -> Option<Point> {
         let last = self.0.first()?.back()?;
         Some(Point {
@@ -57,7 +59,8 @@ impl History {
         })
     }
 
-    /// The level at `time`, from the finest scale that reaches back so far; the oldest that is known before that.
+    /// Returns the level at `time` from the finest scale that reaches back that far, or else the
+    /// oldest known level.
     pub(super) fn at(&self, time: f64) -> Option<f64> {
         let reaches =
             |entries: &&VecDeque<Entry>| entries.front().is_some_and(|oldest| oldest.began <= time);
@@ -66,7 +69,8 @@ impl History {
         Some(entries.get(after.saturating_sub(1))?.last)
     }
 
-    /// The highest level since `time`, and about when it was met first, but for `noise`.
+    /// Returns the highest level since `time`, and about when the level was first within `noise` of
+    /// it.
     pub(super) fn highest(&self, time: f64, noise: f64) -> Option<Point> {
         let reaches =
             |entries: &&VecDeque<Entry>| entries.front().is_some_and(|oldest| oldest.began <= time);
@@ -81,7 +85,7 @@ impl History {
         })
     }
 
-    /// Since when the level has been above `level`, but not before `earliest`.
+    /// Returns since when the level has been above `level`, but no earlier than `earliest`.
     pub(super) fn above_since(&self, level: f64, earliest: f64) -> f64 {
         let mut since = f64::INFINITY;
         for entries in &self.0 {

@@ -1,4 +1,4 @@
-//! Keeps how what counts against one limit has moved, and says by that when it will be hit.
+//! Keeps how the memory that counts against one limit moved, and forecasts when it will be hit.
 
 use std::collections::HashMap;
 
@@ -8,36 +8,42 @@ use super::{
     peaks::Peaks,
 };
 
-/// A turn is one by more than this share of the limit.
+/// The level turns if it moves back by more than this share of the limit.
 const TURN: f64 = 0.02;
-/// And by more than this share of the rise or fall before it.
+/// It must also move back by more than this share of the rise or fall before it.
 const OF_SWING: f64 = 0.15;
-/// Peaks, peaks among the peaks, and peaks among those: a rare spike stands out of the usual ones.
+/// Peaks, the peaks among the peaks, and the peaks among those. A rare spike stands out from the
+/// usual ones.
 const ORDERS: usize = 3;
-/// Titles of calls that are followed; each raises memory by at least [`SPIKE`] of the limit.
+/// At most this many titles of calls are followed. Each raises memory by at least [`SPIKE`] of the
+/// limit.
 const TITLES: usize = 64;
 const SPIKE: f64 = 0.02;
 
-/// What a kill frees is gone so many seconds later: until then, what is high is what was killed.
+/// What a kill frees is gone after this many seconds. Until then, a high level is that of the
+/// killed process.
 const FREED: f64 = 5.0;
 
-/// A ramp is followed from this share of the limit on.
+/// A ramp is followed once it reaches this share of the limit.
 const RAMP_FROM: f64 = 0.70;
-/// One that slows down like this ends short of the limit.
+/// A ramp slows down if its second half rises by less than this share of its first half. It may
+/// then end below the limit.
 const SLOWS: f64 = 0.8;
-/// One that quickens, each quarter more than the one before, goes on quickening; from the first to the last by this at least.
+/// A ramp quickens if each quarter rises more than the one before, and the last at least this many
+/// times as much as the first. It then goes on quickening.
 const QUICKENS: f64 = 1.4;
-/// The pace of late is that over this many times what is left.
+/// The recent rate is measured over this many times the time that is left.
 const LOCAL: f64 = 3.0;
 
-/// How far a steady rise may be off, as a share of the time that is left, and how much more an uneven one, by how its quarters stray.
+/// The error of a forecast from a steady rise, as a share of the time that is left. An uneven rise
+/// adds to it by how far its quarters deviate ([`UNEVENNESS`]).
 const UNEVEN: f64 = 0.05;
 const UNEVENNESS: f64 = 0.4;
 
-/// By this share of the limit a level may be off.
+/// A level may be off by this share of the limit.
 const NOISE: f64 = 0.002;
 
-/// How far the four steps between levels stray from `mean`, as a share of it.
+/// Returns how far the four steps between levels deviate from `mean`, as a share of it.
 fn deviation(levels: [f64; 5], mean: f64) -> f64 {
     let steps = levels.iter().zip(&levels[1..]);
     let squares: f64 = steps.map(|(from, to)| (to - from - mean).powi(2)).sum();
@@ -51,21 +57,22 @@ fn quickens(levels: [f64; 5]) -> bool {
     grow && steps[3] > QUICKENS * steps[0]
 }
 
-/// After how many halves of the time so far the margin is used up, where each half adds by as much more as the last one did.
+/// Returns when the margin is used up, in halves of the time so far. Each half adds more than the
+/// one before, by the same amount as the last one did.
 fn quickening(first: f64, second: f64, margin: f64) -> f64 {
     let more = second - first;
     let pace = second + 0.5 * more;
     ((pace * pace + 2.0 * more * margin).sqrt() - pace) / more
 }
 
-/// Calls of one title: the highest level in each.
+/// The highest level in each call of one title.
 #[derive(Debug, Clone, Default)]
 struct Spikes {
     peaks: Peaks,
     ended: f64,
 }
 
-/// The past of one limit.
+/// The history of one limit.
 #[derive(Debug, Clone)]
 pub(super) struct LimitHistory {
     history: History,
@@ -75,7 +82,7 @@ pub(super) struct LimitHistory {
     killed: f64,
     low: Point,
     high: Point,
-    /// When the highest level was met first, but for noise.
+    /// When the highest level was first reached, within [`NOISE`].
     crest: Point,
     crests: [Peaks; ORDERS],
     spikes: HashMap<String, Spikes>,
@@ -96,13 +103,13 @@ impl LimitHistory {
         }
     }
 
-    /// The level of the last look.
+    /// Returns the latest level.
     #[cfg(test)]
     pub(super) fn latest(&self) -> Option<f64> {
         self.history.latest().map(|point| point.level)
     }
 
-    /// Takes in the level of a moment.
+    /// Records the level at a moment.
     pub(super) fn push(&mut self, point: Point, limit: f64) {
         self.history.push(point);
         let turn = (TURN * limit).max(OF_SWING * (self.high.level - self.low.level));
@@ -113,7 +120,8 @@ impl LimitHistory {
                     self.crest = point;
                 }
             } else if self.high.level - point.level > turn {
-                // A look may see what the killed process held once more after the kill was told.
+                // After the kill was reported, one more look may still see what the killed process
+                // held.
                 if self.high.time > self.killed + FREED {
                     let peak = Point {
                         time: self.crest.time,
@@ -145,7 +153,8 @@ impl LimitHistory {
         }
     }
 
-    /// Takes in that the limit killed at `time`: peaks until then are no sign that the next one is harmless. False where that is known.
+    /// Records that the limit killed at `time`. Peaks until then do not show that the next one is
+    /// harmless. Returns false if the kill was known already.
     pub(super) fn killed(&mut self, time: f64) -> bool {
         if time <= self.killed {
             return false;
@@ -159,7 +168,8 @@ impl LimitHistory {
         true
     }
 
-    /// Takes in a call that has ended: what was highest while it ran is to be expected of the next one.
+    /// Records a call that has ended. The next call of its title is expected to reach the same
+    /// level.
     pub(super) fn called(&mut self, title: &str, began: f64, ended: f64, limit: f64) {
         if began < self.killed {
             return;
@@ -172,7 +182,7 @@ impl LimitHistory {
         };
         if let Some(known) = self.spikes.get_mut(title) {
             if began < known.ended {
-                // Of several at the same time.
+                // It ran at the same time as an earlier call.
                 if let Some(last) = known.peaks.last_mut() {
                     last.level = last.level.max(peak.level);
                 }
@@ -187,7 +197,7 @@ impl LimitHistory {
         spikes.peaks.push(peak, peak.level - before);
     }
 
-    /// When the limit will be met, the likeliest first.
+    /// Returns forecasts of when the limit will be hit, the soonest first.
     pub(super) fn forecasts(&self, now: Point, limit: f64) -> Vec<Forecast> {
         let crests = self.crests.iter();
         let crests = crests.filter_map(|peaks| peaks.forecast(now.time, limit));
@@ -198,7 +208,7 @@ impl LimitHistory {
         found
     }
 
-    /// The title whose calls are expected to meet the limit about then.
+    /// Returns the title whose calls are expected to hit the limit first.
     pub(super) fn title(&self, now: f64, limit: f64) -> Option<&str> {
         let found = self.spikes.iter().filter_map(|(title, spikes)| {
             let forecast = spikes.peaks.forecast(now, limit)?;
@@ -208,7 +218,7 @@ impl LimitHistory {
         Some(first.0)
     }
 
-    /// The highest level that peaks so far let expect.
+    /// Returns the highest level to expect from the peaks so far.
     fn precedent(&self) -> Option<f64> {
         self.crests
             .iter()
@@ -216,7 +226,7 @@ impl LimitHistory {
             .reduce(f64::max)
     }
 
-    /// A rise that goes on.
+    /// Forecasts by a rise that goes on.
     fn ramp(&self, now: Point, limit: f64) -> Option<Forecast> {
         if !self.rising || now.level < RAMP_FROM * limit {
             return None;
@@ -229,7 +239,7 @@ impl LimitHistory {
         let before = |part: f64| self.history.at(now.time - part * seen);
         let (start, half) = (before(1.0)?, before(0.5)?);
         let (first, second) = (half - start, now.level - half);
-        // What goes up and down a little meets the limit with its highest.
+        // A level that fluctuates hits the limit with its highest value.
         let margin = limit - self.high.level;
         if seen < 4.0 || rise < 2.0 * TURN * limit || second <= 0.0 {
             return None;
@@ -237,14 +247,14 @@ impl LimitHistory {
         if second < SLOWS * first && second * second / (first - second) < margin {
             return None;
         }
-        // Up to what was reached before, and as much more as peaks stray, nothing is new.
+        // Up to a little above the level to expect from earlier peaks, a rise is nothing new.
         let known = self.precedent();
         if known.is_some_and(|known| now.level < known + TURN * limit) {
             return None;
         }
         let quarters = [before(1.0)?, before(0.75)?, half, before(0.25)?, now.level];
         let all = (first + second) / seen;
-        // The pace of as long as will be left, and of all.
+        // The recent rate is averaged with that of the whole rise.
         let window = (LOCAL * margin / all).max(8.0).min(0.5 * seen);
         let local = (now.level - before(window / seen)?) / window;
         let rate = 0.5 * (all + local.max(0.0));

@@ -1,8 +1,12 @@
-//! Forecasts when each limit will be hit: warns once, and ends the warning when the limit is no longer expected to be hit.
+//! Forecasts when each limit will be hit, and begins and ends the warnings.
 //!
-//! [`LimitForecaster`] is asked once a second what is new. By the trend of peaks the next peak is forecast, a rare one before it begins; a rise
-//! is believed for a part of the time that it has lasted, and not where peaks before went as high. A limit costs some 10 KiB, and
-//! 1 KiB for each title of calls that raise memory, whatever runs for however long; of more than [`LIMITS`] only the nearest are followed.
+//! A limit is warned of once. The warning ends when the limit is no longer expected to be hit.
+//!
+//! [`LimitForecaster`] is asked once a second what is new. It forecasts the next peak by the trend
+//! of the peaks, and a rare peak before it begins. It expects a rise to go on for a part of the
+//! time that it has lasted, unless earlier peaks went as high. A limit costs some 10 KiB, and 1 KiB
+//! for each title of calls that raise memory, however many calls run and for how long. Of more than
+//! [`LIMITS`] limits, only the nearest are followed.
 
 mod chance;
 mod history;
@@ -26,39 +30,39 @@ use crate::{
 use history::Point;
 use warning_state::{WarningChange, WarningState};
 
-/// Limits that are followed.
+/// At most this many limits are followed.
 const LIMITS: usize = 16;
-/// Whose growth it is tells the time of the growth, and of a long one its last part.
+/// The process that grew is looked for over the time of the rise, but no longer than this.
 const LATELY_S: f64 = 120.0;
-/// A process whose private memory is less than this part of what moved is not named for it.
+/// A process is named only if its private memory makes up at least this share of the change.
 const ITS_PART: f64 = 0.25;
-/// Shorter calls lie between two looks.
+/// Shorter calls are ignored, because they may lie between two looks.
 const CALL_NS: i64 = SECOND_NS;
 
-/// By what a forecast is made.
+/// What a forecast is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// By the trend of peaks.
+    /// The trend of peaks.
     Peaks,
-    /// By a rise that goes on.
+    /// A rise that goes on.
     Ramp,
 }
 
-/// When a limit will be met, in seconds from now.
+/// When a limit will be hit, in seconds from now.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Forecast {
     kind: Kind,
-    /// The 10th percentile, the 50th and the 90th.
+    /// The 10th percentile. `middle` is the 50th, and `high` the 90th.
     low: f64,
-    /// By then the kill is likely enough to be warned of.
+    /// By this time the kill is probable enough to warn of it.
     likely: f64,
     middle: f64,
     high: f64,
-    /// Over so many seconds that was seen.
+    /// The seconds over which the trend or rise was seen.
     seen: f64,
-    /// For how long it was watched before that.
+    /// The seconds for which the limit was watched before that.
     quiet: f64,
-    /// From one peak to the next.
+    /// The seconds from one peak to the next.
     period: Option<f64>,
 }
 
@@ -100,7 +104,8 @@ fn limit_name(limit_owner: &LimitOwner) -> LimitName {
 }
 
 impl LimitForecaster {
-    /// Takes in a call that has ended: what was in use while it ran is to be expected of the next one.
+    /// Records a call that has ended. The next call is expected to need as much as was in use while
+    /// it ran.
     pub fn called(&mut self, call: &Call) {
         let Some(ended) = call
             .ended
@@ -120,7 +125,7 @@ impl LimitForecaster {
         }
     }
 
-    /// Takes in a death: where a limit has killed, the next warning is a new one.
+    /// Records a death. If a limit killed, the next warning is a new one.
     pub fn died(&mut self, death: &Death) {
         let killer = death.verdict.killer;
         let Some(name) = limit_warnings::limit_of(killer, death.memory.oom.as_ref()) else {
@@ -132,7 +137,7 @@ impl LimitForecaster {
         }
     }
 
-    /// What is new at `now`; to be asked once a second.
+    /// Returns the warnings that are new at `now`. It must be called once a second.
     pub fn look(&mut self, now: BootTime, judge: &Judge) -> Vec<LimitWarning> {
         let world = &judge.world;
         let mut threats = live::limits(world, now);
@@ -209,7 +214,7 @@ impl LimitForecaster {
     }
 }
 
-/// Who counts against a limit and lives.
+/// Returns the live processes that count against a limit.
 fn counted<'a>(
     world: &'a World,
     limit_owner: &'a LimitOwner,
@@ -223,7 +228,8 @@ fn counted<'a>(
     states.filter(move |state| live::is_alive(state, now) && counts(state.cgroup.as_deref()))
 }
 
-/// The process that has grown most since then, where it is a good part of what grew; and how many run its task and grew.
+/// Returns the process that has grown most since then, if it makes up a good part of the growth,
+/// and how many processes that run its task grew.
 fn grower(
     world: &World,
     limit_owner: &LimitOwner,
@@ -259,7 +265,7 @@ fn grower(
     })
 }
 
-/// The one that grew, where it is the one that gave back.
+/// Returns the process that grew, if it is also the one that gave memory back.
 fn gave_back(
     world: &World,
     grower: ForecastProcess,

@@ -1,4 +1,4 @@
-//! Finds the trend of peaks that come again: when the first of those to come will hit a limit.
+//! Finds the trend of recurring peaks, and forecasts when a peak will hit a limit.
 
 use std::collections::VecDeque;
 
@@ -8,42 +8,46 @@ use super::{
     history::Point,
 };
 
-/// Peaks that are kept, the last ones.
+/// At most this many peaks are kept: the last ones.
 const KEPT: usize = 64;
-/// A peak that is overdue by so many periods will not come; one that comes after that is the first of others.
+/// A series of peaks has ended if the next one is overdue by this many periods and [`OVERDUE_S`]. A
+/// later peak begins another series.
 const OVERDUE: f64 = 1.5;
 const OVERDUE_S: f64 = 2.0;
-/// Before any was seen to stray, peaks are taken to stray by this part of their swing, which counts as much as so many peaks; but by this
-/// share of the limit at least.
+/// How far peaks are assumed to deviate before any was measured, as a share of their swing. It
+/// weighs as much as [`PRIOR`] peaks. The deviation is never less than [`STRAYS`] of the limit.
 const OF_SWING: f64 = 0.05;
 const PRIOR: f64 = 2.0;
 const STRAYS: f64 = 0.003;
-/// A rise of peaks is a trend where chance makes it once in so many tests. Each new peak is tested over up to five windows in three orders.
+/// A rise of peaks is a trend if chance makes one with less than this probability. Each new peak is
+/// tested over up to five windows in three orders.
 const CHANCE: f64 = 0.02 / 15.0;
-/// Fewer peaks than these tell of no change of pace.
+/// Fewer peaks do not show a change of pace.
 const LATELY: usize = 4;
-/// How sure a shorter window must be that the pace has changed.
+/// The pace has changed if chance makes the difference in a shorter window with less than this
+/// probability.
 const CHANGED: f64 = 0.05;
-/// A peak is higher than was to be expected where one in so many is.
+/// A peak is higher than expected if it exceeds a level that peaks exceed with this probability.
 const HIGHER: f64 = 0.02;
-/// Peaks that are looked ahead.
+/// How many peaks the forecast looks ahead.
 const AHEAD: u32 = 128;
-/// Lines that stand for all that the peaks so far allow.
+/// How many lines stand for all that fit the peaks so far.
 const LINES: u32 = 8;
-/// The time of the next peak is off by this part of a period at least, besides what the times between peaks differ by.
+/// The time of the next peak is off by at least this part of a period, besides how much the periods
+/// differ.
 const OFF: f64 = 0.15;
-/// A standard deviation is this part of a mean absolute one.
+/// The ratio of a standard deviation to a mean absolute deviation.
 const DEVIATION: f64 = 1.25;
-/// Standard deviations from the middle to the 90th percentile.
+/// Standard deviations from the median to the 90th percentile.
 const TENTH: f64 = 1.28;
-/// A kill is to be warned of where it comes in time with this chance.
+/// What counts for a warning is the time by which the kill has come with this probability.
 const LIKELY: f64 = 0.35;
 
 /// The last peaks of one kind.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Peaks {
     peaks: VecDeque<Point>,
-    /// From the lowest before a peak to it, on average.
+    /// The average rise to a peak from the lowest level before it.
     swing: f64,
 }
 
@@ -51,16 +55,16 @@ pub(super) struct Peaks {
 struct Line {
     middle: Point,
     slope: f64,
-    /// How far the points lie from it, and how many degrees of freedom that rests on.
+    /// How far the points deviate from it, and the degrees of freedom of that figure.
     strays: f64,
     freedom: f64,
     count: f64,
-    /// The sum of the squares of times from the middle.
+    /// The sum of the squared distances in time from `middle`.
     square: f64,
 }
 
 impl Line {
-    /// `prior`: by how much points stray before any was seen to.
+    /// Fits a line. `prior` is how far points are assumed to deviate before any was measured.
     fn through<'a>(
         points: impl Iterator<Item = &'a Point> + Clone,
         prior: f64,
@@ -98,7 +102,7 @@ impl Line {
         })
     }
 
-    /// How far the slope may be off, as a standard error.
+    /// Returns the standard error of the slope.
     fn slope_error(&self) -> f64 {
         self.strays / self.square.sqrt()
     }
@@ -111,7 +115,7 @@ impl Line {
         self.middle.level + self.slope * (time - self.middle.time)
     }
 
-    /// How far the line itself may be off at `time`.
+    /// Returns the standard error of the line at `time`.
     fn error(&self, time: f64) -> f64 {
         let far = time - self.middle.time;
         self.strays * (1.0 / self.count + far * far / self.square).sqrt()
@@ -119,7 +123,7 @@ impl Line {
 }
 
 impl Peaks {
-    /// Takes in a peak, and how far it rose out of what was before it.
+    /// Records a peak, and how far it rose above the level before it.
     pub(super) fn push(&mut self, peak: Point, swing: f64) {
         if self.peaks.len() >= KEPT {
             self.peaks.pop_front();
@@ -137,7 +141,8 @@ impl Peaks {
         self.peaks.iter()
     }
 
-    /// The median time from one to the next, and how far the times differ from it, on average.
+    /// Returns the median time between peaks, and how far the times deviate from it (as a standard
+    /// deviation).
     fn period(&self) -> Option<(f64, f64)> {
         let pairs = self.peaks.iter().zip(self.peaks.iter().skip(1));
         let mut between: Vec<f64> = pairs.map(|(one, next)| next.time - one.time).collect();
@@ -147,14 +152,15 @@ impl Peaks {
         Some((period, DEVIATION * off / between.len() as f64))
     }
 
-    /// From the last but one to the last.
+    /// Returns the time between the last two peaks.
     fn last_gap(&self) -> Option<f64> {
         let mut rows = self.peaks.iter().rev();
         let (last, before) = (rows.next()?, rows.next()?);
         Some(last.time - before.time)
     }
 
-    /// The level up to which the next one is no news: as high as any, or as few of what came before let expect.
+    /// Returns the level up to which the next peak is nothing new. It is the highest peak plus the
+    /// usual step, or a level that few peaks would exceed.
     pub(super) fn expected(&self) -> Option<f64> {
         let (first, last) = (self.peaks.front()?, self.peaks.back()?);
         let count = self.peaks.len() as f64;
@@ -169,7 +175,7 @@ impl Peaks {
         Some((highest + step).max(bound))
     }
 
-    /// When the first of those to come meets `limit`; `None` where they do not rise towards it.
+    /// Forecasts the first peak that hits `limit`; `None` if the peaks do not rise towards it.
     pub(super) fn forecast(&self, now: f64, limit: f64) -> Option<Forecast> {
         let last = self.peaks.back()?;
         let (period, differs) = self.period()?;
@@ -198,7 +204,7 @@ impl Peaks {
         })
     }
 
-    /// Whether the last peak is higher than each of the first `count`, by more than peaks are off.
+    /// Whether the last peak is higher than each of the first `count`, by more than `off`.
     fn is_highest_of_all(&self, count: usize, off: f64) -> bool {
         let before = self.peaks.iter().take(count).map(|peak| peak.level);
         let last = self.peaks.back().map_or(0.0, |last| last.level);
@@ -207,7 +213,8 @@ impl Peaks {
             .is_none_or(|before| last > before + off)
     }
 
-    /// The line through the peaks; through the last ones alone where these tell of another pace by now.
+    /// Returns the line through the peaks and their number. Only the last peaks count if they show
+    /// another pace by now.
     fn trend(&self, limit: f64) -> Option<(Line, usize)> {
         let count = self.peaks.len();
         let line = |last: usize| {
@@ -219,7 +226,7 @@ impl Peaks {
         while last >= LATELY {
             let shorter = line(last)?;
             let off = (shorter.slope - found.slope) / shorter.slope_error();
-            // Where peaks before were as high, the last few are no growth.
+            // If earlier peaks were as high, the last few are no growth.
             let is_new = off < 0.0 || self.is_highest_of_all(count - last, STRAYS * limit);
             if is_new && above(off.abs(), shorter.freedom) < CHANGED {
                 (found, points) = (shorter, last);
@@ -230,10 +237,13 @@ impl Peaks {
     }
 }
 
-/// By how many periods after `last` the limit is met with a chance of 10 %, of [`LIKELY`], of 50 % and of 90 %: at each peak to come with
-/// the chance that this one exceeds it and none before did. `None` where it is not likely to be met.
+/// Returns after how many periods the limit is hit with a probability of 10 %, of [`LIKELY`], of
+/// 50 % and of 90 %.
+///
+/// It adds up, over the peaks after `last`, the probability that this peak exceeds the limit and
+/// none before it did. `None` if a hit is not likely.
 fn passage(line: &Line, last: f64, period: f64, limit: f64) -> Option<[f64; 4]> {
-    // Even the highest peak that is ever to be expected stays below.
+    // Even the highest peak to expect stays below the limit.
     let furthest = last + f64::from(AHEAD) * period;
     if line.at(furthest) + 3.0 * (line.error(furthest) + line.strays) < limit {
         return None;

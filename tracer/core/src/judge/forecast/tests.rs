@@ -1,4 +1,4 @@
-//! Warnings over levels alone.
+//! Tests warnings, most of them on levels alone.
 
 use super::*;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 
 const GIB: f64 = 1_073_741_824.0;
 
-/// The turns of a level that is asked for each second.
+/// Returns how the warning changes with a level that is read each second.
 fn turns(seconds: u32, mut level: impl FnMut(f64) -> f64) -> Vec<(u32, WarningChange)> {
     let mut state: Option<WarningState> = None;
     let mut found = Vec::new();
@@ -39,7 +39,8 @@ fn a_steady_rise_is_told_once_with_the_time_that_is_left() {
 
 #[test]
 fn peaks_that_rise_are_forecast_long_before_the_last_rise_begins() {
-    // Teeth of 20 GiB each half minute, each 2 GiB above the last: the limit is met in the sixteenth.
+    // Teeth of 20 GiB each half minute, each 2 GiB higher than the last. The sixteenth hits the
+    // limit.
     let found = turns(460, |time| {
         50.0 + (time / 30.0).floor() * 2.0 + 20.0 * (time % 30.0) / 30.0
     });
@@ -113,7 +114,8 @@ fn after_a_kill_the_next_warning_is_given_as_if_it_were_the_first() {
 
 #[test]
 fn what_was_not_freed_yet_when_a_kill_was_told_is_no_peak_that_passed() {
-    // Looked at just before a step of the last tooth, told of the kill, and looked at again before the memory was freed.
+    // A look just before a step of the last tooth, then the kill, then a look before the memory is
+    // freed.
     let level = |second: u32| match second {
         60..100 => 15.0 + f64::from(second - 60) * 2.0,
         100 => 99.9,
@@ -143,7 +145,7 @@ fn what_was_not_freed_yet_when_a_kill_was_told_is_no_peak_that_passed() {
     assert!(again, "{found:?}");
 }
 
-/// Has the judge take what was seen so many seconds after boot.
+/// Lets the judge observe something at this many seconds after boot.
 fn observe_at(judge: &mut Judge, second: u64, what: Observation) {
     judge.observe(&Event {
         id: EventId(second),
@@ -198,7 +200,7 @@ fn a_limit_whose_processes_all_rest_is_not_forgotten() {
             stalled_us: None,
         }),
     );
-    // At rest a process has a row each ten minutes.
+    // A process at rest has a row every ten minutes.
     let memory = MemorySplit {
         anon: Some(Bytes(6 << 30)),
         ..MemorySplit::default()
@@ -217,7 +219,8 @@ fn a_limit_whose_processes_all_rest_is_not_forgotten() {
     }
 }
 
-/// Workers of these titles, each of which grew by so many GiB within a minute.
+/// Returns a judge with workers of these titles, each of which grew by this many GiB within a
+/// minute.
 fn grown(workers: &[(&str, u64)]) -> Judge {
     let mut judge = Judge::default();
     let mut observe = |second, what| observe_at(&mut judge, second, what);
@@ -263,7 +266,7 @@ fn tasks_that_grow_together_are_counted_and_ranks_are_not() {
         found.map(|(grower, at_once)| (grower.name, at_once))
     };
     let score = |gib| ("ray::compute_score", gib);
-    // None of five has a quarter of what grew, but all have.
+    // None of the five has a quarter of the growth, but together they have.
     let tasks = [score(2), score(3), score(2), score(2), score(2), score(0)];
     assert_eq!(grower_of(&tasks), Some(("compute_score".to_owned(), 5)));
     let rank = |gib| ("ray::WorkerDict.generate", gib);

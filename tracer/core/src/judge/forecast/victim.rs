@@ -1,6 +1,8 @@
-//! Estimates which process a killer would take now: Ray's monitor by the policy of its version, the kernel by its score.
+//! Estimates which process a killer would choose now.
 //!
-//! Mirrors `worker_killing_policy*.cc` of Ray (2.9 to 2.60) and `oom_badness` of `mm/oom_kill.c` (Linux 5.10 to 7.2).
+//! Ray's monitor chooses by the policy of its version, the kernel by its score. Mirrors
+//! `worker_killing_policy*.cc` of Ray (2.9 to 2.60) and `oom_badness` of `mm/oom_kill.c` (Linux
+//! 5.10 to 7.2).
 
 use super::counted;
 use crate::{
@@ -14,22 +16,22 @@ use crate::{
     ray::version::Version,
 };
 
-/// From this version on idle workers that hold this much go first.
+/// From this version on, idle workers that hold at least [`IDLE`] bytes are chosen first.
 const BY_TIME: Version = Version(2, 56);
 const IDLE: u64 = 1 << 30;
 
-/// What a worker does, in the order in which Ray's monitor takes them.
+/// What a worker does, in the order in which Ray's monitor chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Work {
-    /// Nothing, and it holds much.
+    /// Nothing, but it holds much memory.
     Idle,
-    /// A task, which Ray tries again unless told otherwise.
+    /// A task, which Ray retries by default.
     Task,
-    /// An actor, which it does not start again unless told so.
+    /// An actor, which Ray does not restart by default.
     Actor,
 }
 
-/// Whom the killer of a limit would take.
+/// Returns the process that the killer of a limit would choose.
 pub(super) fn likely(
     world: &World,
     limit_owner: &LimitOwner,
@@ -52,7 +54,8 @@ fn private(state: &ProcessState) -> u64 {
     split.and_then(|split| split.anon).unwrap_or_default().0
 }
 
-/// Of tasks, then of actors, the one that was given its worker last; `retriable_fifo` takes the first.
+/// Returns Ray's choice: an idle worker with much memory, else a task, else an actor. Of several,
+/// the one leased last is chosen, or the first with `retriable_fifo`.
 fn by_ray(world: &World, now: BootTime) -> Option<&ProcessState> {
     let cluster = live::clusters(world).next()?;
     let setting = |wanted: &str| {
@@ -87,7 +90,8 @@ fn by_ray(world: &World, now: BootTime) -> Option<&ProcessState> {
     Some(ranked.min_by_key(|(rank, _)| *rank)?.1)
 }
 
-/// The highest score: what a process holds, where each worker, and what it starts, has the machine's whole memory on top.
+/// Returns the process with the highest score, which is what it holds. Each worker, and what it
+/// starts, has the machine's whole memory on top.
 fn by_kernel<'a>(
     world: &'a World,
     limit_owner: &'a LimitOwner,

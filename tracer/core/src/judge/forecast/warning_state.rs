@@ -1,39 +1,44 @@
-//! Keeps one warning of a limit: begins it once a forecast is worth it, and ends it when no forecast bears it any more.
+//! Keeps the warning of one limit.
+//!
+//! It begins once a forecast is worth it, and ends when no forecast supports it any more.
 
 use super::{Forecast, Kind, history::Point, limit_history::LimitHistory};
 
-/// What is further away than this, in seconds, is no news; of what takes hours, a part of the time in which it was seen.
+/// A kill that is further away, in seconds, is not warned of yet. A slow one may be further away:
+/// by a share of the time in which it was seen ([`OF_SEEN`]), or of a period ([`OF_PERIOD`]).
 const HORIZON: f64 = 120.0;
 const OF_SEEN: f64 = 0.1;
 const OF_PERIOD: f64 = 0.5;
-/// A rise goes on for as long again only where it has lasted: this part of its time so far is believed.
+/// A rise is expected to go on for this share of the time that it has lasted.
 const RAMP_LASTS: f64 = 0.35;
-/// What is as near as this is told all the same, but not what is too near to be of use.
+/// A kill this near, in seconds, is warned of anyway. For a nearer one, a warning is of no use.
 const IMMINENT: std::ops::Range<f64> = 5.0..15.0;
 const LEAST_SEEN: f64 = 10.0;
 const SOON_LASTS: f64 = 0.6;
 const OF_USE: f64 = 30.0;
-/// Where the rise began soon after the first look, others like it may have passed before: less of it is believed.
+/// If the rise began within this time after the first look, in seconds, similar ones may have
+/// passed before. Less of it is trusted ([`UNSEEN_LASTS`]).
 const QUIET: f64 = 20.0;
 const UNSEEN_LASTS: f64 = 0.15;
-/// The trend of peaks is believed for this part of the time that it was seen for.
+/// A trend of peaks is expected to go on for this share of the time over which it was seen.
 const TREND_LASTS: f64 = 1.0;
-/// Looks, a second apart, for which a forecast must stand.
+/// A forecast must hold for this many looks, a second apart.
 const BELIEVED: u32 = 3;
-/// A warning stands for so long at least, in seconds, and this many periods, after the last forecast that bears it.
+/// A warning stays active for at least this many seconds, and [`HOLD_PERIODS`] periods, after the
+/// last forecast that supports it.
 const HOLD: f64 = 20.0;
 const HOLD_PERIODS: f64 = 1.6;
-/// And what was given back, as a share of the limit, ends one that came of a rise.
+/// A warning of a rise ends early once this share of the limit was given back.
 const GIVEN_BACK: f64 = 0.04;
 
 /// An active warning.
 #[derive(Debug, Clone, Copy)]
 struct Active {
-    /// The last time that a forecast bore it.
+    /// The last time that a forecast supported it.
     borne: f64,
     hold: f64,
     kind: Kind,
-    /// What was highest since.
+    /// The highest level since it began.
     highest: f64,
 }
 
@@ -42,7 +47,8 @@ struct Active {
 pub(super) enum WarningChange {
     /// The limit is expected to be hit.
     Begun(Forecast),
-    /// It no longer is: so many bytes were given back from the highest level.
+    /// The limit is not expected to be hit any more. This many bytes were given back since the
+    /// highest level.
     Over(f64),
 }
 
@@ -54,7 +60,7 @@ pub(super) struct WarningState {
     active: Option<Active>,
 }
 
-/// Whether a warning is worth it.
+/// Whether a forecast is worth a warning.
 fn is_worth(forecast: &Forecast) -> bool {
     let middle = forecast.middle;
     match forecast.kind {
@@ -62,9 +68,9 @@ fn is_worth(forecast: &Forecast) -> bool {
             let watched = forecast.quiet >= QUIET;
             let part = if watched { RAMP_LASTS } else { UNSEEN_LASTS };
             let imminent = watched && IMMINENT.contains(&middle) && forecast.seen >= LEAST_SEEN;
-            // Of an uneven rise the sooner end counts.
+            // Of an uneven rise, the early end counts.
             let soon = watched && forecast.low < IMMINENT.end && middle <= HORIZON;
-            // What shot up within half a minute is over before anybody has read of it.
+            // A rise that takes less than half a minute is over before anybody has read of it.
             let is_of_use = forecast.seen >= OF_USE || middle >= IMMINENT.start;
             is_of_use
                 && (imminent
@@ -88,7 +94,7 @@ impl WarningState {
         }
     }
 
-    /// Takes in that the limit has killed: an active warning ends with what the kill gave back.
+    /// Records that the limit killed. An active warning ends once the kill has given memory back.
     pub(super) fn killed(&mut self, time: f64) {
         if self.history.killed(time)
             && let Some(active) = &mut self.active
@@ -97,7 +103,7 @@ impl WarningState {
         }
     }
 
-    /// Takes in the level of a moment.
+    /// Records the level at a moment. Returns how the warning changed.
     pub(super) fn step(&mut self, point: Point, limit: f64) -> Option<WarningChange> {
         self.history.push(point, limit);
         let forecasts = self.history.forecasts(point, limit);

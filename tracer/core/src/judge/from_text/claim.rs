@@ -1,6 +1,8 @@
-//! Defines what a text says about deaths, as data: who it speaks of, what it claims, where and when it stands.
+//! Defines what a text says about deaths, as data.
 //!
-//! Made by `explain`, judged here. A claim is what the text says, not yet what is believed.
+//! That is who it speaks of, what it claims, and where and when it says so. `explain` makes the
+//! statements, and this folder judges them. A claim is what the text says, not yet what is
+//! believed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +21,7 @@ use crate::{
     },
 };
 
-/// A line that names somebody who may be on another node.
+/// A line that names a process or node that may be elsewhere.
 #[derive(Debug)]
 pub struct TextMention {
     /// Where it stands.
@@ -39,7 +41,8 @@ pub struct Text {
     pub name: String,
     /// Lines so far.
     pub lines: u64,
-    /// How often a line was dated twice, in UTC and in local time, by the offset that this gives (in quarter hours).
+    /// How often a line was dated in both UTC and local time, by the offset between the two (in
+    /// quarter hours).
     pub offsets: BTreeMap<i32, u64>,
     /// Which clocks its lines show.
     pub clocks: Clocks,
@@ -63,34 +66,34 @@ pub struct Clocks {
 pub struct Stamp {
     /// Since 1970 in UTC.
     pub utc: Option<i64>,
-    /// Since 1970 in local time whose zone the line does not say.
+    /// Since 1970 in local time, if the line does not give its zone.
     pub local: Option<i64>,
     /// Since boot.
     pub boot: Option<i64>,
 }
 
 impl Stamp {
-    /// Whether it says nothing.
+    /// Whether the line shows no time.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Whose numbers the pids of a line are.
+/// The pid namespace of a line's pids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Domain {
-    /// Of Ray's pid namespace: often a container's.
+    /// Ray's pid namespace, which is often a container's.
     #[default]
     Ray,
-    /// Of the initial pid namespace: the kernel and daemons of the host.
+    /// The initial pid namespace, of the kernel and daemons of the host.
     Host,
 }
 
-/// Who a line speaks of, as far as it says.
+/// The process that a line speaks of, as far as it says.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Subject {
-    /// Whose pids.
+    /// The namespace of its pid.
     pub domain: Domain,
     /// Its pid.
     pub pid: Option<Pid>,
@@ -104,20 +107,21 @@ pub struct Subject {
     pub node_id: Option<HexId>,
     /// The address of its node.
     pub ip: Option<String>,
-    /// The folder of the raylet's own log that speaks of it: another folder's raylet is of another node.
+    /// The folder of the raylet's log that speaks of it. The raylet of another folder is on another
+    /// node.
     pub folder: Option<String>,
     /// Class of its actor.
     pub class: Option<String>,
-    /// The task that it ran (by its lease, where Ray says it).
+    /// The task that it ran (by its lease, if Ray says it).
     pub task: Option<String>,
-    /// Its name, as the kernel has it.
+    /// Its name in the kernel.
     pub comm: Option<String>,
-    /// What it is to Ray.
+    /// Its role in Ray.
     pub role: Option<Role>,
 }
 
 impl Subject {
-    /// Whether it can be told from others.
+    /// Whether it can be told from other processes.
     #[must_use]
     pub fn is_named(&self) -> bool {
         self.pid.is_some()
@@ -127,31 +131,31 @@ impl Subject {
     }
 }
 
-/// What a line claims of its subject's end.
+/// What a line claims about the end of its subject.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Claim {
-    /// Nothing: it ties a pid to a worker id.
+    /// Nothing. The line only ties a pid to a worker id.
     Identity,
     /// Ray's memory monitor killed it.
     RayMemory(Box<RayMemory>),
     /// The kernel's OOM killer killed it.
     KernelOom(Box<KernelOom>),
-    /// The kernel's OOM killer marked it and took its memory: it may have been dying already.
+    /// The kernel's OOM killer marked it and took its memory. It may have been dying already.
     Reaped,
     /// A daemon of user space killed it.
     Daemon(Daemon),
     /// Ray ended it on purpose, not for memory.
     Intended(Cause),
-    /// It ended because something else had.
+    /// It ended because something else had ended.
     Collapse {
-        /// What had.
+        /// What it followed from.
         cause: Cause,
-        /// In words, where that lies on another node.
+        /// A description of that, if it is on another node.
         remote: Option<String>,
     },
     /// It exited by itself.
     Exit {
-        /// Its code, where known.
+        /// Its code, if known.
         code: Option<i32>,
         /// Whether its actor failed in its constructor.
         creating_actor: bool,
@@ -165,15 +169,16 @@ pub enum Claim {
     },
     /// A signal ended it; who sent it is not in the text.
     Signalled(i32),
-    /// One digit of its raylet's says that memory was the reason (`disconnect_type=4`): no proof without a second piece.
+    /// One digit in its raylet's record says that memory was the reason (`disconnect_type=4`). That
+    /// is no proof without other evidence.
     MemoryDigit,
-    /// Ray's table of the biggest processes stands alone, which it prints with a kill for memory.
+    /// Ray's table of the biggest processes stands alone. Ray prints it with a kill for memory.
     MemoryTable(Box<RayMemory>),
-    /// Its connection broke: every sudden end looks like that.
+    /// Its connection broke. Every sudden end looks like that.
     Lost,
     /// Its raylet waited for it to register and found it dead.
     Unregistered,
-    /// Ray's record of a kill, in words that no grammar knows.
+    /// A kill record of Ray in words that no grammar knows.
     UnreadKill,
     /// It ended.
     Died,
@@ -192,16 +197,16 @@ pub struct RayMemory {
     pub top: Vec<TopUser>,
 }
 
-/// A kill of the kernel's, as its log reports it.
+/// A kill by the kernel, as its log reports it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct KernelOom {
-    /// Which memory was full; `None` where the text lost it.
+    /// Which memory was full; `None` if the text does not have it.
     pub scope: Option<Scope>,
     /// The cgroup at its limit.
     pub cgroup: Option<String>,
     /// The victim's cgroup.
     pub task_cgroup: Option<String>,
-    /// Limit and use of the cgroup.
+    /// Limit of the cgroup.
     pub limit: Option<Bytes>,
     /// Use of the cgroup.
     pub usage: Option<Bytes>,
@@ -213,13 +218,14 @@ pub struct KernelOom {
     pub shmem: Option<Bytes>,
     /// `oom_score_adj`.
     pub score_adj: Option<i32>,
-    /// Who asked for memory.
+    /// Name of the process that asked for memory.
     pub invoker: Option<String>,
-    /// Whether it was killed with all of its cgroup (`memory.oom.group`): such lines name those who are dying too.
+    /// Whether it was killed with its whole cgroup (`memory.oom.group`). Such lines also name
+    /// processes that are dying already.
     pub group: bool,
     /// The biggest tasks of the report's dump, and its raylets.
     pub tasks: Vec<Task>,
-    /// Who says so, where it is not the kernel: `slurmstepd`, `kubelet`.
+    /// Who reports it, if it is not the kernel: `slurmstepd`, `kubelet`.
     pub reporter: Option<String>,
 }
 
@@ -230,16 +236,16 @@ pub struct Task {
     pub pid: Pid,
     /// Its name.
     pub comm: String,
-    /// Resident memory; anonymous memory where the kernel prints it apart.
+    /// Resident memory, or anonymous memory if the kernel prints it separately.
     pub memory: Bytes,
 }
 
-/// A kill by a daemon of user space.
+/// A kill by a daemon in user space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Daemon {
     /// `earlyoom`, `systemd-oomd`, `kubelet`, `slurmstepd`.
     pub name: String,
-    /// The daemon's own pid, where printed.
+    /// The daemon's own pid, if printed.
     pub pid: Option<Pid>,
     /// The signal.
     pub signal: Option<i32>,
@@ -263,9 +269,9 @@ pub struct Statement {
     pub place: Place,
     /// When it was written.
     pub stamp: Stamp,
-    /// The line, cut.
+    /// The line, shortened.
     pub quote: String,
-    /// Of whom.
+    /// The process that it is about.
     pub subject: Subject,
     /// The claim.
     pub claim: Claim,
@@ -276,23 +282,23 @@ pub struct Statement {
 pub struct TextRemarks {
     /// Ray's own counts of kills, by node and time: `(for memory, for other reasons)`.
     pub summaries: BTreeMap<(String, i64), (u64, u64)>,
-    /// Lines that stand for several: `repeated 3x across cluster`.
+    /// Lines that stand for several of the same kind: `repeated 3x across cluster`.
     pub repeated: u64,
     /// Warnings by rule: how often, the first place, its line.
     pub warnings: BTreeMap<Warning, NotedLine>,
-    /// Consequences by kind, the first place of each.
+    /// After-effects by kind, with the first place of each.
     pub after_effects: BTreeMap<&'static str, NotedLine>,
-    /// Ray's version, where a text names it.
+    /// Ray's version, if a text names it.
     pub ray_version: Option<String>,
-    /// The versions whose words the texts use; crossed where they are of several.
+    /// The versions of Ray whose words the texts use; crossed if they are of several.
     pub wording: Option<Minors>,
-    /// What the memory monitor said of itself.
+    /// What the memory monitor logged about itself.
     pub monitor: Option<MonitorState>,
     /// Pids under which raylets wrote their logs.
     pub raylets: BTreeSet<Pid>,
-    /// Configurations that frameworks printed of themselves, with who printed each.
+    /// Configurations that frameworks printed, each with its printer.
     pub configurations: Vec<Configured>,
-    /// What was said of GPU memory around offloads: who, what, its line.
+    /// What was said of GPU memory around offloads: by whom, what, and its line.
     pub gpu_moved: Vec<(String, GpuMoved, Place, String)>,
     /// Errors of GPUs, by kernel logs.
     pub gpu_errors: GpuErrors<(Place, Stamp)>,
@@ -300,20 +306,20 @@ pub struct TextRemarks {
     pub spilled: Option<Bytes>,
     /// Jobs that the GCS names, each with when it ended.
     pub jobs: BTreeMap<HexId, Option<Stamp>>,
-    /// Whether a message of Ray's links to the page that Ray up to 2.57 had on memory.
+    /// Whether a message of Ray links to the page on memory that Ray up to 2.57 had.
     pub old_page: bool,
 }
 
-/// Settings with where they stand.
+/// Settings and where they stand.
 #[derive(Debug, Clone)]
 pub struct Configured {
-    /// `TaskRunner (pid 7)`; `None` for a command line.
+    /// The process that printed them, as `TaskRunner (pid 7)`; `None` for a command line.
     pub printer: Option<String>,
     /// Where it stands.
     pub place: Place,
     /// A command line.
     pub argv: Vec<String>,
-    /// What was printed, flat.
+    /// The printed settings, flattened.
     pub settings: Vec<(String, String)>,
 }
 
@@ -335,7 +341,7 @@ pub enum MonitorState {
     On {
         /// Threshold.
         threshold: Bytes,
-        /// What it takes for all memory.
+        /// What it counts as all memory.
         total: Bytes,
         /// Its interval.
         refresh_ms: Option<u64>,

@@ -1,6 +1,7 @@
-//! Claims about one process, brought together: by worker id, by actor, by pid of one namespace.
+//! Brings together the claims about one process: by worker id, by actor, by pid of one namespace.
 //!
-//! Claims are folded as they come, so that memory is bounded by the number of deaths and not by the size of the texts.
+//! Claims are folded in as they come. So memory is bounded by the number of deaths and not by the
+//! size of the texts.
 
 use std::{collections::HashMap, mem::discriminant};
 
@@ -10,15 +11,15 @@ use crate::{
     ids::{HexId, MINUTE_NS, Pid},
 };
 
-/// Processes of which something is known; more are counted, not kept.
+/// At most this many processes are kept. Further ones are only counted.
 const MAX_PROCESSES: usize = 20_000;
-/// Claims kept of one process: the first of each kind always stays.
+/// At most this many claims of one process are kept. The first of each kind always stays.
 const MAX_STATEMENTS: usize = 12;
-/// Processes of one pid or actor that are compared: the newest.
+/// At most this many processes of one pid or actor are compared: the newest.
 const MAX_ALIKE: usize = 64;
-/// Kills of one pid by the kernel that are further apart are of two processes.
+/// Kills of one pid by the kernel that are further apart are those of two processes.
 const REUSED_NS: i64 = 2 * MINUTE_NS;
-/// Claims without a name that are kept.
+/// At most this many claims without a name are kept.
 const MAX_NAMELESS: usize = 200;
 
 /// What is known of one process.
@@ -31,7 +32,7 @@ pub struct ProcessClaims {
 }
 
 impl ProcessClaims {
-    /// Whether anything says that it ended.
+    /// Whether anything says that the process ended.
     #[must_use]
     pub(crate) fn is_death(&self) -> bool {
         self.statements
@@ -39,14 +40,15 @@ impl ProcessClaims {
             .any(|one| !matches!(one.claim, Claim::Identity))
     }
 
-    /// Whether the same line is known already: of a copy of the same log.
+    /// Whether the same line is known already, from a copy of the log.
     fn repeats(&self, statement: &Statement) -> bool {
         let mut known = self.statements.iter();
         !statement.stamp.is_empty()
             && known.any(|one| one.stamp == statement.stamp && one.quote == statement.quote)
     }
 
-    /// Whether the kernel killed this process minutes before or after: its pid was given to another.
+    /// Whether the kernel killed this process minutes before or after. Then its pid was given to
+    /// another one.
     fn is_of_another(&self, statement: &Statement) -> bool {
         let kernels = |claim: &Claim| match claim {
             Claim::KernelOom(oom) => oom.reporter.is_none(),
@@ -81,9 +83,9 @@ pub struct AllClaims {
     by_actor: HashMap<HexId, Vec<usize>>,
     by_pid: HashMap<(bool, Pid), Vec<usize>>,
     raylets: Vec<usize>,
-    /// Claims of which no line says whom they concern.
+    /// Claims without a line that says whom they concern.
     pub nameless: Vec<Statement>,
-    /// Claims that were not kept: too many.
+    /// Number of claims that were dropped because there were too many.
     pub skipped: u64,
 }
 
@@ -134,12 +136,12 @@ impl AllClaims {
         }
     }
 
-    /// All of whose end something is said.
+    /// Returns all processes with a claim about their end.
     pub fn deaths(&self) -> impl Iterator<Item = &ProcessClaims> {
         self.all.iter().filter(|claims| claims.is_death())
     }
 
-    /// All claims, also those of processes that only started.
+    /// Returns all claims, including those of processes that only started.
     #[must_use]
     pub fn all(&self) -> &[ProcessClaims] {
         &self.all
@@ -173,7 +175,8 @@ impl AllClaims {
             }
         }
         found.retain(fits);
-        // Several that fit and contradict one another are not merged by a line that fits all.
+        // If several processes fit and contradict one another, a line that fits all of them does
+        // not merge them.
         let agree = |this: &usize| {
             let kept = &self.all[found[0]].subject;
             let this = &self.all[*this].subject;
@@ -234,7 +237,8 @@ impl AllClaims {
     }
 }
 
-/// `create_colocated_worker_cls.<locals>.WorkerDict` is what its title and the kernel call `WorkerDict`.
+/// Shortens `create_colocated_worker_cls.<locals>.WorkerDict` to `WorkerDict`, which is what its
+/// title and the kernel call it.
 fn plain(name: String) -> String {
     match name.rsplit_once("<locals>.") {
         Some((_, plain)) if !plain.is_empty() => plain.to_owned(),
@@ -246,19 +250,20 @@ fn agree<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
     one.zip(other).is_none_or(|(one, other)| one == other)
 }
 
-/// Whether no raylets of two nodes speak of them; a worker has one id on all nodes.
+/// Whether both may be on one node: they are not named by raylets of two nodes. A worker has the
+/// same id on all nodes.
 fn together(one: &Subject, other: &Subject) -> bool {
     agree(one.folder.as_ref(), other.folder.as_ref())
         || (one.worker_id.is_some() && one.worker_id == other.worker_id)
 }
 
-/// Whether everything that `subject` is found by is known of a process.
+/// Whether a process has everything that `subject` can be found by.
 fn knows(known: &Subject, subject: &Subject) -> bool {
     (subject.pid.is_none() || subject.pid == known.pid)
         && (subject.actor_id.is_none() || subject.actor_id == known.actor_id)
 }
 
-/// Time between two stamps of one clock.
+/// Returns the time between two stamps of one clock.
 fn between(one: &Statement, other: &Statement) -> Option<i64> {
     let same_text = one.place.text == other.place.text;
     let clocks: [fn(&Stamp) -> Option<i64>; 3] =
@@ -271,7 +276,7 @@ fn between(one: &Statement, other: &Statement) -> Option<i64> {
     })
 }
 
-/// Whether two descriptions can be of one process: nothing that both name differs.
+/// Whether two descriptions may be of one process: no field that both have differs.
 fn alike(one: &Subject, other: &Subject) -> bool {
     one.domain == other.domain
         && agree(one.pid.as_ref(), other.pid.as_ref())

@@ -1,4 +1,4 @@
-//! One death as the report has it, from what is known of its subject and the verdict.
+//! Makes one death of the report from what is known of its subject and from the verdict.
 
 use super::{
     Made,
@@ -21,7 +21,7 @@ use crate::{
 /// How many of the biggest processes a death keeps.
 const TOP: usize = 5;
 
-/// A death of `subject`, dated by `telling`.
+/// Returns a death of `subject`, dated by `telling`.
 pub(super) fn build(
     clock: &Clock,
     subject: &Subject,
@@ -177,7 +177,7 @@ fn at_death(memory: &RayMemory) -> Option<AtDeath> {
     })
 }
 
-/// The processes that the text lists; the victim always, where its size is known.
+/// Returns the processes that the text lists. The victim is always among them if its size is known.
 fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -> Vec<TopProcess> {
     let victim = |pid: Pid| subject.pid == Some(pid);
     let mut top: Vec<TopProcess> = Vec::new();
@@ -223,7 +223,7 @@ fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -
     top
 }
 
-/// The biggest and the victim, and what the others held.
+/// Returns the biggest processes and the victim, and what the others held.
 fn shown(everyone: &[TopProcess]) -> (Vec<TopProcess>, Option<TopRest>) {
     let kept = everyone.iter().take(TOP);
     let victim = everyone.iter().skip(TOP).find(|process| process.victim);

@@ -1,4 +1,4 @@
-//! The facts of texts: what rules look at besides the report.
+//! Collects the facts that rules need from texts, besides the report.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// All facts that bear on what was made of `gathered`.
+/// Returns all facts that bear on the deaths in `made`.
 pub(super) fn of(gathered: &TextEvidence, made: &[Made]) -> Facts {
     let limit_members: BTreeMap<EventId, LimitMembers> = made
         .iter()
@@ -79,7 +79,8 @@ fn held(process: &TopProcess) -> Held {
     }
 }
 
-/// Texts of several nodes do not say which one a line of the monitor's is about.
+/// Returns the node if there is only one. Texts of several do not say which node a line of a
+/// monitor is about.
 fn nodes(gathered: &TextEvidence, made: &[Made]) -> Vec<Node> {
     let raylets = &gathered.remarks.raylets;
     let one = raylets.first().filter(|_| raylets.len() == 1);
@@ -96,7 +97,7 @@ fn nodes(gathered: &TextEvidence, made: &[Made]) -> Vec<Node> {
     one.map(node).into_iter().collect()
 }
 
-/// By the cgroups that the kernel named: a text knows no environment.
+/// Returns how Ray was started, by the cgroups that the kernel named. A text knows no environment.
 fn started(made: &[Made]) -> Start {
     let oom = made.iter().find_map(|made| made.death.memory.oom.as_ref());
     let cgroup = oom.and_then(|oom| oom.task_cgroup.as_deref().or(oom.cgroup.as_deref()));

@@ -1,7 +1,9 @@
-//! Joins a kill in a kernel log with a death in Ray's words, only where that is sound; else both stand alone with the reason.
+//! Joins a kill in a kernel log with a death in Ray's words, only if that is sound.
 //!
-//! The kernel counts pids in the initial namespace, Ray in its own. They are one number where a task dump shows a raylet under the pid
-//! that the raylet's own log has. Otherwise two of time (in known zones), name and size must agree, and only one pair may fit.
+//! Otherwise both stand alone, with the reason. The kernel counts pids in the initial namespace,
+//! Ray in its own. The two are the same if a task dump shows a raylet under the pid that the
+//! raylet's own log has. Otherwise two of time (in known zones), name and size must agree, and only
+//! one pair may fit.
 
 use std::collections::BTreeMap;
 
@@ -18,17 +20,17 @@ use crate::{
     ids::{Pid, SECOND_NS},
 };
 
-/// Times of one death in two logs.
+/// Two logs date one death at most this far apart.
 const SAME_TIME_NS: i64 = 10 * SECOND_NS;
-/// Times of the death of one of several alike.
+/// The same, if several deaths look alike.
 const CLOSE_NS: i64 = 2 * SECOND_NS;
 /// The kernel keeps 15 bytes of a name.
 const COMM_BYTES: usize = 15;
-/// Sizes of one process as Ray and the kernel count them.
+/// Sizes of one process differ by at most this share between Ray and the kernel.
 const SAME_SIZE: f64 = 0.05;
-/// Pairs that are compared.
+/// At most this many pairs are compared.
 const MAX_PAIRS: usize = 100_000;
-/// Reasons that are kept for one death.
+/// At most this many reasons are kept for one death.
 const MAX_REASONS: usize = 2;
 
 /// One death: what Ray says of it, what the host's logs say, or both.
@@ -36,11 +38,11 @@ const MAX_REASONS: usize = 2;
 pub(super) struct Case<'a> {
     pub(super) ray: Option<&'a ProcessClaims>,
     pub(super) host: Option<&'a ProcessClaims>,
-    /// Why a host's kill was joined or not, with its place.
+    /// Why a kill by the host was joined or not, with its place.
     pub(super) remarks: Vec<(Place, String)>,
 }
 
-/// All deaths of the texts that have a name.
+/// Returns all deaths of named processes in the texts.
 pub(super) fn join<'a>(gathered: &'a TextEvidence, clock: &Clock) -> Vec<Case<'a>> {
     let (hosts, rays): (Vec<&ProcessClaims>, Vec<&ProcessClaims>) = gathered
         .claims
@@ -49,7 +51,7 @@ pub(super) fn join<'a>(gathered: &'a TextEvidence, clock: &Clock) -> Vec<Case<'a
     let namespace = namespace(gathered, &rays, &hosts);
     let mut partner: Vec<Option<usize>> = vec![None; rays.len()];
     let mut taken = vec![false; hosts.len()];
-    // Where there are too many to compare each with each, equal pids alone are looked at.
+    // If there are too many to compare each with each, only equal pids are compared.
     let few = rays.len().saturating_mul(hosts.len()) <= MAX_PAIRS;
     let all: Vec<usize> = (0..hosts.len()).collect();
     let by_pid = by_pid(&hosts);
@@ -108,7 +110,7 @@ pub(super) fn join<'a>(gathered: &'a TextEvidence, clock: &Clock) -> Vec<Case<'a
     cases
 }
 
-/// What is known of the pid namespaces of the two kinds of logs.
+/// Whether the two kinds of logs use the same pid namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Namespace {
     Same,
@@ -144,7 +146,8 @@ fn namespace(
     }
 }
 
-/// Workers whose pid a kernel log has too, for a process of that name: one may be chance, two are not.
+/// Counts workers whose pid a kernel log has too, for a process with the same name. One may be
+/// chance, two are not.
 fn coincidences(rays: &[&ProcessClaims], hosts: &[&ProcessClaims]) -> usize {
     let by_pid = by_pid(hosts);
     let pairs = rays.iter().filter(|ray| {
@@ -163,7 +166,7 @@ fn coincidences(rays: &[&ProcessClaims], hosts: &[&ProcessClaims]) -> usize {
     pairs.count()
 }
 
-/// Whether both speak of one process; the reason where not.
+/// Decides whether both speak of one process. Returns the reason if not.
 fn judge(
     ray: &ProcessClaims,
     host: &ProcessClaims,
@@ -195,7 +198,7 @@ fn judge(
     let limit = if same_pid { SAME_TIME_NS } else { CLOSE_NS };
     let timed = apart.is_some_and(|apart| apart <= limit);
     let sized = size_agrees(ray, host);
-    // Its parent knows a child by nothing but its pid.
+    // The parent of a child process knows nothing of it but its pid.
     let child = ray.subject.role == Some(Role::Descendant)
         && same_pid
         && timed
@@ -217,21 +220,21 @@ fn judge(
     Err(missing.join(", "))
 }
 
-/// `None` where one of them has no telling name.
+/// Whether the names agree; `None` if one of them has no telling name.
 fn name_agrees(ray: &Subject, host: &Subject) -> Option<bool> {
     let comm = host.comm.as_deref()?;
     match ray.role {
         Some(Role::Raylet) => return Some(comm == "raylet"),
-        // Its program names itself as it likes.
+        // Its program may have any name.
         Some(Role::Descendant) => return None,
         _ => {}
     }
     let class = ray.class.as_deref().or(ray.task.as_deref());
     let Some(class) = class else {
-        // Every worker of Ray's has a name that begins like this, unless the code renamed it.
+        // Every worker of Ray has a name that begins like this, unless the job's code renamed it.
         return (!comm.starts_with("ray::") && !comm.starts_with("python")).then_some(false);
     };
-    // A worker that has just begun, or ended, what it ran.
+    // The worker has just begun or ended what it ran.
     if comm.starts_with("python") || comm == "ray::IDLE" {
         return None;
     }
@@ -283,7 +286,7 @@ fn place(host: &ProcessClaims) -> Place {
         .map_or(Place::default(), |one| one.place)
 }
 
-/// Places of the host's kills, by their pids.
+/// Returns the indices of the host's kills, by their pids.
 fn by_pid(hosts: &[&ProcessClaims]) -> BTreeMap<Option<Pid>, Vec<usize>> {
     let mut by_pid: BTreeMap<Option<Pid>, Vec<usize>> = BTreeMap::new();
     for (at, host) in hosts.iter().enumerate() {
@@ -297,7 +300,7 @@ fn is_of_kernel(host: &ProcessClaims) -> bool {
     claims.any(|one| matches!(&one.claim, Claim::KernelOom(_)))
 }
 
-/// Why none of the kernel's kills is this death: said where Ray does not know the killer.
+/// Returns why none of the kernel's kills is this death, if Ray does not know the killer.
 fn reasons(
     ray: &ProcessClaims,
     kernels: &[&ProcessClaims],

@@ -1,7 +1,7 @@
-//! The verdict from logs alone: from what texts say to the same report that a recording gives. Pure.
+//! Judges from logs alone: turns what texts say into the same report that a recording gives.
 //!
-//! Nothing here is ever `proven`. Claims without a name (`WorkerCrashedError`, Ray's own counts) make deaths only where no named death
-//! accounts for them.
+//! Pure. Nothing here is ever `proven`. Claims without a name (`WorkerCrashedError`, Ray's own
+//! counts) make deaths only if no named death accounts for them.
 
 pub mod claim;
 pub mod claims;
@@ -38,13 +38,14 @@ use join::Case;
 use text_evidence::TextEvidence;
 use zone::Clock;
 
-/// Pieces of evidence of one death.
+/// At most this many pieces of evidence are kept for one death.
 const MAX_EVIDENCE: usize = 12;
 
-/// A worker ends so long behind its raylet; a line of its end may come a little earlier.
+/// A worker ends at most this long after its raylet. A line about its end may come a little
+/// earlier.
 const TAKES_ALONG_NS: RangeInclusive<i64> = -5 * SECOND_NS..=MINUTE_NS;
 
-/// The report on everything that was gathered; `zone` is that of all times that have none.
+/// Returns the report on everything that was gathered. `zone` applies to all times that have none.
 #[must_use]
 pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     let clock = Clock::new(gathered, zone);
@@ -105,7 +106,7 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     report
 }
 
-/// A death with what its order hangs on.
+/// A death with what its order depends on.
 struct Made {
     death: Death,
     place: Place,
@@ -116,7 +117,7 @@ struct Made {
     folder: Option<String>,
     /// The texts of its node alone: its own, and those of the host.
     texts: Vec<usize>,
-    /// Whether nothing but "it died" is known.
+    /// Whether nothing is known but that it died.
     bare: bool,
     /// All processes that the text lists beside it.
     everyone: Vec<TopProcess>,
@@ -156,7 +157,8 @@ fn made(gathered: &TextEvidence, clock: &Clock, case: &Case<'_>) -> Made {
     made
 }
 
-/// The line that the death is dated by: the first by the clock of those that say more than whole seconds.
+/// Returns the line that dates the death: the earliest of those with a time finer than whole
+/// seconds.
 fn dating_line<'a>(claims: &[&'a Statement], clock: &Clock) -> Option<&'a Statement> {
     let mut sorted: Vec<&Statement> = claims.to_vec();
     sorted.sort_by_key(|one| {
@@ -201,7 +203,7 @@ fn evidence(
     lines.chain(remarks).collect()
 }
 
-/// `raylet.out:812`.
+/// Returns a place as `raylet.out:812`.
 fn source(gathered: &TextEvidence, place: Place) -> String {
     let name = gathered
         .texts
@@ -210,7 +212,8 @@ fn source(gathered: &TextEvidence, place: Place) -> String {
     format!("{}:{}", path::base(name), place.line)
 }
 
-/// By time where texts give it, else in the order of the texts; a death without a time stays behind the one above it.
+/// Orders deaths by time if texts give it, else in the order of the texts. A death without a time
+/// stays behind the one above it.
 fn order(made: &mut [Made]) {
     made.sort_by_key(|one| one.place);
     let mut last = 0;
@@ -225,7 +228,8 @@ fn order(made: &mut [Made]) {
     }
 }
 
-/// Where a raylet died and a worker's end of that time has no reason of its own, the raylet's is looked at first.
+/// Attributes the end of a worker that has no reason of its own to the raylet that died at that
+/// time.
 fn blame_the_raylet(made: &mut [Made]) {
     for at in 0..made.len() {
         let one = &made[at];
@@ -245,11 +249,12 @@ fn blame_the_raylet(made: &mut [Made]) {
     }
 }
 
-/// Whether a raylet's end may be that of a worker's: of one text and no other node, and about when it ended.
+/// Whether a raylet's end may explain a worker's: both are of one text, of no different nodes, and
+/// ended at about the same time.
 fn takes_along(raylet: &Made, worker: &Made) -> bool {
     let same =
         |one: &Option<_>, other: &Option<_>| one.is_none() || other.is_none() || one == other;
-    // Times with and without a zone are not of one clock.
+    // Times with and without a zone come from different clocks.
     let one_clock = raylet.death.when.time.is_some() == worker.death.when.time.is_some();
     let times = raylet.time.zip(worker.time).filter(|_| one_clock);
     raylet.death.process.role == Role::Raylet
@@ -306,7 +311,7 @@ fn clusters(gathered: &TextEvidence) -> Vec<ClusterReport> {
     }]
 }
 
-/// As a text names it, else by the words that it uses.
+/// Returns the version of Ray that a text names, else the one whose words it uses.
 fn version(gathered: &TextEvidence) -> Option<String> {
     let remarks = &gathered.remarks;
     let words = |(first, last): kill::Minors| match first.cmp(&last) {

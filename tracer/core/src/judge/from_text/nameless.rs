@@ -1,4 +1,4 @@
-//! Claims that name nobody: they make a death of their own only where no named death accounts for them.
+//! Makes deaths of claims that name nobody, if no named death accounts for them.
 
 use std::{collections::BTreeMap, mem::discriminant};
 
@@ -12,7 +12,8 @@ use super::{
 };
 use crate::judge::report::{Evidence, Killer};
 
-/// Deaths that Ray counted and no line names; more are a number in a note.
+/// At most this many deaths that Ray counted and no line names are listed. Further ones become a
+/// number in a note.
 const MAX_COUNTED: u64 = 50;
 
 /// Adds the deaths that nothing else accounts for.
@@ -36,8 +37,9 @@ pub(super) fn add(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) 
     counted(gathered, clock, made);
 }
 
-/// Whether two claims without a name may speak of the same death. Claims of one kind do, unless daemons name different victims.
-/// Ray prints that a worker died and that its connection broke one after the other.
+/// Whether two claims without a name may speak of the same death. Claims of one kind may, unless
+/// daemons name different victims. Ray prints that a worker died and that its connection broke one
+/// after the other.
 fn alike(one: &Statement, other: &Statement) -> bool {
     match (&one.claim, &other.claim) {
         (Claim::Daemon(one), Claim::Daemon(other)) => one == other,
@@ -57,7 +59,7 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
         Claim::Exit { .. } => !killed_by(Killer::Exit),
         Claim::Crash { .. } => !killed_by(Killer::Crash),
         Claim::Collapse { .. } => !killed_by(Killer::RayCollapse),
-        // "It died" is an echo of any death that the text names better.
+        // "It died" only repeats a death that the text names better.
         Claim::Reaped
         | Claim::Signalled(_)
         | Claim::MemoryDigit
@@ -97,7 +99,7 @@ fn death(gathered: &TextEvidence, clock: &Clock, one: &Statement, judged: Verdic
     made
 }
 
-/// Kills that Ray's own count has and no line names.
+/// Adds the kills in Ray's own count that no line names.
 fn counted(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
     let unnamed = made.iter().filter(|made| {
         made.death.process.pid.0 == 0
@@ -128,7 +130,7 @@ fn counted(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
     }
 }
 
-/// Kills for memory that Ray counted on each node, less those that are named there.
+/// Returns how many kills for memory Ray counted on all nodes, less those that are named there.
 pub(super) fn missing(gathered: &TextEvidence) -> u64 {
     let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
     for ((node, _), (memory, _)) in &gathered.remarks.summaries {

@@ -1,4 +1,6 @@
-//! Session folders of several nodes: which text is of which node, where each process died, and the join by Ray's ids.
+//! Finds the node of each text and of each death, and joins the nodes by Ray's ids.
+//!
+//! The texts are session folders of several nodes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -21,21 +23,22 @@ use crate::{
     ray::log::{FileKind, file_name},
 };
 
-/// A folder with a raylet's log: a node's.
+/// A folder with a raylet's log. It stands for a node.
 pub(super) struct Folder {
-    /// With a slash at its end.
+    /// Its path, with a slash at the end.
     path: String,
-    /// What people call it: the part of its path in which it differs from the others.
+    /// Its name for people: the part of its path that differs from the others.
     name: String,
     node_id: Option<HexId>,
     session: Option<String>,
-    /// Whether the GCS's log lies there.
+    /// Whether it has the GCS's log.
     head: bool,
-    /// Its texts, by their numbers.
+    /// Its texts, by number.
     texts: BTreeSet<usize>,
 }
 
-/// The nodes that the texts are of; none where they are of one node, or it cannot be told.
+/// Returns the nodes of the texts. There are none if all texts are of one node, or if the nodes
+/// cannot be told apart.
 pub(super) fn folders(gathered: &TextEvidence) -> Vec<Folder> {
     let mut paths: BTreeMap<&str, Option<HexId>> = BTreeMap::new();
     for text in &gathered.texts {
@@ -75,7 +78,8 @@ fn kind(name: &str) -> Option<FileKind> {
     file_name::parse(path::base(name)).map(|parsed| parsed.kind)
 }
 
-/// The one raylet's folder below the nearest folder above this text that has any.
+/// Returns the folder of the raylet that a text is nearest to. That is the only raylet folder below
+/// the innermost folder above the text that has any.
 fn nearest(text: &str, folders: &[&str]) -> Option<usize> {
     let mut above = path::folder(text);
     loop {
@@ -91,7 +95,7 @@ fn nearest(text: &str, folders: &[&str]) -> Option<usize> {
     }
 }
 
-/// `gpu-07` of `/logs/gpu-07/session_x/logs/`.
+/// Returns the name of a folder: `gpu-07` of `/logs/gpu-07/session_x/logs/`.
 fn name(path: &str, all: &[&str]) -> String {
     let parts = |path: &str| -> Vec<String> {
         let parts = path.split('/').filter(|part| !part.is_empty());
@@ -107,17 +111,18 @@ fn name(path: &str, all: &[&str]) -> String {
     bare.next().unwrap_or(name).to_owned()
 }
 
-/// The part of a path that Ray names after the session.
+/// Returns the part of a path that Ray names after the session.
 fn session(path: &str) -> Option<String> {
     let mut parts = path.split('/');
     let known = parts.find(|part| part.starts_with("session_20"));
     known.map(str::to_owned)
 }
 
-/// Logs of a raylet's agents: of raylets they know their own alone.
+/// Logs of a raylet's agents. They know only their own raylet.
 const AGENTS: [&str; 2] = ["dashboard_agent", "runtime_env_agent"];
 
-/// The texts among a process's claims that only its own node has: its own logs, and the host's.
+/// Returns those texts of a process's claims that only its own node has: its own logs, and the
+/// host's.
 pub(super) fn own_texts(gathered: &TextEvidence, claims: &[&Statement]) -> Vec<usize> {
     let own = |one: &&&Statement| {
         let name = gathered.texts.get(one.place.text);
@@ -132,7 +137,7 @@ pub(super) fn own_texts(gathered: &TextEvidence, claims: &[&Statement]) -> Vec<u
     own.collect()
 }
 
-/// The node of each death.
+/// Returns the node of each death.
 pub(super) fn of_deaths(
     gathered: &TextEvidence,
     folders: &[Folder],
@@ -151,7 +156,8 @@ pub(super) fn of_deaths(
     made.iter().map(of).collect()
 }
 
-/// The node that a process died on: as Ray names it, else that whose raylet's, own or host's log speaks of it.
+/// Returns the node that a process died on: as Ray names it, else the node of a log that speaks of
+/// it (the raylet's, its own, or the host's).
 fn of_death(folders: &[Folder], workers: &HashMap<&HexId, &HexId>, made: &Made) -> Option<HexId> {
     let named = made.node.0.as_deref().and_then(HexId::parse);
     let by_raylet = || {
@@ -170,10 +176,10 @@ fn of_death(folders: &[Folder], workers: &HashMap<&HexId, &HexId>, made: &Made) 
     named.or_else(by_raylet).or_else(by_gcs).or_else(by_text)
 }
 
-/// The session of nodes whose paths do not name it, while they are joined.
+/// Stands for the session of nodes whose paths do not name one, while they are joined.
 const NAMELESS: &str = "";
 
-/// A part of the cluster for each node.
+/// Returns a part of the cluster for each node.
 pub(super) fn clusters(gathered: &TextEvidence, folders: &[Folder]) -> Vec<ClusterReport> {
     let of_one_head = folders.iter().filter(|folder| folder.head).count() == 1;
     let named: HashSet<&HexId> = (gathered.mentions.iter())
@@ -182,7 +188,7 @@ pub(super) fn clusters(gathered: &TextEvidence, folders: &[Folder]) -> Vec<Clust
             _ => None,
         })
         .collect();
-    // Whom the only GCS has registered is of its cluster.
+    // A node that the only GCS has registered belongs to its cluster.
     let session = |folder: &Folder| {
         let registered =
             of_one_head && folder.node_id.as_ref().is_some_and(|id| named.contains(id));
@@ -209,7 +215,7 @@ pub(super) fn clusters(gathered: &TextEvidence, folders: &[Folder]) -> Vec<Clust
     (0..).zip(folders).map(of).collect()
 }
 
-/// Joins the nodes by the rules of recordings.
+/// Joins the nodes by the same rules as recordings.
 pub(super) fn join(
     gathered: &TextEvidence,
     clock: &Clock,
@@ -243,14 +249,16 @@ pub(super) fn join(
             .filter_map(|at| folders.get(usize::try_from(at).ok()?))
             .map(|folder| folder.texts.len() as u64)
             .sum();
-        // A raylet that is killed writes nothing: that no text tells of its end is no sign of life.
+        // A raylet that is killed writes nothing. So a text that does not tell of its end is no
+        // sign of life.
         if let Some(declared) = &mut node.declared_dead {
             declared.raylet_died = declared.raylet_died.filter(|died| *died);
         }
     }
 }
 
-/// A worker whose own log says that its raylet is gone was taken along by the one raylet of its node that ended.
+/// Attributes the end of a worker to the one raylet of its node that ended, if the worker's own log
+/// says that its raylet is gone.
 fn blame_the_nodes_raylet(on: &[Option<HexId>], report: &mut Report) {
     let mut raylets: HashMap<&HexId, Vec<EventId>> = HashMap::new();
     for (death, node) in report.deaths.iter().zip(on) {

@@ -1,4 +1,4 @@
-//! What texts say besides deaths and findings: consequences, Ray's own counts, what was not kept.
+//! Notes what texts say besides deaths and findings: after-effects, Ray's counts, what was dropped.
 
 use super::{claim::Claim, text_evidence::TextEvidence};
 use crate::judge::{
@@ -6,11 +6,12 @@ use crate::judge::{
     report::{Death, Killer},
 };
 
-/// What Ray's own messages link to since 2.58.
+/// The page that Ray's own messages link to since 2.58.
 const PAGE: &str =
     "https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-memory.html";
 
-/// After-effects, Ray's own count against what was found, and what was not kept.
+/// Returns the notes: after-effects, Ray's own count compared with what was found, and what was
+/// dropped.
 pub(super) fn all(gathered: &TextEvidence, deaths: &[Death], version: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     let nameless = gathered.claims.nameless.iter();
@@ -46,7 +47,7 @@ fn after_effects(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
         return None;
     }
     let kinds: Vec<&str> = effects.keys().copied().collect();
-    // Each healthy end has such lines too.
+    // Each normal end has such lines too.
     if !deaths.iter().any(is_first_cause) {
         return None;
     }
@@ -64,6 +65,7 @@ fn is_first_cause(death: &Death) -> bool {
     death.listed && death.verdict.cause_death_id.is_none()
 }
 
+/// Returns a note like
 /// `Ray's own count: 3 memory kills, 0 other deaths. These logs name all of them`.
 fn count(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
     let summaries = &gathered.remarks.summaries;

@@ -1,4 +1,4 @@
-//! The end of a cluster whose jobs had all ended: who sent its SIGTERMs is nobody's question.
+//! Handles the end of a cluster whose jobs had all ended. Nobody asks who sent its SIGTERMs.
 
 use libc::SIGTERM;
 
@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// Lines of one moment are stamped by several processes.
+/// Several processes stamp lines of one moment at most this far apart.
 const STAMPS_NS: i64 = SECOND_NS;
 
 /// Takes deaths of a teardown off the list.
@@ -28,7 +28,8 @@ pub(super) fn mark(gathered: &TextEvidence, clock: &Clock, made: &mut [Made]) {
     }
 }
 
-/// When the last job had ended; `None` while one ran, or where the GCS's log does not say.
+/// Returns when the last job had ended; `None` if one was running, or if the GCS's log does not
+/// say.
 fn all_over(gathered: &TextEvidence, clock: &Clock) -> Option<i64> {
     let ends = gathered.remarks.jobs.values();
     let times = ends.map(|stamp| {
@@ -39,7 +40,7 @@ fn all_over(gathered: &TextEvidence, clock: &Clock) -> Option<i64> {
     times?.into_iter().max()
 }
 
-/// Whose doing an end is that a SIGTERM to the cluster explains.
+/// Returns the killer of an end that a SIGTERM to the cluster explains.
 fn of_a_teardown(death: &Death) -> Option<Killer> {
     match (&death.verdict.cause, death.verdict.killer) {
         (

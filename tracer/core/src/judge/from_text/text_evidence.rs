@@ -1,11 +1,11 @@
-//! Holds what some texts say, all together.
+//! Holds everything that a set of texts says.
 
 use super::{
     claim::{Text, TextMention, TextRemarks},
     claims::AllClaims,
 };
 
-/// Everything that some texts say.
+/// Everything that a set of texts says.
 #[derive(Debug, Default)]
 pub struct TextEvidence {
     /// The texts, in the order in which they were read.

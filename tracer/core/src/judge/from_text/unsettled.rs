@@ -1,4 +1,4 @@
-//! What would settle the deaths that texts leave open.
+//! Names what would settle the deaths that texts leave open.
 
 use crate::{
     event::Role,
@@ -9,7 +9,7 @@ use crate::{
     },
 };
 
-/// Fills in what is missing to know, for deaths from texts whose killer is not known.
+/// Fills in the missing evidence, for deaths with an unknown killer.
 pub(super) fn add(deaths: &mut [Death]) {
     for death in deaths {
         let open = matches!(death.verdict.killer, Killer::Unknown | Killer::KernelOom);

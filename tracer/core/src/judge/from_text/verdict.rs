@@ -1,4 +1,6 @@
-//! The verdict on one death from the claims of texts: `inferred` at most, and `unknown` where every sudden end would read the same.
+//! Decides the verdict on one death from the claims of texts.
+//!
+//! It is `inferred` at most, and `unknown` if every sudden end would read the same.
 
 use libc::SIGKILL;
 
@@ -19,7 +21,7 @@ pub(super) struct Verdict {
     pub(super) oom: Option<KernelOom>,
     pub(super) memory: Option<RayMemory>,
     pub(super) daemon: Option<Daemon>,
-    /// Whether it ended as somebody wanted: nobody asks about it.
+    /// Whether somebody wanted it to end. Nobody asks about such an end.
     pub(super) wanted: bool,
 }
 
@@ -46,7 +48,7 @@ impl Verdict {
     }
 }
 
-/// From all claims about one process.
+/// Decides from all claims about one process.
 pub(super) fn verdict(claims: &[&Statement]) -> Verdict {
     let ray = memory(claims);
     let kernel = kernel(claims);
@@ -58,7 +60,7 @@ pub(super) fn verdict(claims: &[&Statement]) -> Verdict {
     }
 }
 
-/// A kill by Ray's monitor.
+/// Returns the verdict for a kill by Ray's monitor.
 pub(super) fn by_ray(memory: RayMemory) -> Verdict {
     let cause = Cause::RayMemoryMonitor {
         used_bytes: memory.used,
@@ -70,7 +72,8 @@ pub(super) fn by_ray(memory: RayMemory) -> Verdict {
 }
 
 fn by_kernel(oom: KernelOom) -> Verdict {
-    // Where the text contradicts itself, or has lost which memory was full, the cgroup that it names proves nothing.
+    // If the text contradicts itself, or does not have which memory was full, the cgroup that it
+    // names proves nothing.
     let scoped = oom.scope.is_some();
     let cause = cause::KernelOom {
         scope: oom.scope,
@@ -86,8 +89,9 @@ fn by_kernel(oom: KernelOom) -> Verdict {
     verdict
 }
 
-/// Ray may claim a kill that the kernel did first. The kernel prints no kill of a process that is dying already (it only marks and
-/// reaps it), but where a whole cgroup goes.
+/// Decides if both claim the kill. Ray may claim a kill that the kernel did first. The kernel
+/// prints no kill of a process that is dying already (it only marks and reaps it), unless it kills
+/// a whole cgroup.
 fn both(ray: RayMemory, kernel: KernelOom) -> Verdict {
     if !kernel.group {
         return by_kernel(kernel);
@@ -98,7 +102,7 @@ fn both(ray: RayMemory, kernel: KernelOom) -> Verdict {
     verdict
 }
 
-/// Figures of all lines that say that Ray's monitor killed it.
+/// Returns the figures of all lines that say that Ray's monitor killed it.
 fn memory(claims: &[&Statement]) -> Option<RayMemory> {
     let mut all: Option<RayMemory> = None;
     for one in claims {
@@ -116,7 +120,8 @@ fn memory(claims: &[&Statement]) -> Option<RayMemory> {
     all
 }
 
-/// What all lines of the kernel's say together; scopes that contradict one another cancel out.
+/// Returns what all lines of the kernel say together. Scopes that contradict one another cancel
+/// out.
 fn kernel(claims: &[&Statement]) -> Option<KernelOom> {
     let mut all: Option<KernelOom> = None;
     let mut contradiction = false;
@@ -152,9 +157,10 @@ fn kernel(claims: &[&Statement]) -> Option<KernelOom> {
     all
 }
 
-/// Everything that is no kill for memory by Ray or the kernel, the most telling claim first.
+/// Decides from claims other than memory kills by Ray or the kernel. The most telling claim counts.
 fn others(claims: &[&Statement]) -> Verdict {
-    // Of an actor that it had asked to end Ray notes no error: it was gone before, and the request came after or too late.
+    // Ray reports no lost connection for an actor that it had asked to end. If it reports one, the
+    // actor was gone before, and the request came afterwards or too late.
     let lost = claims.iter().any(|one| matches!(one.claim, Claim::Lost));
     let mut ranked: Vec<&Statement> = claims.to_vec();
     ranked.retain(|one| !(lost && is_bare_request(&one.claim)));
@@ -202,7 +208,7 @@ fn others(claims: &[&Statement]) -> Verdict {
         }
         Claim::Lost => Verdict::new(Killer::Unknown, Cause::SuddenEnd),
         Claim::Unregistered => Verdict::new(Killer::Unknown, Cause::DeadBeforeRegistered),
-        // The first two are dealt with above.
+        // Kills for memory by Ray and the kernel are handled above.
         Claim::RayMemory(_)
         | Claim::KernelOom(_)
         | Claim::UnreadKill
@@ -211,7 +217,8 @@ fn others(claims: &[&Statement]) -> Verdict {
     }
 }
 
-/// Whether all that is known is that the GCS had an actor ended (`Received KillLocalActor RPC`): it does so after an end too.
+/// Whether the claim is only that the GCS had an actor ended (`Received KillLocalActor RPC`). It
+/// also does so after an end.
 fn is_bare_request(claim: &Claim) -> bool {
     matches!(
         claim,
@@ -222,7 +229,7 @@ fn is_bare_request(claim: &Claim) -> bool {
     )
 }
 
-/// The order of claims; the most telling is the first.
+/// Returns the rank of a claim. The most telling one comes first.
 pub(super) fn rank(claim: &Claim) -> u8 {
     match claim {
         Claim::RayMemory(_) | Claim::KernelOom(_) => 0,

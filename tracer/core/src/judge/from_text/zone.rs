@@ -1,4 +1,6 @@
-//! From the times that texts print to UTC: by the zone that the user names, by lines that are dated twice, or by a death that two texts
+//! Converts the times that texts print to UTC.
+//!
+//! The zone comes from the user, from lines that are dated twice, or from a death that two texts
 //! date, one with its zone and one without.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +18,7 @@ use crate::{
     ray::log::file_name,
 };
 
-/// Zones lie at quarter hours.
+/// Zones are multiples of a quarter hour.
 const QUARTER_NS: i64 = 15 * MINUTE_NS;
 /// Two records of one death are at most this far apart.
 const SAME_DEATH_NS: i64 = 5 * SECOND_NS;
@@ -48,7 +50,7 @@ impl Clock {
         clock
     }
 
-    /// A death that one text dates with its zone tells the zone of another that dates it too.
+    /// Learns the zone of a text from a death that another text dates with its zone.
     fn learn(&mut self, processes: &[ProcessClaims]) {
         let mut candidates: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
         for claims in processes {
@@ -82,8 +84,9 @@ impl Clock {
         }
     }
 
-    /// Ray's logs of one folder are written on one node: those whose zone is known tell that of the others, where they agree. What else
-    /// lies there may be from anywhere.
+    /// Shares zones between Ray's logs of one folder, which are written on one node. Logs with a
+    /// known zone give it to the others, if they agree. What else is in the folder may be from
+    /// anywhere.
     fn share(&mut self, texts: &[Text]) {
         let folder = |text: &Text| {
             let (folder, name) = text.name.rsplit_once('/')?;
@@ -109,7 +112,7 @@ impl Clock {
         self.time(statement.place, statement.stamp)
     }
 
-    /// The time in UTC, where it can be known.
+    /// Returns the time in UTC, if it can be known.
     pub(super) fn time(&self, place: Place, stamp: Stamp) -> Option<i64> {
         if stamp.utc.is_some() {
             return stamp.utc;
@@ -122,7 +125,7 @@ impl Clock {
         local.checked_sub(i64::from(offset) * SECOND_NS)
     }
 
-    /// The offset of a text, and how it is known or what clock it has.
+    /// Returns the offset of a text, and how it is known or which clock the text has.
     pub(super) fn describe(&self, number: usize, text: &Text) -> (Option<i32>, String) {
         let zone = self.zones.get(number).cloned().unwrap_or_default();
         if self.given.is_some() && text.clocks.local {
@@ -142,7 +145,7 @@ impl Clock {
     }
 }
 
-/// A line that has both gives the zone of the text, where all such lines agree.
+/// Returns the zone of a text by the lines that have both times, if all of them agree.
 fn of_text(text: &Text) -> Zone {
     let mut offsets = text.offsets.iter();
     let (Some((quarters, count)), None) = (offsets.next(), offsets.next()) else {
@@ -165,11 +168,11 @@ fn in_zone(local: i64, zone: &TimeZone) -> Option<i64> {
     i64::try_from(timestamp.as_nanosecond()).ok()
 }
 
-/// The time as the text prints it, for one whose zone is not known.
+/// Returns the time as the text prints it, for a text without a known zone.
 pub(super) fn printed(stamp: Stamp) -> Option<String> {
     if let Some(local) = stamp.local {
         let civil = TimeZone::UTC.to_datetime(WallTime(local).timestamp());
-        // A text that has whole seconds only is not given milliseconds.
+        // A text with whole seconds only gets no milliseconds.
         let form = if local % SECOND_NS == 0 {
             "%Y-%m-%d %H:%M:%S"
         } else {

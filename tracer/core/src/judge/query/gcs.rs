@@ -1,4 +1,4 @@
-//! What of the GCS's words concerns one process, or one class of actors. It changes no verdict.
+//! Reports what the GCS says of one process, or of one class of actors. It changes no verdict.
 
 use std::collections::HashMap;
 
@@ -12,12 +12,12 @@ use crate::{
     ray::gcs::GcsActor,
 };
 
-/// Names of one class's actors that are reported.
+/// At most this many names of one class's actors are reported.
 const MOST_NAMES: usize = 8;
-/// Forks between a worker and a process of its own.
+/// At most this many forks may lie between a worker and a process that it started.
 const DEEPEST: usize = 16;
 
-/// The actor whose worker a process is, or whose worker has started it.
+/// Returns the actor whose worker the process is, or was started by.
 pub(in crate::judge) fn actor_of<'a>(
     world: &'a World,
     state: &'a ProcessState,
@@ -33,7 +33,7 @@ pub(in crate::judge) fn actor_of<'a>(
     None
 }
 
-/// What the GCS adds to what titles and logs say of a process, if anything.
+/// Returns what the GCS adds to what titles and logs say of a process, if anything.
 pub(in crate::judge) fn report(
     world: &World,
     state: &ProcessState,
@@ -57,7 +57,7 @@ pub(in crate::judge) fn report(
     (actor.is_some() || entrypoint.is_some()).then_some(found)
 }
 
-/// What there is to say of each actor class.
+/// Returns what the GCS says of each actor class.
 pub(in crate::judge) fn by_class(world: &World) -> HashMap<String, GcsOwner> {
     let mut classes: HashMap<String, GcsOwner> = HashMap::new();
     for (cluster, actor) in world.gcs.actors() {
@@ -74,7 +74,7 @@ pub(in crate::judge) fn by_class(world: &World) -> HashMap<String, GcsOwner> {
     classes
 }
 
-/// Adds a name to an ordered list, of which the first are kept.
+/// Adds a name to a sorted list that keeps only the first names.
 fn add(names: &mut Vec<String>, name: Option<&String>) {
     if let Some(name) = name
         && let Err(at) = names.binary_search(name)

@@ -1,8 +1,8 @@
-//! Each GPU of the recording, as the report has it.
+//! Reports each GPU of the recording.
 
 use crate::judge::{report::GpuReport, state::world::World};
 
-/// Each GPU of the recording.
+/// Returns each GPU of the recording.
 pub(in crate::judge) fn report(world: &World) -> Vec<GpuReport> {
     let devices = world.gpus.devices.iter();
     devices

@@ -1,4 +1,4 @@
-//! How fast each owner's processes grew: by the call where calls were seen, and by the hour.
+//! Reports how fast each owner's processes grew: by the call if calls were seen, and by the hour.
 
 use std::collections::BTreeMap;
 
@@ -16,15 +16,15 @@ use crate::{
     ray::identify,
 };
 
-/// Of all owners.
+/// The growth rates of all owners.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct GrowthRates {
     pub(in crate::judge) all: BTreeMap<Name, GrowthRate>,
-    /// What a call leaves behind in the worker where it is most, where that fills memory.
+    /// What a call leaves behind, in the worker where that is most, if it fills memory.
     pub(in crate::judge) steady: BTreeMap<Name, Bytes>,
 }
 
-/// All that can be told.
+/// Returns all rates that can be told.
 pub(in crate::judge) fn all(world: &World) -> GrowthRates {
     let mut growth_rates = GrowthRates::default();
     for (process, calls) in &world.calls {
@@ -72,7 +72,8 @@ impl GrowthRates {
     }
 }
 
-/// A worker of tasks runs another task's code from one to the next: of these only calls tell.
+/// Adds rates by the hour. A worker runs code of one task after another, so the growth of tasks is
+/// told by calls only.
 fn hours(world: &World, growth_rates: &mut GrowthRates) {
     for state in world.processes.iter() {
         let Some(floor) = world.growth_floors.get(&state.key.truncated()) else {

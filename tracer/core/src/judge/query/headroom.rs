@@ -1,4 +1,4 @@
-//! The limit that is next, how far it is, and whether what calls keep matters beside it.
+//! Finds the nearest limit, how far it is, and whether what calls keep matters beside it.
 
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use crate::{
     ray::facts::RayFact,
 };
 
-/// All processes that run a method keep at least one part in so many of the limit: less is what allocators and caches move by.
+/// What the calls of a method keep matters if it is, over all processes, at least one part in this
+/// many of the limit. Allocators and caches vary by less.
 const SHARE: u64 = 20;
 
 /// What is left until a limit, at the end of what was seen.
@@ -22,7 +23,7 @@ pub(in crate::judge) struct Headroom {
 }
 
 impl Headroom {
-    /// Whether so much is a part of it that is worth a word.
+    /// Whether this much is a part of it that is worth mentioning.
     pub(in crate::judge) fn is_filled_by(&self, kept: Bytes) -> bool {
         kept.0 >= self.at.0 / SHARE
     }
@@ -32,8 +33,8 @@ impl Headroom {
     }
 }
 
-/// Whether what the calls of a method keep matters beside the limit of their cluster, over all processes that run it, of which one keeps
-/// so much. Where no limit is known it does.
+/// Whether what the calls of a method keep matters beside the limit of their cluster. One process
+/// keeps this much, and all processes that run the method count. True if no limit is known.
 pub(in crate::judge) fn matters(
     world: &World,
     cluster: Option<ProcessKey>,
@@ -50,7 +51,8 @@ pub(in crate::judge) fn matters(
     headroom.is_filled_by(Bytes(growth.kept().0.saturating_mul(many)))
 }
 
-/// The limit that is next by the last figures: Ray's threshold, or that of a cgroup on the raylet's path.
+/// Returns the nearest limit by the last figures: Ray's threshold, or that of a cgroup on the
+/// raylet's path.
 pub(in crate::judge) fn of(world: &World, cluster: &Cluster) -> Option<Headroom> {
     let raylet = world.processes.get(cluster.raylet)?;
     let own = raylet.cgroup.as_deref().map(Path::new);

@@ -12,10 +12,10 @@ use crate::{
     ray::identify::{self, Title},
 };
 
-/// Processes that a death keeps.
+/// At most this many processes are kept with a death.
 const MOST: usize = 64;
 
-/// The live processes around the end of `dying`, which held `own`.
+/// Returns the live processes around the end of `dying`, which held `own`.
 pub(in crate::judge) fn around(
     world: &World,
     names: &mut Names,
@@ -60,14 +60,14 @@ fn calls<'a>(world: &'a World, state: &ProcessState) -> Option<&'a Calls> {
     world.calls.get(&state.key.truncated())
 }
 
-/// Since when a worker of tasks has had nothing to do.
+/// Returns since when a worker of tasks has had nothing to do.
 pub(in crate::judge) fn idle(world: &World, state: &ProcessState) -> Option<Idle> {
     let of_tasks = state.role == Role::Worker && state.actor_class.is_none();
     let calls = calls(world, state).filter(|_| of_tasks)?;
     calls.idle(world.last_time)
 }
 
-/// The class of its actor, else the task that it runs or ran last.
+/// Returns the class of its actor, else the task that it runs or ran last.
 pub(in crate::judge) fn class(state: &ProcessState) -> Option<String> {
     let title = state.title.as_deref().and_then(identify::title);
     let of_title = title.and_then(Title::class);

@@ -1,4 +1,4 @@
-//! Memory around a death: the biggest processes and the victim's figures at that moment.
+//! Reports memory around a death: the biggest processes and the victim's figures at that moment.
 
 use crate::{
     event::{Exit, MemorySplit, Role},
@@ -19,7 +19,8 @@ use crate::{
 /// How many of the biggest processes a death keeps.
 const TOP: usize = 5;
 
-/// The memory picture at `exit`, from the samples before it. Cheap for a normal exit: nobody asks there.
+/// Returns the memory at `exit`, from the samples before it. It is cheap for a normal exit, because
+/// nobody asks there.
 pub(in crate::judge) fn snapshot(
     world: &World,
     names: &mut Names,
@@ -52,14 +53,15 @@ pub(in crate::judge) fn snapshot(
     }
 }
 
-/// Whose memory a figure is.
+/// The process that a figure belongs to.
 enum Of<'a> {
     Dying(Option<&'a ProcessState>),
     Tracked(&'a ProcessState, BootTime),
     Outside(&'a Outside, BootTime),
 }
 
-/// The biggest processes at the end of `dying`, that one after them where it is smaller, and what the other smaller ones held.
+/// Returns the biggest processes at the end of `dying`, and what the other ones held. `dying` comes
+/// last if it is smaller than those.
 fn biggest(
     world: &World,
     dying: ProcessKey,
@@ -112,14 +114,14 @@ fn biggest(
         .collect();
     let rest = found.iter().skip(TOP).filter(|one| !is_dying(one));
     let rest = rest.filter(|(private, ..)| private.0 > 0);
-    // Thousands may die at once: nothing is copied here.
+    // Thousands of processes may die at once, so nothing is copied here.
     let rest = rest.map(|(private, _, of)| (*private, |class: &str| is_of(world, of, class)));
     let rest = TopRest::of(rest, &top);
     (top, rest)
 }
 
-/// Whether it is a worker of this class, or one that runs this task or ran it last: what that took is still there when its title says
-/// that it is idle.
+/// Whether it is a worker of this class, or one that runs this task or ran it last. What that task
+/// took is still there when the worker's title says that it is idle.
 fn is_of(world: &World, of: &Of<'_>, class: &str) -> bool {
     let (Of::Dying(Some(state)) | Of::Tracked(state, _)) = of else {
         return false;

@@ -1,7 +1,8 @@
-//! The ends of messages between this node and the GCS that were recorded here: [`crate::judge::fleet`] compares clocks by them.
+//! Finds the ends of messages between this node and the GCS that were recorded here.
 //!
-//! Mirrors `node_manager.cc`, `gcs_worker_manager.cc`, `gcs_actor_manager.cc` and `gcs_node_manager.cc` of Ray (2.9 to 2.60): each logs
-//! its end before it sends, or when it has received.
+//! [`crate::judge::fleet`] compares clocks by them. Mirrors `node_manager.cc`,
+//! `gcs_worker_manager.cc`, `gcs_actor_manager.cc` and `gcs_node_manager.cc` of Ray (2.9 to 2.60).
+//! Each logs its end before it sends, or when it has received.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +21,7 @@ use crate::{
 
 type Ends = HashMap<(u32, bool, Step, HexId), BootTime>;
 
-/// The first of each kind.
+/// Returns the first message of each kind.
 pub(in crate::judge) fn all(
     world: &World,
     number: impl Fn(Option<ProcessKey>) -> Option<u32>,
@@ -71,7 +72,8 @@ pub(in crate::judge) fn all(
 }
 
 fn into_message_times(world: &World, ends: Ends) -> Vec<MessageTime> {
-    // A raylet may end what a worker of its own node owned before the GCS has entered that worker's exit.
+    // A raylet may end what a worker of its own node owned before the GCS has entered that worker's
+    // exit.
     let left: HashSet<(u32, HexId)> = ends
         .keys()
         .filter(|(_, by_gcs, step, _)| !by_gcs && *step == Step::WorkerLeft)
@@ -96,7 +98,7 @@ fn own_node<'a>(world: &'a World, log: &RayLog) -> Option<&'a HexId> {
     cluster?.node_id.as_ref()
 }
 
-/// What the GCS's own log says.
+/// Returns what the GCS's own log says.
 fn by_gcs(fact: &RayFact) -> [Option<(Step, HexId)>; 2] {
     match fact {
         RayFact::GcsWorkerExit { worker_id, .. } => {
@@ -122,7 +124,7 @@ fn actor_state(state: &str, worker: &HexId, alive: Step) -> Option<(Step, HexId)
     }
 }
 
-/// What this node's raylet and processes log.
+/// Returns what this node's raylet and processes log.
 fn on_node(log: &RayLog, own: Option<&HexId>) -> [Option<(Step, HexId)>; 2] {
     match &log.fact {
         RayFact::Disconnected {
@@ -134,7 +136,8 @@ fn on_node(log: &RayLog, own: Option<&HexId>) -> [Option<(Step, HexId)>; 2] {
             reason,
             ..
         } if Ended::of(reason) == Ended::Owner => [Some((Step::OwnerGone, owner.clone())), None],
-        // The GCS has it killed as soon as it has entered the owner's exit; the raylet may never say whose end it was.
+        // The GCS has it killed once it has entered the owner's exit. The raylet may never say
+        // whose end that was.
         RayFact::ForceKillActor { reason, .. } if log.file.contains("-core-") => {
             let gone = owner_gone(reason).filter(|gone| !gone.node_crashed);
             let owner = gone.and_then(|gone| gone.owner);

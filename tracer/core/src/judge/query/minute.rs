@@ -1,4 +1,7 @@
-//! The last minute before a death: the victim, the biggest others, shared memory, the machine and the limits, at the same moments.
+//! Reports the last minute before a death.
+//!
+//! It has figures of the victim, the biggest other processes, shared memory, the machine and the
+//! limits, all at the same moments.
 
 use std::collections::VecDeque;
 
@@ -11,7 +14,7 @@ use crate::{
     },
 };
 
-/// The moments, in ms before the death: the nearer, the closer together.
+/// The moments, in ms before the death. They are closer together near it.
 const MOMENTS_MS: [i64; 15] = [
     60_000, 45_000, 30_000, 20_000, 15_000, 10_000, 7_000, 5_000, 4_000, 3_000, 2_000, 1_000, 500,
     200, 0,
@@ -27,7 +30,7 @@ fn over(samples: &RecentSamples, death: BootTime) -> Vec<Option<Bytes>> {
     moments(death).map(|moment| samples.at(moment)).collect()
 }
 
-/// The minute before `exit` at `time`, as the samples have it.
+/// Returns the minute before `exit` at `time`, from the samples.
 pub(in crate::judge) fn before(
     world: &World,
     exit: &Exit,
@@ -46,7 +49,7 @@ pub(in crate::judge) fn before(
         *last = Some(anon);
     }
     let of = |one: &TopProcess| {
-        // A pid may have been another process's before.
+        // The pid may have belonged to another process before.
         let samples = world.recent_samples.of_pid(one.pid, time)?;
         Some(TopBefore {
             pid: one.pid,
@@ -72,7 +75,7 @@ pub(in crate::judge) fn before(
     }
 }
 
-/// The limited cgroups on the path of the process, the innermost first.
+/// Returns the limited cgroups on the path of the process, the innermost first.
 fn limits(world: &World, process: ProcessKey, time: BootTime) -> Vec<LimitBefore> {
     let state = world.processes.get(process);
     let Some(path) = state.and_then(|state| state.cgroup.as_deref()) else {
@@ -99,7 +102,8 @@ fn limits(world: &World, process: ProcessKey, time: BootTime) -> Vec<LimitBefore
     found
 }
 
-/// What came from the kernel after the death was seen: its last steps, and who mapped what.
+/// Adds what the kernel reported after the death was seen: the last steps, and which thread mapped
+/// memory.
 pub(in crate::judge) fn refine(
     minute: &mut LastMinute,
     time: BootTime,

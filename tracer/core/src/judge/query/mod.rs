@@ -1,4 +1,4 @@
-//! Questions to the tables of `state`: each keeps nothing, and none gives a verdict.
+//! Answers questions from the tables of `state`. A query keeps nothing and gives no verdict.
 
 pub(in crate::judge) mod gcs;
 pub(in crate::judge) mod gpus;

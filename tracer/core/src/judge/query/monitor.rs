@@ -1,4 +1,4 @@
-//! What a raylet's memory monitor said of itself, and what it counted before a death.
+//! Reports what a raylet's memory monitor logged of itself, and what it counted before a death.
 
 use crate::{
     ids::{BootTime, Bytes, ProcessKey, SECOND_NS},
@@ -6,10 +6,11 @@ use crate::{
     ray::facts::RayFact,
 };
 
-/// From a look of the monitor to the end of what it kills: it acts some 50 ms later, and memory takes a while to be given back.
+/// The time from a look of the monitor to the end of what it kills. It acts some 50 ms later, and
+/// memory takes a while to be given back.
 const MONITOR_NS: i64 = 3 * SECOND_NS;
 
-/// What the monitor of a cluster said of itself last.
+/// Returns what the monitor of a cluster last logged of itself.
 pub(in crate::judge) fn of(world: &World, raylet: ProcessKey) -> Option<Monitor> {
     world
         .ray_of_cluster(raylet)
@@ -36,7 +37,8 @@ pub(in crate::judge) fn of(world: &World, raylet: ProcessKey) -> Option<Monitor>
         })
 }
 
-/// What the monitor of a cluster kills above by the first that it said: as its raylet started, when nobody ran who could write to its log.
+/// Returns the first threshold that the monitor of a cluster logged. It did so as its raylet
+/// started, when no other process could write to its log.
 pub(in crate::judge) fn first_threshold(world: &World, raylet: ProcessKey) -> Option<Bytes> {
     let mut records = world.ray_of_cluster(raylet);
     records.find_map(|record| match &record.what.fact {
@@ -45,7 +47,8 @@ pub(in crate::judge) fn first_threshold(world: &World, raylet: ProcessKey) -> Op
     })
 }
 
-/// The most that the monitor of its raylet counted before the end of a process at `time`, and what that kills above.
+/// Returns the most that the monitor counted before the end of a process at `time`, and its
+/// threshold.
 pub(in crate::judge) fn counted(
     world: &World,
     process: ProcessKey,

@@ -1,7 +1,8 @@
-//! What an OOM kill was about: which limit, which cgroup, what was being charged.
+//! Finds what an OOM kill was about: which limit, which cgroup, what was being charged.
 //!
-//! The kernel stack at `mark_victim` tells a cgroup's limit from an empty machine and names the charge; the victim's own
-//! memory cgroups with their use tell which limit; the kernel log, which is rate-limited, only confirms.
+//! The kernel stack at `mark_victim` tells a full cgroup from a full machine, and names the charge.
+//! The victim's own memory cgroups and their use tell which limit it was. The kernel log, which is
+//! rate-limited, only confirms.
 
 use crate::{
     event::{CgroupLevel, KernelLog, OomVictim},
@@ -16,7 +17,7 @@ use crate::{
     },
 };
 
-/// The cause that an OOM kill is.
+/// Returns the cause for an OOM kill.
 pub(in crate::judge) fn cause(report: &OomReport) -> KernelOom {
     KernelOom {
         scope: report.constraint,
@@ -28,7 +29,7 @@ pub(in crate::judge) fn cause(report: &OomReport) -> KernelOom {
     }
 }
 
-/// The context from the mark itself.
+/// Returns the context from the mark itself.
 pub(in crate::judge) fn from_mark(world: &World, victim: &Timestamped<OomVictim>) -> OomReport {
     let what = &victim.what;
     let logged = logged(world, what.victim.pid, victim);
@@ -59,7 +60,7 @@ pub(in crate::judge) fn from_mark(world: &World, victim: &Timestamped<OomVictim>
     }
 }
 
-/// The context from the kernel log alone: the mark was not seen.
+/// Returns the context from the kernel log alone, if the mark was not seen.
 pub(in crate::judge) fn from_kernel_log(world: &World, exit: &ExitSeen) -> Option<OomReport> {
     if !world.has_the_kernels_pids() {
         return None;
@@ -113,7 +114,8 @@ fn logged_context(
     }
 }
 
-/// What the kernel log says of this very kill: same pid, within seconds (its clock is not ours).
+/// Returns what the kernel log says of this very kill: same pid, within seconds (its clock is not
+/// ours).
 fn logged(
     world: &World,
     pid: Pid,
@@ -147,9 +149,12 @@ fn by_stack(stack: &[String]) -> Option<Scope> {
     }
 }
 
-/// The level whose limit was hit: charging goes from a cgroup up and stops at the first that is full, so the lowest
-/// full one that the invoker is in too. Counters lag by a batch per CPU, and a victim before may just have given its memory
-/// back: where one level alone has a limit, it was that one, if it was a cgroup at all.
+/// Returns the level whose limit was hit.
+///
+/// A charge goes from a cgroup upwards and stops at the first full one. So the limit is that of the
+/// lowest full level that the invoker is in too. Counters lag by a batch per CPU, and an earlier
+/// victim may just have given its memory back. So if only one level has a limit, it was that one,
+/// provided that it was a cgroup's limit.
 fn fullest(levels: &[CgroupLevel], constraint: Option<Scope>) -> Option<&CgroupLevel> {
     let limited = || {
         levels
@@ -164,7 +169,7 @@ fn fullest(levels: &[CgroupLevel], constraint: Option<Scope>) -> Option<&CgroupL
     full.or_else(|| alone().filter(|_| constraint == Some(Scope::Memcg)))
 }
 
-/// What was being charged, by the functions between the fault or call and the charge.
+/// Returns what was being charged, by the functions between the fault or call and the charge.
 fn charging(stack: &[String]) -> Option<&'static str> {
     let has = |names: &[&str]| {
         stack

@@ -1,4 +1,4 @@
-//! Memory by owner, as the report has it.
+//! Reports memory by owner.
 
 use crate::{
     ids::Bytes,
@@ -9,7 +9,7 @@ use crate::{
     },
 };
 
-/// All owners, the one that held most first.
+/// Returns all owners, the one that held most first.
 pub(in crate::judge) fn report(world: &World) -> Vec<Owner> {
     let mut growth_rates = growth_rates::all(world);
     let named = gcs::by_class(world);

@@ -1,4 +1,6 @@
-//! Says where a process ran: by its cgroup's path, and by what `KubeRay` has put into its raylet's environment.
+//! Says where a process ran, by its cgroup's path and its raylet's environment.
+//!
+//! `KubeRay` sets names in that environment.
 
 use crate::{
     cgroup_path,
@@ -10,7 +12,7 @@ use crate::{
     },
 };
 
-/// The place of a process.
+/// Returns the place of a process.
 pub(in crate::judge) fn of(world: &World, state: &ProcessState) -> Place {
     let path = state.cgroup.as_deref();
     let slurm = path.and_then(cgroup_path::slurm).map(|found| Slurm {
@@ -24,7 +26,7 @@ pub(in crate::judge) fn of(world: &World, state: &ProcessState) -> Place {
     }
 }
 
-/// The place of a raylet.
+/// Returns the place of a raylet.
 pub(in crate::judge) fn of_raylet(world: &World, raylet: ProcessKey) -> Place {
     let state = world.processes.get(raylet);
     state.map_or_else(Place::default, |state| of(world, state))
@@ -36,7 +38,8 @@ fn pod(world: &World, state: &ProcessState, cluster: Option<&Cluster>) -> Option
     let named = if same_pod(world, cluster, pod_uid.as_deref()) {
         named
     } else {
-        // The raylet's pod is another one than this process's: of the names only those of the whole cluster hold for both.
+        // The raylet's pod is not this process's. Only the names of the whole cluster hold for
+        // both.
         Kubernetes {
             pod: None,
             group: None,
@@ -59,7 +62,7 @@ fn same_pod(world: &World, cluster: Option<&Cluster>, own: Option<&str>) -> bool
     its.as_deref().zip(own).is_none_or(|(its, own)| its == own)
 }
 
-/// What `KubeRay` names each pod of Ray's.
+/// Returns the names that `KubeRay` gives each pod of Ray.
 fn named(cluster: &Cluster) -> Kubernetes {
     let value = |name: &str| {
         let mut settings = cluster.settings.iter();

@@ -1,4 +1,4 @@
-//! Shared memory by its files, as the report has it.
+//! Reports shared memory by its files.
 
 use crate::{
     ids::Bytes,
@@ -8,12 +8,12 @@ use crate::{
     },
 };
 
-/// Shared memory when its known files were largest together.
+/// Returns shared memory at the moment when its known files were largest together.
 pub(in crate::judge) fn report(world: &World) -> Option<SharedUse> {
     let files = &world.shared_files;
     let peak = files.peak.as_ref()?;
     let named = |held: &Held| {
-        // What was nobody's yet has its owner by the end.
+        // A worker that had run nothing yet has its name by the end.
         let idle = held.file.holder.as_deref() == Some(owners::IDLE);
         if idle {
             held.named(&world.processes)
@@ -31,7 +31,8 @@ pub(in crate::judge) fn report(world: &World) -> Option<SharedUse> {
     })
 }
 
-/// What no file in the list explains; negative only while figures move between two looks.
+/// Returns what no file in the list explains. It is negative only if figures moved between two
+/// looks.
 pub(in crate::judge) fn remainder(shared: Bytes, files: &[SharedFileUse]) -> i64 {
     let known: u64 = files.iter().map(|file| file.bytes.0).sum();
     shared.0.cast_signed() - known.cast_signed()

@@ -1,6 +1,7 @@
-//! One death: who it was, when, how it ended, whose doing that was, its memory and what it was running.
+//! Defines a death: the process, how it ended and by whom, its memory, and what it ran.
 //!
-//! The program has the parts apart; the JSON has the fields of most of them side by side (`show::json`).
+//! The program keeps these parts apart. The JSON has the fields of most of them side by side
+//! (`crate::contract`).
 
 use serde::{Serialize, Serializer};
 
@@ -34,7 +35,7 @@ pub struct Death {
     pub verdict: Verdict,
     /// Who sent the signal.
     pub sender: Option<SenderReport>,
-    /// Its memory, and that of its surroundings.
+    /// Its memory, and the memory around it.
     pub memory: Memory,
     /// What it was running.
     pub activity: Activity,
@@ -47,7 +48,7 @@ pub struct Death {
 }
 
 impl Death {
-    /// A listed death of which nothing but the process and the verdict is known; what else is known is added.
+    /// Creates a listed death with a process and a verdict. All else is empty.
     #[must_use]
     pub fn new(process: Process, verdict: Verdict) -> Self {
         Self {
@@ -68,14 +69,14 @@ impl Death {
         }
     }
 
-    /// Whether Ray ran its task again or started its actor again.
+    /// Returns whether Ray ran its task again or started its actor again.
     #[must_use]
     pub(crate) fn is_retried(&self) -> bool {
         use super::Recovery::{ActorRestarted, TaskRetried};
         matches!(self.then, Some(TaskRetried { .. } | ActorRestarted { .. }))
     }
 
-    /// Whether it was killed and had not ended when the recording did.
+    /// Returns whether it was killed and had not ended when the recording did.
     #[must_use]
     pub(crate) fn is_pending(&self) -> bool {
         self.id.row() == EventId::NONE.row()
@@ -85,23 +86,25 @@ impl Death {
 /// When a process died, by each clock.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct When {
-    /// Of the act that killed it where that is known, else of the exit.
+    /// The time of the act that killed it, if known, else of the exit.
     pub time: Option<Utc>,
     /// The act's boot time, for order; not part of the contract.
     #[serde(skip)]
     pub act_time: BootTime,
     /// When the kernel reported the exit.
     pub exit_time: Option<Utc>,
-    /// `time` by the clock of the node with the GCS, where Ray's messages contradict the clock of its own.
+    /// `time` by the clock of the node with the GCS, if Ray's messages contradict the clock of its
+    /// own node.
     pub corrected_time: Option<Utc>,
-    /// The time as the text prints it, where its zone is not known (`explain`).
+    /// The time as the text prints it, if its zone is not known (`explain`).
     pub stamp: Option<String>,
 }
 
 /// The process that died.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Process {
-    /// Pid in the initial namespace (in `explain`: as the text has it; 0, in JSON null, where it has none).
+    /// Pid in the initial namespace. In `explain`, the pid that the text has, or 0 if it has none,
+    /// which is null in the JSON.
     #[serde(serialize_with = "known_pid")]
     pub pid: Pid,
     /// Pid in its own namespace.
@@ -112,7 +115,7 @@ pub struct Process {
     pub comm: String,
     /// What it was to Ray.
     pub role: Role,
-    /// Its title at the end; between two calls its class alone.
+    /// Its title at the end; between two calls, only its class.
     pub title: Option<String>,
     /// Its parent.
     pub ppid: Option<Pid>,
@@ -124,7 +127,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// A process of which nothing else is known.
+    /// Creates a process of which nothing else is known.
     #[must_use]
     pub fn new(pid: Pid, comm: String, role: Role) -> Self {
         Self {
@@ -154,9 +157,9 @@ pub struct Work {
     pub task_name: Option<String>,
     /// Job id.
     pub job_id: Option<HexId>,
-    /// What the GCS says besides, where it was asked (`record --gcs`).
+    /// What the GCS says in addition, if it was asked (`record --gcs`).
     pub gcs: Option<GcsReport>,
-    /// Attempt number of the task, where a log has it.
+    /// Attempt number of the task, if a log has it.
     pub attempt: Option<u32>,
 }
 
@@ -181,22 +184,23 @@ pub struct Memory {
     pub oom: Option<OomReport>,
     /// The node at that moment.
     pub at_death: Option<AtDeath>,
-    /// The biggest processes at that moment, and the one that died where it is smaller.
+    /// The biggest processes at that moment, and the one that died even if it is smaller.
     pub top: Vec<TopProcess>,
-    /// The smaller ones, which `top` leaves out; `None` where it leaves out none.
+    /// The smaller ones, which `top` leaves out; `None` if it leaves out none.
     pub top_rest: Option<TopRest>,
-    /// The biggest of them, where the victim held little beside it.
+    /// The biggest of them, if the victim held little compared with it.
     pub suspect: Option<Suspect>,
     /// The biggest files of shared memory at that moment, mapped by many or by nobody.
     pub shared: Vec<SharedFileUse>,
-    /// Its last minute; `None` for a normal exit and where no samples are known.
+    /// Its last minute; `None` for a normal exit, and if no samples are known.
     pub last_minute: Option<LastMinute>,
     /// The warning of the limit that killed, if one was active.
     pub warning: Option<ActiveWarning>,
 }
 
 impl Memory {
-    /// Private memory of the process itself, as the list of the biggest has it; where that is not known, its resident memory.
+    /// Returns the private memory of the process itself: as measured for it, else as in the list of
+    /// the biggest, else its resident memory.
     #[must_use]
     pub fn own_private(&self) -> Option<Bytes> {
         let some = |bytes: &Bytes| bytes.0 > 0;
@@ -207,25 +211,27 @@ impl Memory {
     }
 }
 
-/// A warning that stood when its limit killed.
+/// A warning that was active when its limit killed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ActiveWarning {
-    /// How long before the kill it was told.
+    /// How long before the kill it was given.
     pub ms_before: u64,
-    /// From then, the limit was to be met no sooner than this (10th percentile).
+    /// The earliest time from the warning at which the limit was expected to be hit (10th
+    /// percentile).
     pub soonest_ms: u64,
-    /// And no later than this (90th percentile).
+    /// The latest such time (90th percentile).
     pub latest_ms: u64,
-    /// Whose growth it was: a class, a task, or the part that a process plays.
+    /// What grew: a class, a task, or a role.
     pub grower: Option<String>,
-    /// Whom the killer was expected to take.
+    /// The process that the killer was expected to choose.
     pub likely_victim: Option<String>,
 }
 
 /// What a process was running when it died.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Activity {
-    /// In that stack the innermost line of the user's own code, else of the framework's: no library's. `train.py:33 step`.
+    /// The innermost line in `stack_at_death` of the user's own code, else of the framework's, but
+    /// not of a library: `train.py:33 step`.
     pub line_at_death: Option<String>,
     /// The last Python stack before its death, the running line first.
     pub stack_at_death: Option<String>,
@@ -235,7 +241,8 @@ pub struct Activity {
     pub calls: Option<CallsReport>,
 }
 
-/// No process that dies has pid 0: it stands for one that a text does not name.
+/// Serializes a pid, 0 as null. No process that dies has pid 0, which stands for a pid that a text
+/// does not name.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde hands fields by reference"

@@ -1,11 +1,11 @@
-//! Findings, and the settings that they speak of.
+//! Defines findings, and the settings that they refer to.
 
 use serde::Serialize;
 
 use super::Certainty;
 use crate::ids::{Bytes, EventId, Pid};
 
-/// A setting that bears on memory.
+/// A setting that affects memory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Setting {
     /// Its key.
@@ -23,25 +23,25 @@ pub struct Setting {
 pub struct Finding {
     /// The rule.
     pub rule: String,
-    /// How sure.
+    /// How sure it is.
     pub certainty: Certainty,
     /// One sentence.
     pub summary: String,
-    /// The figures.
+    /// The figures that it rests on.
     pub evidence: Vec<String>,
     /// What to change.
     pub remedy: Vec<String>,
     /// What that costs.
     pub cost: Option<String>,
-    /// What would show that it is not so.
+    /// What would show that it is wrong.
     pub not_if: Option<String>,
     /// Other findings whose remedy is the opposite, each with why.
     pub contradicts: Vec<String>,
     /// The deaths it explains.
     pub deaths: Vec<EventId>,
-    /// What the first remedy is expected to save; `None` where what was seen does not tell.
+    /// What the first remedy is expected to save; `None` if what was seen does not tell.
     pub saving: Option<Saving>,
-    /// Whose memory it is about: for choosing between findings, no part of the contract.
+    /// Which memory it is about, for choosing between findings; not part of the contract.
     #[serde(skip)]
     pub about: About,
 }
@@ -51,27 +51,28 @@ pub struct Finding {
 pub struct Saving {
     /// The class whose processes will hold less.
     pub class: Option<String>,
-    /// The method or task at whose peak that is, where other work of the class may peak higher.
+    /// The method or task whose peak gets lower, if other work of the class may peak higher.
     pub task: Option<String>,
     /// How much less at their peak, all of them together.
     pub bytes: Bytes,
 }
 
-/// Whose memory a finding is about.
+/// Which memory a finding is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct About {
     /// The processes.
     pub pids: Vec<Pid>,
     /// The method or task that they ran.
     pub task: Option<String>,
-    /// What it explains of the memory that was held at the first of its deaths; 0 where that is not known.
+    /// How much it explains of the memory that was held at the first of its deaths; 0 if that is
+    /// not known.
     pub bytes: Bytes,
-    /// Whether its first remedy turns a setting of what they ran.
+    /// Whether its first remedy changes a setting of what they ran.
     pub turns: bool,
 }
 
 impl Finding {
-    /// A finding of which no more is said yet.
+    /// Creates a finding with a summary. All else is empty.
     #[must_use]
     pub fn new(rule: &str, certainty: Certainty, summary: impl Into<String>) -> Self {
         Self {

@@ -1,17 +1,17 @@
-//! What Ray's GCS says of a process, and of an actor class.
+//! Defines what Ray's GCS says about a process, and about an actor class.
 
 use serde::Serialize;
 
 use crate::ids::HexId;
 
-/// What titles and logs do not tell; each `None` where the GCS does not either.
+/// What titles and logs do not say. Each field is `None` if the GCS does not say it either.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct GcsReport {
-    /// The name that the actor was given; of a subprocess, that of its worker's actor.
+    /// The name that the actor was given. For a subprocess, that of its worker's actor.
     pub actor_name: Option<String>,
     /// The name of the placement group that the actor was scheduled into.
     pub placement_group: Option<String>,
-    /// Its id.
+    /// The id of the placement group.
     pub placement_group_id: Option<HexId>,
     /// What the job was started with.
     pub job_entrypoint: Option<String>,
@@ -19,7 +19,7 @@ pub struct GcsReport {
     pub node_name: Option<String>,
 }
 
-/// The actors of a class, each list in the order of its names, eight of them at most.
+/// What the GCS says about the actors of a class. Each list is sorted and has at most eight names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct GcsOwner {
     /// Names that were given.

@@ -1,10 +1,10 @@
-//! Lines of Python through which memory grew, in a report.
+//! Defines growth in a report: the lines of Python through which memory grew.
 
 use serde::Serialize;
 
 use crate::ids::{Bytes, Pid};
 
-/// The function that stands for all lines of which no stack was seen.
+/// The function name that stands for all lines of which no stack was seen.
 pub const NOT_SAMPLED: &str = "(not sampled)";
 
 /// What the processes of an actor class or task grew by, and through which lines.
@@ -31,19 +31,23 @@ pub struct GrowthLine {
     pub line: Option<u32>,
     /// The function.
     pub function: String,
-    /// The line of the user's own code, else of the framework's, through which at least half of it came, where `file` is a library's or a
-    /// model's: `dp_actor.py:245 forward`.
+    /// The line of the user's own code, else of the framework's, through which at least half of it
+    /// came: `dp_actor.py:245 forward`. Set if `file` belongs to a library or a model.
     pub user_line: Option<String>,
-    /// What the line called into, where that is a library: `numpy/core/numeric.py:330 full`.
+    /// What the line called into, if that is a library: `numpy/core/numeric.py:330 full`.
     pub inside: Option<String>,
-    /// The call in a library of C or Rust through which at least half of it was allocated: `libtorch_cpu.so: at::detail::empty_cpu`, the file's name
-    /// alone where it names no functions; `None` where that was not seen, or only the system's and Python's own libraries were called.
+    /// The call in a library of C or Rust through which at least half of it was allocated:
+    /// `libtorch_cpu.so: at::detail::empty_cpu`, or only the file's name if the file names no
+    /// functions. `None` if that was not seen, or if only libraries of the system and of Python
+    /// were called.
     pub native: Option<String>,
-    /// Grown in all.
+    /// How much it grew in all.
     pub grown_bytes: Bytes,
-    /// Of that, shared memory that was touched: the object store. Whether it is still in use, its processes do not tell.
+    /// The part of that which is shared memory that was touched: the object store. Whether it is
+    /// still in use cannot be told from its processes.
     pub shared_bytes: Bytes,
-    /// Of the private memory, what was still held at the ends of its processes or of the recording; `None` where that is not known.
+    /// The part of the private memory that was still held at the ends of its processes or of the
+    /// recording; `None` if that is not known.
     pub held_bytes: Option<Bytes>,
 }
 

@@ -1,11 +1,12 @@
-//! A death whose cause is another recording's death, and the nodes that a report knows.
+//! Defines links to causes in other recordings, and the nodes that a report knows.
 
 use serde::Serialize;
 
 use super::{Certainty, ClockOffset, InUse, Killer, LimitPeak, Peak, Utc};
 use crate::ids::{EventId, HexId, Pid};
 
-/// The death of another recording, or of the same one, that caused a death by what Ray's own processes say.
+/// The death that caused another one, by what Ray's own processes say. It may be in another
+/// recording, or in the same one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CauseLink {
     /// The cause's recording.
@@ -51,18 +52,19 @@ pub enum LinkReason {
         /// `NCCL timeout`, `connection reset`, …
         kind: &'static str,
     },
-    /// Its own recording has the cause too, and another one of the same machine knows more of that.
+    /// Its own recording has the cause too, and another recording of the same machine knows more
+    /// about it.
     SameMachine,
 }
 
-/// A cause that this node's recording does not hold; a sentence in the JSON.
+/// A cause that is not in this node's recording; a sentence in the JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remote {
     /// Its owner, on another node or not seen.
     Owner,
     /// The node of its owner, another one or not seen.
     OwnersNode,
-    /// In Ray's words.
+    /// A cause in Ray's words.
     Says(String),
     /// A death of another recording.
     Death {
@@ -75,7 +77,7 @@ pub enum Remote {
         /// Who ended it.
         killer: Killer,
     },
-    /// A node that the GCS had declared dead while its processes lived.
+    /// A node that the GCS had declared dead while its processes were alive.
     DeclaredDead {
         /// What says so.
         reason: LinkReason,
@@ -86,12 +88,13 @@ pub enum Remote {
     Unrecorded {
         /// What says so.
         reason: LinkReason,
-        /// That node, where it is known.
+        /// That node, if it is known.
         node: Option<String>,
     },
 }
 
-/// A node has no recording: what died there, and whether it caused deaths elsewhere, is not known. A sentence in the JSON.
+/// A node without a recording: what died there, and whether that caused deaths elsewhere, is not
+/// known. A sentence in the JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoRecording;
 
@@ -99,30 +102,31 @@ pub struct NoRecording;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkRule {
-    /// It was the owner's.
+    /// It was the death of the owner.
     OwnerDied,
-    /// It was that of the raylet of the owner's node.
+    /// It was the death of the raylet of the owner's node.
     OwnerNodeDied,
-    /// It was that of an actor which a driver, or another owner, had called.
+    /// It was the death of an actor that a driver, or another owner, had called.
     ActorDied,
-    /// It was the GCS's.
+    /// It was the death of the GCS.
     HeadDied,
-    /// It is in its own recording too, and is told as another one of the same machine has it.
+    /// It is in its own recording too, and is reported as another recording of the same machine has
+    /// it.
     SameMachine,
-    /// It was the first of the job, and a peer says that the connection to others broke.
+    /// It was the first death of the job, and a peer says that the connection to others broke.
     PeerError,
 }
 
-/// A node: of a recording, or named by one.
+/// A node that has a recording, or that a recording names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Node {
-    /// Its name: the host's, or the one that Ray gave it where several are on one host.
+    /// Its name: the host's, or the one that Ray gave it if several are on one host.
     pub name: String,
     /// Ray's id.
     pub node_id: Option<HexId>,
     /// Session of its cluster.
     pub session: Option<String>,
-    /// Its address, where the GCS's log has it.
+    /// Its address, if the GCS's log has it.
     pub address: Option<String>,
     /// Whether the GCS runs on it.
     pub head: bool,
@@ -130,36 +134,36 @@ pub struct Node {
     pub recordings: Vec<u32>,
     /// How many of its logs were read (`explain`).
     pub texts: u64,
-    /// What names a node without a recording.
+    /// What names the node, if it has no recording.
     pub named_by: Option<String>,
     /// What follows from the missing recording.
     pub missing: Option<NoRecording>,
     /// Abnormal deaths on it.
     pub listed_deaths: u64,
-    /// What the GCS said when it took the node for dead.
+    /// What the GCS said when it declared the node dead.
     pub declared_dead: Option<DeclaredDead>,
-    /// Times between two recordings that nobody saw.
+    /// Times between two recordings, of which nothing is known.
     #[serde(rename = "gaps")]
     pub unseen: Vec<Unseen>,
-    /// How far its clock is from that of the node with the GCS, where messages between the two say so.
+    /// How far its clock is from that of the node with the GCS, if messages between the two say so.
     pub clock: Option<ClockOffset>,
     /// Highest use of its memory.
     pub peak: Option<Peak>,
     /// Its cgroups with a limit.
     pub limits: Vec<LimitPeak>,
-    /// What was in use when most was.
+    /// Its memory when most of it was in use.
     pub in_use: Option<InUse>,
 }
 
 impl Node {
-    /// Whether a recording or logs of it were read.
+    /// Returns whether a recording or logs of it were read.
     #[must_use]
     pub fn is_known(&self) -> bool {
         !self.recordings.is_empty() || self.texts > 0
     }
 }
 
-/// The figures of one recording's machine, which stand with its node. Not part of the contract.
+/// The figures of one recording's machine, which are shown with its node. Not part of the contract.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
     /// The recording.
@@ -168,11 +172,11 @@ pub struct Machine {
     pub peak: Option<Peak>,
     /// Cgroups with a limit.
     pub limits: Vec<LimitPeak>,
-    /// What was in use.
+    /// Its memory when most of it was in use.
     pub in_use: Option<InUse>,
 }
 
-/// The GCS took a node for dead.
+/// What the GCS said when it declared a node dead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeclaredDead {
     /// The time.
@@ -181,17 +185,17 @@ pub struct DeclaredDead {
     pub reason: Option<String>,
     /// The GCS's words.
     pub message: Option<String>,
-    /// Whether its raylet had died, by its recording; false is no death: the node may only have been cut off.
+    /// Whether its raylet had died, by its recording. If not, the node may only have been cut off.
     pub raylet_died: Option<bool>,
-    /// Whether its raylet lived then, and ended because it learned of that later.
+    /// Whether its raylet was alive then, and ended because it learned of that later.
     pub raylet_ended_by_it: bool,
 }
 
 /// A time in which no recorder ran on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Unseen {
-    /// From.
+    /// The start.
     pub from: Utc,
-    /// To.
+    /// The end.
     pub until: Utc,
 }

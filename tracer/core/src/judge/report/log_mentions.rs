@@ -1,9 +1,11 @@
-//! Mentions in one node's logs of processes and nodes elsewhere. Reports are joined by their ids. Not part of the contract.
+//! Defines what one node's logs say about processes and nodes elsewhere.
+//!
+//! Reports are joined by the ids in these mentions. Not part of the contract.
 
 use super::Utc;
 use crate::ids::HexId;
 
-/// A record of a log that names somebody who may be on another node.
+/// A log record that names a process or node that may be elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogMention {
     /// The time.
@@ -12,13 +14,13 @@ pub struct LogMention {
     pub cluster: Option<u32>,
     /// The log's name.
     pub source: String,
-    /// The worker or driver that says it; `None` for Ray's own processes.
+    /// The worker or driver that logged it; `None` for Ray's own processes.
     pub by: Option<HexId>,
     /// What it says.
     pub what: Mention,
 }
 
-/// What is said.
+/// What a log record says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mention {
     /// This worker was ended because its owner, or its owner's node, had died.
@@ -27,7 +29,7 @@ pub enum Mention {
         worker: HexId,
         /// Its owner.
         owner: Option<HexId>,
-        /// Whether it is the owner's node that had died.
+        /// Whether it was the owner's node that had died.
         node: bool,
     },
     /// An actor is dead, or does not answer and its call is not tried again.
@@ -60,13 +62,13 @@ pub enum Mention {
         /// Its address.
         address: Option<String>,
     },
-    /// The GCS takes a node for dead.
+    /// The GCS declared a node dead.
     NodeDied {
         /// The node.
         node: HexId,
-        /// Its reason.
+        /// The reason that it gave.
         reason: Option<String>,
-        /// Its words.
+        /// Its message.
         message: Option<String>,
     },
     /// A raylet ends because it has lost the GCS.

@@ -1,4 +1,4 @@
-//! Memory in a report: of a death, of owners, of GPUs, of the machine.
+//! Defines memory in a report: of a death, of owners, of GPUs, of the machine.
 
 use serde::{Serialize, Serializer};
 
@@ -10,7 +10,7 @@ use crate::{
     ray::identify,
 };
 
-/// The machine's memory in use, `MemTotal` − `MemFree`, as a sum in which each byte stands once.
+/// The machine's memory in use, `MemTotal` − `MemFree`, as a sum that counts each byte once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InUse {
     /// The time.
@@ -19,29 +19,31 @@ pub struct InUse {
     pub used_bytes: Bytes,
     /// Private memory of the tracked processes.
     pub private_bytes: Bytes,
-    /// Private memory of all others: counted one by one near a limit, else what the kernel counts
-    /// beyond that of the tracked processes.
+    /// Private memory of all other processes. Near a limit they are counted one by one. Otherwise
+    /// it is what the kernel counts beyond that of the tracked processes.
     pub others_private_bytes: Bytes,
-    /// Whether they were counted. Else an error of the tracked processes' figures is in theirs.
+    /// Whether the others were counted one by one. If not, their figure includes the error of the
+    /// tracked processes' figures.
     pub others_counted: bool,
     /// Shared memory: the object store, `/dev/shm`, memfds.
     pub shared_bytes: Bytes,
-    /// The biggest files in it, and what these do not explain; none where nobody looked.
+    /// The biggest files in shared memory; none if they were not looked for.
     pub shared_files: Vec<SharedFileUse>,
-    /// See `shared_files`.
+    /// Shared memory that these files do not explain.
     pub shared_remainder_bytes: i64,
     /// Page cache.
     pub cache_bytes: Bytes,
-    /// The kernel's own, and huge pages set aside.
+    /// The kernel's own memory, and huge pages that are set aside.
     pub kernel_bytes: Bytes,
-    /// The rest, of which no head is known; negative where figures are of different moments.
+    /// The rest, which belongs to none of these parts. It is negative if the figures are of
+    /// different moments.
     pub remainder_bytes: i64,
-    /// The remainder errs by at most so much: each process's figure by 1 MiB or 1 % since its last
+    /// The greatest error of the remainder: each process's figure by 1 MiB or 1 % since its last
     /// sample, the kernel's by 1 %.
     pub error_bytes: Bytes,
 }
 
-/// The machine's shared memory by its files; a file counts once, however many have mapped it.
+/// The machine's shared memory by file. A file counts once, however many processes have mapped it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SharedUse {
     /// The time.
@@ -50,9 +52,9 @@ pub struct SharedUse {
     pub shared_bytes: Bytes,
     /// The biggest files.
     pub files: Vec<SharedFileUse>,
-    /// What these do not explain: smaller ones, and those of processes that are not tracked.
+    /// What these files do not explain: smaller ones, and those of processes that are not tracked.
     pub remainder_bytes: i64,
-    /// CPU time that looking for them took in the whole recording.
+    /// CPU time spent to find the files, in the whole recording.
     pub looked_ms: u64,
 }
 
@@ -65,12 +67,12 @@ pub struct SharedFileUse {
     pub kind: SharedKind,
     /// Its pages.
     pub bytes: Bytes,
-    /// Who has it open or mapped: a raylet, else who has it open, else the oldest; who had it last, where nobody has. `None` where no
-    /// tracked process was seen to.
+    /// The process that has it: a raylet, else one that has it open, else the oldest. If none has
+    /// it, the last that had. `None` if no tracked process was seen to have it.
     pub holder_pid: Option<Pid>,
     /// Class, task or program of that process then.
     pub holder: Option<String>,
-    /// How many have it.
+    /// How many processes have it.
     pub holders: u32,
 }
 
@@ -84,38 +86,38 @@ pub enum SharedKind {
     Memfd,
     /// In `/dev/shm` or another tmpfs.
     File,
-    /// Shared by parent and child, or of System V.
+    /// Shared by parent and child, or System V shared memory.
     Mapping,
 }
 
 /// A process's memory at death.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct MemoryReport {
-    /// Anonymous.
+    /// Anonymous memory.
     pub anon_bytes: Option<Bytes>,
-    /// Of that, what counts as its own where it shares pages with relatives by fork; `None` where
-    /// all of it does.
+    /// The part of that which counts as its own, if it shares pages with relatives by fork; `None`
+    /// if all of it does.
     pub own_bytes: Option<Bytes>,
-    /// File.
+    /// Memory of mapped files.
     pub file_bytes: Option<Bytes>,
-    /// Shared.
+    /// Shared memory.
     pub shmem_bytes: Option<Bytes>,
-    /// Swapped.
+    /// Memory in swap.
     pub swap_bytes: Option<Bytes>,
-    /// Highest resident.
+    /// Highest resident memory.
     pub peak_bytes: Option<Bytes>,
     /// Age of the figures at death in ms, when they come from a sample before it.
     pub age_ms: Option<u64>,
 }
 
 impl MemoryReport {
-    /// Private memory: the anonymous pages that are its own.
+    /// Returns the private memory: the anonymous pages that are its own.
     #[must_use]
     pub fn private(&self) -> Option<Bytes> {
         self.own_bytes.or(self.anon_bytes)
     }
 
-    /// Resident memory, if any part is known.
+    /// Returns the resident memory, if any part is known.
     #[must_use]
     pub fn resident(&self) -> Option<Bytes> {
         let parts = [self.anon_bytes, self.file_bytes, self.shmem_bytes];
@@ -131,7 +133,7 @@ impl MemoryReport {
 pub struct GpuUse {
     /// Device index.
     pub device: u32,
-    /// Its use.
+    /// What the process uses of it.
     pub used_bytes: Bytes,
     /// The device's memory.
     pub total_bytes: Bytes,
@@ -139,11 +141,11 @@ pub struct GpuUse {
     pub device_used_bytes: Option<Bytes>,
 }
 
-/// An allocation on a GPU fails above this share: blocks are large.
+/// Above this share, an allocation on a GPU fails, because blocks are large.
 const FULL_GPU: f64 = 0.95;
 
 impl GpuUse {
-    /// Whether the device is known to have had room for more.
+    /// Returns whether the device is known to have had room for more.
     #[must_use]
     pub fn has_room(&self) -> bool {
         let used = self.device_used_bytes;
@@ -168,20 +170,21 @@ pub struct GpuReport {
     pub uncorrected_errors: Option<u64>,
 }
 
-/// Errors of one code on one GPU by the work of one process, as NVIDIA's driver told them in the kernel log.
+/// Errors of one code on one GPU by the work of one process, as NVIDIA's driver reported them in
+/// the kernel log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GpuError {
     /// PCI address of the GPU: `0000:65:00`.
     pub gpu: String,
     /// NVIDIA's code, the Xid.
     pub code: u32,
-    /// NVIDIA's words for it, where they are known.
+    /// NVIDIA's words for it, if they are known.
     pub meaning: Option<&'static str>,
-    /// Whose work it was (pid of the initial pid namespace), where the driver says so.
+    /// The process that did the work (pid in the initial pid namespace), if the driver says so.
     pub pid: Option<Pid>,
-    /// Its name, by the driver.
+    /// Its name, as the driver gives it.
     pub comm: Option<String>,
-    /// How many such lines there were; the recorder tells equal ones once a second.
+    /// How many such lines there were. The recorder reports equal ones once a second.
     pub count: u64,
     /// When the first came.
     pub first: Option<Utc>,
@@ -194,7 +197,8 @@ pub struct GpuError {
 /// An OOM kill's context.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OomReport {
-    /// `memcg`, `none` (global), `cpuset`, `mempolicy`, `sysrq` (asked for) in the JSON; `None` when not known.
+    /// `memcg`, `none` (global), `cpuset`, `mempolicy`, `sysrq` (asked for) in the JSON; `None`
+    /// when not known.
     #[serde(serialize_with = "constraint")]
     pub constraint: Option<Scope>,
     /// The cgroup at its limit.
@@ -205,9 +209,10 @@ pub struct OomReport {
     pub usage_bytes: Option<Bytes>,
     /// The victim's own cgroup.
     pub task_cgroup: Option<String>,
-    /// What was being charged: `anonymous`, `shared memory`, `page cache`, `kernel`; `None` when not known.
+    /// What was being charged: `anonymous`, `shared memory`, `page cache`, `kernel`; `None` when
+    /// not known.
     pub charging: Option<String>,
-    /// Who asked for memory, which need not be the cause.
+    /// The process that asked for memory, which need not be the cause.
     pub invoker_pid: Option<Pid>,
     /// Its name.
     pub invoker_comm: Option<String>,
@@ -215,7 +220,7 @@ pub struct OomReport {
     pub score_adj: Option<i32>,
 }
 
-/// A scope by the name of the kernel's constraint.
+/// Serializes a scope as the name of the kernel's constraint.
 #[allow(
     clippy::trivially_copy_pass_by_ref,
     clippy::ref_option,
@@ -226,7 +231,7 @@ fn constraint<S: Serializer>(scope: &Option<Scope>, serializer: S) -> Result<S::
 }
 
 impl OomReport {
-    /// Whether a process is known to be in the cgroup at its limit.
+    /// Returns whether a process is known to be in the cgroup at its limit.
     #[must_use]
     pub fn counts(&self, process: &TopProcess) -> bool {
         let (full, own) = (self.cgroup.as_deref(), process.cgroup.as_deref());
@@ -242,7 +247,7 @@ pub struct Suspect {
     pub pid: Pid,
     /// Its title or command line.
     pub title: String,
-    /// Its part in the cluster; `None` where that is not known.
+    /// Its role; `None` if that is not known.
     pub role: Option<Role>,
     /// Its private memory.
     pub private_bytes: Bytes,
@@ -268,7 +273,7 @@ pub struct TopProcess {
     pub pid: Pid,
     /// Its title.
     pub title: String,
-    /// Its part in the cluster; `None` where that is not known.
+    /// Its role; `None` if that is not known.
     pub role: Option<Role>,
     /// Its private memory.
     pub private_bytes: Bytes,
@@ -303,12 +308,13 @@ pub struct RestOfClass {
 }
 
 impl TopRest {
-    /// Of processes that each held so much, with whether they are of a class; `None` where there are none.
+    /// Sums up processes by what each held, and by whether it is of a listed class; `None` if there
+    /// are none.
     pub(in crate::judge) fn of<F: Fn(&str) -> bool>(
         rest: impl Iterator<Item = (Bytes, F)>,
         listed: &[TopProcess],
     ) -> Option<Self> {
-        // A subprocess with its worker's title is none of that class.
+        // A subprocess with its worker's title is not of that class.
         let workers = listed
             .iter()
             .filter(|one| one.role != Some(Role::Descendant));
@@ -330,7 +336,7 @@ impl TopRest {
         (all.processes > 0).then_some(all)
     }
 
-    /// The rest when one of it is listed; `None` where that was all.
+    /// Returns the rest without a process that is listed now; `None` if that was all.
     pub(in crate::judge) fn without(mut self, one: &TopProcess) -> Option<Self> {
         let less = |from: Bytes| Bytes(from.0.saturating_sub(one.private_bytes.0));
         self.processes = self.processes.saturating_sub(1);
@@ -361,7 +367,7 @@ impl TopRest {
     }
 }
 
-/// The actor class of a worker's title, else its task.
+/// Returns the actor class in a worker's title, else its task.
 pub(in crate::judge) fn class_of_title(title: &str) -> Option<String> {
     identify::title(title)?.class()
 }
@@ -387,43 +393,43 @@ pub struct Owner {
     pub per_call_bytes: Option<Bytes>,
     /// Complete calls of all its processes.
     pub calls: u64,
-    /// What the GCS says of an actor class, where it was asked (`record --gcs`).
+    /// What the GCS says about an actor class, if it was asked (`record --gcs`).
     pub gcs: Option<GcsOwner>,
-    /// How fast its processes grew, which is compared between nodes and runs; not part of the contract.
+    /// How fast its processes grew, to compare nodes and runs; not part of the contract.
     #[serde(skip)]
     pub growth_rate: GrowthRate,
 }
 
-/// How fast the processes of an owner grew: of each figure that of the process where it is most.
+/// How fast the processes of an owner grew. Each figure is of the process where it is the highest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GrowthRate {
-    /// By what its workers run.
+    /// Growth per call, by what its workers run.
     pub calls: Vec<CallRate>,
-    /// By the hour.
+    /// Growth per hour.
     pub hours: Option<HourRate>,
 }
 
-/// What a call keeps.
+/// Growth per call of a method or task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallRate {
     /// `WorkerDict.update_actor`.
     pub task: String,
-    /// Calls of the worker that made most of them.
+    /// Calls of the worker that made the most.
     pub calls: u32,
-    /// Nothing where the calls were seen and kept nothing steadily.
+    /// What each call kept; 0 if calls were seen and kept nothing steadily.
     pub per_call: Bytes,
 }
 
-/// What an hour keeps.
+/// Growth per hour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HourRate {
-    /// For how long it was seen.
+    /// How long it was seen.
     pub seconds: u64,
-    /// Nothing where it was seen for long enough and kept nothing steadily.
+    /// What each hour kept; 0 if it was seen for long enough and kept nothing steadily.
     pub per_hour: Bytes,
 }
 
-/// What owns memory.
+/// The kind of an owner of memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OwnerKind {
@@ -437,21 +443,21 @@ pub enum OwnerKind {
     Driver,
     /// A part of Ray.
     Ray,
-    /// What workers and drivers started.
+    /// Processes that workers and drivers started.
     Subprocess,
     /// Anything else that is tracked.
     #[default]
     Other,
 }
 
-/// What a subprocess of a worker or driver is called: what it runs, and that it is none itself.
+/// Returns the name of a subprocess of a worker or driver: what it runs, marked as a subprocess.
 #[must_use]
 pub fn subprocess(name: &str) -> String {
     format!("{name} (subprocess)")
 }
 
 impl Owner {
-    /// The class, where a subprocess with a worker's title is told from that worker.
+    /// Returns the class. That of a subprocess with a worker's title is marked as such.
     #[must_use]
     pub fn shown_class(&self) -> String {
         match self.kind {
@@ -479,7 +485,7 @@ pub struct LimitPeak {
     pub cgroup: String,
     /// The time.
     pub time: Utc,
-    /// What the kernel could not have taken back: its use without page cache.
+    /// What the kernel could not have reclaimed: its use without page cache.
     pub needed_bytes: Bytes,
     /// Its limit then.
     pub limit_bytes: Bytes,

@@ -1,4 +1,4 @@
-//! What led to a death: the calls of the process, and the last minute of all.
+//! Defines what led to a death: the calls of the process, and the last minute of memory.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ pub struct CallsReport {
     pub task: String,
     /// The number of the call that it died in; `None` for one that died between calls.
     pub died_in: Option<u32>,
-    /// Whether calls are counted from the start of the process; else from that of the recording.
+    /// Whether calls are counted from the start of the process; if not, from that of the recording.
     pub from_start: bool,
     /// How long that call had run.
     pub running_ms: Option<u64>,
@@ -22,7 +22,7 @@ pub struct CallsReport {
     pub peak_bytes: Option<Bytes>,
     /// Complete calls before it.
     pub complete: u32,
-    /// What each left behind, where most of them left something that was not given back.
+    /// What each left behind, if most of them left memory that was not given back.
     pub per_call_bytes: Option<Bytes>,
 }
 
@@ -33,13 +33,14 @@ pub struct AtDeath {
     pub ray_used_bytes: Option<Bytes>,
     /// Its threshold.
     pub ray_threshold_bytes: Option<Bytes>,
-    /// Limits on the path.
+    /// The limits of the cgroups on its path.
     pub limits: Vec<Limit>,
-    /// In the object store.
+    /// What the object store held.
     pub object_store_bytes: Option<Bytes>,
 }
 
-/// The last minute before a death: each list has a figure for each of `seconds`, `None` where nothing was known yet.
+/// The last minute before a death. Each list has a figure for each of `seconds`, or `None` if
+/// nothing was known yet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct LastMinute {
     /// The moments, relative to the death: −60 to 0.
@@ -80,7 +81,7 @@ pub struct LimitBefore {
     pub usage_bytes: Vec<Option<Bytes>>,
 }
 
-/// What a thread mapped before a death; mapped is not touched.
+/// What a thread mapped before a death. Mapped memory need not have been touched.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MappedBefore {
     /// When, relative to the death.
@@ -89,6 +90,6 @@ pub struct MappedBefore {
     pub tid: Pid,
     /// How much.
     pub bytes: Bytes,
-    /// In so many calls.
+    /// In how many calls.
     pub calls: u32,
 }

@@ -1,4 +1,4 @@
-//! Where a process ran, as a cluster's users name it: its pod, its Slurm job.
+//! Defines where a process ran, as a cluster's users name it: its pod, its Slurm job.
 
 use serde::Serialize;
 
@@ -22,13 +22,13 @@ pub struct Kubernetes {
     pub pod: Option<String>,
     /// `RAY_NODE_TYPE_NAME`: the group of the `RayCluster`.
     pub group: Option<String>,
-    /// The pod's uid, by the cgroup's path.
+    /// The pod's uid, from the cgroup's path.
     pub pod_uid: Option<String>,
-    /// The container's id, by the cgroup's path.
+    /// The container's id, from the cgroup's path.
     pub container_id: Option<String>,
 }
 
-/// A job of Slurm's, by the cgroup's path.
+/// A Slurm job, from the cgroup's path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Slurm {
     /// Its id.

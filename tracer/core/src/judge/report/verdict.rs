@@ -1,4 +1,4 @@
-//! Who ended a process, how sure that is, and what it rests on.
+//! Defines a verdict: who ended a process, how sure that is, and what it rests on.
 
 use serde::Serialize;
 
@@ -18,9 +18,10 @@ pub struct Verdict {
     pub killer: Killer,
     /// How sure it is who acted.
     pub certainty: Certainty,
-    /// How sure the reason is: proven only by what the sender's user cannot write, the kernel's words or raytrace's own samples.
+    /// How sure the reason is. It is proven only by what the sender's user cannot write: the
+    /// kernel's words, or raytrace's own samples.
     pub reason_certainty: Certainty,
-    /// Why it ended; the JSON has this and its sentence.
+    /// Why it ended. The JSON has this, and a sentence about it.
     pub cause: Cause,
     /// False while evidence may still come (live only).
     pub settled: bool,
@@ -28,18 +29,18 @@ pub struct Verdict {
     pub evidence: Vec<Evidence>,
     /// The death that caused this one.
     pub cause_death_id: Option<EventId>,
-    /// The act that ended this process and others: `None` where it ended this one alone.
+    /// The act that ended this process and others; `None` if it ended this one alone.
     pub act: Option<GroupKill>,
-    /// A cause that this node's recording does not hold.
+    /// A cause that is not in this node's recording.
     pub cause_remote: Option<Remote>,
-    /// That cause as a death of the report, where its node was recorded too.
+    /// That cause as a death of the report, if its node was recorded too.
     pub cause_link: Option<CauseLink>,
     /// What would settle an `unknown`.
     pub missing: Option<Missing>,
 }
 
 impl Verdict {
-    /// A settled verdict whose reason is as sure as who acted; what else is known of it is added.
+    /// Creates a settled verdict. The reason is as sure as who acted. All else is empty.
     #[must_use]
     pub fn new(killer: Killer, certainty: Certainty, cause: Cause) -> Self {
         Self {
@@ -57,7 +58,7 @@ impl Verdict {
         }
     }
 
-    /// The death that caused this one, on whatever node.
+    /// Returns the death that caused this one, on whatever node.
     #[must_use]
     pub fn cause(&self) -> Option<EventId> {
         let linked = self.cause_link.as_ref().map(|link| link.death_id);
@@ -65,14 +66,15 @@ impl Verdict {
     }
 }
 
-/// One act that ended several processes: a decision of Ray's memory monitor, or one sender's signals within a second.
+/// One act that ended several processes: a decision of Ray's memory monitor, or one sender's
+/// signals within a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct GroupKill {
     /// The death that stands for all of them in lists of first causes.
     pub death_id: EventId,
     /// How many processes it ended.
     pub victims: u32,
-    /// How many it signalled, with those that lived on.
+    /// How many it signalled, including those that lived on.
     pub signalled: u32,
 }
 
@@ -82,7 +84,7 @@ pub struct GroupKill {
 pub enum Killer {
     /// The kernel, at a cgroup's limit.
     KernelOomMemcg,
-    /// The kernel, the machine was out of memory.
+    /// The kernel, because the machine was out of memory.
     KernelOomGlobal,
     /// The kernel's OOM killer; whether a cgroup or the machine was full is not known.
     KernelOom,
@@ -105,13 +107,13 @@ pub enum Killer {
 }
 
 impl Killer {
-    /// Whether it kills for memory.
+    /// Returns whether it kills for memory.
     #[must_use]
     pub fn is_memory_kill(self) -> bool {
         self.is_kernel_oom() || self == Self::RayMemoryMonitor
     }
 
-    /// The name in JSON and on the command line.
+    /// Returns the name in the JSON and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -129,7 +131,7 @@ impl Killer {
         }
     }
 
-    /// Whether the kernel's OOM killer did it, at whatever limit.
+    /// Returns whether it is the kernel's OOM killer, at whatever limit.
     #[must_use]
     pub fn is_kernel_oom(self) -> bool {
         matches!(
@@ -138,7 +140,8 @@ impl Killer {
         )
     }
 
-    /// The killer that an OOM kill is: one of unknown scope is ascribed to a cgroup only where one was full, and to the machine never.
+    /// Returns the killer of an OOM kill. One of unknown scope is ascribed to a cgroup only if one
+    /// was full, and never to the machine.
     #[must_use]
     pub(crate) fn of_oom(oom: &KernelOom) -> Self {
         match oom.scope {
@@ -173,7 +176,7 @@ impl Killer {
 pub enum Certainty {
     /// The act was observed.
     Proven,
-    /// From text or order alone.
+    /// Concluded from text or order alone.
     Inferred,
     /// Neither.
     Unknown,
@@ -188,7 +191,7 @@ pub struct Evidence {
     pub source: String,
     /// What was observed.
     pub what: String,
-    /// The sender's own signal, which every view shows; not part of the contract.
+    /// Whether it is the sender's own signal, which every view shows; not part of the contract.
     #[serde(skip)]
     pub by_sender: bool,
 }
@@ -208,9 +211,10 @@ pub struct SenderReport {
     pub container_id: Option<String>,
     /// What it is to the victim.
     pub relation: Relation,
-    /// The signal that it sent, which need not be the one that ended the process; `None` where none was seen.
+    /// The signal that it sent, which need not be the one that ended the process; `None` where none
+    /// was seen.
     pub signal: Option<i32>,
-    /// How it did it.
+    /// How the signal came about.
     pub mechanism: Mechanism,
     /// Its ancestors, nearest first.
     pub ancestors: Vec<crate::event::Ancestor>,
@@ -254,7 +258,7 @@ pub enum Mechanism {
     PidNamespaceExit,
     /// Its tracer ended (`PTRACE_O_EXITKILL`).
     TracerExit,
-    /// The last process ended that could have continued it, while it was stopped.
+    /// The last process that could have continued it ended while it was stopped.
     OrphanedGroup,
     /// `RLIMIT_CPU`.
     RlimitCpu,

@@ -1,4 +1,4 @@
-//! Calls: what a worker ran, which call it died in, and what each call left behind.
+//! Keeps calls: what a worker ran, which call it died in, and what each call left behind.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -9,30 +9,31 @@ use crate::{
     ray::identify,
 };
 
-/// Calls of one process that are kept, the last ones.
+/// At most this many calls of one process are kept: the last ones.
 const MAX_CALLS: usize = 512;
-/// Samples of a running call that are kept; all but those that were higher than all later ones are of no use.
+/// At most this many samples of a running call are kept. Only those that were higher than all later
+/// ones are of use.
 const MAX_HIGHS: usize = 64;
-/// A method keeps what it takes if one part in so many is kept.
+/// A method keeps what it takes if at least one part in this many stays.
 const KEPT: i64 = 4;
-/// The first calls warm up: imports, caches, the allocator's pools, an optimizer's states.
+/// The first calls are warm-up: imports, caches, the allocator's pools, an optimizer's states.
 const WARM_UP: usize = 2;
 /// Fewer calls are no series.
 const SERIES: u32 = 3;
 /// Fewer calls are no trend: two after the warm-up, and the last, which holds its arguments.
 const TREND: u32 = 5;
-/// Fewer tasks do not tell what is used again.
+/// Fewer tasks do not show that memory is used again.
 const REUSES: u32 = 3;
 /// Less growth than this in a call is noise of the allocator.
 const GREW: i64 = 1 << 20;
-/// Calls that left less than this together after the warm-up fill nothing.
+/// Calls that left less than this in all after the warm-up do not fill memory.
 const MATTERS: Bytes = Bytes(32 << 20);
-/// A level that moves by at most one part in so many of what is held is steady.
+/// A level is steady if it moves by at most one part in this many of what is held.
 const STEADY: u64 = 5;
-/// So many of the last calls tell what one takes while it runs.
+/// This many of the last calls tell what one takes while it runs.
 const LAST: usize = 3;
 
-/// A running call is reported within this time; without a report for longer a worker is idle.
+/// A running call is reported within this time. A worker without a report for longer is idle.
 const REPORT_NS: i64 = 2 * SECOND_NS;
 
 /// The calls of one process.
@@ -44,12 +45,12 @@ pub(in crate::judge) struct Calls {
     highs: VecDeque<(BootTime, Bytes)>,
 }
 
-/// What the tasks of a worker left resident, and later ones used again.
+/// What the tasks of a worker left resident and later ones used again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::judge) struct Reused {
-    /// The first task.
+    /// The task that it ran first.
     pub(in crate::judge) task: String,
-    /// All of them.
+    /// The number of its tasks.
     pub(in crate::judge) calls: u32,
     /// What stayed resident between them.
     pub(in crate::judge) kept: Bytes,
@@ -58,13 +59,13 @@ pub(in crate::judge) struct Reused {
 /// A worker that has had nothing to do since its last task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::judge) struct Idle {
-    /// The one of its tasks that left most.
+    /// The task that left most.
     pub(in crate::judge) task: String,
-    /// What that grew by.
+    /// How much that task grew the worker.
     pub(in crate::judge) grew: Bytes,
-    /// It has had nothing to do for so long.
+    /// How long it has had nothing to do, in seconds.
     pub(in crate::judge) seconds: i64,
-    /// What it held when the last one ended.
+    /// What it held when its last task ended.
     pub(in crate::judge) left: Bytes,
 }
 
@@ -72,24 +73,24 @@ pub(in crate::judge) struct Idle {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::judge) struct Growth {
     pub(in crate::judge) title: String,
-    /// Complete calls.
+    /// The number of complete calls.
     pub(in crate::judge) calls: u32,
-    /// What each leaves behind, where most of them left something that was not given back.
+    /// What each call leaves behind, if most of them left something that was not given back.
     pub(in crate::judge) per_call: Option<Bytes>,
 }
 
 impl Growth {
-    /// Whether there were enough of them to say what one keeps.
+    /// Whether there were enough calls to say what one keeps.
     pub(in crate::judge) fn is_series(&self) -> bool {
         self.calls >= SERIES
     }
 
-    /// Whether they are a trend that fills memory.
+    /// Whether the calls are a trend that fills memory.
     pub(in crate::judge) fn is_steady(&self) -> bool {
         self.calls >= TREND && self.kept() >= MATTERS
     }
 
-    /// What its calls have kept since the warm-up.
+    /// Returns what the calls have kept since the warm-up.
     pub(in crate::judge) fn kept(&self) -> Bytes {
         let each = self.per_call.unwrap_or_default();
         let calls = u64::from(self.calls).saturating_sub(WARM_UP as u64);
@@ -97,7 +98,7 @@ impl Growth {
     }
 }
 
-/// Whether it is a task's call, and no actor's.
+/// Whether it is the call of a task, and not of an actor.
 fn is_task(call: &Call) -> bool {
     identify::title(&call.title).is_some_and(|title| title.actor_class.is_none())
 }
@@ -105,7 +106,7 @@ fn is_task(call: &Call) -> bool {
 impl Calls {
     pub(in crate::judge) fn fold(&mut self, call: &Call) {
         if call.ended.is_none() {
-            // An actor that idled when the recording began has its bare class for a title.
+            // The title of an actor that was idle when the recording began is its class alone.
             let runs = identify::title(&call.title).is_some_and(|title| title.task.is_some());
             self.running = runs.then(|| call.clone());
             return;
@@ -136,20 +137,21 @@ impl Calls {
         sampled.max(call.before).max(call.after)
     }
 
-    /// What the call that ran at `time`, or ran last, is called: growth is seen a moment after it was made. `None` where no such call is
-    /// known.
+    /// Returns the title of the call that ran at `time`, or ran last. Growth is seen a moment after
+    /// it happened. `None` if no such call is known.
     pub(in crate::judge) fn title_at(&self, time: BootTime) -> Option<identify::Title> {
         let mut latest = self.complete.iter().chain(&self.running).rev();
         identify::title(&latest.find(|call| call.began <= time)?.title)
     }
 
-    /// The title of the call that runs, or ran last.
+    /// Returns the title of the call that runs, or ran last.
     pub(in crate::judge) fn latest(&self) -> Option<&str> {
         let latest = self.running.as_ref().or(self.complete.back())?;
         Some(&latest.title)
     }
 
-    /// When Ray gave it its worker: a task's last call, an actor's first one, as far as that is kept.
+    /// Returns when Ray gave out the worker: at a task's last call, or at an actor's first one, as
+    /// far as that is kept.
     pub(in crate::judge) fn leased(&self, task: bool) -> Option<BootTime> {
         let all = || self.complete.iter().chain(&self.running);
         let call = if task {
@@ -160,13 +162,13 @@ impl Calls {
         Some(call?.began)
     }
 
-    /// The task that it ran first.
+    /// Returns the task that it ran first.
     pub(in crate::judge) fn first(&self) -> Option<String> {
         let mut all = self.complete.iter().chain(&self.running);
         identify::title(&all.next()?.title)?.task
     }
 
-    /// What it left behind, by title; the title that grew most comes first.
+    /// Returns what calls left behind, by title. The title that grew most comes first.
     pub(in crate::judge) fn growth(&self) -> Vec<Growth> {
         let titles: HashSet<&str> = self
             .complete
@@ -186,7 +188,7 @@ impl Calls {
         found
     }
 
-    /// What grew most, where it is a series.
+    /// Returns the title that grew most, of those with a trend that fills memory.
     pub(in crate::judge) fn steady(&self) -> Option<Growth> {
         let mut grown = self.growth().into_iter();
         grown.find(Growth::is_steady)
@@ -199,7 +201,7 @@ impl Calls {
             .filter(|call| call.title == title)
             .collect();
         let mut steps = self.steps(title);
-        // Until the next call begins, the last one holds its arguments.
+        // Until the next call begins, the last one still holds its arguments.
         if steps.len() > 1 {
             steps.pop_if(|last| !last.whole);
         }
@@ -218,8 +220,9 @@ impl Calls {
         }
     }
 
-    /// What each call added until the next of any title began, so that what is freed right after a call, its arguments above all, is its
-    /// own, and what other methods take and give back is theirs.
+    /// Returns what each call added until the next call of any title began. So what is freed right
+    /// after a call, above all its arguments, counts for that call. What other methods take and
+    /// give back counts for them.
     fn steps(&self, title: &str) -> Vec<Step> {
         let nexts = self.complete.iter().skip(1).chain(&self.running);
         let ends = nexts.map(|next| next.before).chain([None]);
@@ -242,8 +245,9 @@ impl Calls {
             .collect()
     }
 
-    /// What the next call will have taken on top of `now` when it holds most, as far as the last ones tell, of which each kept `each`;
-    /// negative where the running one holds more by now.
+    /// Returns how much more than `now` the next call will hold at its peak, as far as the last
+    /// calls tell. Each of these kept `each`. The result is negative if the running call already
+    /// holds more.
     pub(in crate::judge) fn ahead(&self, title: &str, each: Bytes, now: Bytes) -> Option<i64> {
         let own = self
             .complete
@@ -256,15 +260,19 @@ impl Calls {
         };
         let most = own.take(LAST).filter_map(took).max()?;
         let running = self.running.as_ref().and_then(|call| call.before);
-        // A short call is told when it has ended: until then, and while its arguments are still there, `now` is not a level to begin at.
+        // A short call is reported when it has ended. Until then, and while its arguments are still
+        // there, the next call does not begin at `now`.
         let last = self.complete.back().filter(|call| call.title == title);
         let level = last.and_then(|call| Some(Bytes(call.before?.0 + each.0)));
         let begins = running.unwrap_or_else(|| level.map_or(now, |level| level.min(now)));
         Some((begins.0 + most).cast_signed() - now.0.cast_signed())
     }
 
-    /// What stays resident between tasks and is used again: the level at which they begin rose once and then stayed. A task leaves no
-    /// state behind, so that was freed; an actor may keep as much on purpose, so of actors nothing is said.
+    /// Returns what stays resident between tasks and is used again: the level at which tasks begin
+    /// rose once and then stayed.
+    ///
+    /// A task leaves no state behind, so that memory was freed. An actor may keep as much on
+    /// purpose, so actors are left out.
     pub(in crate::judge) fn reused(&self) -> Option<Reused> {
         let all = || self.complete.iter().chain(&self.running);
         if self.complete.len() >= MAX_CALLS || !all().all(is_task) {
@@ -286,14 +294,15 @@ impl Calls {
         })
     }
 
-    /// Whether it runs nothing: a call that has run for a second would have been reported by `now`.
+    /// Whether it runs nothing. A call that has run for a second would have been reported by `now`.
     pub(in crate::judge) fn is_idle(&self, now: BootTime) -> bool {
         let last = self.complete.back().filter(|_| self.running.is_none());
         let ended = last.and_then(|call| call.ended);
         ended.is_some_and(|ended| now.since(ended) > REPORT_NS)
     }
 
-    /// How long nothing has run by `now`, and which task left most of what is held, where all that ran were tasks.
+    /// Returns how long nothing has run by `now`, and which task left most of what is held. Only
+    /// for workers that ran nothing but tasks.
     pub(in crate::judge) fn idle(&self, now: BootTime) -> Option<Idle> {
         let last = self.complete.back().filter(|_| self.running.is_none())?;
         if !self.complete.iter().all(is_task) {
@@ -302,7 +311,7 @@ impl Calls {
         let grew = |call: &Call| Some(call.after?.0.saturating_sub(call.before?.0));
         let most = self.complete.iter().max_by_key(|call| grew(call))?;
         let (left, grew) = (last.after?, Bytes(grew(most)?));
-        // A worker is used again: what it holds is one task's only where that one grew by most of it.
+        // A worker is used again. What it holds is one task's only if that task grew by most of it.
         (grew.0 >= left.0 / 2).then_some(Idle {
             task: identify::title(&most.title)?.task?,
             grew,
@@ -311,7 +320,7 @@ impl Calls {
         })
     }
 
-    /// The calls as a death tells them.
+    /// Returns the calls as a death reports them.
     pub(in crate::judge) fn at_death(
         &self,
         time: BootTime,
@@ -351,17 +360,18 @@ impl Calls {
     }
 }
 
-/// What one row of a call, and the calls without a row that followed it, added.
+/// What one row of a call added, together with the calls without a row that followed it.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     bytes: i64,
     calls: u32,
-    /// Whether the next call was seen to begin: until then its arguments count in it.
+    /// Whether the next call was seen to begin. Until then, the arguments of this call count in it.
     whole: bool,
 }
 
-/// Whether most of what the calls took was given back: right after each, or by other methods, as by the other half of an offload
-/// swing; then the level at which calls begin does not rise with what they take.
+/// Whether most of what the calls took was given back, right after each call or by other methods.
+/// The other half of an offload swing is such a method. Then the level at which calls begin does
+/// not rise with what they take.
 fn given_back(calls: &[&Call], steps: &[Step]) -> bool {
     let signed = |bytes: Option<Bytes>| Some(bytes?.0.cast_signed());
     let own = calls
@@ -378,12 +388,12 @@ fn given_back(calls: &[&Call], steps: &[Step]) -> bool {
     kept(steps) * KEPT < taken || (last - first) * KEPT < kept(before_last)
 }
 
-/// The mean of the middle half: without the first calls, which warm up, and without what happened once. `None` where less than half of the
-/// calls grew, or where most was given back again.
+/// Returns the mean of the middle half. This leaves out the first calls, which warm up, and what
+/// happened once. `None` if less than half of the calls grew, or if most was given back.
 fn per_call(steps: &[Step]) -> Option<Bytes> {
     let grown: i64 = steps.iter().map(|step| step.bytes.max(0)).sum();
     let kept: i64 = steps.iter().map(|step| step.bytes).sum();
-    // Of too few calls the last ones warm up least.
+    // If there are too few calls, the last ones are the least affected by warm-up.
     let usual = &steps[WARM_UP.min(steps.len().saturating_sub(1))..];
     let growing = usual.iter().filter(|step| step.bytes >= GREW).count();
     if growing * 2 < usual.len() || kept * 2 < grown {

@@ -1,4 +1,6 @@
-//! From boot time to wall time: the pairs that the recorder noted, nearest earlier one wins.
+//! Converts boot time to wall time by the pairs that the recorder noted.
+//!
+//! The nearest earlier pair counts.
 
 use crate::{
     event::ClockError,
@@ -10,7 +12,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub(in crate::judge) struct Clock {
     pairs: Vec<(BootTime, WallTime)>,
-    /// The largest error that the kernel stated, and whether the clock was kept set whenever it was asked.
+    /// The largest error that the kernel stated, and whether the clock was synchronized whenever it
+    /// was asked.
     error: Option<ClockError>,
 }
 
@@ -34,12 +37,12 @@ impl Clock {
         };
     }
 
-    /// How far the wall clock may have been off at the worst, by the kernel's own statement.
+    /// Returns how far the wall clock may have been off at worst, as the kernel stated.
     pub(in crate::judge) fn error(&self) -> Option<ClockError> {
         self.error
     }
 
-    /// The wall time of `boot`; `None` before any pair is known.
+    /// Returns the wall time of `boot`; `None` before any pair is known.
     pub(in crate::judge) fn wall(&self, boot: BootTime) -> Option<Utc> {
         let after = self.pairs.partition_point(|(known, _)| *known <= boot);
         let (known, wall) = self.pairs.get(after.saturating_sub(1))?;

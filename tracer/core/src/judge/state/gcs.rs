@@ -1,4 +1,4 @@
-//! What Ray's GCS said of jobs, actors, placement groups and nodes.
+//! Keeps what Ray's GCS said of jobs, actors, placement groups and nodes.
 
 use std::collections::HashMap;
 
@@ -8,9 +8,9 @@ use crate::{
     ray::gcs::{GcsActor, GcsRow},
 };
 
-/// Rows of one kind that are kept.
+/// At most this many rows of one kind are kept.
 const MOST: usize = 100_000;
-/// Everything by cluster and id; actors by the worker that they run in.
+/// What the GCS said, by cluster and id. Actors are kept by the worker that they run in.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct GcsTables {
     actors: HashMap<(ProcessKey, HexId), GcsActor>,
@@ -20,7 +20,7 @@ pub(in crate::judge) struct GcsTables {
 }
 
 impl GcsTables {
-    /// Keeps a row; the worker of an actor, where it has one.
+    /// Keeps a row. Returns the worker of an actor, if it has one.
     pub(in crate::judge) fn take(&mut self, cluster: ProcessKey, row: &GcsRow) -> Option<HexId> {
         let cluster = cluster.truncated();
         let named = match row {
@@ -44,28 +44,28 @@ impl GcsTables {
         None
     }
 
-    /// The actor of a worker process.
+    /// Returns the actor of a worker process.
     pub(in crate::judge) fn actor(&self, state: &ProcessState) -> Option<&GcsActor> {
         let cluster = state.cluster?.truncated();
         self.actors.get(&(cluster, state.worker_id.clone()?))
     }
 
-    /// What a job was started with.
+    /// Returns what a job was started with.
     pub(in crate::judge) fn entrypoint(&self, cluster: ProcessKey, job: &HexId) -> Option<&String> {
         self.entrypoints.get(&(cluster.truncated(), job.clone()))
     }
 
-    /// The name of a placement group.
+    /// Returns the name of a placement group.
     pub(in crate::judge) fn group(&self, cluster: ProcessKey, id: &HexId) -> Option<&String> {
         self.groups.get(&(cluster.truncated(), id.clone()))
     }
 
-    /// The name of a node.
+    /// Returns the name of a node.
     pub(in crate::judge) fn node(&self, cluster: ProcessKey, id: &HexId) -> Option<&String> {
         self.nodes.get(&(cluster.truncated(), id.clone()))
     }
 
-    /// All actors, each with its cluster.
+    /// Returns all actors, each with its cluster.
     pub(in crate::judge) fn actors(&self) -> impl Iterator<Item = (ProcessKey, &GcsActor)> {
         let actors = self.actors.iter();
         actors.map(|((cluster, _), actor)| (*cluster, actor))

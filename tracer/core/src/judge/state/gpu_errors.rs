@@ -1,4 +1,6 @@
-//! Errors of GPUs that NVIDIA's driver told in the kernel log: by GPU, code and process, with how often and when.
+//! Counts errors of GPUs that NVIDIA's driver reported in the kernel log.
+//!
+//! They are kept by GPU, code and process, with how often and when.
 
 use crate::{
     event::KernelLog,
@@ -7,16 +9,17 @@ use crate::{
     kernel_log::xid,
 };
 
-/// Errors that are told apart; more are a GPU that many processes have met one after another.
+/// At most this many errors are told apart. More come from a GPU that many processes met one after
+/// another.
 const MOST: usize = 1024;
 
-/// All of them; `T` is a moment, of whichever clock.
+/// All errors. `T` is a moment of some clock.
 #[derive(Debug, Clone, Default)]
 pub struct GpuErrors<T> {
     kinds: Vec<Kind<T>>,
 }
 
-/// Those of one GPU, code and process.
+/// The errors of one GPU, code and process.
 #[derive(Debug, Clone)]
 struct Kind<T> {
     gpu: String,
@@ -61,7 +64,7 @@ impl<T: Copy> GpuErrors<T> {
         }
     }
 
-    /// As the report has them, in the order of the first of each.
+    /// Returns the errors as the report has them, in the order of the first of each.
     pub(in crate::judge) fn report(&self, wall: impl Fn(T) -> Option<Utc>) -> Vec<GpuError> {
         let kinds = self.kinds.iter();
         kinds

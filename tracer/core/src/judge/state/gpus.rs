@@ -1,4 +1,6 @@
-//! GPU memory over a recording: each device's peak, what each process holds, and what left a GPU and came to the host.
+//! Keeps GPU memory over a recording.
+//!
+//! That is each device's peak, what each process holds, and what left a GPU and came to the host.
 
 use std::collections::BTreeMap;
 
@@ -8,13 +10,14 @@ use crate::{
     judge::report::GpuUse,
 };
 
-/// A fall of less is no offload of a model.
+/// A smaller fall is no offload of a model.
 const LEAST: u64 = 2 << 30;
-/// The host's copy is made before the GPU's is given up, or is sampled soon after.
+/// The host's memory rises within this time. Its copy is made before the GPU's is freed, or is
+/// sampled soon after.
 const NEAR_NS: i64 = 20 * SECOND_NS;
-/// What a process held so shortly before its end, it held at its end.
+/// What a process held within this time before its end, it held at its end.
 const JUST_NS: i64 = 3 * SECOND_NS;
-/// Offloads that are kept, the first ones.
+/// At most this many offloads are kept: the first ones.
 const MOST: usize = 256;
 
 /// All GPUs.
@@ -36,9 +39,9 @@ pub(in crate::judge) struct Device {
 /// What one process holds on all GPUs.
 #[derive(Debug, Default)]
 struct Held {
-    /// By device; with the time since when it is gone.
+    /// Memory by device, and since when it is gone.
     on: BTreeMap<u32, (Bytes, Option<BootTime>)>,
-    /// The level that the present one is a fall from, and when it fell.
+    /// The level from which the present one is a fall, and when it fell.
     high: u64,
     fell: Option<BootTime>,
 }
@@ -59,7 +62,7 @@ impl Held {
         there.map(|(bytes, _)| bytes.0).sum()
     }
 
-    /// Folds the present level in.
+    /// Folds in the present level.
     fn level(&mut self, time: BootTime) {
         let now = self.sum();
         if now >= self.high {
@@ -95,7 +98,7 @@ impl Gpus {
         self.devices.insert(device, Device { last, peak, peaked });
     }
 
-    /// The processes whose GPU memory has fallen and whose private memory is to be looked at.
+    /// Returns the processes whose GPU memory has fallen and whose private memory must be checked.
     pub(in crate::judge) fn fallen(&self) -> Vec<ProcessKey> {
         let fallen = self.held.iter().filter(|(_, held)| held.fell.is_some());
         fallen.map(|(process, _)| *process).collect()
@@ -106,7 +109,7 @@ impl Gpus {
         held.is_some_and(|held| held.fell.is_some())
     }
 
-    /// The private memory of a process has risen by this much around `time`.
+    /// Records that the private memory of a process rose by this much around `time`.
     pub(in crate::judge) fn host_rose(&mut self, process: ProcessKey, time: BootTime, host: Bytes) {
         let Some(held) = self.held.get_mut(&process.truncated()) else {
             return;
@@ -136,7 +139,7 @@ impl Gpus {
         self.held.contains_key(&process.truncated())
     }
 
-    /// What a process held at its end.
+    /// Returns what a process held at its end.
     pub(in crate::judge) fn at_end(&self, process: ProcessKey, time: BootTime) -> Vec<GpuUse> {
         let held = self.held.get(&process.truncated());
         let on = held.into_iter().flat_map(|held| &held.on);
@@ -158,7 +161,7 @@ impl Gpus {
     }
 }
 
-/// Since when a rise of private memory counts at `time`.
+/// Returns the time from which a rise of private memory counts at `time`.
 pub(in crate::judge) fn lately(time: BootTime) -> BootTime {
     time.plus(-NEAR_NS)
 }

@@ -1,27 +1,29 @@
 //! Keeps the least private memory that each process held in each part of its life.
 //!
-//! What a process takes and gives back does not move the least of a part as long as parts are longer than that takes: what it
-//! never gives back does. The parts grow with the life, so that their number stays bounded.
+//! Memory that a process takes and gives back does not change the minimum of a part, if parts are
+//! longer than that takes. Memory that it never gives back does. The parts grow with the life, so
+//! their number is bounded.
 
 use crate::ids::{BootTime, Bytes, MINUTE_NS, SECOND_NS};
 
-/// Parts that are kept at most; then two and two become one.
+/// At most this many parts are kept. Then each two become one.
 const MOST_PARTS: usize = 32;
-/// How long a part is at first.
+/// The length of a part at first.
 const FIRST_NS: i64 = SECOND_NS;
-/// A process that is seen for a shorter time, its warm-up not counted, has no rate.
+/// A process that is seen for a shorter time, without its warm-up, has no rate.
 const SHORTEST_NS: i64 = MINUTE_NS;
-/// The first part of so many of its life is warm-up: imports, weights, caches.
+/// One part in this many, at the beginning of the life, is warm-up: imports, weights, caches.
 const WARM_UP: usize = 4;
-/// What is left is looked at in so many stretches: two would take one step for growth.
+/// The rest is looked at in this many stretches. With two, a single step would count as growth.
 const STRETCHES: usize = 4;
-/// Each stretch rises by at least one part in so many of the mean, else it was a step and not growth.
+/// Each stretch must rise by at least one part in this many of the mean rise. Otherwise it was a
+/// step and not growth.
 const EVEN: u64 = 4;
-/// Less, over all that is looked at, fills nothing: the same as of calls.
+/// Less growth in all does not fill memory. The value is that of calls.
 const MATTERS: u64 = 32 << 20;
 const HOUR_NS: f64 = 60.0 * MINUTE_NS as f64;
 
-/// The least that one process held in each part of its life so far.
+/// The least memory that one process held in each part of its life so far.
 #[derive(Debug, Clone)]
 pub(in crate::judge) struct GrowthFloor {
     began: BootTime,
@@ -33,7 +35,7 @@ pub(in crate::judge) struct GrowthFloor {
 /// Growth that was not given back, and for how long it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::judge) struct Rate {
-    /// None, where the process was seen for long enough and did not grow steadily.
+    /// 0 if the process was seen for long enough and did not grow steadily.
     pub(in crate::judge) per_hour: Bytes,
     pub(in crate::judge) seconds: u64,
 }
@@ -48,10 +50,10 @@ impl GrowthFloor {
         }
     }
 
-    /// It holds this much from now on.
+    /// Records that the process holds this much from now on.
     pub(in crate::judge) fn sampled(&mut self, time: BootTime, held: Bytes) {
         let at = self.part(time);
-        // What has no row is as it was.
+        // A figure without a new row is as it was.
         while self.least.len() <= at {
             self.least.push(self.now);
         }
@@ -61,7 +63,8 @@ impl GrowthFloor {
         }
     }
 
-    /// The part that `time` falls into, after those that are too many have become fewer.
+    /// Returns the part that `time` falls into. Halves the number of parts first if there would be
+    /// too many.
     fn part(&mut self, time: BootTime) -> usize {
         loop {
             let at = time.since(self.began).max(0) / self.part_ns;
@@ -80,11 +83,12 @@ impl GrowthFloor {
         self.part_ns *= 2;
     }
 
-    /// Its growth until `end`; `None` where it was not seen for long enough to say.
+    /// Returns the rate of growth until `end`; `None` if the process was not seen for long enough
+    /// to say.
     pub(in crate::judge) fn rate(&self, end: BootTime) -> Option<Rate> {
         let mut whole = self.clone();
         whole.sampled(end, self.now);
-        // As it ends, it gives all back.
+        // A process that ends gives everything back.
         whole.least.pop();
         let parts = whole.least.get(whole.least.len() / WARM_UP..)?;
         let each = parts.len() / STRETCHES;
@@ -106,7 +110,7 @@ impl GrowthFloor {
     }
 }
 
-/// By how much the levels rose from the first to the last, where each rose; 0 where they did not.
+/// Returns by how much the levels rose from the first to the last, if each rose; else 0.
 fn steady(levels: &[u64]) -> u64 {
     let (Some(first), Some(last)) = (levels.first(), levels.last()) else {
         return 0;
@@ -126,7 +130,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The rate of a process that holds so many MiB at each second of its life.
+    /// Returns the rate of a process that holds this many MiB at each second of its life.
     fn rate(seconds: u64, held: impl Fn(u64) -> u64) -> Option<Rate> {
         let at = |second: u64| BootTime(5_000_000_000 + second * 1_000_000_000);
         let mut floor = GrowthFloor::new(at(0), Bytes(held(0) * MIB));

@@ -1,4 +1,4 @@
-//! Keeps how near each memory cgroup came to its limit, by what the kernel cannot take back.
+//! Keeps how near each memory cgroup came to its limit, by what the kernel cannot reclaim.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use crate::{
     judge::{report::LimitPeak, state::clock::Clock},
 };
 
-/// So many are reported, the nearest first: a machine may have thousands.
+/// At most this many are reported, the nearest first. A machine may have thousands.
 const MAX_REPORTED: usize = 32;
-/// So many are kept; a machine that makes ever new ones costs no more.
+/// At most this many are kept, so a machine that keeps making cgroups costs no more.
 const MAX_KEPT: usize = 4096;
 
-/// The moment of each cgroup at which it was nearest to its limit.
+/// For each cgroup, the moment at which it was nearest to its limit.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct Limits {
     nearest: HashMap<String, Moment>,
 }
 
-/// What was needed of which limit.
+/// How much of which limit was needed at that moment.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
     time: BootTime,
@@ -39,7 +39,7 @@ impl Moment {
 }
 
 impl Limits {
-    /// Folds one sample in.
+    /// Folds in one sample.
     pub(in crate::judge) fn observe(&mut self, time: BootTime, state: &CgroupState) {
         let Some(limit) = state.limit.filter(|limit| limit.0 > 0) else {
             return;
@@ -67,7 +67,7 @@ impl Limits {
         self.nearest.retain(|_, moment| moment.share() > middle);
     }
 
-    /// The nearest first; limits above the machine's memory cannot be met.
+    /// Returns the limits, the nearest first. Limits above the machine's memory cannot be hit.
     pub(in crate::judge) fn report(&self, clock: &Clock, machine: Bytes) -> Vec<LimitPeak> {
         let met = self.nearest.iter();
         let met = met.filter(|(_, moment)| moment.limit < machine);
@@ -125,7 +125,8 @@ mod tests {
         let samples = [
             (1, state("/pod", 10, 0, Some(24))),
             (2, state("/pod", 23, 1, Some(24))),
-            // More, of a limit that was raised; and as much as the limit, most of it page cache.
+            // More use of a limit that was raised; and as much use as the limit, most of it page
+            // cache.
             (3, state("/pod", 30, 0, Some(48))),
             (4, state("/pod", 48, 40, Some(48))),
             (5, state("/idle", 1, 0, Some(24))),

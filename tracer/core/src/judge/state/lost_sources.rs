@@ -1,14 +1,16 @@
-//! Keeps sources that were lost while recording: a GCS that no longer answers is no probe that was never there.
+//! Keeps sources that were lost while recording.
+//!
+//! A GCS that no longer answers differs from a probe that was never there.
 
 use crate::{
     event::{Probe, ProbeState},
     ids::BootTime,
 };
 
-/// Times that something went away, of which the first are kept.
+/// At most this many losses are kept: the first ones.
 const MOST: usize = 256;
 
-/// Something that went away.
+/// A source that went away.
 #[derive(Debug)]
 pub(in crate::judge) struct LostSource {
     pub(in crate::judge) name: String,
@@ -17,7 +19,8 @@ pub(in crate::judge) struct LostSource {
     pub(in crate::judge) reason: Option<String>,
 }
 
-/// Takes a probe's new state, and keeps when it went away and came back; `probes` are those known before.
+/// Records a probe's new state, and when it went away and came back. `probes` are those known
+/// before.
 pub(in crate::judge) fn note(
     all: &mut Vec<LostSource>,
     probes: &[Probe],

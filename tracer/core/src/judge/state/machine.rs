@@ -1,4 +1,4 @@
-//! The machine's memory: as it was last, at its peak, and at the moment when least was available.
+//! Keeps the machine's memory: the last sample, the peak, and the moment when least was available.
 
 use crate::{
     event::NodeMemory,
@@ -6,49 +6,52 @@ use crate::{
     judge::{report::SharedFileUse, state::recent_samples::RecentSamples},
 };
 
-/// A count of what is outside Ray holds so long: it is made every two seconds near a limit.
+/// A count of memory outside Ray is valid for this long. Near a limit, it is made every two
+/// seconds.
 const OTHERS_NS: i64 = 3 * SECOND_NS;
-/// The memory of a process is given back so long after its end was seen at most.
+/// The memory of a process is given back at most this long after its end was seen.
 const ENDING_NS: i64 = 2 * SECOND_NS;
-/// Ends that are kept for that.
+/// At most this many such ends are kept.
 const MOST_ENDING: usize = 4096;
 
 /// What is known of the machine.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct Machine {
     pub(in crate::judge) node: Option<(BootTime, NodeMemory)>,
-    /// When most was used, how much, and of how much.
+    /// When most was used, how much that was, and the total.
     pub(in crate::judge) peak: Option<(BootTime, Bytes, Bytes)>,
     /// When least was available.
     pub(in crate::judge) fullest: Option<Fullest>,
     /// What was in use at the first sample.
     pub(in crate::judge) used_first: Option<Bytes>,
-    /// The last two minutes of what is used, of what the machine's end counts (memory and swap), and of shared memory.
+    /// The last two minutes of used memory, of what counts against the machine's end (memory and
+    /// swap), and of shared memory.
     pub(in crate::judge) used: RecentSamples,
     pub(in crate::judge) whole: RecentSamples,
     pub(in crate::judge) shared: RecentSamples,
-    /// Private memory outside Ray, when it was counted last.
+    /// Private memory outside Ray, as last counted.
     others: Option<(BootTime, Bytes)>,
     /// What processes held that have just ended.
     ending: Vec<(BootTime, Bytes)>,
 }
 
-/// The machine at a moment, with all its heads.
+/// The machine at a moment, with all parts of the sum of its memory.
 #[derive(Debug)]
 pub(in crate::judge) struct Fullest {
     pub(in crate::judge) time: BootTime,
     pub(in crate::judge) node: NodeMemory,
     pub(in crate::judge) heads: Heads,
-    /// Private memory of all others, where they were counted within [`OTHERS_NS`].
+    /// Private memory of all others, if it was counted within [`OTHERS_NS`].
     pub(in crate::judge) others: Option<Bytes>,
-    /// What processes held that had ended within [`ENDING_NS`]: since Linux 6.16 the end is seen before the memory is given back.
+    /// What processes held that had ended within [`ENDING_NS`]. Since Linux 6.16, the end is seen
+    /// before the memory is given back.
     pub(in crate::judge) ending: Bytes,
 }
 
-/// What other tables say of who has the memory.
+/// Who has the memory, as other tables say.
 #[derive(Debug)]
 pub(in crate::judge) struct Heads {
-    /// Private memory of the tracked processes, and how many have some.
+    /// Private memory of the tracked processes, and how many of them have some.
     pub(in crate::judge) tracked: Bytes,
     pub(in crate::judge) processes: usize,
     /// The biggest files of shared memory.
@@ -56,7 +59,7 @@ pub(in crate::judge) struct Heads {
 }
 
 impl Machine {
-    /// Takes a sample; `heads` are those of this moment.
+    /// Records a sample. `heads` are the figures of other tables at this moment.
     pub(super) fn sampled(
         &mut self,
         time: BootTime,
@@ -85,7 +88,7 @@ impl Machine {
         self.node = Some((time, node.clone()));
     }
 
-    /// A process that held so much has ended.
+    /// Records that a process that held this much has ended.
     pub(super) fn ended(&mut self, time: BootTime, held: Bytes) {
         self.ending
             .retain(|(ended, _)| time.since(*ended) <= ENDING_NS);
@@ -102,7 +105,7 @@ impl Machine {
         Bytes(lately.map(|(_, held)| held.0).sum())
     }
 
-    /// Whether less is available than ever before, where it is known who has the rest.
+    /// Whether less is available than ever before, with the holders of the rest known.
     fn is_fuller(&self, node: &NodeMemory) -> bool {
         let known = self.fullest.as_ref();
         let fuller = known.is_none_or(|known| node.available < known.node.available);

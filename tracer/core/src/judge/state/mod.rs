@@ -1,4 +1,6 @@
-//! The tables that events are folded into. They see events and one another, and nothing that asks them.
+//! Holds the tables that events are folded into.
+//!
+//! They see events and one another, but nothing that queries them.
 
 pub(in crate::judge) mod calls;
 pub(in crate::judge) mod clock;

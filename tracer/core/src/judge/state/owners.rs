@@ -1,7 +1,8 @@
-//! Memory by owner: an actor class, a task, a driver or a part of Ray; how much it held at most at one moment, in how many processes.
+//! Keeps memory by owner: an actor class, a task, a driver or a part of Ray.
 //!
-//! A worker counts for what it runs or ran last: what an idle worker still holds, the task before has left. An actor's worker counts
-//! for its class.
+//! For each owner it has the most that was held at one moment, and in how many processes. A worker
+//! counts for what it runs or ran last: what an idle worker still holds was left by its last task.
+//! An actor's worker counts for its class.
 
 use std::collections::HashMap;
 
@@ -13,13 +14,14 @@ use crate::{
     ray::identify,
 };
 
-/// Owners that are told apart; a job that gives each task its own name has as many as tasks.
+/// At most this many owners are told apart. A job that gives each task its own name has as many
+/// owners as tasks.
 const MOST: usize = 4_096;
 
-/// Workers that have run nothing yet.
+/// The owner of workers that have run nothing yet.
 pub(in crate::judge) const IDLE: &str = "idle worker";
 
-/// Whose memory it is.
+/// The owner of memory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::judge) struct Name {
     pub(in crate::judge) kind: OwnerKind,
@@ -58,14 +60,15 @@ pub(in crate::judge) struct Sum {
     pub(in crate::judge) peak: u64,
     pub(in crate::judge) processes_at_peak: u32,
     pub(in crate::judge) peaked: BootTime,
-    /// What one process held at most.
+    /// The most that one process held.
     pub(in crate::judge) largest: u64,
-    /// Complete calls.
+    /// The number of complete calls.
     pub(in crate::judge) calls: u64,
 }
 
 impl Owners {
-    /// It works for this owner from now on; `None` for a worker that has nothing to do.
+    /// Records the owner that a process works for from now on; `None` for a worker that has nothing
+    /// to do.
     pub(in crate::judge) fn works_for(
         &mut self,
         process: ProcessKey,
@@ -83,20 +86,20 @@ impl Owners {
         self.replace(process, Some(Held { owner, private }), time);
     }
 
-    /// The class of actors that it works for; `None` where it is a task.
+    /// Returns the class of actors that a process works for; `None` if it works for a task.
     pub(in crate::judge) fn class_of(&self, process: ProcessKey) -> Option<&Name> {
         let held = self.held.get(&process.truncated())?;
         let name = &self.sums[held.owner].name;
         (name.kind == OwnerKind::Actor).then_some(name)
     }
 
-    /// One of its calls is complete.
+    /// Counts a complete call.
     pub(in crate::judge) fn completed(&mut self, owner: Name) {
         let number = self.number(owner);
         self.sums[number].calls += 1;
     }
 
-    /// It holds this much from now on; whether it is known whose it is.
+    /// Records what a process holds from now on. Returns whether its owner is known.
     pub(in crate::judge) fn holds(
         &mut self,
         process: ProcessKey,
@@ -114,17 +117,17 @@ impl Owners {
         true
     }
 
-    /// It has ended.
+    /// Records that a process has ended.
     pub(in crate::judge) fn gone(&mut self, process: ProcessKey) {
         self.replace(process, None, BootTime(0));
     }
 
-    /// What all processes hold together now.
+    /// Returns what all processes hold together now.
     pub(in crate::judge) fn whole(&self) -> Bytes {
         Bytes(self.whole)
     }
 
-    /// How many have some.
+    /// Returns how many processes hold some memory.
     pub(in crate::judge) fn processes(&self) -> usize {
         self.held.values().filter(|held| held.private.0 > 0).count()
     }
@@ -186,7 +189,7 @@ impl Sum {
     }
 }
 
-/// The owner that a title names; `None` for an idle worker's.
+/// Returns the owner that a title names; `None` for an idle worker.
 pub(in crate::judge) fn of_title(title: &str) -> Option<Name> {
     let titled = identify::title(title)?;
     let class = titled
@@ -195,19 +198,19 @@ pub(in crate::judge) fn of_title(title: &str) -> Option<Name> {
     class.or_else(|| Some(Name::new(OwnerKind::Task, titled.task?)))
 }
 
-/// The owner of a call of a process, whose title may be another by now.
+/// Returns the owner of a call of a process. The title of the process may be another one by now.
 pub(in crate::judge) fn of_call(state: &ProcessState, call: &Call) -> Option<Name> {
     let class = state.actor_class.clone();
     let of_class = class.map(|class| Name::new(OwnerKind::Actor, class));
     of_class.or_else(|| of_title(&call.title))
 }
 
-/// What the owner that a process works for is called.
+/// Returns the name of the owner that a process works for.
 pub(in crate::judge) fn called(state: &ProcessState) -> String {
     of_state(state).map_or_else(|| IDLE.to_owned(), |owner| owner.name)
 }
 
-/// The owner that a process works for now.
+/// Returns the owner that a process works for now.
 pub(in crate::judge) fn of_state(state: &ProcessState) -> Option<Name> {
     Some(match state.role {
         Role::Worker => return of_worker(state),
@@ -227,7 +230,7 @@ fn of_worker(state: &ProcessState) -> Option<Name> {
     of_class.or_else(|| of_title(state.title.as_deref()?))
 }
 
-/// The program of a command line, or what a title of Ray's says.
+/// Returns the program of a command line, or what a title of Ray says.
 fn program(label: &str) -> String {
     let name = label.trim_start_matches("ray::");
     let word = name.split_whitespace().next().unwrap_or(name);
@@ -242,7 +245,8 @@ mod tests {
         of_title(&format!("ray::{name}"))
     }
 
-    /// Who runs what and holds how much, in the order of time; nothing for the end of a process.
+    /// Returns the peak of each owner after moves (pid, owner, bytes held) in order of time. 0
+    /// bytes stand for the end of a process.
     fn found(moves: &[(u32, Option<Name>, u64)]) -> Vec<(String, u32, u64)> {
         let mut owners = Owners::default();
         for (time, (pid, owner, private)) in moves.iter().enumerate() {
@@ -277,7 +281,7 @@ mod tests {
             (8, task("hog"), 300),
             (9, None, 40),
             (8, None, 0),
-            // Idle again, it holds what the task has left.
+            // Idle again, it holds what the task left.
             (7, None, 90),
         ];
         let expected = [

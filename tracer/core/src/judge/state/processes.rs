@@ -1,4 +1,4 @@
-//! The process table: what is known of each process of the recording, folded from the events.
+//! Keeps the process table: what is known of each process of the recording.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::{
 pub(in crate::judge) struct ProcessState {
     pub(in crate::judge) key: ProcessKey,
     pub(in crate::judge) parent: Option<Pid>,
-    /// The parent's identity, where the fork was seen.
+    /// The parent's identity, if the fork was seen.
     pub(in crate::judge) parent_key: Option<ProcessKey>,
     pub(in crate::judge) ns_pid: Option<Pid>,
     pub(in crate::judge) comm: String,
@@ -30,19 +30,21 @@ pub(in crate::judge) struct ProcessState {
     pub(in crate::judge) actor_class: Option<String>,
     /// What it runs, or ran last.
     pub(in crate::judge) title: Option<String>,
-    /// Whether the call that its title names has ended. What runs since then is told of after a second, or when it has ended.
+    /// Whether the call that its title names has ended. What has run since is reported after a
+    /// second, or when it has ended.
     call_ended: bool,
     /// The last sample and its time.
     pub(in crate::judge) memory: Option<(BootTime, MemorySplit)>,
-    /// Its private memory, as sampled, when its title last changed.
+    /// Its private memory when its title last changed, as sampled.
     pub(in crate::judge) before: Option<Bytes>,
     /// Its exit event.
     pub(in crate::judge) exit: Option<EventId>,
     /// Path of its executable, as /proc showed it.
     pub(in crate::judge) exe: Option<String>,
-    /// Its first exec after its fork, where a raylet forked it and both were seen: then that is the raylet's doing.
+    /// Its first exec after its fork, if a raylet forked it and both were seen. That exec is the
+    /// raylet's doing.
     pub(in crate::judge) first_exec: Option<FirstExec>,
-    /// Whether its fork was seen and no exec since.
+    /// Whether its fork was seen and no exec since then.
     just_forked: bool,
 }
 
@@ -54,7 +56,7 @@ pub(in crate::judge) struct FirstExec {
 }
 
 impl ProcessState {
-    /// A process of which nothing is known.
+    /// Returns a process of which nothing is known.
     pub(in crate::judge) fn unknown(key: ProcessKey) -> Self {
         Self {
             key,
@@ -82,12 +84,12 @@ impl ProcessState {
         }
     }
 
-    /// Whether its fork was seen and no exec since.
+    /// Whether its fork was seen and no exec since then.
     pub(in crate::judge) fn is_fork(&self) -> bool {
         self.just_forked
     }
 
-    /// It runs something else from now on.
+    /// Records that it runs something else from now on.
     pub(in crate::judge) fn retitle(&mut self, title: &str) {
         if self.title.as_deref() != Some(title) {
             self.before = self.memory.and_then(|(_, split)| split.private());
@@ -96,7 +98,7 @@ impl ProcessState {
         self.call_ended = false;
     }
 
-    /// It runs a call, or has run one. A short call is told of only when it has ended.
+    /// Records a call that it runs or has run. A short call is reported only when it has ended.
     pub(in crate::judge) fn called(&mut self, call: &Call) {
         if call.ended.is_none() {
             self.retitle(&call.title);
@@ -108,9 +110,9 @@ impl ProcessState {
         }
     }
 
-    /// Its title was this one when it ended.
+    /// Records its title when it ended.
     pub(in crate::judge) fn ended_as(&mut self, title: &str) {
-        // When a title that is seen only now was put on is not known.
+        // If a title is seen only now, it is not known when it was set.
         if self.call_ended || self.title.as_deref() != Some(title) {
             self.before = None;
         }
@@ -118,13 +120,13 @@ impl ProcessState {
         self.call_ended = false;
     }
 
-    /// The method or task that it runs now; `None` between two calls.
+    /// Returns the method or task that it runs now; `None` between two calls.
     pub(in crate::judge) fn doing(&self) -> Option<String> {
         let title = self.title.as_deref().filter(|_| !self.call_ended)?;
         identify::title(title)?.task
     }
 
-    /// Its title now: between two calls the class alone.
+    /// Returns its title now. Between two calls, that is the class alone.
     pub(in crate::judge) fn title_now(&self) -> Option<String> {
         if !self.call_ended {
             return self.title.clone();
@@ -133,12 +135,12 @@ impl ProcessState {
         Some(format!("ray::{}", last.class()?))
     }
 
-    /// The pid that Ray's logs print for it.
+    /// Returns the pid that Ray's logs print for it.
     pub(in crate::judge) fn pid_for_ray(&self) -> Pid {
         self.ns_pid.unwrap_or(self.key.pid)
     }
 
-    /// Its job; a driver's worker id begins with it.
+    /// Returns its job. A driver's worker id begins with it.
     pub(in crate::judge) fn job(&self) -> Option<HexId> {
         let of_id = || HexId::parse(self.worker_id.as_ref()?.0.get(..8)?);
         let driver = self.role == Role::Driver;
@@ -150,7 +152,7 @@ impl ProcessState {
         self.cluster.is_some_and(|own| own.same(cluster))
     }
 
-    /// Its actor class: by its title, else by what Ray's logs said of it.
+    /// Returns its actor class, by its title or else by what Ray's logs said of it.
     pub(in crate::judge) fn class(&self) -> Option<String> {
         let titled = self.title.as_deref().and_then(identify::title);
         titled
@@ -158,13 +160,14 @@ impl ProcessState {
             .or_else(|| self.actor_class.clone())
     }
 
-    /// The task that it runs, or ran last, where it is no actor.
+    /// Returns the task that it runs or ran last, if it is no actor.
     pub(in crate::judge) fn task(&self) -> Option<String> {
         let titled = self.title.as_deref().and_then(identify::title)?;
         titled.task.filter(|_| self.class().is_none())
     }
 
-    /// Whose memory it is: the actor's class, else the task that runs or ran last, else the part that it plays.
+    /// Returns the owner of its memory: the actor's class, else the task that runs or ran last,
+    /// else its role.
     pub(in crate::judge) fn owner(&self) -> String {
         self.class().or_else(|| self.task()).unwrap_or_else(|| {
             let part = match self.role {
@@ -177,7 +180,7 @@ impl ProcessState {
         })
     }
 
-    /// What a person would call it: its title, else its command line, else its name.
+    /// Returns what a person would call it: its title, else its command line, else its name.
     pub(in crate::judge) fn label(&self) -> String {
         match self.title_now() {
             Some(title) if !title.is_empty() => title,
@@ -187,20 +190,20 @@ impl ProcessState {
     }
 }
 
-/// Options of an interpreter and its script are among the first arguments.
+/// The options of an interpreter and its script are among this many first arguments.
 const FIRST_ARGUMENTS: usize = 6;
 
 /// All processes, by pid and truncated start.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct Processes {
     known: ByProcess<ProcessState>,
-    /// Those whose end was not seen: a long recording has few of them at each death.
+    /// Processes whose end was not seen. Even a long recording has few of them at each death.
     alive: FxHashSet<ProcessKey>,
     /// The latest process with each pid.
     by_pid: FxHashMap<Pid, ProcessKey>,
     /// The latest process with each pid of Ray's own namespace, by cluster.
     by_ray_pid: HashMap<(ProcessKey, Pid), ProcessKey>,
-    /// Drivers of all clusters have the same ids: several may answer to one.
+    /// Drivers of all clusters have the same ids, so an id may stand for several processes.
     by_worker: HashMap<HexId, Vec<ProcessKey>>,
 }
 
@@ -209,7 +212,7 @@ impl Processes {
         self.known.get(&key.truncated())
     }
 
-    /// The latest process that had this pid.
+    /// Returns the latest process with this pid.
     pub(in crate::judge) fn latest(&self, pid: Pid) -> Option<&ProcessState> {
         self.known.get(self.by_pid.get(&pid)?)
     }
@@ -223,7 +226,7 @@ impl Processes {
             .get(self.by_ray_pid.get(&(cluster.truncated(), pid))?)
     }
 
-    /// The worker or driver of a cluster that has this id.
+    /// Returns the worker or driver of a cluster with this id.
     pub(in crate::judge) fn by_worker(
         &self,
         cluster: ProcessKey,
@@ -238,12 +241,12 @@ impl Processes {
         self.known.values()
     }
 
-    /// Those whose end was not seen.
+    /// Returns the processes whose end was not seen.
     pub(in crate::judge) fn alive(&self) -> impl Iterator<Item = &ProcessState> {
         self.alive.iter().filter_map(|key| self.known.get(key))
     }
 
-    /// The process, made if it is new. An exact start replaces a truncated one.
+    /// Returns the process, and makes it if it is new. An exact start replaces a truncated one.
     pub(in crate::judge) fn touch(&mut self, key: ProcessKey) -> &mut ProcessState {
         let short = key.truncated();
         self.by_pid.insert(key.pid, short);
@@ -257,7 +260,7 @@ impl Processes {
         state
     }
 
-    /// Its end was seen.
+    /// Records that the end of a process was seen.
     pub(in crate::judge) fn ended(&mut self, key: ProcessKey, exit: EventId) -> &mut ProcessState {
         self.touch(key).exit = Some(exit);
         self.alive.remove(&key.truncated());
@@ -280,7 +283,7 @@ impl Processes {
         state.job_id = inherited.job_id;
     }
 
-    /// A process took a new title; what it held then is known with some.
+    /// Records that a process took a new title. For some, what they held then is known.
     pub(in crate::judge) fn titled(
         &mut self,
         process: ProcessKey,
@@ -346,7 +349,7 @@ impl Processes {
         state.cgroup = process.cgroup.clone().or(state.cgroup.take());
         state.container_id = process.container_id.clone().or(state.container_id.take());
         state.cluster = process.cluster.or(state.cluster);
-        // A worker stays one, whatever its rewritten command line says later.
+        // A worker stays a worker, whatever its rewritten command line says later.
         if role != Role::Other && !matches!(state.role, Role::Worker | Role::Driver) {
             state.role = role;
         }
@@ -371,7 +374,7 @@ impl Processes {
         self.index(worker.process, Some(worker.worker_id.clone()));
     }
 
-    /// Sets the worker id and makes the process findable by it and by the pid that Ray prints.
+    /// Sets the worker id. The process can then be found by it and by the pid that Ray prints.
     pub(in crate::judge) fn index(&mut self, key: ProcessKey, worker_id: Option<HexId>) {
         let short = key.truncated();
         let Some(state) = self.known.get_mut(&short) else {
@@ -390,7 +393,8 @@ impl Processes {
         }
     }
 
-    /// Drops a process that no later event can concern; for the live recorder, whose memory is bounded.
+    /// Drops a process that no later event can concern. This bounds the memory of the live
+    /// recorder.
     pub(in crate::judge) fn forget(&mut self, key: ProcessKey) {
         let short = key.truncated();
         self.alive.remove(&short);
@@ -415,7 +419,8 @@ impl Processes {
     }
 }
 
-/// What a process is whose parent has this role, as long as its command line says nothing else.
+/// Returns the role of a process by that of its parent, as long as its command line says nothing
+/// else.
 fn child_role(parent: Role) -> Role {
     match parent {
         Role::Worker | Role::Driver | Role::Descendant => Role::Descendant,
@@ -423,8 +428,11 @@ fn child_role(parent: Role) -> Role {
     }
 }
 
-/// What a process is that has this role by its name alone, which proves nothing: a worker starts no part of Ray. It is a fork that still
-/// has its parent's title, or a program of the job's own. Only a raylet is one wherever it was started: of a cluster of its own.
+/// Returns the role of a process that has `role` by its name alone.
+///
+/// A name proves nothing, and a worker starts no part of Ray. Such a process is a fork that still
+/// has its parent's title, or a program of the job's own. Only a raylet keeps its role wherever it
+/// was started: it is that of a cluster of its own.
 fn below(parent: Option<Role>, role: Role) -> Role {
     let named = matches!(
         role,
@@ -462,7 +470,7 @@ mod tests {
         state.called(&call("ray::WorkerDict.load_checkpoint", Some(2)));
         assert_eq!((state.doing(), state.before), (None, None));
         assert_eq!(state.label(), "ray::WorkerDict");
-        // Short calls are told of when they have ended.
+        // Short calls are reported when they have ended.
         state.called(&call("ray::WorkerDict.step", Some(3)));
         assert_eq!(state.doing(), None);
         state.ended_as("ray::WorkerDict.step");

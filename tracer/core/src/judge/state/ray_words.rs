@@ -1,4 +1,4 @@
-//! What Ray's logs said, findable by worker, by pid and by cluster; the oldest can be dropped.
+//! Keeps what Ray's logs said, by worker, by pid and by cluster. The oldest can be dropped.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,12 +13,13 @@ use crate::{
 #[derive(Debug, Default)]
 pub(in crate::judge) struct RayWords {
     records: VecDeque<Timestamped<RayLog>>,
-    /// The number of the oldest record that is left.
+    /// The number of the oldest record that is kept.
     first: usize,
     by_worker: HashMap<HexId, Vec<usize>>,
     by_pid: HashMap<(ProcessKey, Pid), Vec<usize>>,
     by_cluster: HashMap<ProcessKey, Vec<usize>>,
-    /// What each cluster's monitor said of itself last, once that was dropped: it is said once, at the start.
+    /// What each cluster's monitor last said of itself, kept when that record is dropped. It says
+    /// so once, at the start.
     monitors: HashMap<ProcessKey, Timestamped<RayLog>>,
 }
 
@@ -39,13 +40,16 @@ impl RayWords {
         self.records.push_back(record);
     }
 
-    /// All, in the order in which they came.
+    /// Returns all records, in the order in which they came.
     pub(in crate::judge) fn iter(&self) -> impl Iterator<Item = &Timestamped<RayLog>> {
         self.records.iter()
     }
 
-    /// Those about a worker, or about a pid that Ray prints within a cluster, each once. Others had the pid before and have it later:
-    /// of what names that alone only the time is `its` where the process may be meant.
+    /// Returns the records about a worker, or about a pid that Ray prints within a cluster, each
+    /// once.
+    ///
+    /// Other processes may have had the pid before, or have it later. So a record that names only
+    /// the pid counts if `its` accepts the time of the record.
     pub(in crate::judge) fn about(
         &self,
         worker: Option<&HexId>,
@@ -63,7 +67,7 @@ impl RayWords {
         numbers.into_iter().filter_map(|number| self.get(number))
     }
 
-    /// Those of a cluster.
+    /// Returns the records of a cluster.
     pub(in crate::judge) fn of_cluster(
         &self,
         raylet: ProcessKey,
@@ -79,7 +83,7 @@ impl RayWords {
         self.records.get(number.checked_sub(self.first)?)
     }
 
-    /// Drops the older half when there are more than `most`; whether there were.
+    /// Drops the older half if there are more than `most`. Returns whether there were.
     pub(in crate::judge) fn trim(&mut self, most: usize) -> bool {
         if self.records.len() <= most {
             return false;

@@ -1,4 +1,6 @@
-//! The last two minutes of a figure: of a process, of the machine, of shared memory; and the biggest processes outside Ray.
+//! Keeps the last two minutes of a figure, and the biggest processes outside Ray.
+//!
+//! Such a figure is that of a process, of the machine, or of shared memory.
 
 use std::collections::VecDeque;
 
@@ -6,9 +8,9 @@ use rustc_hash::FxHashMap;
 
 use crate::ids::{BootTime, ByProcess, Bytes, Pid, ProcessKey, SECOND_NS};
 
-/// Figures that are kept: a minute at ten a second.
+/// At most this many figures are kept: a minute at ten per second.
 const LONGEST: usize = 600;
-/// Older ones are dropped: a figure that does not move is written each minute.
+/// Older figures are dropped. A figure that does not move is written each minute.
 const KEPT_NS: i64 = 125 * SECOND_NS;
 
 /// The last figures of one thing, the oldest first.
@@ -18,7 +20,7 @@ pub(in crate::judge) struct RecentSamples(VecDeque<(BootTime, Bytes)>);
 impl RecentSamples {
     pub(in crate::judge) fn push(&mut self, time: BootTime, figure: Bytes) {
         self.0.push_back((time, figure));
-        // The last one before the minute says how it began.
+        // The last figure before the minute says how the minute began.
         let old = |samples: &VecDeque<(BootTime, Bytes)>| {
             samples.len() > 2
                 && samples
@@ -30,7 +32,7 @@ impl RecentSamples {
         }
     }
 
-    /// All that is kept, as a rate is taken from it.
+    /// Returns all that is kept, in the form from which a rate is taken.
     pub(in crate::judge) fn points(&self) -> Vec<(BootTime, f64)> {
         let points = self.0.iter();
         points
@@ -38,7 +40,7 @@ impl RecentSamples {
             .collect()
     }
 
-    /// How far the last figure lies above the lowest since `since`.
+    /// Returns how far the last figure lies above the lowest since `since`.
     pub(in crate::judge) fn risen(&self, since: BootTime) -> Bytes {
         let lately = self.0.iter().filter(|(time, _)| *time >= since);
         let lowest = lately
@@ -49,7 +51,7 @@ impl RecentSamples {
         Bytes(lowest.map_or(0, |lowest| last.saturating_sub(lowest)))
     }
 
-    /// How far the last figure lies below the highest since `since`.
+    /// Returns how far the last figure lies below the highest since `since`.
     pub(in crate::judge) fn fallen(&self, since: BootTime) -> Bytes {
         let lately = self.0.iter().filter(|(time, _)| *time >= since);
         let highest = lately.map(|(_, figure)| figure.0).max();
@@ -57,7 +59,7 @@ impl RecentSamples {
         Bytes(highest.map_or(0, |highest| highest.saturating_sub(last)))
     }
 
-    /// The figure in force at `time`.
+    /// Returns the figure in force at `time`.
     pub(in crate::judge) fn at(&self, time: BootTime) -> Option<Bytes> {
         let last = self.0.iter().rev().find(|(since, _)| *since <= time)?;
         Some(last.1)
@@ -68,7 +70,7 @@ impl RecentSamples {
 #[derive(Debug, Default)]
 pub(in crate::judge) struct SamplesByProcess {
     of: ByProcess<RecentSamples>,
-    /// Those that had the same pid, one after the other.
+    /// Processes that had the same pid, one after the other.
     by_pid: FxHashMap<Pid, Vec<ProcessKey>>,
 }
 
@@ -87,7 +89,7 @@ impl SamplesByProcess {
         self.of.get(&process.truncated())
     }
 
-    /// Of the processes that had this pid the last one that began by `time`.
+    /// Returns the samples of the last process with this pid that began by `time`.
     pub(in crate::judge) fn of_pid(&self, pid: Pid, time: BootTime) -> Option<&RecentSamples> {
         let began = self
             .by_pid
@@ -109,7 +111,7 @@ impl SamplesByProcess {
     }
 }
 
-/// A process outside Ray that holds much: it is sampled near a limit only.
+/// A process outside Ray that holds much. It is sampled only near a limit.
 #[derive(Debug, Clone)]
 pub(in crate::judge) struct Outside {
     pub(in crate::judge) pid: Pid,

@@ -1,4 +1,6 @@
-//! Shared memory by its files: how large each is, and whose. The object store is one, whoever has mapped it.
+//! Keeps shared memory by its files: how large each is, and whose.
+//!
+//! The object store is one file, whichever processes have mapped it.
 
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -12,7 +14,7 @@ use crate::{
     path,
 };
 
-/// Files that a moment keeps.
+/// At most this many files are kept of a moment.
 const TOP: usize = 8;
 
 /// All files now, and when they were largest together.
@@ -24,7 +26,7 @@ pub(in crate::judge) struct SharedFiles {
     pub(in crate::judge) looked_us: u64,
 }
 
-/// A file, and whose it is: what that process is called may become known after the file was seen.
+/// A file and its holder. The name of the holder may become known after the file was seen.
 #[derive(Debug, Clone)]
 pub(in crate::judge) struct Held {
     pub(in crate::judge) file: SharedFileUse,
@@ -32,7 +34,7 @@ pub(in crate::judge) struct Held {
 }
 
 impl Held {
-    /// With the name that its holder has by now.
+    /// Returns the file with the name that its holder has by now.
     pub(in crate::judge) fn named(&self, processes: &Processes) -> SharedFileUse {
         let state = self.by.and_then(|key| processes.get(key));
         let now = state.map(owners::called);
@@ -44,7 +46,7 @@ impl Held {
     }
 }
 
-/// The moment at which they were largest together.
+/// The moment at which the files were largest together.
 #[derive(Debug)]
 pub(in crate::judge) struct Peak {
     pub(in crate::judge) time: BootTime,
@@ -65,7 +67,8 @@ impl SharedFiles {
         }
     }
 
-    /// The machine has `shared` in all: the moment counts when the files hold more than ever.
+    /// Records that the machine has `shared` in all. The moment becomes the peak if the files hold
+    /// more than ever.
     pub(in crate::judge) fn summed(
         &mut self,
         time: BootTime,
@@ -87,7 +90,7 @@ impl SharedFiles {
         }
     }
 
-    /// The biggest now.
+    /// Returns the biggest files now.
     pub(in crate::judge) fn biggest(&self, processes: &Processes) -> Vec<SharedFileUse> {
         self.most().map(|held| held.named(processes)).collect()
     }
@@ -99,7 +102,8 @@ impl SharedFiles {
     }
 }
 
-/// The file with its owner's name at this moment; who had it last, where nobody has it any more.
+/// Returns the file with its owner's name at this moment. If nobody has it any more, the last owner
+/// stays.
 fn used(file: &SharedFile, last: Option<Held>, processes: &Processes) -> Held {
     let by = file.holders.first().copied();
     let state = by.and_then(|key| processes.get(key));
@@ -120,13 +124,14 @@ fn used(file: &SharedFile, last: Option<Held>, processes: &Processes) -> Held {
     Held { file, by }
 }
 
-/// `plasma` and six letters of chance: `create_buffer` in Ray's `plasma/dlmalloc.cc`.
+/// Returns the kind of a file. The object store's is `plasma` and six random letters:
+/// `create_buffer` in Ray's `plasma/dlmalloc.cc`.
 fn kind(name: &str) -> SharedKind {
     let chance = path::base(name).strip_prefix("plasma").unwrap_or_default();
     match name {
         _ if name.starts_with("memfd:") => SharedKind::Memfd,
         _ if chance.len() == 6 => SharedKind::ObjectStore,
-        // What the kernel calls mappings that no file was made for.
+        // The kernel's name for mappings without a file.
         "/dev/zero" => SharedKind::Mapping,
         _ if name.starts_with("/SYSV") || name.starts_with("[anon_shmem:") => SharedKind::Mapping,
         _ => SharedKind::File,

@@ -1,29 +1,30 @@
-//! What of a process's anonymous memory is its own: pages that forked relatives share count once.
+//! Says how much of a process's anonymous memory is its own.
 //!
-//! Samples say it; what the kernel tells at an end does not, and is split as the last sample was.
-//! Recordings of earlier versions do not say it: all counts.
+//! Pages that forked relatives share count once. Samples say how much is shared. The kernel's
+//! figures at an end do not, and are split as the last sample was. Recordings of earlier versions
+//! do not say it either. There, all memory counts.
 
 use crate::{
     event::MemorySplit,
     ids::{ByProcess, Bytes, ProcessKey},
 };
 
-/// What of each process's memory counts as a relative's; negative where it counts pages that it
-/// has given up.
+/// How much of each process's memory counts for a relative. It is negative if pages that the
+/// process gave up count for it.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct Shares {
     elsewhere: ByProcess<i64>,
-    /// Whether a sample said it of anybody.
+    /// Whether a sample of any process said it.
     told: bool,
 }
 
 impl Shares {
-    /// A program of its own shares nothing.
+    /// Records an exec. A new program shares nothing.
     pub(in crate::judge) fn executed(&mut self, process: ProcessKey) {
         self.forget(process);
     }
 
-    /// A sample says what is its own.
+    /// Records what a sample says is the process's own.
     pub(in crate::judge) fn sampled(&mut self, process: ProcessKey, split: &MemorySplit) {
         if let (Some(anon), Some(own)) = (split.anon, split.own) {
             let elsewhere = anon.0.cast_signed() - own.0.cast_signed();
@@ -39,12 +40,12 @@ impl Shares {
         self.told
     }
 
-    /// The figures at its end, with what is its own.
+    /// Returns the figures at its end, with the part that is its own.
     pub(in crate::judge) fn at_end(&self, process: ProcessKey, split: &MemorySplit) -> MemorySplit {
         let elsewhere = self.elsewhere.get(&process.truncated());
         let own = split.anon.zip(elsewhere).map(|(anon, elsewhere)| {
             let own = anon.0.cast_signed() - elsewhere;
-            // One that has given back what it shared holds less than that.
+            // A process that gave back what it shared holds less than that.
             Bytes(u64::try_from(own).unwrap_or(0))
         });
         MemorySplit {
@@ -53,7 +54,7 @@ impl Shares {
         }
     }
 
-    /// It is gone.
+    /// Drops a process that is gone.
     pub(in crate::judge) fn forget(&mut self, process: ProcessKey) {
         self.elsewhere.remove(&process.truncated());
     }

@@ -1,15 +1,15 @@
-//! When signals were lost, by the ledger of their hook.
+//! Keeps when signals were lost, by the ledger of their hook.
 
 use std::collections::VecDeque;
 
 use crate::{event::Ledger, ids::BootTime};
 
-/// The hook that tells signals.
+/// The hook that reports signals.
 const SIGNALS: &str = "signal/signal_generate";
-/// Spans that are kept.
+/// At most this many spans are kept.
 const MAX_SPANS: usize = 1_024;
 
-/// Spans of time in which the hook counted signals that it could not hand on.
+/// Spans of time in which the hook lost signals.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct SignalLosses {
     spans: VecDeque<(BootTime, BootTime)>,
@@ -31,7 +31,7 @@ impl SignalLosses {
         }
     }
 
-    /// Whether one may have been lost from `began` to `ended`.
+    /// Whether a signal may have been lost from `began` to `ended`.
     pub(in crate::judge) fn within(&self, began: BootTime, ended: BootTime) -> bool {
         let mut spans = self.spans.iter();
         spans.any(|(since, until)| *since <= ended && began <= *until)

@@ -1,4 +1,4 @@
-//! What surrounded a death, as it was kept with its exit.
+//! Holds what surrounded a death, as it was kept with its exit.
 
 use std::sync::Arc;
 
@@ -23,14 +23,14 @@ pub(in crate::judge) struct Snapshot {
     pub(in crate::judge) minute: Option<LastMinute>,
     pub(in crate::judge) gpu: Vec<GpuUse>,
     pub(in crate::judge) shared: Vec<SharedFileUse>,
-    /// The most that the monitor of its raylet counted in the last seconds, and what that kills above.
+    /// The most that the monitor of its raylet counted in the last seconds, and its threshold.
     pub(in crate::judge) monitor: Option<(Bytes, Bytes)>,
 }
 
 /// The live processes at a death.
 #[derive(Debug, Clone, Default)]
 pub(in crate::judge) struct LiveProcesses {
-    /// The biggest, in their order; the dying one is among them.
+    /// The biggest processes, in order. The dying one is among them.
     pub(in crate::judge) members: Vec<Member>,
     /// Private memory of everything that is tracked.
     pub(in crate::judge) tracked: Bytes,
@@ -38,7 +38,8 @@ pub(in crate::judge) struct LiveProcesses {
     pub(in crate::judge) node: Option<NodeMemory>,
 }
 
-/// One process. Each death keeps dozens of these, so that names are shared and what most do not have is elsewhere.
+/// One process. Each death keeps dozens of these. So names are shared, and what most processes do
+/// not have is boxed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::judge) struct Member {
     pub(in crate::judge) pid: Pid,
@@ -52,7 +53,7 @@ pub(in crate::judge) struct Member {
     pub(in crate::judge) private: Bytes,
     /// Shared memory that it has mapped and touched.
     pub(in crate::judge) shared: Bytes,
-    /// What it held when it began that.
+    /// What it held when it began what it runs.
     pub(in crate::judge) before: Option<Bytes>,
     /// The method that left most behind in each of several calls.
     pub(in crate::judge) growth: Option<Box<Growth>>,
@@ -68,11 +69,12 @@ pub(in crate::judge) struct Member {
 #[derive(Debug, Default)]
 pub(in crate::judge) struct Names(FxHashSet<Arc<str>>);
 
-/// A job that gives each task its own name has as many as tasks.
+/// At most this many names are kept. A job that gives each task its own name has as many names as
+/// tasks.
 const MOST_NAMES: usize = 4_096;
 
 impl Names {
-    /// The name as it is kept.
+    /// Returns the name as it is kept.
     pub(in crate::judge) fn kept(&mut self, name: &str) -> Arc<str> {
         if let Some(known) = self.0.get(name) {
             return Arc::clone(known);

@@ -1,4 +1,4 @@
-//! What was seen, with its time.
+//! Holds what was seen together with its time.
 
 use crate::{
     event::{Exit, Source},
@@ -6,7 +6,7 @@ use crate::{
     judge::state::snapshot::Snapshot,
 };
 
-/// A thing with the event that it stands in.
+/// A thing that was seen, with its time.
 #[derive(Debug, Clone)]
 pub(in crate::judge) struct Timestamped<T> {
     pub(in crate::judge) time: BootTime,
@@ -24,7 +24,7 @@ pub(in crate::judge) struct ExitSeen {
 }
 
 impl ExitSeen {
-    /// Whether this end was not seen: it is one that a process waits for.
+    /// Whether this end was not seen: the process was killed and has yet to end.
     pub(in crate::judge) fn is_pending(&self) -> bool {
         self.id == EventId::NONE
     }

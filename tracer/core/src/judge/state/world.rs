@@ -1,4 +1,4 @@
-//! The world: all events, each folded into the tables that it concerns. Facts only.
+//! Folds all events into the tables that they concern. Facts only.
 
 use std::{
     borrow::Cow,
@@ -44,22 +44,22 @@ use crate::{
     },
 };
 
-/// Records of Ray's logs that a live judge keeps.
+/// At most this many records of Ray's logs are kept by a live judge.
 const MAX_RAY_WORDS: usize = 50_000;
-/// Lines of the kernel log and OOM victims that a live judge keeps.
+/// At most this many lines of the kernel log, and OOM victims, are kept by a live judge.
 const MAX_KERNEL_WORDS: usize = 4_096;
-/// Clusters that a live judge keeps, of those that are over too.
+/// At most this many clusters are kept by a live judge, including those that are over.
 const MAX_CLUSTERS: usize = 1_024;
-/// Signals to one process that are kept: the first and the last half of this many.
+/// At most this many signals to one process are kept: the first half and the last half.
 const MAX_SIGNALS: usize = 64;
 
-/// Figures of one raylet's monitor that are kept: six seconds at ten a second.
+/// At most this many figures of one raylet's monitor are kept: six seconds at ten per second.
 const MAX_MONITOR_COUNTS: usize = 64;
 
-/// Mappings of one process that are kept.
+/// At most this many mappings of one process are kept.
 const MAX_MAPPED: usize = 16;
 
-/// All that one recording (so far) says.
+/// Everything that one recording says so far.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct World {
     pub(in crate::judge) started: Option<(BootTime, RecordingStarted)>,
@@ -67,7 +67,7 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) last_time: BootTime,
     pub(in crate::judge) clock: Clock,
     pub(in crate::judge) probes: Vec<Probe>,
-    /// What went away of them.
+    /// Sources that went away.
     pub(in crate::judge) lost_sources: Vec<LostSource>,
     pub(in crate::judge) ledgers: Vec<Ledger>,
     pub(in crate::judge) signal_losses: SignalLosses,
@@ -84,17 +84,17 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) signals: ByProcess<Vec<Timestamped<Signal>>>,
     pub(in crate::judge) delivered: ByProcess<Vec<Timestamped<(i32, i32)>>>,
     pub(in crate::judge) victims: Vec<Timestamped<OomVictim>>,
-    /// In the order of being seen.
+    /// All exits, in the order in which they were seen.
     pub(in crate::judge) exits: BTreeMap<EventId, ExitSeen>,
     exit_of: ByProcess<EventId>,
     pub(in crate::judge) kernel_log: Vec<Timestamped<KernelLog>>,
     pub(in crate::judge) ray_words: RayWords,
     pub(in crate::judge) cgroups: HashMap<String, Vec<Timestamped<CgroupState>>>,
-    /// How near each of them came to its limit.
+    /// How near each cgroup came to its limit.
     pub(in crate::judge) limits: Limits,
     pub(in crate::judge) machine: Machine,
     pub(in crate::judge) shared_files: SharedFiles,
-    /// What drivers have set for Ray.
+    /// What drivers set for Ray.
     pub(in crate::judge) driver_settings: Vec<(ProcessKey, Vec<(String, String)>)>,
     /// The versions of frameworks that drivers run.
     pub(in crate::judge) driver_packages: Vec<(ProcessKey, Vec<(String, String)>)>,
@@ -107,7 +107,7 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) outside: ByProcess<(BootTime, Outside)>,
     /// The last large mappings of each process.
     pub(in crate::judge) mapped: ByProcess<VecDeque<Timestamped<Mapped>>>,
-    /// The last steps of those that died.
+    /// The last steps of processes that died.
     pub(in crate::judge) steps: ByProcess<Vec<Step>>,
     /// Lines of Python that grew memory.
     pub(in crate::judge) growth_attribution: GrowthAttribution,
@@ -117,12 +117,12 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) monitors: ByProcess<VecDeque<Timestamped<MonitorCount>>>,
 }
 
-/// How far a log's clock is from the kernel's, at most.
+/// How far the clock of a log is from the kernel's, at most.
 const STAMP_NS: i64 = 50_000_000;
-/// Ray's last word on a pid comes within this time of its process's end.
+/// Ray's last word on a pid comes within this time of the end of its process.
 const AFTER_NS: i64 = 30 * SECOND_NS;
 
-/// The initial pid namespace (`PROC_PID_INIT_INO`): the kernel log's pids are of that one.
+/// The initial pid namespace (`PROC_PID_INIT_INO`), to which the pids of the kernel log belong.
 const INITIAL_PIDS: u64 = 0xefff_fffc;
 
 impl World {
@@ -235,7 +235,7 @@ impl World {
             .settle(now, |process, time| called(calls, process, time));
     }
 
-    /// The growth so far: what waits for its call to be told is taken as it is known.
+    /// Returns the growth so far. What still waits for its call is attributed as far as is known.
     pub(in crate::judge) fn growth_attribution_so_far(&self) -> Cow<'_, GrowthAttribution> {
         self.growth_attribution
             .settled(|process, time| called(&self.calls, process, time))
@@ -246,19 +246,19 @@ impl World {
         self.shares.is_recorded()
     }
 
-    /// By owner, the largest growth first.
+    /// Returns the growth by owner, the largest first.
     pub(in crate::judge) fn growth(&self) -> Vec<Growth> {
         self.growth_attribution_so_far()
             .growth(|process| self.becomes(process))
     }
 
-    /// The same as folded stacks.
+    /// Returns the growth as folded stacks.
     pub(in crate::judge) fn folded(&self) -> Vec<String> {
         self.growth_attribution_so_far()
             .folded(|process| self.becomes(process))
     }
 
-    /// What a worker works for by now that had no title when it grew.
+    /// Returns what a worker works for by now, if it had no title when it grew.
     fn becomes(&self, process: ProcessKey) -> Option<String> {
         let first = self.calls.get(&process.truncated()).and_then(Calls::first);
         let class = self.processes.get(process).and_then(ProcessState::class);
@@ -307,7 +307,7 @@ impl World {
         }
     }
 
-    /// Looks whether what has left a GPU has come to the host.
+    /// Checks whether what left a GPU came to the host.
     fn swing(&mut self, process: ProcessKey, time: BootTime) {
         if self.gpus.has_fallen(process) {
             let samples = self.recent_samples.get(process);
@@ -316,7 +316,7 @@ impl World {
         }
     }
 
-    /// Looks again for whom a process works.
+    /// Updates the owner that a process works for.
     fn owned(&mut self, process: ProcessKey, time: BootTime) {
         self.named_by_gcs(process);
         let owner = self.processes.get(process).and_then(owners::of_state);
@@ -324,7 +324,8 @@ impl World {
         self.owners.works_for(process, owner, time);
     }
 
-    /// An actor's worker works for its class, also in a call that has a name of its own, as those of Ray Train have.
+    /// Replaces the owner of a call by the class of the actor's worker. Calls of an actor may have
+    /// names of their own, as those of Ray Train have.
     fn or_its_class(
         &self,
         process: ProcessKey,
@@ -346,7 +347,7 @@ impl World {
         }
     }
 
-    /// What neither a title nor a log has said.
+    /// Takes from the GCS what neither a title nor a log has said.
     fn named_by_gcs(&mut self, process: ProcessKey) {
         let state = self.processes.get(process);
         let Some(actor) = state.and_then(|state| self.gcs.actor(state)) else {
@@ -366,7 +367,7 @@ impl World {
         }
     }
 
-    /// Waits for the first work of a driver's job.
+    /// Notes a driver, to wait for the first work of its job.
     fn drives(&mut self, process: ProcessKey) {
         let waits = |driver: &ProcessState| {
             driver.role == Role::Driver && driver.before.is_none() && driver.exit.is_none()
@@ -377,7 +378,8 @@ impl World {
         }
     }
 
-    /// A worker runs something: what the driver of its job holds by now, it held before its job began.
+    /// Notes that a worker runs something. What the driver of its job holds by now, it held before
+    /// its job began.
     fn works(&mut self, process: ProcessKey) {
         if self.waiting_drivers.is_empty() {
             return;
@@ -424,7 +426,7 @@ impl World {
         }
     }
 
-    /// What a driver runs with.
+    /// Records what a driver runs with.
     fn driver_runs(&mut self, what: &Observation) {
         let Observation::DriverSettings {
             process,
@@ -447,7 +449,7 @@ impl World {
         let state = self.processes.touch(call.process);
         let calls = self.calls.entry(call.process.truncated()).or_default();
         calls.fold(call);
-        // A short call is told when it has ended.
+        // A short call is reported when it has ended.
         let owner = owners::of_call(state, call);
         let owner = self.or_its_class(call.process, owner);
         if let Some(owner) = owner.clone().filter(|_| call.ended.is_some()) {
@@ -499,7 +501,8 @@ impl World {
         self.exits.insert(id, seen);
     }
 
-    /// Text of a worker's own files is evidence about that worker alone: it cannot say what the raylet did.
+    /// Records a line of Ray's logs. Text of a worker's own files is evidence about that worker
+    /// alone: it cannot say what the raylet did.
     fn ray_said(&mut self, time: BootTime, source: Source, record: &RayLog) {
         if source == Source::WorkerLog && !of_the_worker_itself(&record.fact) {
             return;
@@ -538,7 +541,8 @@ impl World {
         push_bounded(of, MAX_MONITOR_COUNTS, Timestamped { time, what });
     }
 
-    /// A process outside Ray; one that has given its memory back, or is gone, is told once more with nothing.
+    /// Records a process outside Ray. One that has given its memory back, or is gone, is reported
+    /// once more with 0 bytes.
     fn outside_sampled(&mut self, time: BootTime, outside: &OutsideMemory) {
         let key = outside.process.truncated();
         let private = outside.memory.private().unwrap_or_default();
@@ -575,7 +579,7 @@ impl World {
         });
     }
 
-    /// Drops everything about one process; for the live judge.
+    /// Drops everything about one process, for the live judge.
     pub(in crate::judge) fn forget(&mut self, key: ProcessKey) {
         let short = key.truncated();
         if let Some(state) = self.processes.get(key) {
@@ -603,7 +607,7 @@ impl World {
         self.bound();
     }
 
-    /// Gives up what is oldest of what a live judge would keep for ever; whether there was any.
+    /// Drops the oldest of what a live judge would keep for ever. Returns whether there was any.
     pub(in crate::judge) fn bound(&mut self) -> bool {
         let mut dropped = self.ray_words.trim(MAX_RAY_WORDS);
         dropped |= self.trim_clusters();
@@ -616,7 +620,8 @@ impl World {
         cgroups.fold(dropped, |dropped, states| trim(states) || dropped)
     }
 
-    /// Drops the older clusters of those that are over, where there are too many: anybody may start what is called a raylet.
+    /// Drops the oldest clusters that are over, if there are too many. Anybody may start something
+    /// that is called a raylet.
     fn trim_clusters(&mut self) -> bool {
         let mut too_many = self.clusters.len().saturating_sub(MAX_CLUSTERS);
         if too_many == 0 {
@@ -635,7 +640,7 @@ impl World {
         self.clusters.len() < before
     }
 
-    /// The exit of a process, if it was seen.
+    /// Returns the exit of a process, if it was seen.
     pub(in crate::judge) fn exit(&self, key: ProcessKey) -> Option<&ExitSeen> {
         self.exits.get(self.exit_of.get(&key.truncated())?)
     }
@@ -646,7 +651,7 @@ impl World {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// The number of a cluster in the report.
+    /// Returns the number of a cluster in the report.
     pub(in crate::judge) fn cluster_number(&self, cluster: Option<ProcessKey>) -> Option<u32> {
         let raylet = cluster?;
         let mut known = self.clusters.iter();
@@ -660,7 +665,8 @@ impl World {
             .find(|cluster| cluster.raylet.same(raylet))
     }
 
-    /// What Ray's logs say about this process: by worker id, and by the pid that Ray prints within a cluster.
+    /// Returns what Ray's logs say about this process, by worker id and by the pid that Ray prints
+    /// within a cluster.
     pub(in crate::judge) fn ray_about(&self, key: ProcessKey) -> Vec<&Timestamped<RayLog>> {
         let Some(state) = self.processes.get(key) else {
             return Vec::new();
@@ -685,7 +691,7 @@ impl World {
             .collect()
     }
 
-    /// The job of a worker, by Ray's logs.
+    /// Returns the job of a worker, by Ray's logs.
     pub(in crate::judge) fn ray_job(&self, key: ProcessKey) -> Option<HexId> {
         let worker = self.processes.get(key)?.worker_id.clone();
         self.ray_about(key)
@@ -698,7 +704,8 @@ impl World {
             })
     }
 
-    /// The pid of a driver that left this cluster, and when it did, by the raylet of a node here.
+    /// Returns the pid of a driver that left this cluster, and when it did, by the raylet of a node
+    /// here.
     pub(in crate::judge) fn driver_left(
         &self,
         raylet: ProcessKey,
@@ -715,7 +722,7 @@ impl World {
             })
     }
 
-    /// What the logs of a cluster say about itself.
+    /// Returns what the logs of a cluster say about itself.
     pub(in crate::judge) fn ray_of_cluster(
         &self,
         raylet: ProcessKey,
@@ -724,8 +731,9 @@ impl World {
     }
 }
 
-/// What a process held when the OOM killer marked it, where the kernel's OOM reaper took that away before the end: it begins at once on
-/// kernels before 5.18, and after two seconds on later ones and on those with that change.
+/// Returns what a process held when the OOM killer marked it, if the kernel's OOM reaper took that
+/// away before the end. The reaper begins at once on kernels before 5.18, and after two seconds on
+/// later ones and on those with that change.
 fn before_the_reaper(victims: &[Timestamped<OomVictim>], exit: &Exit) -> Option<MemorySplit> {
     let marks = victims.iter().map(|seen| &seen.what);
     let mark = marks.rev().find(|mark| mark.victim.same(exit.process))?;
@@ -736,7 +744,7 @@ fn before_the_reaper(victims: &[Timestamped<OomVictim>], exit: &Exit) -> Option<
     })
 }
 
-/// What the call of a process at `time` is called.
+/// Returns the title of the call of a process at `time`.
 fn called(calls: &ByProcess<Calls>, process: ProcessKey, time: BootTime) -> Option<Title> {
     calls.get(&process)?.title_at(time)
 }
@@ -748,7 +756,8 @@ fn replace<T: Clone>(list: &mut Vec<T>, new: &T, same: impl Fn(&T) -> bool) {
     }
 }
 
-/// What a worker may say: its own end, its markers, its exceptions, and what became of the tasks that it owns.
+/// Whether a worker may say this: its own end, its markers, its exceptions, and what became of the
+/// tasks that it owns.
 fn of_the_worker_itself(fact: &RayFact) -> bool {
     matches!(
         fact,
@@ -767,7 +776,7 @@ fn of_the_worker_itself(fact: &RayFact) -> bool {
     )
 }
 
-/// Adds one; the oldest goes where there are too many.
+/// Adds one. Drops the oldest if there are too many.
 fn push_bounded<T>(kept: &mut VecDeque<T>, most: usize, one: T) {
     if kept.len() >= most {
         kept.pop_front();
@@ -775,7 +784,7 @@ fn push_bounded<T>(kept: &mut VecDeque<T>, most: usize, one: T) {
     kept.push_back(one);
 }
 
-/// Drops the older half of what has become too much.
+/// Drops the older half of what has become too much. Returns whether it did.
 fn trim<T>(kept: &mut Vec<T>) -> bool {
     let too_many = kept.len() > MAX_KERNEL_WORDS;
     if too_many {

@@ -1,13 +1,17 @@
-//! Recognizes what Ray writes and does about a worker *because* it is gone: that is no reason of its end.
+//! Recognizes what Ray logs and does *because* a worker is gone: it is not why the worker ended.
 //!
-//! Once a worker has ended, its raylet drops it ("Disconnecting worker"), the GCS notes its exit and the end of its actor, has that
-//! actor killed ("Received `KillLocalActor` RPC") wherever it may be, and the raylet ends its process group. With eBPF the exit has the
-//! kernel's time, and these records come after it. Without, an exit is told some time after it, on a busy machine a second, and they
-//! come before. Three things tell them from reasons, in both modes: the order among Ray's own records, the exit code, and what the
-//! worker itself said.
+//! Once a worker has ended, its raylet drops it ("Disconnecting worker"). The GCS notes its exit
+//! and the end of its actor, and has that actor killed ("Received `KillLocalActor` RPC") wherever
+//! it may be. The raylet ends its process group.
 //!
-//! Mirrors `src/ray/raylet/node_manager.cc` (`DisconnectClient`, `HandleKillLocalActor`), `gcs_actor_manager.cc` (`OnWorkerDead`,
-//! `DestroyActor`) and `src/ray/core_worker/core_worker.cc` (`ForceExit`, `HandleKillActor`) of Ray 2.9 to 2.60.
+//! With eBPF, the exit has the kernel's time, and these records come after it. Without eBPF, an
+//! exit is noticed some time later, on a busy machine a second, and these records come before it.
+//! Three things tell them from reasons in both modes: the order among Ray's own records, the exit
+//! code, and what the worker itself logged.
+//!
+//! Mirrors `src/ray/raylet/node_manager.cc` (`DisconnectClient`, `HandleKillLocalActor`),
+//! `gcs_actor_manager.cc` (`OnWorkerDead`, `DestroyActor`) and `src/ray/core_worker/core_worker.cc`
+//! (`ForceExit`, `HandleKillActor`) of Ray 2.9 to 2.60.
 
 use libc::{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
 
@@ -20,20 +24,23 @@ use crate::{
     signals::EXIT_AT_SIGTERM,
 };
 
-/// By when the process was gone or ending by itself: at `act`, or when Ray noted its end, if that was before.
+/// Returns by when the process was gone or ending by itself: at `act`, or when Ray noted its end,
+/// if that was earlier.
 pub(super) fn gone_by(case: &Case<'_>, act: BootTime) -> BootTime {
     let about = case.world.ray_about(case.key());
     let noted = about.iter().filter(|record| notes_an_error(record));
     noted.map(|record| record.time).fold(act, BootTime::min)
 }
 
-/// Whether Ray took the end of this worker for an error: one that it had asked to end leaves with an intended exit.
+/// Returns whether Ray took the end of this worker for an error. A worker that Ray had asked to end
+/// leaves with an intended exit.
 pub(super) fn was_an_error(case: &Case<'_>) -> bool {
     let about = case.world.ray_about(case.key());
     about.iter().any(|record| notes_an_error(record))
 }
 
-/// Where Ray ends a worker on purpose it writes so itself: these two are what it writes of one that it has lost.
+/// Returns whether Ray wrote this record about a worker that it had lost. If it ends a worker on
+/// purpose, it writes that itself.
 fn notes_an_error(record: &Timestamped<RayLog>) -> bool {
     let lost = |kind: ExitType| matches!(kind, ExitType::SystemError | ExitType::UserError);
     match &record.what.fact {
@@ -48,8 +55,9 @@ fn notes_an_error(record: &Timestamped<RayLog>) -> bool {
     }
 }
 
-/// Whether Ray was asked to kill the actor when it could no longer reach it: the raylet then drops the worker as if it had ended it,
-/// without an answer. One that it ends so with a signal does not exit by itself.
+/// Returns whether Ray was asked to kill the actor when it could no longer reach it. The raylet
+/// then gets no answer, and drops the worker as if it had ended it. A worker that it does end that
+/// way, by a signal, does not exit by itself.
 pub(super) fn was_out_of_reach(case: &Case<'_>) -> bool {
     if case.exit.exit.code().is_none() {
         return false;
@@ -73,15 +81,16 @@ pub(super) fn was_out_of_reach(case: &Case<'_>) -> bool {
     })
 }
 
-/// Whether a worker has ended with a code that Ray does not end its workers with: those exit with 0 or 1 (`QuickExit`, `sys.exit` in
-/// the handler of SIGTERM). Then it is the program's own, unless the worker said before that Ray had asked it to end. A handler of
-/// the program's may tell the SIGTERM that it caught.
+/// Returns whether a worker has ended with a code with which Ray does not end its workers. Those
+/// exit with 0 or 1 (`QuickExit`, `sys.exit` in the handler of SIGTERM). Another code is the
+/// program's own, unless the worker logged before that Ray had asked it to end. `EXIT_AT_SIGTERM`
+/// is not such a code: with it, a handler of the program's reports the SIGTERM that it caught.
 pub(super) fn has_own_code(case: &Case<'_>) -> bool {
     let code = case.exit.exit.code();
     case.role() == Role::Worker && code.is_some_and(|code| !matches!(code, 0 | 1 | EXIT_AT_SIGTERM))
 }
 
-/// Whether the worker wrote this itself, and so was alive.
+/// Returns whether the worker wrote this itself, and so was alive.
 pub(super) fn is_its_own(record: &Timestamped<RayLog>) -> bool {
     matches!(
         record.what.fact,
@@ -91,7 +100,8 @@ pub(super) fn is_its_own(record: &Timestamped<RayLog>) -> bool {
     )
 }
 
-/// Signals of a fault in the process itself (and SIGABRT, SIGSYS): Ray sends none of them.
+/// Returns whether a signal stands for a fault in the process itself (or is SIGABRT or SIGSYS). Ray
+/// sends none of them.
 pub(super) fn is_fault(signal: i32) -> bool {
     matches!(
         signal,

@@ -1,7 +1,10 @@
-//! Signals that the kernel sends because somebody had arranged it: at a parent's end, by a timer, at a message, for a file.
+//! Judges signals that the kernel sends because somebody had arranged them.
 //!
-//! `prctl`, `timer_create` and `mq_notify` reach nobody but the process that calls them. `fcntl(F_SETOWN)` names any process that its caller
-//! may signal, and the event does not tell who that was.
+//! They come at a parent's end, from a timer, at a message, or for a file.
+//!
+//! `prctl`, `timer_create` and `mq_notify` affect only the process that calls them.
+//! `fcntl(F_SETOWN)` names any process that its caller may signal, and the event does not tell who
+//! called it.
 
 use super::{Case, Draft, LATE_NS};
 use crate::{
@@ -15,7 +18,7 @@ use crate::{
     },
 };
 
-/// The verdict on a signal that somebody had arranged; `None` for any other.
+/// Returns the verdict on a signal that somebody had arranged; `None` for any other.
 pub(super) fn verdict(
     case: &Case<'_>,
     signal: &Timestamped<Signal>,
@@ -68,10 +71,12 @@ pub(super) fn verdict(
     )
 }
 
-/// `prctl(PR_SET_PDEATHSIG)`: the kernel sends it in the name of the dying parent, with code 0.
+/// Judges `prctl(PR_SET_PDEATHSIG)`: the kernel sends the signal in the name of the dying parent,
+/// with code 0.
 fn parent_died(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
     let parent = signal.what.sender.process;
-    // The signal comes when the thread that started the child ends: how a parent ends that lives on says nothing of that.
+    // The signal comes when the thread that started the child ends. If the parent lives on, the way
+    // it ends later has nothing to do with that.
     let exit = case.world.exit(parent);
     let lived_on = exit.is_none_or(|exit| exit.time.since(signal.time) > LATE_NS);
     let killer = match (case.is_of_ray(), case.ended_well(parent)) {

@@ -1,8 +1,12 @@
-//! Verdicts that rest on other verdicts: who died because of whose death. The one recursion of the judge.
+//! Gives verdicts that rest on other verdicts: which death was caused by which other death.
 //!
-//! No verdict rests on one that is being given: there a chain is cut, and where it is longer than [`LONGEST`], so that it ends. Each verdict
-//! is given once. One that a cut bears on is kept no longer than the verdict is open that it was cut at, because it would be another
-//! without the cut: so a verdict is the same wherever chains begin.
+//! This is the only recursion of the judge. A verdict cannot rest on one that is still being given.
+//! A chain that comes back to such a verdict, or that is longer than [`LONGEST`], is cut there, so
+//! the recursion ends.
+//!
+//! Each verdict is given once and then kept. A verdict that depends on a cut would be different
+//! without it, so it is kept only while the verdict at which it was cut is open. So a verdict is
+//! the same wherever chains begin.
 
 use std::cell::{Cell, RefCell};
 
@@ -14,24 +18,26 @@ use crate::{
     judge::state::{timestamped::ExitSeen, world::World},
 };
 
-/// How far a chain is followed. Ray's own are driver, raylet, agent, worker and its children; owners may own owners.
+/// How many verdicts a chain may have. Ray's own chains are driver, raylet, agent, worker and its
+/// children. Owners may have owners too.
 const LONGEST: usize = 16;
-/// The place of no cut.
+/// The place that stands for no cut.
 const NOWHERE: usize = usize::MAX;
 
 /// The verdicts of one moment.
 pub(in crate::judge) struct Verdicts<'a> {
     pub(in crate::judge) world: &'a World,
-    /// The latest event time for verdicts that must be given while events still come; `None` when all are in.
+    /// The time of the latest event, for verdicts that must be given while events still come;
+    /// `None` once all are in.
     now: Option<BootTime>,
     given: RefCell<FxHashMap<ProcessKey, Draft>>,
-    /// Those that a cut bears on, with its place.
+    /// Verdicts that depend on a cut, with the place of the cut.
     for_now: RefCell<FxHashMap<ProcessKey, (Draft, usize)>>,
-    /// Whose verdicts are being given, each because of the one before.
+    /// The processes with a verdict that is being given, each because of the one before it.
     open: RefCell<Vec<ProcessKey>>,
-    /// Whether the verdict that is being given has asked for one that is not settled.
+    /// Whether the verdict that is being given asked for one that is not settled.
     rests_on_open: Cell<bool>,
-    /// The first place in `open` that the verdict that is being given was cut at.
+    /// The first place in `open` at which the verdict that is being given was cut.
     cut: Cell<usize>,
 }
 
@@ -48,12 +54,12 @@ impl<'a> Verdicts<'a> {
         }
     }
 
-    /// The verdict on an exit.
+    /// Returns the verdict on an exit.
     pub(in crate::judge) fn of(&self, exit: &ExitSeen) -> Draft {
         self.follow(exit).unwrap_or_else(|| self.give(exit))
     }
 
-    /// The verdict on another process that has ended; `None` where a chain is cut.
+    /// Returns the verdict on another process that has ended; `None` where a chain is cut.
     pub(super) fn on(&self, process: ProcessKey) -> Option<Draft> {
         let draft = self.follow(self.world.exit(process)?)?;
         if !draft.settled {
@@ -85,7 +91,8 @@ impl<'a> Verdicts<'a> {
         Some(draft.clone())
     }
 
-    /// Opens a verdict, at the place that is returned; none where the chain comes back to one that is open, or is too long.
+    /// Opens a verdict and returns its place. `None` if the chain comes back to an open verdict, or
+    /// is too long.
     fn begin(&self, key: ProcessKey) -> Option<usize> {
         let mut open = self.open.borrow_mut();
         let place = open.len();
@@ -99,7 +106,8 @@ impl<'a> Verdicts<'a> {
         Some(place)
     }
 
-    /// Closes it. What was cut at it, and not before it, is as it would be without the chain above.
+    /// Closes a verdict. It is kept for good if it was not cut before its own place, because the
+    /// chain above it then has no effect on it.
     fn end(&self, key: ProcessKey, place: usize, draft: &Draft) {
         self.open.borrow_mut().pop();
         let mut for_now = self.for_now.borrow_mut();
@@ -113,7 +121,7 @@ impl<'a> Verdicts<'a> {
         }
     }
 
-    /// It is not settled while one that it has asked for is not.
+    /// Gives a verdict. It is not settled while a verdict that it asked for is not.
     fn give(&self, exit: &ExitSeen) -> Draft {
         let before = self.rests_on_open.replace(false);
         let case = Case {

@@ -1,4 +1,4 @@
-//! A verdict in the making: what the rules return and the report finishes.
+//! Defines the draft of a verdict, which rules return and the report completes.
 
 use crate::{
     event::Signal,
@@ -12,12 +12,12 @@ use crate::{
     },
 };
 
-/// One verdict, with its cause as a process.
+/// A draft of a verdict. Its cause is a process, not yet a death.
 #[derive(Debug, Clone)]
 pub(in crate::judge) struct Draft {
     pub(in crate::judge) killer: Killer,
     pub(in crate::judge) certainty: Certainty,
-    /// How sure the reason is; no surer than who acted.
+    /// How sure the reason is. It is no surer than who acted.
     pub(in crate::judge) reason_certainty: Certainty,
     /// Why it ended.
     pub(in crate::judge) why: Cause,
@@ -56,7 +56,7 @@ impl Draft {
         }
     }
 
-    /// What it did at the signal that its cause so far names.
+    /// Adds to the cause what the process did at the signal that the cause names.
     pub(super) fn then(mut self, what: impl FnOnce(Box<Cause>) -> Cause) -> Self {
         self.why = what(Box::new(self.why));
         self
@@ -67,14 +67,15 @@ impl Draft {
         self
     }
 
-    /// Who acted and why are no surer than this.
+    /// Limits the certainty of who acted and why to `most`.
     pub(super) fn at_most(mut self, most: Certainty) -> Self {
         self.certainty = self.certainty.max(most);
         self.reason_certainty = self.reason_certainty.max(most);
         self
     }
 
-    /// Why rests on what the sender's own user can write: a log line, a program's files, the order of two deaths.
+    /// Limits the certainty of the reason to inferred. It rests on what the sender's own user can
+    /// bring about: a log line, a program's files, the order of two deaths.
     pub(super) fn by_text(mut self) -> Self {
         self.reason_certainty = self.certainty.max(Certainty::Inferred);
         self
@@ -102,7 +103,8 @@ impl Draft {
         self
     }
 
-    /// By the kernel, in whose context was not seen.
+    /// Sets the kernel as the sender, if it was not seen in which process's context it sent the
+    /// signal.
     pub(super) fn sent_by_kernel(mut self, signal: i32, mechanism: Mechanism) -> Self {
         self.sender = Some(SenderReport {
             pid: crate::ids::Pid(0),
@@ -118,7 +120,8 @@ impl Draft {
         self
     }
 
-    /// For signals that the kernel sends: whoever ran at that moment did nothing.
+    /// Replaces the sender by the kernel, which sent the signal. The process that ran at that
+    /// moment did nothing.
     pub(super) fn without_sender_identity(mut self) -> Self {
         self.sender = self.sender.map(|sender| SenderReport {
             pid: crate::ids::Pid(0),
@@ -137,14 +140,14 @@ impl Draft {
         self
     }
 
-    /// Open where it waits for something, and else as it was.
+    /// Opens the verdict if it waits for something. Otherwise it stays as it was.
     pub(super) fn waiting(mut self, waits: bool) -> Self {
         self.settled &= !waits;
         self
     }
 }
 
-/// How a process sent it.
+/// Returns how a process sent the signal.
 pub(super) fn mechanism(signal: &Timestamped<Signal>) -> Mechanism {
     match signal_origin::of(&signal.what).kind {
         Origin::Asked(mechanism) => mechanism,

@@ -1,4 +1,4 @@
-//! What a worker's own log says of an end that had begun before its raylet acted.
+//! Judges, by its own log, a worker that was already ending before its raylet acted.
 
 use super::{Case, Draft, external_signal, senders};
 use crate::{
@@ -12,8 +12,9 @@ use crate::{
     ray::{facts::RayFact, words},
 };
 
-/// A worker whose own end had begun when its raylet killed what was left of it: Ray's record then holds the worker's exit
-/// code or the signal that it caught (`Worker exits with an exit code 7.`, `The process receives a SIGTERM.`).
+/// Returns the verdict on a worker that was already ending when its raylet killed what was left of
+/// it. Ray's record then has the worker's exit code or the signal that it caught
+/// (`Worker exits with an exit code 7.`, `The process receives a SIGTERM.`).
 pub(super) fn verdict(case: &Case<'_>, act: BootTime) -> Option<Draft> {
     let code = case
         .world
@@ -33,7 +34,7 @@ pub(super) fn verdict(case: &Case<'_>, act: BootTime) -> Option<Draft> {
         return Some(draft.then(|cause| Cause::CaughtSignalThenRaylet { cause }));
     }
     if says_signal(case, BootTime(0)) {
-        // Somebody's, whose sending was not seen.
+        // Somebody sent the signal, but was not seen.
         return None;
     }
     if code == 1 && !case.saw_signals() {
@@ -48,9 +49,9 @@ pub(super) fn verdict(case: &Case<'_>, act: BootTime) -> Option<Draft> {
     Some(Draft::new(Killer::Exit, Certainty::Inferred, cause))
 }
 
-/// Whether the worker's own log says, from `time` on, that a signal made it end.
+/// Returns whether the worker's own log says, from `time` on, that a signal made it end.
 pub(super) fn says_signal(case: &Case<'_>, time: BootTime) -> bool {
-    // Log lines are stamped to the millisecond.
+    // Log lines have a time in whole milliseconds.
     let about = case.world.ray_about(case.key());
     about.iter().any(|record| {
         record.time.since(time) > -2_000_000

@@ -1,4 +1,4 @@
-//! A signal that another process sent and that killed.
+//! Judges a signal that another process sent and that killed.
 
 use super::{
     Case, Draft, LATE_NS, mechanism,
@@ -15,7 +15,8 @@ use crate::{
     },
 };
 
-/// A signal whose sender was not a raylet: a tool of Ray's, a relative, or a stranger. Also for a caught one, `inferred`.
+/// Returns the verdict on a signal from a sender other than a raylet: a tool of Ray's, a relative,
+/// or a stranger. Also serves a signal that was caught, with `inferred` as its certainty.
 pub(super) fn foreign(
     case: &Case<'_>,
     signal: &Timestamped<Signal>,
@@ -46,7 +47,8 @@ pub(super) fn foreign(
         .waiting(waits_for_its_worker(case, signal, relation))
 }
 
-/// A tool of Ray's that ends a part of Ray. What for is what the tool is for: its user may have changed it.
+/// Judges a tool of Ray's that ended a part of Ray. The reason is what the tool is for. That is no
+/// more than inferred, because the tool's user may have changed it.
 fn by_tool(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) -> Option<Draft> {
     if !case.is_of_ray() {
         return None;
@@ -64,9 +66,12 @@ fn by_tool(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) 
     Some(draft.waiting(!known && case.is_within(LATE_NS)))
 }
 
-/// A worker that must end takes its children along: their death is the worker's. Ray does that in a thread of its own when it ends a worker
-/// (`CoreWorker::ForceExit`); what the main thread sends may be the job's own code, which ends a child as it returns. So may what another
-/// thread sends: no more than inferred.
+/// Judges a child of a worker that had to end and took its children along. The worker's end is the
+/// cause.
+///
+/// Ray does that in a thread of its own when it ends a worker (`CoreWorker::ForceExit`). A signal
+/// from the main thread may come from the job's own code, which ends a child as it returns. One
+/// from another thread may too, so the verdict is no more than inferred.
 fn with_its_worker(
     case: &Case<'_>,
     signal: &Timestamped<Signal>,
@@ -97,7 +102,7 @@ fn with_its_worker(
     )
 }
 
-/// Whether the worker that started this descendant sent the signal.
+/// Returns whether the worker that started this descendant sent the signal.
 fn by_its_worker(case: &Case<'_>, signal: &Timestamped<Signal>, relation: Relation) -> bool {
     let sender = signal.what.sender.process;
     let state = case.world.processes.get(sender);
@@ -107,7 +112,7 @@ fn by_its_worker(case: &Case<'_>, signal: &Timestamped<Signal>, relation: Relati
         && senders::descends(case, case.key(), sender)
 }
 
-/// Whether that worker may be ending: its own end comes after those of its children.
+/// Returns whether that worker may be ending. Its own end comes after those of its children.
 fn waits_for_its_worker(case: &Case<'_>, signal: &Timestamped<Signal>, relation: Relation) -> bool {
     let sender = &signal.what.sender;
     case.may_still_learn()
@@ -116,21 +121,22 @@ fn waits_for_its_worker(case: &Case<'_>, signal: &Timestamped<Signal>, relation:
         && by_its_worker(case, signal, relation)
 }
 
-/// Each submitted job has a shell that waits for its supervisor to be gone and then kills the driver's process group
-/// (`_exec_entrypoint`, `python/ray/dashboard/modules/job/job_supervisor.py`).
+/// Judges the shell that each submitted job has. It waits until the job's supervisor is gone, and
+/// then kills the driver's process group (`_exec_entrypoint`,
+/// `python/ray/dashboard/modules/job/job_supervisor.py`).
 fn by_jobs_watcher(
     case: &Case<'_>,
     signal: &Timestamped<Signal>,
     certainty: Certainty,
 ) -> Option<Draft> {
-    // By then the shell has another parent: its fork says who had started it.
+    // By then the shell has another parent. Its fork says who started it.
     let processes = &case.world.processes;
     let parent = processes.get(signal.what.sender.process)?.parent_key?;
     let supervisor = processes.get(parent).filter(|state| is_supervisor(state))?;
     let before = case.act_time(parent).is_some_and(|died| died < signal.time);
     let own = senders::descends(case, case.key(), parent);
     let argv = &signal.what.sender.argv;
-    // What was recorded without its command line is believed.
+    // A shell that was recorded without its command line is believed to be the watcher.
     let is_watcher = argv.is_empty() || senders::is_watcher(argv, supervisor.pid_for_ray());
     if !before || !own || !case.is_of_ray() || !is_watcher {
         return None;

@@ -1,4 +1,6 @@
-//! Signals that the kernel sent for a reason of its own (`si_code` 128): the OOM killer, and everything else that looks like it.
+//! Judges signals that the kernel sent for a reason of its own (`si_code` 128).
+//!
+//! They come from the OOM killer, or look as if they did.
 
 use libc::{SIGALRM, SIGBUS, SIGHUP, SIGKILL, SIGPROF, SIGVTALRM};
 
@@ -16,12 +18,13 @@ use crate::{
     },
 };
 
-/// A mark and the kill of a process that shares the victim's memory are at most this far apart.
+/// A mark, and the kill of a process that shares the victim's memory, are at most this far apart.
 const SHARERS_NS: i64 = SECOND_NS;
-/// The hook that tells OOM kills.
+/// The hook that reports OOM kills.
 const MARK: &str = "oom/mark_victim";
 
-/// The verdict on a signal that the kernel sent, for whatever reason and on whosever arrangement.
+/// Returns the verdict on a signal that the kernel sent, for its own reason or because somebody had
+/// arranged it.
 pub(super) fn verdict(
     case: &Case<'_>,
     signal: &Timestamped<Signal>,
@@ -65,11 +68,12 @@ pub(super) fn verdict(
     }
 }
 
-/// Whether the kernel sent SIGHUP to a stopped process as the last one ended that could have continued it (`kill_orphaned_pgrp`,
-/// kernel/exit.c). A hang-up of a terminal, which a dying leader of its session sends too, takes effect at once in one that runs.
+/// Returns whether the kernel sent SIGHUP to a stopped process when the last process ended that
+/// could have continued it (`kill_orphaned_pgrp`, kernel/exit.c). A hang-up of a terminal, which a
+/// dying session leader also sends, takes effect at once in a running process.
 fn was_stopped_and_left(case: &Case<'_>, signal: &Timestamped<Signal>) -> bool {
     let mut all = case.world.signals_to(case.key()).iter();
-    // One that caught it, and raised it again or exited, may have been running.
+    // A process that caught it, and raised it again or exited, may have been running.
     let waited = case.exit.exit.signal() == Some(SIGHUP)
         && !all.any(|seen| seen.what.signal == SIGHUP && seen.what.took_effect);
     signal.what.sender.exiting && waited
@@ -82,20 +86,20 @@ fn stopped_and_left(signal: &Timestamped<Signal>) -> Draft {
     not_memory(signal, Mechanism::OrphanedGroup, cause).caused_by(Some(signal.what.sender.process))
 }
 
-/// A synchronous fault, or a signal that the process sent to itself.
+/// Returns the verdict on a synchronous fault, or on a signal that the process sent to itself.
 pub(super) fn fault(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
     let number = signal.what.signal;
     let shared = case.exit.around.memory.shmem_bytes;
     let cause = Cause::Crash {
         signal: Some(number),
         says: None,
-        // A full `/dev/shm` ends a process so, among others.
+        // A full `/dev/shm` is one cause of SIGBUS.
         shared_memory: number == SIGBUS && shared.is_some_and(|bytes| bytes.0 > 0),
     };
     Draft::new(Killer::Crash, Certainty::Proven, cause)
 }
 
-/// ILL TRAP ABRT BUS FPE SEGV: what the kernel sends for what a process has done.
+/// ILL TRAP ABRT BUS FPE SEGV: signals that the kernel sends for what a process has done.
 const CORE: [i32; 6] = [4, 5, 6, 7, 8, 11];
 
 fn kill(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) -> Draft {
@@ -108,7 +112,8 @@ fn kill(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) -> 
     if let Some(victim) = sharer(case, signal) {
         return oom_kill(case, victim, Some(victim.what.victim));
     }
-    // Who allocates when its cgroup is full is often the one that is killed: then the kernel sends in its own name.
+    // The process that allocates when its cgroup is full is often the one that is killed. It is
+    // then the sender of its own signal.
     if let Some(draft) = by_kernel_log(case) {
         return draft;
     }
@@ -146,7 +151,8 @@ fn kill(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) -> 
     unexplained(case)
 }
 
-/// Whether every OOM kill is marked here: without that a process that is killed as it allocates looks like one at its CPU time limit.
+/// Returns whether every OOM kill is marked here. Without marks, a process that is killed as it
+/// allocates looks like one at its CPU time limit.
 fn marks_are_seen(case: &Case<'_>) -> bool {
     let missing = case
         .world
@@ -161,7 +167,7 @@ fn marks_are_seen(case: &Case<'_>) -> bool {
     !missing && !lost
 }
 
-/// An OOM kill whose mark was not seen, by the kernel log.
+/// Returns the verdict on an OOM kill by the kernel log, if its mark was not seen.
 pub(super) fn by_kernel_log(case: &Case<'_>) -> Option<Draft> {
     let report = oom::from_kernel_log(case.world, case.exit)?;
     let cause = oom::cause(&report);
@@ -171,7 +177,7 @@ pub(super) fn by_kernel_log(case: &Case<'_>) -> Option<Draft> {
     Some(draft)
 }
 
-/// A SIGKILL by the kernel that nothing explains.
+/// Returns the verdict on a SIGKILL by the kernel that nothing explains.
 fn unexplained(case: &Case<'_>) -> Draft {
     Draft::unknown(Cause::KernelUnexplained, Missing::KernelsReason).open(case.may_still_learn())
 }
@@ -181,7 +187,8 @@ fn marked<'a>(
     key: ProcessKey,
     signal: &Timestamped<Signal>,
 ) -> Option<&'a Timestamped<OomVictim>> {
-    // The mark finds its signal on the same CPU only: an invoker that was moved between the two has left it elsewhere.
+    // The mark finds its signal only on the same CPU. If the invoker moved to another CPU between
+    // the two, the signal is matched by its sender.
     let follows = |seen: &Timestamped<OomVictim>| {
         seen.time >= signal.time && seen.what.invoker.same(signal.what.sender.process)
     };
@@ -192,7 +199,8 @@ fn marked<'a>(
     })
 }
 
-/// The kernel kills every process that shares a victim's memory, without marking it.
+/// Returns the marked victim that shares its memory with this process. The kernel kills such a
+/// process without marking it.
 fn sharer<'a>(case: &Case<'a>, signal: &Timestamped<Signal>) -> Option<&'a Timestamped<OomVictim>> {
     let mm = case.exit.exit.mm;
     case.world.victims.iter().find(|seen| {
@@ -203,7 +211,8 @@ fn sharer<'a>(case: &Case<'a>, signal: &Timestamped<Signal>) -> Option<&'a Times
     })
 }
 
-/// With `memory.oom.group` the kernel kills a whole cgroup for one victim: that one is the cause of the others.
+/// Returns the victim for which the kernel killed a whole cgroup (`memory.oom.group`). It is the
+/// cause of the others.
 fn group_leader(case: &Case<'_>, victim: &Timestamped<OomVictim>) -> Option<ProcessKey> {
     let group = case
         .world
@@ -237,7 +246,8 @@ fn group_leader(case: &Case<'_>, victim: &Timestamped<OomVictim>) -> Option<Proc
         .then_some(first.what.victim)
 }
 
-/// Whether the kernel log may yet say that a whole cgroup was killed for one victim: others were marked in the same act.
+/// Returns whether the kernel log may still say that a whole cgroup was killed for one victim. That
+/// is possible if others were marked in the same act.
 fn may_be_of_a_group(case: &Case<'_>, victim: &Timestamped<OomVictim>) -> bool {
     let beside = |seen: &&Timestamped<OomVictim>| {
         !seen.what.victim.same(victim.what.victim)
@@ -260,7 +270,8 @@ fn oom_kill(case: &Case<'_>, victim: &Timestamped<OomVictim>, cause: Option<Proc
     } else {
         Cause::KernelOom(oom)
     };
-    // That it was the OOM killer, the mark says; at which limit, a full cgroup lets only be inferred.
+    // The mark says that it was the OOM killer. At which limit can only be inferred from a full
+    // cgroup.
     let certainty = if !scope_is_known && killer != Killer::KernelOom {
         Certainty::Inferred
     } else {

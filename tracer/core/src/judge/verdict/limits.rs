@@ -1,4 +1,6 @@
-//! Judges what the kernel ends a process for besides memory: the limits that it was given, and the machine's errors.
+//! Judges ends by the kernel for other reasons than memory.
+//!
+//! These are the limits that a process was given, and errors of the machine.
 
 use libc::{SIGSYS, SIGXCPU, SIGXFSZ};
 
@@ -13,7 +15,7 @@ use crate::{
     },
 };
 
-/// One such end.
+/// A reason other than memory for which the kernel ends a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Limit {
     CpuTime,
@@ -50,7 +52,8 @@ impl Limit {
     }
 }
 
-/// The verdict on a signal that the kernel sent for one of these; `None` for another one.
+/// Returns the verdict on a signal that the kernel sent for one of these reasons; `None` for
+/// another one.
 pub(super) fn by_signal(signal: &Timestamped<Signal>, origin: SignalOrigin) -> Option<Draft> {
     let limit = match origin.kind {
         Origin::FileLimit => Limit::FileSize,
@@ -72,7 +75,7 @@ pub(super) fn by_signal(signal: &Timestamped<Signal>, origin: SignalOrigin) -> O
     )
 }
 
-/// The same where only the exit status says it: anybody may have sent it, which is rare.
+/// Like [`by_signal`], by the exit status alone. Anybody may have sent the signal, which is rare.
 pub(super) fn by_status(signal: i32) -> Option<Draft> {
     let limit = match signal {
         SIGXCPU => Limit::CpuTime,

@@ -1,4 +1,6 @@
-//! Why Ray's memory monitor killed, by what raytrace itself measured: the only proof of that reason which no log line can forge.
+//! Checks a kill by Ray's memory monitor against what raytrace itself measured.
+//!
+//! This is the only proof of the reason that no log line can forge.
 
 use super::{Case, Draft};
 use crate::{
@@ -9,31 +11,35 @@ use crate::{
     },
 };
 
-/// What the monitor of a node had before it as it acted.
+/// What the memory monitor of a node saw when it acted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Measured {
     /// The most that was in use then.
     used: Bytes,
-    /// What the monitor kills above, by the settings of the raylet that the kernel shows.
+    /// The threshold above which the monitor kills, by the settings that the kernel shows for the
+    /// raylet.
     threshold: Bytes,
-    /// The same by the raylet's log, which also knows those that a driver has passed (`ray.init(_system_config=…)`).
+    /// The threshold in the raylet's log. It includes settings that a driver has passed
+    /// (`ray.init(_system_config=…)`).
     logged: Option<Bytes>,
 }
 
 impl Measured {
-    /// Whether the monitor had reason to kill.
+    /// Returns whether the monitor had reason to kill.
     fn is_above(self) -> bool {
         self.used >= self.threshold
     }
 
-    /// Whether it had none by far: between two looks memory may rise and fall.
+    /// Returns whether memory was far below the threshold. A smaller gap says nothing, because
+    /// memory may rise and fall between two samples.
     pub(super) fn is_far_below(self) -> bool {
         let threshold = self.logged.unwrap_or(self.threshold).min(self.threshold);
         self.used.0 < threshold.0 / 10 * 7
     }
 }
 
-/// What was measured of the memory that the raylet's monitor counts, before this end; `None` where nothing was.
+/// Returns what was measured, before this end, of the memory that the raylet's monitor counts;
+/// `None` if nothing was.
 pub(super) fn around(case: &Case<'_>) -> Option<Measured> {
     let (used, threshold) = case.exit.around.monitor?;
     let raylet = case.cluster();
@@ -45,7 +51,8 @@ pub(super) fn around(case: &Case<'_>) -> Option<Measured> {
 }
 
 impl Draft {
-    /// Weighs a reason that a log gave against what was measured: a kill for memory is proven by the use that raytrace saw.
+    /// Checks a reason that a log gave against what was measured. A memory kill is proven if
+    /// raytrace itself saw memory above the threshold.
     pub(super) fn confirm_by_samples(self, case: &Case<'_>) -> Self {
         if self.killer != Killer::RayMemoryMonitor || self.certainty != Certainty::Proven {
             return self;

@@ -1,8 +1,11 @@
-//! Who ended a process: one verdict for one exit, by the first act that took effect.
+//! Decides who ended a process: one verdict for one exit, by the first act that took effect.
 //!
-//! The order of questions is fixed: a signal that killed is judged by its origin (`kernel`, `arranged`, `limits`), then by its sender
-//! (`senders`, `raylet`, `external_signal`); a process that exited by itself by Ray's reasons (`self_exit`, `reasons`, `watched`); what was
-//! not seen stays unknown (`unattributed_signal`). Who acted and why each have a certainty of their own: why is proven by no text (`measured`).
+//! The order of questions is fixed. A signal that killed is judged by its origin (`kernel`,
+//! `arranged`, `limits`), then by its sender (`senders`, `raylet`, `external_signal`). A process
+//! that exited by itself is judged by Ray's reasons (`self_exit`, `reasons`, `watched`). What was
+//! not seen stays unknown (`unattributed_signal`).
+//!
+//! Who acted and why each have their own certainty. No text proves why (`measured`).
 
 mod aftermath;
 mod arranged;
@@ -40,16 +43,18 @@ use crate::{
     ray::tree::Part,
 };
 
-/// What ends so long after another process is not why that one ended; a driver needs less to end after it has told Ray.
+/// A process that ends this long after another is not why that one ended. A driver takes less time
+/// to end after it has told Ray.
 pub(super) const LATE_NS: i64 = MINUTE_NS;
 
-/// Ray's logs need up to 60 ms, the files of a stalled disk longer.
+/// How long Ray's logs may take: up to 60 ms, or longer on a stalled disk.
 const LEARN_NS: i64 = 2 * SECOND_NS;
 
-/// How long after an end a verdict may wait for something.
+/// How long after an end a verdict may wait for evidence.
 const WAITS_NS: [i64; 3] = [LEARN_NS, reasons::GIVE_UP_NS, LATE_NS];
 
-/// Until when verdicts of `now` stay what they are if nothing is seen: then the first of those that wait waits no longer.
+/// Returns until when verdicts of `now` stay the same if nothing new is seen: the first time at
+/// which one of those that wait stops waiting.
 pub(super) fn waits_until(world: &World, now: BootTime) -> Option<BootTime> {
     // Exits are kept nearly in the order of their times, and for longer than any verdict waits.
     let recent = world.exits.values().rev();
@@ -59,12 +64,13 @@ pub(super) fn waits_until(world: &World, now: BootTime) -> Option<BootTime> {
     waits.filter(|until| now < *until).min()
 }
 
-/// What a verdict is made from.
+/// The input of a verdict.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     world: &'a World,
     exit: &'a ExitSeen,
-    /// The latest event time for a verdict that must be given while events still come; `None` when all are in.
+    /// The time of the latest event, for a verdict that must be given while events still come;
+    /// `None` once all are in.
     now: Option<BootTime>,
     verdicts: &'a Verdicts<'a>,
 }
@@ -88,33 +94,34 @@ impl Case<'_> {
             .and_then(|state| state.cluster)
     }
 
-    /// Whether the recorder could see signals.
+    /// Returns whether the recorder could see signals.
     fn saw_signals(&self) -> bool {
         let started = self.world.started.as_ref();
         started.is_none_or(|(_, started)| started.mode != Mode::Procfs)
     }
 
-    /// Whether evidence may still come.
+    /// Returns whether evidence may still come.
     fn may_still_learn(&self) -> bool {
         self.is_within(LEARN_NS)
     }
 
-    /// Whether more events may come, and the end is no longer ago than that, which is one of [`WAITS_NS`].
+    /// Returns whether more events may come and the end is less than `wait` ago, which is one of
+    /// [`WAITS_NS`].
     fn is_within(&self, wait: i64) -> bool {
         self.now.is_some_and(|now| now.since(self.exit.time) < wait)
     }
 
-    /// Whether the end of another process may still come that is why this one ended.
+    /// Returns whether another process, whose end would explain this one, may still end.
     fn may_still_end(&self, other: ProcessKey) -> bool {
         !other.same(self.key()) && self.world.exit(other).is_none() && self.is_within(LATE_NS)
     }
 
-    /// The verdict on another process that has ended, for chains of causes.
+    /// Returns the verdict on another process that has ended, for chains of causes.
     fn verdict_on(&self, other: ProcessKey) -> Option<Draft> {
         self.verdicts.on(other)
     }
 
-    /// Whether `other` ended as somebody wanted: with code 0, or by Ray on purpose.
+    /// Returns whether `other` ended as intended: with code 0, or by Ray on purpose.
     fn ended_well(&self, other: ProcessKey) -> Option<bool> {
         let draft = self.verdict_on(other)?;
         let exit = self.world.exit(other)?;
@@ -124,7 +131,7 @@ impl Case<'_> {
         Some(clean || draft.killer == Killer::RayIntended)
     }
 
-    /// The verdict. It is open until the process has ended that is its cause.
+    /// Returns the verdict. It is open until the process that is its cause has ended.
     fn verdict(&self) -> Draft {
         let draft = self.by_act();
         let waits = draft.cause.is_some_and(|cause| self.may_still_end(cause));
@@ -152,7 +159,7 @@ impl Case<'_> {
         }
     }
 
-    /// By the origin of the signal, and then by its sender.
+    /// Judges a signal that killed, by its origin and then by its sender.
     fn killed(&self, signal: &Timestamped<Signal>) -> Draft {
         let origin = signal_origin::of(&signal.what);
         let own = signal.what.sender.process.same(self.key());
@@ -172,12 +179,12 @@ impl Case<'_> {
         }
     }
 
-    /// Whether it belongs to Ray, which uses parent-death signals on purpose.
+    /// Returns whether the process belongs to Ray, which uses parent-death signals on purpose.
     fn is_of_ray(&self) -> bool {
         self.role() != Role::Other || self.cluster().is_some()
     }
 
-    /// What a process that died because of `cause` died of.
+    /// Returns the killer of a process that died because of `cause`.
     fn killer_after(&self, cause: ProcessKey) -> Killer {
         match self.ended_well(cause) {
             Some(true) => Killer::RayIntended,
@@ -185,7 +192,7 @@ impl Case<'_> {
         }
     }
 
-    /// When the act that ended another process came.
+    /// Returns the time of the act that ended another process.
     fn act_time(&self, other: ProcessKey) -> Option<BootTime> {
         let exit = self.world.exit(other)?;
         Some(match act::of(self.world, exit) {
@@ -194,7 +201,7 @@ impl Case<'_> {
         })
     }
 
-    /// Which part of Ray the process is, if it is one.
+    /// Returns which part of Ray the process is, if it is one.
     fn part(&self) -> Option<Part> {
         watched::part(self.world, self.key())
     }

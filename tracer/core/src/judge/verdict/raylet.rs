@@ -1,5 +1,6 @@
-//! A signal from a raylet: what for, by Ray's own words. Signals alone cannot tell the memory monitor from a raylet that
-//! shuts down.
+//! Judges a signal from a raylet, by the reason that Ray's logs give.
+//!
+//! Signals alone cannot tell the memory monitor from a raylet that shuts down.
 
 use super::{
     Case, Draft, ended_before, mechanism,
@@ -37,13 +38,15 @@ pub(super) fn verdict(
     unexplained(case, raylet, signal)
 }
 
-/// Whether the raylet may yet say that it ended this worker because it was ending itself: it writes that after it has sent the signal.
+/// Returns whether the raylet may still log that it ended this worker because it was shutting down.
+/// It writes that after it has sent the signal.
 fn may_be_shutdown(case: &Case<'_>, raylet: ProcessKey, signal: &Timestamped<Signal>) -> bool {
     let shutdown = || reasons::shutdown(case, raylet, signal.time);
     case.may_still_learn() && matches!(shutdown(), Some(Reason::Collapse { .. }))
 }
 
-/// What the raylet ends of a worker that has ended: that end is the cause.
+/// Judges a process that the raylet ended because its worker had ended. The worker's end is the
+/// cause.
 pub(super) fn with_its_worker(
     case: &Case<'_>,
     signal: &Timestamped<Signal>,
@@ -63,7 +66,8 @@ pub(super) fn with_its_worker(
     )
 }
 
-/// The raylet did it, and nothing says what for: Ray up to 2.9 removes placement groups without a word.
+/// Returns the verdict on a signal of the raylet's for which no log gives a reason. Ray up to 2.9
+/// removes placement groups without a log line.
 pub(super) fn unexplained(
     case: &Case<'_>,
     raylet: ProcessKey,
@@ -79,7 +83,7 @@ pub(super) fn unexplained(
     .open(case.may_still_learn())
 }
 
-/// The worker that started this descendant, if it has ended.
+/// Returns the worker that started this descendant, if it has ended.
 fn worker_above(case: &Case<'_>) -> Option<ProcessKey> {
     let mut state = case.world.processes.get(case.key())?;
     if state.role != Role::Descendant {

@@ -1,4 +1,6 @@
-//! Ray's own reasons for the end of a worker, by its logs: the monitor's kill record, the owner's death, a shutdown, …
+//! Finds in Ray's logs why Ray ended a worker.
+//!
+//! Reasons are the memory monitor's kill record, the owner's death, a shutdown, and others.
 
 use libc::{SIGINT, SIGTERM};
 
@@ -18,16 +20,17 @@ use crate::{
     },
 };
 
-/// Log lines are stamped to the millisecond, and the two clocks are read one after the other.
+/// The error of a log line's time. Lines have a time in whole milliseconds, and the two clocks are
+/// read one after the other.
 const LOG_STAMP_NS: i64 = 2_000_000;
 
 /// Why Ray ended a process.
 pub(super) enum Reason {
     /// Its memory monitor chose it.
     Memory(MonitorKill),
-    /// On purpose.
+    /// Ray ended it on purpose.
     Intended(Cause),
-    /// Because something else had died.
+    /// Something else had died.
     Collapse {
         why: Cause,
         cause: Option<ProcessKey>,
@@ -36,12 +39,14 @@ pub(super) enum Reason {
 }
 
 impl Reason {
-    /// Whether the record can be about the act at all (used for reasons that name only a pid).
+    /// Returns whether the record can be about the act at all. Used for reasons that name only a
+    /// pid.
     fn near(record: BootTime, act: BootTime) -> bool {
         (-10 * SECOND_NS..=10 * SECOND_NS).contains(&act.since(record))
     }
 
-    /// The verdict that it makes: a log gives it, so that it is inferred, whoever is proven to have acted.
+    /// Returns the verdict. Its reason comes from a log and is therefore inferred, even if it is
+    /// proven who acted.
     pub(super) fn draft(self, case: &Case<'_>, certainty: Certainty) -> Draft {
         self.made(case, certainty).by_text()
     }
@@ -56,7 +61,8 @@ impl Reason {
                 Draft::new(Killer::RayMemoryMonitor, certainty, cause)
             }
             Self::Intended(why) => {
-                // The worker's own words may be read after the raylet's, and which job it was of.
+                // The worker's own log may be read after the raylet's, and so may the job that it
+                // belonged to.
                 let vague = match why {
                     Cause::Intended | Cause::RayRequest { says: None, .. } => true,
                     Cause::JobEnded => driver_of(case).is_none(),
@@ -74,16 +80,16 @@ impl Reason {
     }
 }
 
-/// The reason that Ray's logs give for ending this process around `act`.
+/// Returns the reason that Ray's logs give for ending this process around `act`.
 pub(super) fn for_process(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<Reason> {
     let gone = aftermath::gone_by(case, act);
-    // At a signal of the raylet's the code is its handler's.
+    // After a signal from the raylet, the exit code is that of the signal's handler.
     if act == case.exit.time && aftermath::has_own_code(case) {
         return shutdown(case, raylet, gone);
     }
     let about = case.world.ray_about(case.key());
     let by_worker = about.iter().find_map(|record| monitor(case, record, act));
-    // Where raytrace measured that there was no want of memory, another reason is the better one.
+    // If raytrace measured that memory was not short, another reason is the better one.
     let contradicted =
         by_worker.is_some() && measured::around(case).is_some_and(measured::Measured::is_far_below);
     let (first, last) = if contradicted {
@@ -91,7 +97,7 @@ pub(super) fn for_process(case: &Case<'_>, raylet: ProcessKey, act: BootTime) ->
     } else {
         (by_worker, None)
     };
-    // A raylet that ends all its workers by name was ending before it asked for anything else.
+    // A raylet that ends its workers by name was ending before it asked for anything else.
     let stopped = || {
         let named = about
             .iter()
@@ -120,7 +126,8 @@ pub(super) fn for_process(case: &Case<'_>, raylet: ProcessKey, act: BootTime) ->
         .or(last)
 }
 
-/// A kill record of the monitor that selected this process. The text must come from the raylet.
+/// Returns the reason of a kill record by which the memory monitor selected this process. The text
+/// must come from the raylet.
 fn monitor(case: &Case<'_>, record: &Timestamped<RayLog>, act: BootTime) -> Option<Reason> {
     let RayFact::MonitorKill(kill) = &record.what.fact else {
         return None;
@@ -133,15 +140,16 @@ fn monitor(case: &Case<'_>, record: &Timestamped<RayLog>, act: BootTime) -> Opti
     (same_worker || Reason::near(record.time, act)).then(|| Reason::Memory(kill.clone()))
 }
 
-/// Reasons that name this worker and nothing else.
+/// Returns the reason of a record that names this worker and nothing else.
 fn specific(
     case: &Case<'_>,
     record: &Timestamped<RayLog>,
     act: BootTime,
     gone: BootTime,
 ) -> Option<Reason> {
-    // A later record cannot be the reason. The raylet writes these before it acts; what is written once the worker is gone may
-    // follow from its end, as a job that fails for it.
+    // A later record cannot be the reason. The raylet writes these before it acts. What is written
+    // once the worker is gone may follow from its end, like the end of a job that failed because of
+    // it.
     let late = match record.what.fact {
         RayFact::OwnerDied { .. } | RayFact::JobFinished { .. } => {
             record.time.since(gone) > LOG_STAMP_NS
@@ -167,7 +175,7 @@ fn specific(
         RayFact::NotRegistered { alive: true, .. } if Reason::near(record.time, act) => {
             Some(Reason::Intended(Cause::DidNotRegister))
         }
-        // A pid alone may be an earlier worker's.
+        // A pid alone may be that of an earlier worker.
         RayFact::MonitorEvicted { worker_id, .. } => {
             let state = case.world.processes.get(case.key())?;
             let same = worker_id.is_some() && *worker_id == state.worker_id;
@@ -178,14 +186,15 @@ fn specific(
     }
 }
 
-/// A request to kill the actor: what for, the worker's own log says (≥ 2.9), else nothing better is known.
+/// Returns the reason for a request to kill the actor. The worker's own log gives it (≥ 2.9).
+/// Otherwise nothing more is known than the request.
 fn actor_kill(case: &Case<'_>, record: &Timestamped<RayLog>, gone: BootTime) -> Option<Reason> {
-    // The raylet writes it before it asks the worker (node_manager.cc, HandleKillLocalActor). One that comes later is the end of
-    // an actor that had died by itself and whose last handle is gone.
+    // The raylet writes it before it asks the worker (node_manager.cc, HandleKillLocalActor). A
+    // later one is about an actor that had died by itself and has lost its last handle.
     if record.time.since(gone) > LOG_STAMP_NS {
         return None;
     }
-    // The GCS may learn of an actor's end before its raylet does, and asks for it then too.
+    // The GCS may learn of an actor's end before its raylet does. It sends the request then too.
     let followed = aftermath::was_an_error(case) || aftermath::was_out_of_reach(case);
     if own_words(case).is_none() && followed {
         return None;
@@ -199,7 +208,8 @@ fn actor_kill(case: &Case<'_>, record: &Timestamped<RayLog>, gone: BootTime) -> 
     }
 }
 
-/// `Force kill actor request has received. … The actor is dead because its owner has died. Owner Id: …`.
+/// Returns the reason that the worker's own log gives: `Force kill actor request has received. …
+/// The actor is dead because its owner has died. Owner Id: …`.
 fn own_words(case: &Case<'_>) -> Option<Reason> {
     let about = case.world.ray_about(case.key());
     about.iter().find_map(|record| match &record.what.fact {
@@ -208,7 +218,7 @@ fn own_words(case: &Case<'_>) -> Option<Reason> {
     })
 }
 
-/// The reason that a worker is given when its actor is to be killed.
+/// Returns the reason in the text that a worker gets when its actor is to be killed.
 pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
     if let Some(gone) = words::owner_gone(reason) {
         let owner = gone.owner.and_then(|id| owner(case, &id));
@@ -221,7 +231,7 @@ pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
         request: Request::of(reason).unwrap_or(Request::Other),
         says: Some(words::sentence(reason)),
     };
-    // Up to 2.9 the GCS takes the loss of a dead owner for the end of all references.
+    // Up to Ray 2.9, the GCS takes the loss of a dead owner for the end of all references.
     let dead_driver = driver_of(case).map(|state| state.key).filter(|driver| {
         let before = case
             .act_time(*driver)
@@ -238,8 +248,9 @@ pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
     }
 }
 
-/// The owner with this worker id. A process that joins one cluster after another (`ray.init()` again after `ray.shutdown()`) is known as
-/// the first one's driver; its raylet tells the pid of a driver that has left.
+/// Returns the owner with this worker id. A process that joins one cluster after another
+/// (`ray.init()` again after `ray.shutdown()`) is known only as the driver of the first. The raylet
+/// logs the pid of a driver that has left.
 fn owner<'a>(case: &Case<'a>, id: &HexId) -> Option<&'a ProcessState> {
     let cluster = case.cluster()?;
     let processes = &case.world.processes;
@@ -253,7 +264,7 @@ fn owner<'a>(case: &Case<'a>, id: &HexId) -> Option<&'a ProcessState> {
             state.role == Role::Driver && state.pid_for_ray() == pid && lived(state)
         };
         let mut found = processes.iter().filter(is_it);
-        // Pids of two containers may be the same.
+        // Two containers may have the same pid.
         found.next().filter(|_| found.next().is_none())
     })
 }
@@ -279,7 +290,8 @@ fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reas
     match owner.map(|key| (key, case.ended_well(key))) {
         Some((_, Some(true))) => Reason::Intended(why),
         Some((key, _)) if outlived_by(case, key) => Reason::Intended(why),
-        // It left Ray and lives on: `ray.shutdown()` in a notebook. One that ends tells Ray first and exits later.
+        // The owner left Ray and lives on: `ray.shutdown()` in a notebook. An owner that ends tells
+        // Ray first and exits later.
         Some((key, None)) if lives_on(case, key) => Reason::Intended(why),
         Some((key, _)) => Reason::Collapse {
             why,
@@ -295,7 +307,7 @@ fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reas
     }
 }
 
-/// The part that `other` plays, if it was still there when this process ended.
+/// Returns the role of `other`, if it was still there when this process ended.
 fn lived(case: &Case<'_>, other: ProcessKey) -> Option<Role> {
     let ended_later = case
         .act_time(other)
@@ -304,18 +316,20 @@ fn lived(case: &Case<'_>, other: ProcessKey) -> Option<Role> {
     ended_later.then_some(state.role)
 }
 
-/// Whether `other` has not ended, and is not expected to any more.
+/// Returns whether `other` has not ended and is not expected to end any more.
 fn lives_on(case: &Case<'_>, other: ProcessKey) -> bool {
     case.world.exit(other).is_none() && !case.may_still_end(other)
 }
 
-/// Whether `other` lived on for so long that its end is not the reason of this one: a driver that had left Ray by `ray.shutdown()`.
+/// Returns whether `other` lived on for so long that its end is not why this one ended. An example
+/// is a driver that left Ray by `ray.shutdown()`.
 fn outlived_by(case: &Case<'_>, other: ProcessKey) -> bool {
     case.act_time(other)
         .is_some_and(|died| died.since(case.exit.time) > LATE_NS)
 }
 
-/// The job of this worker is over: by its driver's own end, or by its death.
+/// Returns the reason if the job of this worker is over, by its driver's intended end or by the
+/// driver's death.
 pub(super) fn after_job(case: &Case<'_>) -> Reason {
     let collapses = |driver: &ProcessKey| match case.ended_well(*driver) {
         Some(true) => false,
@@ -332,7 +346,7 @@ pub(super) fn after_job(case: &Case<'_>) -> Reason {
     }
 }
 
-/// The driver of this worker's job.
+/// Returns the driver of this worker's job.
 fn driver_of<'a>(case: &Case<'a>) -> Option<&'a ProcessState> {
     let worker = case.world.processes.get(case.key())?;
     let job = worker
@@ -345,9 +359,10 @@ fn driver_of<'a>(case: &Case<'a>) -> Option<&'a ProcessState> {
     })
 }
 
-/// The raylet is shutting down.
+/// Returns the reason if the raylet was shutting down.
 pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<Reason> {
-    // It writes after it has sent a signal, but who exited by itself before it wrote did so for another reason.
+    // The raylet writes after it has sent a signal. A process that exited by itself before that did
+    // so for another reason.
     let ended = case.exit.time;
     let by_itself =
         case.exit.exit.code().is_some() && (act == ended || act == aftermath::gone_by(case, ended));
@@ -381,7 +396,7 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
         }
     }
     let agent = agent.map(|(name, time)| (agent_of(case, raylet, &name, time), name));
-    // What the raylet says of this very agent follows from its end.
+    // What the raylet logs about this very agent follows from the agent's end.
     let agent = agent.filter(|(key, _)| key.is_none_or(|key| !key.same(case.key())));
     if let Some((cause, name)) = agent {
         return Some(Reason::Collapse {
@@ -422,7 +437,8 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
     })
 }
 
-/// The GCS had declared the node dead while it lived: its raylet ends as it learns that, and takes the rest along.
+/// Returns the reason if the GCS had declared the node dead while it was alive. Its raylet ends
+/// when it learns that, and takes the rest of the node along.
 fn declared_dead(case: &Case<'_>, raylet: ProcessKey, reason: String) -> Reason {
     let itself = case.key().same(raylet);
     Reason::Collapse {
@@ -434,14 +450,16 @@ fn declared_dead(case: &Case<'_>, raylet: ProcessKey, reason: String) -> Reason 
     }
 }
 
-/// Whether a SIGTERM was seen to come to the raylet shortly after `act`, which was for another reason then.
+/// Returns whether the raylet was seen to get a SIGTERM shortly after `act`. In that case `act` had
+/// another reason.
 fn was_told_later(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> bool {
     let mut signals = case.world.signals_to(raylet).iter();
     signals
         .any(|seen| seen.what.signal == SIGTERM && (1..SECOND_NS).contains(&seen.time.since(act)))
 }
 
-/// Who told the raylet to end, if a SIGTERM to it was seen before `act`.
+/// Returns the reason if the raylet was seen to get a signal to end, before `act`. The reason names
+/// the sender.
 fn raylet_was_stopped(
     case: &Case<'_>,
     raylet: ProcessKey,
@@ -449,7 +467,7 @@ fn raylet_was_stopped(
     by_itself: bool,
 ) -> Option<Reason> {
     let term = case.world.signals_to(raylet).iter().find(|seen| {
-        // A raylet blocks SIGINT: the Ctrl-C of its terminal does nothing to it.
+        // A raylet blocks SIGINT, so Ctrl-C in its terminal does nothing to it.
         (seen.what.signal == SIGTERM || seen.what.signal == SIGINT && seen.what.took_effect)
             && matches!(seen.what.result, 0 | 4)
             && (0..MINUTE_NS).contains(&act.since(seen.time))
@@ -473,7 +491,8 @@ fn raylet_was_stopped(
     )
 }
 
-/// The agent whose end the raylet reports: the one of that name, by title, that ended last before the record.
+/// Returns the agent that the raylet reports as ended: of the agents with that name, the last one
+/// to end before the record.
 fn agent_of(case: &Case<'_>, raylet: ProcessKey, name: &str, time: BootTime) -> Option<ProcessKey> {
     let part = if words::is_dashboards_agent(name) {
         Part::DashboardAgent
@@ -492,11 +511,13 @@ fn agent_of(case: &Case<'_>, raylet: ProcessKey, name: &str, time: BootTime) -> 
         .next_back()
 }
 
-/// A process that failed because the GCS had left it: that ended before, no other one has taken its place, and the raylet was still there.
+/// Returns the reason of a process that failed because it had lost the GCS. The GCS ended before,
+/// no other one has taken its place, and the raylet was still there.
 ///
-/// All give up after `gcs_rpc_server_reconnect_timeout_s` (`src/ray/common/ray_config_def.h`), and some before their raylet, which tells.
+/// All processes give up after `gcs_rpc_server_reconnect_timeout_s`
+/// (`src/ray/common/ray_config_def.h`). Some do so before their raylet, which logs it.
 fn without_gcs(case: &Case<'_>, raylet: ProcessKey) -> Option<Reason> {
-    // One that failed by itself meanwhile did not do so as the raylet gave up too.
+    // A process that failed by itself in the meantime did not do so when the raylet gave up.
     let told = gave_up(case, raylet, case.exit.time);
     let lost = |cause, remote| Reason::Collapse {
         why: Cause::GcsLost,
@@ -510,13 +531,14 @@ fn without_gcs(case: &Case<'_>, raylet: ProcessKey) -> Option<Reason> {
     }
 }
 
-/// Whether the raylet may still say that it has given up the GCS, without which this process may have failed.
+/// Returns whether the raylet may still log that it has given up on the GCS, which may be why this
+/// process failed.
 pub(super) fn may_give_up(case: &Case<'_>) -> bool {
     let lost = |raylet| gcs_before(case, raylet).is_some();
     case.is_within(GIVE_UP_NS) && case.cluster().is_some_and(lost)
 }
 
-/// The GCS that may have left a process.
+/// The GCS that a process may have lost.
 enum Gcs {
     /// It ended on this node.
     Here(ProcessKey),
@@ -531,7 +553,8 @@ fn is_agent(case: &Case<'_>) -> bool {
     )
 }
 
-/// The GCS that may have left a process which failed as one does that has lost it.
+/// Returns the GCS that this process may have lost, if it failed the way a process without its GCS
+/// fails.
 fn gcs_before(case: &Case<'_>, raylet: ProcessKey) -> Option<Gcs> {
     let ended = case.exit.time;
     let code = case.exit.exit.code();
@@ -549,7 +572,7 @@ fn gcs_before(case: &Case<'_>, raylet: ProcessKey) -> Option<Gcs> {
         return Some(Gcs::Elsewhere);
     }
     let gcs = gcs_of(case, raylet, ended)?;
-    // Then, not at the end of the recording.
+    // Another one at that time, not at the end of the recording.
     let other = case.world.processes.iter().any(|state| {
         let exit = case.world.exit(state.key);
         let lived = state.key.start <= ended && exit.is_none_or(|exit| exit.time > ended);
@@ -565,7 +588,7 @@ fn is_elsewhere(case: &Case<'_>, raylet: ProcessKey) -> bool {
     !of_head && !processes.any(|state| is_gcs_of(case, raylet, state))
 }
 
-/// What the raylet says as it gives up its GCS, if that was at about this time.
+/// Returns what the raylet logged as it gave up on its GCS, if that was at about this time.
 fn gave_up(case: &Case<'_>, raylet: ProcessKey, time: BootTime) -> Option<String> {
     let mut records = case.world.ray_of_cluster(raylet);
     records.find_map(|record| match &record.what.fact {
@@ -577,10 +600,10 @@ fn gave_up(case: &Case<'_>, raylet: ProcessKey, time: BootTime) -> Option<String
     })
 }
 
-/// Between the first and the last of a node who give up.
+/// The longest time between the first and the last process of a node that give up.
 pub(super) const GIVE_UP_NS: i64 = 5 * SECOND_NS;
 
-/// The GCS of this cluster, if it ended within the raylet's time-outs before `act`.
+/// Returns the GCS of this cluster, if it ended within the raylet's time-outs before `act`.
 fn gcs_of(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<ProcessKey> {
     case.world
         .exits
@@ -592,7 +615,8 @@ fn gcs_of(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Option<ProcessK
         .next_back()
 }
 
-/// Whether this is the raylet's GCS, by its cluster or by the port that the raylet was given.
+/// Returns whether this is the raylet's GCS, by its cluster or by the port that the raylet was
+/// given.
 fn is_gcs_of(case: &Case<'_>, raylet: ProcessKey, state: &ProcessState) -> bool {
     let address = case.world.cluster(raylet);
     let address = address.and_then(|cluster| cluster.gcs_address.as_deref());
@@ -607,7 +631,8 @@ fn is_gcs_of(case: &Case<'_>, raylet: ProcessKey, state: &ProcessState) -> bool 
     state.role == Role::Gcs && is_its
 }
 
-/// The raylet's disconnect record of a worker that Ray ended on purpose.
+/// Returns the reason of the raylet's disconnect record, if that says that Ray ended the worker on
+/// purpose.
 fn disconnect(case: &Case<'_>, record: &Timestamped<RayLog>, act: BootTime) -> Option<Reason> {
     let RayFact::Disconnected { exit_type, .. } = &record.what.fact else {
         return None;

@@ -1,4 +1,6 @@
-//! A process that ended itself: by a fault, by a signal of its own, or by exit; with Ray's reasons for an exit that it asked for.
+//! Judges a process that ended itself: by a fault, by a signal of its own, or by an exit.
+//!
+//! If it exited because Ray had asked it to, Ray's reason is given.
 
 use libc::SIGTERM;
 
@@ -27,7 +29,8 @@ use crate::{
 /// How long after an outside signal a process may still re-raise it on itself.
 const RERAISE_NS: i64 = MINUTE_NS;
 
-/// A signal that the process sent to itself: a crash, unless it passes on what came from outside.
+/// Judges a signal that the process sent to itself: a crash, unless it passes on a signal that came
+/// from outside.
 pub(super) fn own_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
     let earlier = |seen: &&Timestamped<Signal>| {
         seen.what.signal == signal.what.signal
@@ -36,8 +39,8 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft
     };
     let signals = case.world.signals_to(case.key()).iter();
     let mut earlier = signals.filter(earlier);
-    // A failure handler (abseil's in Ray's workers, Python's faulthandler) raises a fault again without its code, which alone
-    // tells a memory error of the machine from a crash.
+    // A failure handler (abseil's in Ray's workers, Python's faulthandler) raises a fault again
+    // without its code. Only that code tells a memory error of the machine from a crash.
     let is_fault = |seen: &&Timestamped<Signal>| {
         matches!(
             origin(seen).kind,
@@ -65,8 +68,9 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft
     from_outside(case, outside).then(|cause| Cause::CaughtSignalThenReraise { cause })
 }
 
-/// An abort shortly after a signal to end from outside: what a driver does at a SIGTERM may fail (`CoreWorker` aborts without its raylet,
-/// which the same sender ended). A raylet's SIGTERM also follows an end that had begun, and explains no abort.
+/// Judges an abort shortly after a signal from outside that told the process to end. What a driver
+/// does at a SIGTERM may fail: `CoreWorker` aborts without its raylet, which the same sender ended.
+/// A raylet's SIGTERM also follows an end that had already begun, so it explains no abort.
 fn aborted_at_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> {
     if signal.what.signal != SIGABRT || case.role() == Role::Raylet {
         return None;
@@ -78,34 +82,35 @@ fn aborted_at_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Dr
     Some(draft.then(|cause| Cause::CaughtSignalThenAbort { cause }))
 }
 
-/// What `abort` sends.
+/// The signal that `abort` sends.
 const SIGABRT: i32 = 6;
 
-/// An exit without a fatal signal.
+/// Judges an exit without a fatal signal.
 pub(super) fn exited(case: &Case<'_>, caught: Option<&Timestamped<Signal>>) -> Draft {
     if let Some(signal) = caught
         && let Some(draft) = after_caught(case, signal)
     {
         return draft;
     }
-    // Why its raylet sent it a signal may be read after what it says itself.
+    // The reason for the raylet's signal may be read after the process's own log.
     let raylet = caught.and_then(|signal| senders::raylet_of(case, &signal.what.sender));
     let waits = raylet.is_some() && case.may_still_learn();
     not_at_signal(case, caught).waiting(waits)
 }
 
-/// An exit that no signal explains which came before.
+/// Judges an exit that no earlier signal explains.
 fn not_at_signal(case: &Case<'_>, caught: Option<&Timestamped<Signal>>) -> Draft {
     if case.exit.exit.status.is_none()
         && let Some(draft) = kernel::by_kernel_log(case)
     {
         return draft;
     }
-    // What a dashboard starts looks at it alone; Ray's words on the node's end are not about it.
+    // A process that a dashboard started watches only the dashboard. Ray's words on the node's end
+    // are not about it.
     if let Some(draft) = watched::after_parent(case) {
         return draft;
     }
-    // A driver disconnects from Ray at each end that it comes to: its exit code says more.
+    // A driver disconnects from Ray however it ends, so its exit code says more.
     let words = if case.role() == Role::Driver {
         None
     } else {
@@ -117,12 +122,12 @@ fn not_at_signal(case: &Case<'_>, caught: Option<&Timestamped<Signal>>) -> Draft
         .unwrap_or_else(|| by_code(case))
 }
 
-/// An exit at or before its raylet's SIGTERM, of a worker whose id nobody could read, or of which no log has a word that was read: what
-/// Ray says of it is not known.
+/// Judges an exit at or before the SIGTERM of the raylet, if nothing that Ray logged about the
+/// worker is known: its id could not be read, or no log line about it was.
 fn unread_after(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> {
     let nameless = case.world.processes.get(case.key())?.worker_id.is_none();
     let unread = || case.world.ray_about(case.key()).is_empty();
-    // Ray's own exits have 0 or 1.
+    // Ray's own exits have code 0 or 1.
     let code = case.exit.exit.code().filter(|code| *code <= 1)?;
     if case.role() != Role::Worker || !(nameless || unread()) {
         return None;
@@ -138,40 +143,42 @@ fn unread_after(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> 
     Some(draft.open(case.may_still_learn()))
 }
 
-/// Whose doing a signal was that the process caught, where it was no raylet's.
+/// Returns who sent a signal that the process caught. For signals that did not come from a raylet.
 fn from_outside(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
     let draft = if origin(signal).is_kernels() {
         kernel::verdict(case, signal, origin(signal))
     } else {
         external_signal::foreign(case, signal, Certainty::Inferred)
     };
-    // Its handler may have done nothing, and the process ended for another reason.
+    // The handler may have done nothing, and the process may have ended for another reason.
     draft.at_most(Certainty::Inferred)
 }
 
-/// The origin of a signal.
+/// Returns the origin of a signal.
 fn origin(signal: &Timestamped<Signal>) -> SignalOrigin {
     signal_origin::of(&signal.what)
 }
 
-/// The same for a process that then exited, in words.
+/// Like [`from_outside`], for a process that then exited: its cause says so.
 fn exited_after(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
     let exit_code = case.exit.exit.code();
     from_outside(case, signal).then(|cause| Cause::CaughtSignalThenExit { cause, exit_code })
 }
 
-/// An exit shortly after a catchable signal from outside.
+/// Judges an exit shortly after a catchable signal from outside.
 fn after_caught(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> {
     if origin(signal).is_kernels() {
         return Some(exited_after(case, signal));
     }
     if let Some(raylet) = senders::raylet_of(case, &signal.what.sender) {
-        // The raylet's SIGTERM also follows a worker's own exit: only with a reason was it the cause.
+        // The raylet's SIGTERM also follows a worker's own exit. It was the cause only if there is
+        // a reason for it.
         let Some(reason) = reasons::for_process(case, raylet, signal.time) else {
             if ended_before::says_signal(case, signal.time) {
                 return Some(raylet::unexplained(case, raylet, signal));
             }
-            // It follows an end that had begun: at a signal of somebody else, whose handler may have run late.
+            // It follows an end that had already begun: at an earlier signal of another sender,
+            // with a handler that ran late.
             let earlier = BootTime(signal.time.0.saturating_sub(1));
             let earlier = act::caught_before(case.world, case.key(), earlier);
             return earlier
@@ -189,7 +196,8 @@ fn after_caught(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> 
         && signal.what.signal == SIGTERM
         && senders::tool(case, &signal.what.sender).is_none()
     {
-        // A raylet that something else had already ended (an agent, the GCS) also sees signals at its end.
+        // A raylet also gets signals at its end if something else (an agent, the GCS) had already
+        // ended it.
         if let Some(draft) = by_rays_words(case) {
             return Some(draft);
         }
@@ -197,20 +205,22 @@ fn after_caught(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> 
     if case.role() == Role::Worker
         && let Some(reason) = own_reason_after(case, signal.time)
     {
-        // It outlived the signal, and says itself what it ended for later.
+        // It outlived the signal, and logged later why it ended.
         return Some(reason.draft(case, Certainty::Inferred));
     }
     Some(exited_after(case, signal))
 }
 
-/// An exit at the SIGTERM that the raylet sends the process group of a worker that has ended.
+/// Judges an exit at the SIGTERM that the raylet sends to the process group of a worker that has
+/// ended.
 fn after_worker(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> {
     let draft = raylet::with_its_worker(case, signal, Certainty::Inferred)?;
     let exit_code = case.exit.exit.code();
     Some(draft.then(|cause| Cause::CaughtSignalThenExit { cause, exit_code }))
 }
 
-/// The intended reason that a worker's own log gives after `time`; one that speaks of a signal is none.
+/// Returns the intended reason that a worker's own log gives after `time`. A line that names a
+/// signal is no reason.
 fn own_reason_after(case: &Case<'_>, time: BootTime) -> Option<Reason> {
     let about = case.world.ray_about(case.key());
     let own = about.iter().rev().find(|record| {
@@ -224,7 +234,7 @@ fn own_reason_after(case: &Case<'_>, time: BootTime) -> Option<Reason> {
     last_words(case, own)
 }
 
-/// What the worker's own last words, or the raylet's record of it, say.
+/// Returns the verdict by the worker's own last words, or by the raylet's record of it.
 fn by_rays_words(case: &Case<'_>) -> Option<Draft> {
     let about = case.world.ray_about(case.key());
     let lost =
@@ -252,7 +262,7 @@ fn by_rays_words(case: &Case<'_>) -> Option<Draft> {
         .map(|reason| reason.draft(case, Certainty::Inferred))
 }
 
-/// A worker that Ray asked to end says so before it exits.
+/// Returns the reason that a worker logs before it exits, if Ray asked it to end.
 fn last_words(case: &Case<'_>, record: &Timestamped<RayLog>) -> Option<Reason> {
     let (exit_type, detail) = match &record.what.fact {
         RayFact::SelfDisconnect {
@@ -278,7 +288,7 @@ fn last_words(case: &Case<'_>, record: &Timestamped<RayLog>) -> Option<Reason> {
     Some(reasons::actor_reason(case, detail))
 }
 
-/// Whether a signal was lost at which the process may have ended.
+/// Returns whether a signal was lost that may have ended the process.
 fn may_have_lost_a_signal(case: &Case<'_>) -> bool {
     let end = case.exit.time;
     let began = end.plus(-act::CAUGHT_WINDOW_NS);
@@ -287,7 +297,7 @@ fn may_have_lost_a_signal(case: &Case<'_>) -> bool {
 
 fn by_code(case: &Case<'_>) -> Draft {
     let certainty = match case.exit.source {
-        // One that was lost may have told it to end.
+        // A lost signal may have told it to end.
         Source::Kernel if !may_have_lost_a_signal(case) => Certainty::Proven,
         _ => Certainty::Inferred,
     };
@@ -296,14 +306,15 @@ fn by_code(case: &Case<'_>) -> Draft {
     };
     let exception = last_exception(case, case.key());
     let worker = case.role() == Role::Worker;
-    // Ray ends its own exits with 0 or 1; once the raylet has dropped the worker, all has been said.
+    // Ray's own exits have code 0 or 1. Once the raylet has dropped the worker, no more is logged
+    // about it.
     let dropped = || {
         let about = case.world.ray_about(case.key());
         about
             .iter()
             .any(|record| matches!(record.what.fact, RayFact::Disconnected { .. }))
     };
-    // What a raylet ends itself for is its last line.
+    // A raylet's last line says why it ended itself.
     let speaks = worker && code <= 1 && !dropped() || case.role() == Role::Raylet;
     let open = speaks && case.may_still_learn() || reasons::may_give_up(case);
     if worker && ended_before::says_signal(case, BootTime(0)) {
@@ -313,7 +324,8 @@ fn by_code(case: &Case<'_>) -> Draft {
         let cause = exit_or_sigterm(code, exception);
         return Draft::unknown(cause, Missing::Sigterm).open(open);
     }
-    // `sigterm_handler` of a driver exits with the number of the signal (`python/ray/_private/worker.py`).
+    // `sigterm_handler` of a driver exits with the number of the signal
+    // (`python/ray/_private/worker.py`).
     if case.role() == Role::Driver && code == SIGTERM && !case.saw_signals() {
         let cause = exit_or_sigterm(code, exception);
         return Draft::unknown(cause, Missing::Sigterm).open(open);
@@ -334,8 +346,9 @@ fn by_code(case: &Case<'_>) -> Draft {
     Draft::new(Killer::Exit, certainty, cause).open(open)
 }
 
-/// How a worker failed whose process then exits with 0: an exception in its actor's constructor, or `sys.exit(4)`, ends its loop alone
-/// (`CoreWorker::ExecuteTask`, `core_worker.cc`). Ray's record has it.
+/// Returns how a worker failed if its process then exited with 0. An exception in its actor's
+/// constructor, or `sys.exit(4)`, ends only its loop (`CoreWorker::ExecuteTask`, `core_worker.cc`).
+/// Ray's record has the failure.
 fn failed_inside(case: &Case<'_>) -> Option<Cause> {
     let about = case.world.ray_about(case.key());
     about.iter().rev().find_map(|record| {
@@ -371,14 +384,15 @@ fn exit_or_sigterm(code: i32, exception: Option<String>) -> Cause {
     }
 }
 
-/// A worker that exited at a SIGTERM, by its own log, which no caught signal shortly before explains.
+/// Judges a worker that exited at a SIGTERM, by its own log, if no signal caught shortly before
+/// explains that.
 fn at_sigterm(case: &Case<'_>, code: i32, certainty: Certainty) -> Draft {
     let signals = case.world.signals_to(case.key());
     let of_itself = |seen: &&Timestamped<Signal>| {
         let lately = act::CAUGHT_WINDOW_NS > case.exit.time.since(seen.time);
         seen.what.signal == SIGTERM && lately && seen.what.sender.process.same(case.key())
     };
-    // The raylet's follows one that the process sent itself.
+    // The raylet's SIGTERM follows one that the process sent to itself.
     let own = signals.iter().rev().find(of_itself);
     let Some(sent) = own.or_else(|| {
         signals

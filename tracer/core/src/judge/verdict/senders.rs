@@ -1,7 +1,8 @@
-//! Identifies a sender by what the kernel observed: its process, parents, executable, users and the exec that was seen.
+//! Identifies the sender of a signal by what the kernel observed.
 //!
-//! A name proves nothing: anybody may call a program `ray` or `raylet`, and a process its own title. What rests on a name alone is never
-//! taken for a part of Ray.
+//! That is its process, parents, executable, users, and the exec that was seen. A name proves
+//! nothing: anybody may call a program `ray` or `raylet`, and a process sets its own title. A
+//! sender known by a name alone is never taken for a part of Ray.
 
 use super::{Case, LATE_NS};
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
 /// How many ancestors of a process are looked at.
 const MAX_ANCESTORS: usize = 32;
 
-/// The raylet that a sender is, if it is the victim's own.
+/// Returns the raylet that the sender is, if it is the victim's own.
 pub(super) fn raylet_of(case: &Case<'_>, sender: &Sender) -> Option<ProcessKey> {
     let state = case.world.processes.get(sender.process)?;
     let is_raylet = case.world.cluster(sender.process).is_some() || state.role == Role::Raylet;
@@ -31,13 +32,16 @@ pub(super) fn raylet_of(case: &Case<'_>, sender: &Sender) -> Option<ProcessKey> 
     has_started(case, state.key).map(|_| state.key)
 }
 
-/// How sure it is that a raylet has started the victim, itself or by what it had started. It signals nobody else: a process that only names
-/// the same session (a driver, the GCS) is none of its own.
+/// Returns how sure it is that a raylet started the victim, itself or through what it had started.
+///
+/// A raylet signals nobody else. A process that only names the same session (a driver, the GCS) was
+/// not started by it.
 pub(super) fn has_started(case: &Case<'_>, raylet: ProcessKey) -> Option<Certainty> {
     if descends(case, case.key(), raylet) {
         return Some(Certainty::Proven);
     }
-    // The recorder may have come too late to see who started it: a worker in a container of its own has another parent by then.
+    // The recorder may have come too late to see who started it. A worker in a container of its own
+    // has another parent by then.
     let of_its_cluster = case.cluster().is_some_and(|cluster| cluster.same(raylet));
     let younger = raylet.truncated().start <= case.key().start;
     let may_be_its = matches!(case.role(), Role::Worker | Role::Descendant);
@@ -45,7 +49,8 @@ pub(super) fn has_started(case: &Case<'_>, raylet: ProcessKey) -> Option<Certain
         .then_some(Certainty::Inferred)
 }
 
-/// Whether a driver has started the victim: no raylet has then, or the driver would be its own.
+/// Returns whether a driver is above the victim. Then no raylet started the victim, or it would
+/// have started the driver too.
 fn has_a_driver_above(case: &Case<'_>) -> bool {
     let mut above = std::iter::successors(Some(case.key()), |at| parent_of(case, *at));
     above.by_ref().take(MAX_ANCESTORS).any(|at| {
@@ -54,19 +59,20 @@ fn has_a_driver_above(case: &Case<'_>) -> bool {
     })
 }
 
-/// Whether `parent` started `child`: by its fork where that was seen, else by the parent that it shows.
+/// Returns whether `parent` started `child`: by the fork if that was seen, else by the child's
+/// parent pid.
 pub(super) fn is_child(case: &Case<'_>, child: ProcessKey, parent: ProcessKey) -> bool {
     let Some(state) = case.world.processes.get(child) else {
         return false;
     };
     match state.parent_key {
         Some(key) => key.same(parent),
-        // Who has the number now may be another one: a parent is older than its child.
+        // The pid may belong to another process now. A parent is older than its child.
         None => state.parent == Some(parent.pid) && parent.start <= state.key.start,
     }
 }
 
-/// Whether `ancestor` is above `process`.
+/// Returns whether `process` descends from `ancestor`.
 pub(super) fn descends(case: &Case<'_>, process: ProcessKey, ancestor: ProcessKey) -> bool {
     let mut at = process;
     for _ in 0..MAX_ANCESTORS {
@@ -81,7 +87,7 @@ pub(super) fn descends(case: &Case<'_>, process: ProcessKey, ancestor: ProcessKe
     false
 }
 
-/// The parent of a process, as far as it is known which one that is.
+/// Returns the parent of a process, as far as it is known.
 pub(super) fn parent_of(case: &Case<'_>, process: ProcessKey) -> Option<ProcessKey> {
     let state = case.world.processes.get(process)?;
     let by_pid = || {
@@ -91,11 +97,12 @@ pub(super) fn parent_of(case: &Case<'_>, process: ProcessKey) -> Option<ProcessK
     state.parent_key.or_else(by_pid)
 }
 
-/// Whether this is `ray start --block`, which stays as the parent of the raylet and of the rest of the node that it has started. Who has
-/// started a raylet is what the kernel says; a driver does so too, and is another case.
+/// Returns how sure it is that the sender is `ray start --block`. That command stays as the parent
+/// of the raylet and the rest of the node that it started. The kernel says who started a raylet. A
+/// driver may too, which is another case.
 ///
-/// Its name proves nothing: a program of somebody's own may start a node in its own process. It is Ray's command by its command line, as
-/// sure as that is.
+/// The name proves nothing: a user's program may start a node in its own process. The command line
+/// shows whether it is Ray's command, and gives the certainty.
 pub(super) fn starter(case: &Case<'_>, sender: &Sender) -> Option<Certainty> {
     if !has_started_a_node(case, sender) {
         return None;
@@ -129,16 +136,16 @@ fn has_started_a_node(case: &Case<'_>, sender: &Sender) -> bool {
     sender.comm == "ray" && role == Role::Other && started_here()
 }
 
-/// A tool of Ray's that a sender is.
+/// A tool of Ray's that sent a signal.
 pub(super) struct Tool {
     command: Command,
     pid: Pid,
-    /// How sure that is.
+    /// How sure it is that this tool is the sender.
     pub(super) certainty: Certainty,
 }
 
 impl Tool {
-    /// `ray start --block`, which is ending.
+    /// Returns the tool for a `ray start --block` that is ending.
     pub(super) fn leaving(pid: Pid) -> Self {
         Self {
             command: Command::RayStartBlock,
@@ -147,7 +154,7 @@ impl Tool {
         }
     }
 
-    /// What ends by it, by itself or by its raylet.
+    /// Returns the cause of what this tool ends, directly or through the raylet.
     pub(super) fn cause(self, by_raylet: bool) -> Cause {
         Cause::RayCommand {
             command: self.command,
@@ -157,7 +164,7 @@ impl Tool {
     }
 }
 
-/// The tool of Ray's that a sender is.
+/// Returns the tool of Ray's that the sender is, if it is one.
 pub(super) fn tool(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
     if starter(case, sender).is_some() {
         return None;
@@ -165,7 +172,8 @@ pub(super) fn tool(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
     command_line_tool(case, sender).or_else(|| job_stop(case, sender))
 }
 
-/// `ray stop` and the like: the interpreter and the script of the installation that the victim's cluster runs.
+/// Recognizes `ray stop` and the like, by the interpreter and the script of the installation that
+/// the victim's cluster runs.
 fn command_line_tool(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
     let pid = sender.process.pid;
     if is_of_an_old_recording(sender) {
@@ -195,8 +203,8 @@ fn command_line_tool(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
     })
 }
 
-/// Whether the sender has executed nothing since its fork: its command line is what it has made of its parent's. Each exec since the
-/// recorder came was seen.
+/// Returns whether the sender has executed nothing since its fork. Its command line is then what it
+/// has made of its parent's. Each exec since the recorder came was seen.
 fn is_fork(case: &Case<'_>, sender: &Sender) -> bool {
     let started = case.world.started.as_ref();
     let since_then = started.is_some_and(|(time, _)| *time < sender.process.start);
@@ -204,19 +212,21 @@ fn is_fork(case: &Case<'_>, sender: &Sender) -> bool {
     !sender.exec_seen && (since_then || state.is_some_and(ProcessState::is_fork))
 }
 
-/// A recording from before these were observed.
+/// Returns whether the recording is from a version that did not record these fields.
 fn is_of_an_old_recording(sender: &Sender) -> bool {
     sender.effective_uid.is_none() && sender.file.is_none() && sender.argv.is_empty()
 }
 
-/// Real, effective and saved user are one: a program that is set-uid acts with the rights of somebody else.
+/// Returns whether the real, effective and saved user are one. A program that is set-uid acts with
+/// the rights of somebody else.
 fn one_user(sender: &Sender) -> bool {
     [sender.effective_uid, sender.saved_uid]
         .iter()
         .all(|uid| *uid == Some(sender.uid))
 }
 
-/// The cluster of a part of Ray that is not known to belong to one, where the machine runs one alone.
+/// Returns the machine's only cluster, for a part of Ray that is not known to belong to one. `None`
+/// if there are several.
 fn only_cluster(case: &Case<'_>) -> Option<ProcessKey> {
     match case.world.clusters.as_slice() {
         [cluster] => Some(cluster.raylet),
@@ -224,15 +234,15 @@ fn only_cluster(case: &Case<'_>) -> Option<ProcessKey> {
     }
 }
 
-/// What the `ray` of this cluster's installation was told to do by a command line, and how sure it is that
-/// it was that `ray`; `None` where it is another program.
+/// Returns what a command line told the `ray` of this cluster's installation to do, and how sure it
+/// is that it was that `ray`. `None` if it is another program.
 fn verb(case: &Case<'_>, cluster: ProcessKey, sender: &Sender) -> Option<(String, Certainty)> {
     let run = tool::run(&sender.argv)?;
     let installation = installation(case, cluster)?;
     let certainty = if installation.scripts().any(|own| own == run.script) {
         Certainty::Proven
     } else {
-        // A path that led there when it was looked at, a moment after the act.
+        // A path that led to it when that was checked, a moment after the act.
         let led = &case.world.cluster(cluster)?.commands;
         let same = sender.same_root && led.iter().any(|path| path == run.script);
         same.then_some(Certainty::Inferred)?
@@ -240,12 +250,13 @@ fn verb(case: &Case<'_>, cluster: ProcessKey, sender: &Sender) -> Option<(String
     Some((run.verb?.to_owned(), certainty))
 }
 
-/// Where the Ray lies that a raylet was started from.
+/// Returns the installation of Ray that a raylet was started from.
 fn installation(case: &Case<'_>, cluster: ProcessKey) -> Option<Installation> {
     Installation::of_raylet(&case.world.processes.get(cluster)?.argv)
 }
 
-/// How sure it is that the sender runs the interpreter that the cluster's raylet starts Ray's own scripts with.
+/// Returns how sure it is that the sender runs the interpreter with which the cluster's raylet
+/// starts Ray's own scripts.
 fn interpreter(case: &Case<'_>, cluster: ProcessKey, sender: &Sender) -> Option<Certainty> {
     let own = installation(case, cluster)?;
     let runs_rays = |argv: &[String]| tool::run(argv).is_some_and(|run| own.holds(run.script));
@@ -253,7 +264,7 @@ fn interpreter(case: &Case<'_>, cluster: ProcessKey, sender: &Sender) -> Option<
     let children = states.filter(|state| is_child(case, state.key, cluster));
     let mut by_path = false;
     for state in children {
-        // The first exec after the fork is the raylet's own doing; later ones are the process's.
+        // The raylet does the first exec after the fork. Later ones are the process's own.
         if let Some(first) = &state.first_exec
             && runs_rays(&first.argv)
             && first.file.is_some()
@@ -269,8 +280,9 @@ fn interpreter(case: &Case<'_>, cluster: ProcessKey, sender: &Sender) -> Option<
     by_path.then_some(Certainty::Inferred)
 }
 
-/// `ray job stop`: the actor that runs the driver of a submitted job ends what it has started. Its title is its own: it is believed of
-/// its own descendants alone.
+/// Recognizes `ray job stop`: the actor that runs the driver of a submitted job ends what it has
+/// started. A process sets its own title, so the title is believed only for signals to its own
+/// descendants.
 fn job_stop(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
     let state = case.world.processes.get(sender.process)?;
     let own = is_supervisor(state) && descends(case, case.key(), sender.process);
@@ -285,23 +297,25 @@ fn job_stop(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
     })
 }
 
-/// Whether a shell runs Ray's own text: that waits for the supervisor of a submitted job to be gone and then kills the driver's process
-/// group (`_exec_entrypoint`, `python/ray/dashboard/modules/job/job_supervisor.py`; 2.9 to 2.60).
+/// Returns whether a shell runs Ray's own text. That waits until the supervisor of a submitted job
+/// is gone, and then kills the driver's process group (`_exec_entrypoint`,
+/// `python/ray/dashboard/modules/job/job_supervisor.py`; 2.9 to 2.60).
 pub(super) fn is_watcher(argv: &[String], supervisor: Pid) -> bool {
     let text = format!("while kill -s 0 {supervisor}; do sleep 1; done; kill -9 ");
     argv.iter().any(|argument| argument.starts_with(&text))
 }
 
-/// Whether this is the actor that runs the driver of a submitted job.
+/// Returns whether this is the actor that runs the driver of a submitted job.
 pub(super) fn is_supervisor(state: &ProcessState) -> bool {
     state.role == Role::Worker
         && (state.label().starts_with("ray::JobSupervisor")
             || state.actor_class.as_deref() == Some("JobSupervisor"))
 }
 
-/// The driver that had started its own Ray (`ray.init()` without an address) and shuts it down: that ends the raylet, the GCS and the rest
-/// one after the other (`kill_all_processes`, `python/ray/_private/node.py`). One that signals a single part of its Ray at `time` and goes
-/// on does not shut it down.
+/// Recognizes the driver that started its own Ray (`ray.init()` without an address) and shuts it
+/// down. That ends the raylet, the GCS and the rest one after the other (`kill_all_processes`,
+/// `python/ray/_private/node.py`). A driver that signals a single part of its Ray at `time` and
+/// goes on does not shut it down.
 pub(super) fn own_driver(
     case: &Case<'_>,
     sender: &Sender,
@@ -310,7 +324,7 @@ pub(super) fn own_driver(
 ) -> Option<Tool> {
     let driver = case.world.processes.get(sender.process)?;
     let started_it = driver.role == Role::Driver && is_child(case, case.cluster()?, driver.key);
-    // Until it is over, it may be one.
+    // It may still turn out to be a shutdown.
     let shuts_down =
         started_it && (ends_the_rest(case, driver.key, victim, time) || case.is_within(LATE_NS));
     shuts_down.then_some(Tool {
@@ -323,7 +337,8 @@ pub(super) fn own_driver(
 /// How long a driver may wait for one part of its Ray before it ends the next.
 const SHUTDOWN_NS: i64 = 15 * SECOND_NS;
 
-/// Whether a driver that signalled `victim` at `time` ended then, or signalled another process that it had started.
+/// Returns whether a driver that signalled `victim` at `time` ended at about that time, or
+/// signalled another process that it had started.
 pub(super) fn ends_the_rest(
     case: &Case<'_>,
     driver: ProcessKey,
@@ -347,7 +362,7 @@ pub(super) fn ends_the_rest(
     others.map(|state| state.key).any(signalled)
 }
 
-/// What a sender is to its victim.
+/// Returns what a sender is to its victim.
 pub(super) fn relation(case: &Case<'_>, sender: &Sender) -> Relation {
     if is_child(case, case.key(), sender.process) {
         return Relation::Parent;
@@ -360,7 +375,7 @@ pub(super) fn relation(case: &Case<'_>, sender: &Sender) -> Relation {
     };
     let same_cluster = match (state.cluster, case.cluster()) {
         (Some(one), Some(other)) => one.same(other),
-        // Of a wrapped command, and of what was found without its raylet.
+        // Processes of a wrapped command, and those found without their raylet, have no cluster.
         (None, _) | (_, None) => true,
     };
     match state.role {
@@ -373,8 +388,9 @@ pub(super) fn relation(case: &Case<'_>, sender: &Sender) -> Relation {
     }
 }
 
-/// Whether what is called a part of Ray may be one: no more than its name says so, unless it names the cluster as Ray has it do, or the
-/// raylet started it.
+/// Returns whether a process that is called a part of Ray may be one. Its name alone does not show
+/// that. Its command line must name the session as Ray's processes do, or the raylet must have
+/// started it.
 fn is_of_the_node(case: &Case<'_>, state: &ProcessState) -> bool {
     let by_raylet = case
         .cluster()
@@ -386,15 +402,15 @@ fn is_of_the_node(case: &Case<'_>, state: &ProcessState) -> bool {
     by_raylet || names_it
 }
 
-/// Whether sender and victim are known to belong to two jobs.
+/// Returns whether sender and victim are known to belong to two jobs.
 fn other_jobs(case: &Case<'_>, sender: &ProcessState) -> bool {
     let victim = case.world.processes.get(case.key());
     let jobs = sender.job().zip(victim.and_then(ProcessState::job));
     jobs.is_some_and(|(one, other)| one != other)
 }
 
-/// Whether the sender runs one of these programs of the machine's. Their names are believed of root, and of who may signal another user's
-/// process.
+/// Returns the relation of a sender that runs one of the machine's known programs. Their names are
+/// believed for root, and for a sender that may signal another user's process.
 fn by_program(case: &Case<'_>, sender: &Sender) -> Option<Relation> {
     let victim = case.world.processes.get(case.key());
     let others = victim

@@ -1,4 +1,6 @@
-//! Judges ends by `ray start --block`: it ends all that it started when one of that has failed or it ends itself.
+//! Judges ends by `ray start --block`.
+//!
+//! It ends all that it started when one of these processes has failed, or when it ends itself.
 
 use libc::SIGTERM;
 
@@ -17,11 +19,13 @@ use crate::{
     signals::EXIT_AT_SIGTERM,
 };
 
-/// How far back the end of another process of its may lie: `ray start --block` looks once a second.
+/// How long ago another process that it started may have ended: `ray start --block` checks once a
+/// second.
 const LOOKS_NS: i64 = 5 * SECOND_NS;
 
-/// `ray start --block` ends what it started when one of that has failed, else as it is told to end itself
-/// (`python/ray/scripts/scripts.py`, 2.9 to 2.60).
+/// Returns the verdict on an end by `ray start --block`. It ends what it started when one of these
+/// processes has failed, or when it is told to end itself (`python/ray/scripts/scripts.py`, 2.9 to
+/// 2.60).
 pub(super) fn ended(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) -> Draft {
     let starter = signal.what.sender.process.pid;
     let Some(first) = failed_beside(case, signal) else {
@@ -41,9 +45,11 @@ pub(super) fn ended(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Ce
         .by_text()
 }
 
-/// The first process of the same `ray start --block` that had failed shortly before it sent this.
+/// Returns the first process of the same `ray start --block` that had failed shortly before this
+/// signal.
 fn failed_beside<'a>(case: &Case<'a>, signal: &Timestamped<Signal>) -> Option<&'a ExitSeen> {
-    // 0, SIGTERM, and what its Python programs exit with at a SIGTERM.
+    // Code 0, SIGTERM, and the codes with which Ray's Python programs exit at a SIGTERM are no
+    // failures.
     let failed = |exit: &Exit| {
         exit.signal() != Some(SIGTERM)
             && !matches!(exit.code(), Some(0 | SIGTERM | EXIT_AT_SIGTERM))
@@ -58,7 +64,7 @@ fn failed_beside<'a>(case: &Case<'a>, signal: &Timestamped<Signal>) -> Option<&'
         .min_by_key(|seen| seen.time)
 }
 
-/// `ray start --block` that sent this as it ended itself.
+/// Returns the tool if `ray start --block` sent this signal as it ended itself.
 pub(super) fn leaving(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Tool> {
     let sender = &signal.what.sender;
     let leaves = senders::starter(case, sender).is_some() && failed_beside(case, signal).is_none();

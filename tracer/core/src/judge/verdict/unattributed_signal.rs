@@ -1,4 +1,7 @@
-//! A death by a signal whose sending was not seen: procfs mode, a signal from before the attach, or an injected one.
+//! Judges a death by a signal that nobody was seen to send.
+//!
+//! That happens in procfs mode, if the signal was sent before the recorder attached, or if it was
+//! injected.
 
 use libc::{
     SI_KERNEL, SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGPROF, SIGSEGV, SIGTRAP,
@@ -16,7 +19,8 @@ use crate::{
     },
 };
 
-/// A signal that no call asked for and that the kernel does not send by itself: `io_uring`, a driver, a tracer that changed it.
+/// Returns the verdict on a signal that no system call asked for and that the kernel does not send
+/// by itself. It comes from `io_uring`, a driver, or a tracer that changed it.
 pub(super) fn unexplained_origin(signal: &Timestamped<Signal>) -> Draft {
     let what = &signal.what;
     let cause = Cause::SignalOfUnknownOrigin {
@@ -69,8 +73,8 @@ pub(super) fn verdict(case: &Case<'_>, signal: i32) -> Draft {
     }
 }
 
-/// SIGALRM, SIGVTALRM and SIGPROF are not reported when they are sent; the kernel's own, delivered with the default action,
-/// is a timer that ran out.
+/// Judges SIGALRM, SIGVTALRM and SIGPROF, which are not reported when they are sent. If one came
+/// from the kernel and was delivered with the default action, a timer ran out.
 fn timer(case: &Case<'_>, signal: i32) -> Option<Draft> {
     let key = case.exit.exit.process.truncated();
     let delivered = case.world.delivered.get(&key)?;

@@ -1,4 +1,6 @@
-//! A process that exited because a part of Ray had died which it watches, by the table of Ray's process tree ([`crate::ray::tree`]).
+//! Judges a process that exited because a part of Ray that it watches had died.
+//!
+//! The table of Ray's process tree says which part watches which ([`crate::ray::tree`]).
 
 use super::{Case, Draft, aftermath, senders};
 use crate::{
@@ -12,15 +14,15 @@ use crate::{
     ray::{identify, tree::Part},
 };
 
-/// Workers look for their raylet each second; a machine short of processor time is late.
+/// Workers check for their raylet each second; on a busy machine they are late.
 const AFTER_RAYLET_NS: i64 = 10 * SECOND_NS;
-/// An agent tells the GCS of its raylet's end before its own, and tries that for a minute where the GCS is gone
-/// (`python/ray/_private/process_watcher.py`).
+/// An agent tells the GCS about its raylet's end before it ends itself. If the GCS is gone, it
+/// tries for a minute (`python/ray/_private/process_watcher.py`).
 const AGENT_AFTER_RAYLET_NS: i64 = 90 * SECOND_NS;
-/// The dashboard's modules look each second.
+/// The dashboard's modules check for their parent each second.
 const AFTER_PARENT_NS: i64 = 10 * SECOND_NS;
 
-/// Which part of Ray a process is, if it is one.
+/// Returns which part of Ray a process is, if it is one.
 pub(super) fn part(world: &World, process: ProcessKey) -> Option<Part> {
     let state = world.processes.get(process)?;
     Some(match state.role {
@@ -41,7 +43,8 @@ fn is_runtime_env_agent(state: &ProcessState) -> bool {
     label.contains("RuntimeEnvAgent") || label.contains("runtime_env/agent")
 }
 
-/// Of what has no role of its own: a helper of the node, or what the dashboard has started.
+/// Returns the part of a process without a role of its own: a helper of the node, or a process that
+/// the dashboard started.
 fn part_of_another(world: &World, state: &ProcessState) -> Option<Part> {
     if let Some(helper) = identify::helper(&state.argv) {
         return Some(helper);
@@ -53,7 +56,7 @@ fn part_of_another(world: &World, state: &ProcessState) -> Option<Part> {
     (parent.role == Role::Dashboard).then_some(Part::DashboardModule)
 }
 
-/// A part that looks at its parent alone: what the dashboard has started.
+/// Judges a process that the dashboard started, which watches its parent alone.
 pub(super) fn after_parent(case: &Case<'_>) -> Option<Draft> {
     let part = case.part()?;
     if part != Part::DashboardModule || !part.watches(Part::Dashboard) {
@@ -71,13 +74,13 @@ pub(super) fn after_parent(case: &Case<'_>) -> Option<Draft> {
     Some(Draft::new(killer, Certainty::Inferred, cause).caused_by(Some(parent)))
 }
 
-/// A part that watches the raylet and exited after that had died.
+/// Judges a part of Ray that watches the raylet and exited after the raylet had died.
 pub(super) fn after_raylet(case: &Case<'_>) -> Option<Draft> {
     let raylet = case.cluster().filter(|raylet| !raylet.same(case.key()))?;
     if !case.part()?.watches(Part::Raylet) || aftermath::has_own_code(case) {
         return None;
     }
-    // A driver that failed, unless it had ended its own Ray before.
+    // Of drivers, only one that failed counts, unless it had ended its own Ray before.
     if case.role() == Role::Driver && (case.exit.exit.code() == Some(0) || ended_by(case, raylet)) {
         return None;
     }
@@ -98,7 +101,7 @@ pub(super) fn after_raylet(case: &Case<'_>) -> Option<Draft> {
     Some(Draft::new(killer, Certainty::Inferred, cause).caused_by(Some(raylet)))
 }
 
-/// Whether this process sent the raylet the signal that ended it.
+/// Returns whether this process had sent a signal to the raylet.
 fn ended_by(case: &Case<'_>, raylet: ProcessKey) -> bool {
     let signals = case.world.signals_to(raylet);
     signals
@@ -106,8 +109,9 @@ fn ended_by(case: &Case<'_>, raylet: ProcessKey) -> bool {
         .any(|seen| seen.what.sender.process.same(case.key()))
 }
 
-/// Whether the raylet's shutdown, which began at `began`, can have ended this process without a signal: one that lived then, that belongs
-/// to this raylet, and that Ray ends with a node.
+/// Returns whether the raylet's shutdown, which began at `began`, can have ended this process
+/// without a signal. The process must have been alive then, belong to this raylet, and be a part of
+/// Ray, which ends with its node.
 pub(super) fn ends_at_shutdown(case: &Case<'_>, raylet: ProcessKey, began: BootTime) -> bool {
     let lived = case.key().start <= began;
     let own = case.cluster().is_none_or(|cluster| cluster.same(raylet));

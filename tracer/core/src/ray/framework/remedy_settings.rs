@@ -1,19 +1,21 @@
-//! Lists what to set for a remedy, in the keys of each framework. Every key is one that [`super::is_known`] knows.
+//! Lists the settings of a remedy, in the keys of each framework.
+//!
+//! Every key is one that [`super::is_known`] knows.
 
 use serde::Deserialize;
 
 use super::{Framework, table};
 pub use table::Bound;
 
-/// What a remedy is for.
+/// The goal of a remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RemedyGoal {
-    /// Less host memory in each rank: no copies of what lies on the GPU.
+    /// Less host memory in each rank: no copies of what is on the GPU.
     LessOnHost,
     /// Less host memory in the process that holds the data: verl's `TaskRunner`.
     LessInController,
-    /// Fewer subprocesses that load data: each holds what the data set keeps.
+    /// Fewer subprocesses that load data. Each holds what the data set keeps.
     FewerLoaders,
     /// Smaller parameters, gradients and optimizer states in each rank.
     Precision,
@@ -31,22 +33,23 @@ pub enum RemedyGoal {
     Sleep,
 }
 
-/// A setting that a remedy gives.
+/// A setting that a remedy changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemedySetting {
     /// Its key as typed.
     pub key: &'static str,
     /// Its key before the framework renamed it.
     pub old: Option<&'static str>,
-    /// The value to give. A word in capitals stands for one to choose, nothing for leaving it out.
+    /// The value to set. A word in capitals stands for a value to choose, an empty one for leaving
+    /// the setting out.
     pub value: &'static str,
-    /// Whether the framework has this value where nobody gives another.
+    /// Whether this value is the framework's default.
     pub default: bool,
-    /// A setting that must have been typed for it to bear on anything.
+    /// A setting that must have been typed, or this one has no effect.
     pub only_if_typed: Option<&'static str>,
-    /// Parts of the names of the classes that it acts on; of all where there is none.
+    /// Parts of the names of the classes that it acts on; if empty, it acts on all.
     acts_on: &'static [String],
-    /// Parts of the names of the methods that grow by it; all where there is none.
+    /// Parts of the names of the methods that it makes grow; if empty, it affects all.
     acts_in: &'static [String],
 }
 
@@ -57,14 +60,14 @@ impl RemedySetting {
         has_part(self.acts_on, class)
     }
 
-    /// Whether calls of this method, `PolicyModelActor.fit`, grow by it.
+    /// Whether it makes calls of this method grow: `PolicyModelActor.fit`.
     #[must_use]
     pub(crate) fn acts_in(&self, method: &str) -> bool {
         has_part(self.acts_in, method)
     }
 
-    /// Whether each framework whose actors have the same classes has it under the same key: where the class is all that is known,
-    /// nothing else may be advised.
+    /// Whether every framework with the same actor classes has this setting under the same key. If
+    /// only the class is known, no other setting may be advised.
     #[must_use]
     pub(crate) fn is_of_all_forks(&self, framework: Framework, goal: RemedyGoal) -> bool {
         let has = |fork: &Framework| {
@@ -76,12 +79,12 @@ impl RemedySetting {
     }
 }
 
-/// Whether a name has one of these parts, or there are none.
+/// Whether a name contains one of these parts. True if there are no parts.
 fn has_part(parts: &[String], name: &str) -> bool {
     parts.is_empty() || parts.iter().any(|part| name.contains(part.as_str()))
 }
 
-/// The settings of a framework for a goal; none where no key is known.
+/// Returns a framework's settings for a goal; empty where no key is known.
 #[must_use]
 pub(crate) fn remedy_settings(framework: Framework, goal: RemedyGoal) -> Vec<RemedySetting> {
     let table = table::of(framework);
@@ -101,13 +104,14 @@ pub(crate) fn remedy_settings(framework: Framework, goal: RemedyGoal) -> Vec<Rem
         .collect()
 }
 
-/// The setting that says how many ranks a node has.
+/// Returns the setting for the number of ranks on a node.
 #[must_use]
 pub(crate) fn ranks(framework: Framework) -> Option<&'static str> {
     table::of(framework)?.ranks.as_deref()
 }
 
-/// What bounds the memory of a method's calls: the longest part of its name counts.
+/// Returns what bounds the memory of a method's calls. If several parts of the method's name are
+/// known, the longest counts.
 #[must_use]
 pub fn bound(framework: Framework, method: &str) -> Option<&'static Bound> {
     let bounds = table::of(framework)?.calls.iter();
@@ -115,7 +119,7 @@ pub fn bound(framework: Framework, method: &str) -> Option<&'static Bound> {
     named.max_by_key(|bound| bound.call.len())
 }
 
-/// What helps and has no key.
+/// Returns advice that has no key.
 #[must_use]
 pub fn words(framework: Framework, goal: RemedyGoal) -> Option<&'static str> {
     let words = &table::of(framework)?.words;

@@ -1,22 +1,32 @@
-//! The tables of `tables/`: one JSON file a framework, which a user of that framework can read and correct.
+//! Reads the tables in `tables/`, one JSON file for each framework.
 //!
-//! - `distribution`: the name of the package that it is installed as, which is imported by the same name
-//! - `starts_workers`: whether it starts Ray's workers itself, so that its own keys say how many there are
+//! A user of that framework can read and correct its table. The keys of a table are:
+//!
+//! - `distribution`: the name of the package that it is installed as, which is also the name of its
+//!   import
+//! - `starts_workers`: whether it starts Ray's workers itself. If so, its own keys say how many
+//!   there are
 //! - `generates_with_vllm`: whether its rollouts run vLLM unless a setting says otherwise
-//! - `prints`: words of the first line of the configuration that it prints; `commands`: those of a command line that starts it
+//! - `prints`: words of the first line of the configuration that it prints
+//! - `commands`: words of a command line that starts it
 //! - `needs_gpus`: whether it runs on GPUs only
-//! - `decide_kills`: keys that decide whom Ray's memory monitor kills, and when
-//! - `settings`: keys (their ends) that bear on memory, with the `values` that do (`any`, `on`, `off`), their `effect`, `why`, what
-//!   to give `instead`, what they act on (`acts_on`, parts of class names), what a figure is `for_each` of, the first and the
-//!   last version that read them (`since`, `until`; a date for what has no versions), frameworks in which that does not hold (`not_in`), and a `note` with its own `note_not_in`
-//! - `remedies`: what to set for a goal; `value` may be a word in capitals for one to choose, or empty for leaving it out; `default`
-//!   where the framework has it so already; `HALF` is half of what it is now; `only_if_typed` a setting that must have been typed;
-//!   `old_key` before a renaming; `acts_on` as of settings; `acts_in` parts of the names of the methods that grow by it
-//! - `calls`: for a part of a method's name the setting that bounds what a call takes; `instead_if` names a switch, and `instead` the
-//!   setting that counts while it is on; `only_with` a setting without which it does nothing
-//!   `and` names the settings of other calls that pass the same batch and take as much
-//! - `ranks`: the setting that says how many ranks a node has
-//! - `words`: what has no key
+//! - `decide_kills`: keys that decide which worker Ray's memory monitor kills, and when
+//! - `settings`: keys (their ends) that bear on memory. Each has the `values` that do (`any`, `on`,
+//!   `off`), their `effect`, `why`, and what to set `instead`. `acts_on` has parts of the class
+//!   names that it acts on, and `for_each` says what a number counts for. `since` and `until` are
+//!   the first and the last version that read it (a date for a program without versions). `not_in`
+//!   lists frameworks in which the effect does not hold. A `note` has its own `note_not_in`
+//! - `remedies`: what to set for a goal. `value` may be a word in capitals for a value to choose,
+//!   or empty for leaving the setting out; `HALF` is half of the present value. `default` says that
+//!   the framework has this value already. `only_if_typed` is a setting that must have been typed.
+//!   `old_key` is the key before a renaming. `acts_on` is as in `settings`. `acts_in` has parts of
+//!   the names of the methods that it makes grow
+//! - `calls`: for a part of a method's name, the setting that bounds what a call takes.
+//!   `instead_if` names a switch, and `instead` the setting that counts while the switch is on.
+//!   `only_with` is a setting without which it has no effect. `and` names the settings of other
+//!   calls that pass the same batch and take as much
+//! - `ranks`: the setting for the number of ranks on a node
+//! - `words`: advice that has no key
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -24,12 +34,12 @@ use serde::Deserialize;
 
 use super::{Effect, Framework, RemedyGoal};
 
-/// What is known of a framework.
+/// What is known about a framework.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
     pub(super) framework: String,
-    /// The versions whose sources the table was made from, for its readers.
+    /// The versions whose sources the table was made from. For its readers only.
     #[serde(default)]
     #[expect(dead_code, reason = "it is read by people")]
     checked_with: Option<String>,
@@ -54,7 +64,7 @@ pub(super) struct Table {
     pub(super) words: BTreeMap<RemedyGoal, String>,
 }
 
-/// What is known of a setting.
+/// What is known about a setting.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Known {
@@ -86,13 +96,13 @@ pub(super) enum Values {
     Off,
 }
 
-/// What a figure is for.
+/// What a number counts for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Each {
     /// Each GPU.
     Gpu,
-    /// Each engine, all its ranks together.
+    /// Each engine, with all its ranks.
     Engine,
 }
 
@@ -102,20 +112,21 @@ pub enum Each {
 pub struct Bound {
     /// A part of the method's name.
     pub call: String,
-    /// The setting, whose value what a call takes is proportional to.
+    /// The setting. What a call takes is proportional to its value.
     pub key: String,
-    /// A switch, and the setting that counts in place of `key` while it is on.
+    /// A switch. While it is on, `instead` counts in place of `key`.
     pub instead_if: Option<String>,
-    /// See `instead_if`.
+    /// The setting that counts while the switch in `instead_if` is on.
     pub instead: Option<String>,
-    /// A setting and a part of its value without which `key` does nothing.
+    /// A setting and a part of its value. Without them, `key` has no effect.
     pub only_with: Option<(String, String)>,
-    /// Settings of other calls that pass the same batch: what `key` does for this one they do for those.
+    /// Settings of other calls that pass the same batch. They bound those calls as `key` bounds
+    /// this one.
     #[serde(default)]
     pub and: Vec<String>,
 }
 
-/// A setting of the table that a remedy gives.
+/// A setting in the table that a remedy changes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemedyEntry {
@@ -123,13 +134,13 @@ pub(super) struct RemedyEntry {
     pub(super) value: String,
     #[serde(default)]
     pub(super) default: bool,
-    /// A setting that must have been typed for it to bear on anything.
+    /// A setting that must have been typed, or this one has no effect.
     pub(super) only_if_typed: Option<String>,
     pub(super) old_key: Option<String>,
-    /// Parts of the names of the classes that it acts on; of all where there is none.
+    /// Parts of the names of the classes that it acts on; if empty, it acts on all.
     #[serde(default)]
     pub(super) acts_on: Vec<String>,
-    /// Parts of the names of the methods that grow by it; all where there is none.
+    /// Parts of the names of the methods that it makes grow; if empty, it affects all.
     #[serde(default)]
     pub(super) acts_in: Vec<String>,
 }
@@ -157,12 +168,12 @@ fn parse(file: &str) -> Table {
     serde_json::from_str(file).expect("a table of tracer/core/src/ray/framework/tables")
 }
 
-/// All tables, in the order in which a key is looked for.
+/// Returns all tables, in the order in which a key is searched.
 pub(super) fn all() -> &'static [Table] {
     &TABLES
 }
 
-/// The table of a framework.
+/// Returns the table of a framework.
 pub(super) fn of(framework: Framework) -> Option<&'static Table> {
     let name = framework.name();
     TABLES.iter().find(|table| table.framework == name)

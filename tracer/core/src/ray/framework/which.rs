@@ -1,4 +1,6 @@
-//! Recognizes the framework that runs on Ray: by a command line, a printed configuration, or its actors' classes.
+//! Recognizes the framework that runs on Ray.
+//!
+//! It is recognized by a command line, a printed configuration, or the classes of its actors.
 
 use super::table;
 
@@ -28,7 +30,7 @@ pub enum Framework {
 }
 
 impl Framework {
-    /// Every framework, in the order in which a key is looked for in their tables.
+    /// Every framework, in the order in which their tables are searched for a key.
     pub const ALL: [Self; 10] = [
         Self::Verl,
         Self::EasyR1,
@@ -42,7 +44,7 @@ impl Framework {
         Self::Ray,
     ];
 
-    /// Its table.
+    /// Returns the content of its table.
     pub(super) fn file(self) -> &'static str {
         match self {
             Self::Verl => include_str!("tables/verl.json"),
@@ -59,13 +61,13 @@ impl Framework {
     }
 }
 
-/// Keys that only `simpleRL-reason` has: verl gives them to the engine, or has none such.
+/// Keys that only `simpleRL-reason` has. verl passes them to the engine, or does not have them.
 const FORK_KEYS: [&str; 2] = [
     "actor_rollout_ref.rollout.swap_space",
     "actor_rollout_ref.rollout.micro_rollout_batch_size",
 ];
 
-/// Words of a command line, the most telling first.
+/// Words of a command line, the most specific first.
 const WORDS: [(&str, Framework); 14] = [
     ("openrlhf", Framework::OpenRlhf),
     ("simpleRL", Framework::SimpleRl),
@@ -75,7 +77,7 @@ const WORDS: [(&str, Framework); 14] = [
     ("worker.actor.", Framework::EasyR1),
     ("worker.rollout.", Framework::EasyR1),
     ("verl.trainer.main_", Framework::Verl),
-    // EasyR1's module is verl.trainer.main; its keys may all stand in a file.
+    // EasyR1's module is verl.trainer.main; its keys may all be in a file.
     ("verl.trainer.main", Framework::EasyR1),
     ("verl.trainer", Framework::Verl),
     ("actor_rollout_ref.", Framework::Verl),
@@ -84,7 +86,7 @@ const WORDS: [(&str, Framework); 14] = [
     ("vllm", Framework::Vllm),
 ];
 
-/// Names of actor classes and processes, the most telling first.
+/// Names of actor classes and processes, the most specific first.
 const CLASSES: [(&str, Framework); 15] = [
     ("PolicyModelActor", Framework::OpenRlhf),
     ("PolicyModelRayActor", Framework::OpenRlhf),
@@ -104,7 +106,7 @@ const CLASSES: [(&str, Framework); 15] = [
 ];
 
 impl Framework {
-    /// The forks of it, whose actors have the same classes and whose keys differ.
+    /// Returns its forks. Their actors have the same classes, but their keys differ.
     pub(super) fn forks(self) -> &'static [Self] {
         match self {
             Self::Verl => &[Self::EasyR1, Self::SimpleRl],
@@ -112,7 +114,7 @@ impl Framework {
         }
     }
 
-    /// By a driver's command line.
+    /// Recognizes the framework by a driver's command line.
     #[must_use]
     pub(crate) fn of_command_line(argv: &[String]) -> Option<Self> {
         let has = |word: &str| argv.iter().any(|argument| argument.contains(word));
@@ -120,7 +122,7 @@ impl Framework {
         found.map(|(_, framework)| *framework)
     }
 
-    /// By the keys of the configuration that it printed.
+    /// Recognizes the framework by the keys of the configuration that it printed.
     #[must_use]
     pub(crate) fn of_keys<'a>(keys: impl Iterator<Item = &'a str>) -> Option<Self> {
         let keys: Vec<&str> = keys.collect();
@@ -135,11 +137,11 @@ impl Framework {
         })
     }
 
-    /// By the classes of its actors, or the titles of its processes.
+    /// Recognizes the framework by the classes of its actors or the titles of its processes.
     #[must_use]
     pub fn of_classes<'a>(classes: &(impl Iterator<Item = &'a str> + Clone)) -> Option<Self> {
         let runs = |name: &str| classes.clone().any(|class| class.contains(name));
-        // A name that others use too, but not beside verl's workers.
+        // Other programs use this name too, but not beside verl's workers.
         let exact = |name: &str| classes.clone().any(|class| class == name);
         if exact("Runner") && (runs("WorkerDict") || runs("FSDPWorker")) {
             return Some(Self::EasyR1);
@@ -148,7 +150,7 @@ impl Framework {
         found.map(|(_, framework)| *framework)
     }
 
-    /// Whether it starts Ray's workers itself, so that its own keys say how many there are.
+    /// Whether it starts Ray's workers itself. If so, its own keys say how many there are.
     #[must_use]
     pub(crate) fn starts_workers(self) -> bool {
         table::of(self).is_some_and(|table| table.starts_workers)
@@ -160,7 +162,7 @@ impl Framework {
         table::of(self).is_some_and(|table| table.generates_with_vllm)
     }
 
-    /// Whether it comes with Ray and has its version.
+    /// Whether it is part of Ray and has Ray's version.
     #[must_use]
     pub(crate) fn is_part_of_ray(self) -> bool {
         matches!(self, Self::Data | Self::Train | Self::Serve | Self::Ray)
@@ -172,7 +174,7 @@ impl Framework {
         table::of(self).is_some_and(|table| table.needs_gpus)
     }
 
-    /// As people call it.
+    /// Returns its usual name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

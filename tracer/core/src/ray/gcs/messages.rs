@@ -1,4 +1,4 @@
-//! The messages of the GCS's services, with the fields that are used.
+//! Defines the messages of the GCS's services, with only the fields that are used.
 
 /// `GcsStatus`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -23,7 +23,8 @@ pub(super) struct AskPlacementGroups {
     pub(super) limit: Option<i64>,
 }
 
-/// `GetAllJobInfoRequest`; what is skipped costs the GCS a look at its store, and a question to each driver.
+/// `GetAllJobInfoRequest`. Each field that is skipped saves the GCS a read of its store, and a
+/// question to each driver.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct AskJobs {
     #[prost(int32, optional, tag = "1")]

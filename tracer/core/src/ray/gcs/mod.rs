@@ -1,7 +1,9 @@
-//! Reads what Ray's GCS answers of jobs, actors, placement groups and nodes: requests and replies as bytes, rows as data. Pure.
+//! Reads the replies of Ray's GCS about jobs, actors, placement groups and nodes. Pure.
 //!
-//! Mirrors `src/ray/protobuf/{gcs,gcs_service}.proto`: the numbers are the same from Ray 2.9.3 to 2.60. Fields that are not named here
-//! are skipped. `observe::gcs` carries the bytes.
+//! Requests and replies are bytes, rows are data. `observe::gcs` carries the bytes.
+//!
+//! Mirrors `src/ray/protobuf/{gcs,gcs_service}.proto`: the numbers are the same from Ray 2.9.3 to
+//! 2.60. Fields that are not named here are skipped.
 
 mod messages;
 mod rows;
@@ -10,30 +12,30 @@ use prost::Message as _;
 
 pub use rows::{GcsActor, GcsGroup, GcsJob, GcsNode, GcsRow, OwnNode, here};
 
-/// Rows of one table that are asked for; the actors of so many take 10 MB.
+/// How many rows of one table are asked for. This many actors take 10 MB.
 pub const MOST_ROWS: i64 = 10_000;
 
-/// Why a reply tells nothing.
+/// Why a reply cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum GcsError {
-    /// Bytes that are no such message.
+    /// The bytes are not such a message.
     #[error("{bytes} bytes that are no reply to {method}: {error}")]
     Garbled {
         /// What was asked.
         method: &'static str,
-        /// How many there were.
+        /// How many bytes there were.
         bytes: usize,
         /// What is wrong with them.
         error: prost::DecodeError,
     },
-    /// The GCS says no.
+    /// The GCS refuses.
     #[error("{method} was refused with status {code}: {message}")]
     Refused {
         /// What was asked.
         method: &'static str,
         /// `GcsStatus.code`.
         code: i32,
-        /// `GcsStatus.message`, 200 characters of it.
+        /// `GcsStatus.message`, at most 200 characters of it.
         message: String,
     },
 }
@@ -41,21 +43,22 @@ pub enum GcsError {
 /// A table of the GCS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Table {
-    /// Actors that live, and the dead ones of jobs that live.
+    /// Living actors, and dead actors of living jobs.
     Actors,
     /// Placement groups.
     PlacementGroups,
     /// Nodes.
     Nodes,
-    /// Jobs. Before 2.35 the GCS asks each driver first: the last one, because a driver that hangs delays it.
+    /// Jobs. Before 2.35 the GCS asks each driver first. They are asked for last, because a driver
+    /// that hangs delays the reply.
     Jobs,
 }
 
 impl Table {
-    /// In the order in which they are asked for.
+    /// The tables in the order in which they are asked for.
     pub const ALL: [Self; 4] = [Self::Actors, Self::PlacementGroups, Self::Nodes, Self::Jobs];
 
-    /// The path of its method.
+    /// Returns the path of its method.
     #[must_use]
     pub fn path(self) -> &'static str {
         match self {
@@ -70,7 +73,7 @@ impl Table {
         self.path().rsplit('/').next().unwrap_or_default()
     }
 
-    /// What is sent there.
+    /// Returns the bytes of the request.
     #[must_use]
     pub fn request(self) -> Vec<u8> {
         let limit = Some(MOST_ROWS);
@@ -88,7 +91,7 @@ impl Table {
         }
     }
 
-    /// The rows of a reply that have an id.
+    /// Returns the rows of a reply that have an id.
     pub fn rows(self, reply: &[u8]) -> Result<Vec<GcsRow>, GcsError> {
         match self {
             Self::Actors => {

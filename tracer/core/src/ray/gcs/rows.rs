@@ -1,4 +1,4 @@
-//! Rows of the GCS's tables, bounded in length, and which of them concern one node.
+//! Defines rows of the GCS's tables, bounded in length, and selects those that concern one node.
 
 use std::{
     collections::HashSet,
@@ -8,11 +8,11 @@ use std::{
 use super::messages;
 use crate::ids::{HexId, Pid};
 
-/// Ids have at most 28 bytes.
+/// Bytes of the longest id. Ray's ids have at most 28.
 const LONGEST_ID: usize = 32;
-/// Characters of a name that are kept.
+/// How many characters of a name are kept.
 const LONGEST_NAME: usize = 200;
-/// Characters of an entrypoint that are kept.
+/// How many characters of an entrypoint are kept.
 const LONGEST_ENTRYPOINT: usize = 1000;
 
 /// A row of one of the tables.
@@ -33,7 +33,7 @@ pub enum GcsRow {
 pub struct GcsActor {
     /// The actor.
     pub actor_id: HexId,
-    /// Its class, without the names of what it is defined in.
+    /// Its class, without the names of its module and outer classes.
     pub class: Option<String>,
     /// The name that it was given.
     pub name: Option<String>,
@@ -41,11 +41,11 @@ pub struct GcsActor {
     pub state: String,
     /// Its job.
     pub job_id: Option<HexId>,
-    /// The worker that it runs in, or ran in last.
+    /// The worker that it runs in, or last ran in.
     pub worker_id: Option<HexId>,
     /// That worker's pid in Ray's pid namespace.
     pub pid: Option<Pid>,
-    /// Where that is.
+    /// That worker's node.
     pub node_id: Option<HexId>,
     /// The placement group that it was scheduled into.
     pub placement_group_id: Option<HexId>,
@@ -78,7 +78,7 @@ pub struct GcsNode {
 /// How a raylet knows which node it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnNode {
-    /// `--node_id`; raylets of 2.9 are not told.
+    /// `--node_id`. Raylets of 2.9 are not told their id.
     pub node_id: Option<HexId>,
     /// `--node_ip_address`.
     pub address: Option<String>,
@@ -107,14 +107,14 @@ impl OwnNode {
 pub struct GcsJob {
     /// The job.
     pub job_id: HexId,
-    /// What was started.
+    /// The command that was started.
     pub entrypoint: Option<String>,
-    /// Its driver, in Ray's pid namespace of the driver's node.
+    /// Its driver's pid, in Ray's pid namespace on the driver's node.
     pub driver_pid: Option<Pid>,
 }
 
 impl GcsRow {
-    /// The id of what it is about.
+    /// Returns the id of the row's object.
     #[must_use]
     pub fn id(&self) -> &HexId {
         match self {
@@ -126,7 +126,7 @@ impl GcsRow {
     }
 }
 
-/// The row as one line.
+/// Writes the row as one line.
 impl fmt::Display for GcsRow {
     fn fmt(&self, line: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, named) = match self {
@@ -146,7 +146,8 @@ impl fmt::Display for GcsRow {
     }
 }
 
-/// What concerns one node: its own actors, their placement groups, itself, and every job. Where the node is not known, everything.
+/// Keeps the rows that concern one node: its own actors, their placement groups, the node itself,
+/// and every job. Keeps every row if the node is not known.
 #[must_use]
 pub fn here(mut rows: Vec<GcsRow>, node: &OwnNode) -> Vec<GcsRow> {
     let Some(own) = node.id(&rows) else {
@@ -215,7 +216,7 @@ pub(super) fn job(row: &messages::Job) -> Option<GcsRow> {
     }))
 }
 
-/// `ActorTableData.ActorState`.
+/// Returns the name of an `ActorTableData.ActorState`.
 fn state(number: i32) -> String {
     let name = match number {
         0 => "DEPENDENCIES_UNREADY",

@@ -1,4 +1,6 @@
-//! Replies of real clusters (Ray 2.60.0 and 2.9.3), for tests: an actor `keeper` of class `Keeper` in a placement group `shelf`.
+//! Replies of real clusters (Ray 2.60.0 and 2.9.3), for tests.
+//!
+//! They have an actor `keeper` of class `Keeper` in a placement group `shelf`.
 
 use super::Table;
 

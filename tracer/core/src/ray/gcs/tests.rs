@@ -1,4 +1,6 @@
-//! Replies of real clusters (Ray 2.60.0 and 2.9.3): an actor `keeper` of class `Keeper` in a placement group `shelf`.
+//! Tests with replies of real clusters (Ray 2.60.0 and 2.9.3).
+//!
+//! They have an actor `keeper` of class `Keeper` in a placement group `shelf`.
 
 use super::{samples::REPLIES, *};
 use crate::ids::HexId;
@@ -6,7 +8,7 @@ use crate::ids::HexId;
 /// The same actor after its worker was killed.
 const DEAD: &[u8] = include_bytes!("fixtures/2.60.0-dead.bin");
 
-/// All rows of one version.
+/// Returns all rows of one version.
 fn all(version: usize) -> Vec<GcsRow> {
     REPLIES
         .iter()
@@ -142,7 +144,7 @@ fn names_and_ids_are_bounded() {
     assert_eq!(no_id.expect("no rows"), []);
 }
 
-/// Messages one after the other are one message, whose lists are joined.
+/// Concatenated messages are one message with joined lists.
 #[test]
 fn a_reply_of_as_many_actors_as_are_asked_for_is_read() {
     let most = usize::try_from(MOST_ROWS).expect("a count");

@@ -1,10 +1,11 @@
-//! Words of lines that follow a sudden death and are not its cause: a connection that broke, a peer that does not answer.
+//! Recognizes lines that follow a sudden death and are not its cause.
 //!
-//! Ray's are of `ray/exceptions.py` and gRPC, NCCL's of torch's `ProcessGroupNCCL.cpp` (2.1 to 2.9).
+//! Examples are a connection that broke and a peer that does not answer. Ray's words are from
+//! `ray/exceptions.py` and gRPC, NCCL's from torch's `ProcessGroupNCCL.cpp` (2.1 to 2.9).
 
 use crate::ids::MINUTE_NS;
 
-/// The words, and what they are called.
+/// The words, and the name of what they describe.
 pub const WORDS: [(&str, &str); 12] = [
     ("keepalive watchdog timeout", "keepalive watchdog timeout"),
     (
@@ -27,20 +28,21 @@ const COLLECTIVE: &str = "Watchdog caught collective operation timeout";
 const REMOTE: &str = "ncclRemoteError";
 const ABORTED: &str = "NCCL communicator was aborted";
 
-/// gloo's `unbound_buffer.cc` (`Timed out waiting 1800000ms for recv operation to complete`) and `pair.cc` (`Connection closed by peer
-/// [192.0.2.2]:40123`), torch 2.1 to 2.9.
+/// Words of gloo's `unbound_buffer.cc` (`Timed out waiting 1800000ms for recv operation to
+/// complete`) and `pair.cc` (`Connection closed by peer [192.0.2.2]:40123`), torch 2.1 to 2.9.
 const GLOO: [&str; 3] = [
     "ms for recv operation to complete",
     "ms for send operation to complete",
     "Connection closed by peer [",
 ];
 
-/// Where the text names no time-out, an error this long after a death still is its after-effect.
+/// How long after a death an error is still its after-effect, where the text names no timeout.
 pub(crate) const LONGEST_NS: i64 = 30 * MINUTE_NS;
-/// What an error takes beyond its time-out: a watchdog looks now and then, its process ends, clocks differ.
+/// How much longer an error may take than its timeout: a watchdog checks only at intervals, its
+/// process has to end, and clocks differ.
 pub(crate) const SLACK_NS: i64 = MINUTE_NS;
 
-/// The time-out that a line names: `Timeout(ms)=600000`, `Timed out waiting 1800000ms`.
+/// Returns the timeout that a line names: `Timeout(ms)=600000`, `Timed out waiting 1800000ms`.
 #[must_use]
 pub(crate) fn timeout_ms(line: &str) -> Option<u64> {
     let words = ["Timeout(ms)=", "Timed out waiting "].into_iter();
@@ -50,7 +52,7 @@ pub(crate) fn timeout_ms(line: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// How long after a death an error of this time-out may still follow from it.
+/// Returns how long after a death an error with this timeout may still follow from it.
 #[must_use]
 pub(crate) fn lasts_ns(timeout_ms: Option<u64>) -> i64 {
     timeout_ms.map_or(LONGEST_NS, |timeout| {
@@ -61,17 +63,18 @@ pub(crate) fn lasts_ns(timeout_ms: Option<u64>) -> i64 {
     })
 }
 
-/// What a line is, if it is one.
+/// Returns the name of the after-effect in a line, if it is one.
 #[must_use]
 pub fn kind(line: &str) -> Option<&'static str> {
     let found = WORDS.iter().find(|(words, _)| line.contains(words));
     found.map(|(_, kind)| *kind)
 }
 
-/// What NCCL's watchdog says, without the rank, time and place before it: `[rank1]:[E1120 … ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog
-/// caught collective operation timeout: …`, and `  what():  …` when it ends the process.
+/// Returns the message of NCCL's watchdog, without the rank, time and place before it:
+/// `[rank1]:[E1120 … ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation
+/// timeout: …`, and ` what(): …` when it ends the process.
 pub(super) fn of_nccl(line: &str) -> Option<&str> {
-    // Every line of a worker comes here.
+    // Every line of a worker is checked here.
     if !line.contains("NCCL") && !line.contains("nccl") {
         return None;
     }

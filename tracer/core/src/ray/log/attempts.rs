@@ -1,17 +1,20 @@
-//! The fate of a task as its owner (driver or worker) logs it, over several lines.
+//! Reads the fate of a task as its owner (driver or worker) logs it, over several lines.
 //!
-//! The same from 2.9 to 2.60: `Task attempt T failed with error WORKER_DIED Fail immediately? 0, …`, `task T retries left: 1, oom retries left: -1,
-//! task failed due to oom: 0`, then `Will resubmit task after a 0ms delay: … task_name=f, job_id=…` or `Task failed: …: Type=…, task_name=f, …`.
+//! The lines are the same from 2.9 to 2.60: `Task attempt T failed with error WORKER_DIED Fail
+//! immediately? 0, …`, `task T retries left: 1, oom retries left: -1, task failed due to oom: 0`,
+//! then `Will resubmit task after a 0ms delay: … task_name=f, job_id=…` or `Task failed: …: Type=…,
+//! task_name=f, …`.
 
 use std::collections::VecDeque;
 
 use super::line::{id_field, number_field, text_field};
 use crate::{ids::HexId, ray::facts::RayFact};
 
-/// Attempts whose fate may still come: thousands of tasks can fail at once, their lines interleaved.
+/// How many attempts are kept until their fate is logged. Thousands of tasks can fail at once, with
+/// interleaved lines.
 const MAX_WAITING: usize = 1024;
 
-/// What earlier lines said of tasks.
+/// What earlier lines said about tasks.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     waiting: VecDeque<Attempt>,

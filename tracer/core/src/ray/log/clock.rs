@@ -1,10 +1,13 @@
-//! The time at the beginning of a record: each record has one, so that it is read without a general parser where it has its usual form.
+//! Parses the time at the beginning of a record.
+//!
+//! Each record has one. A time in the usual form is read here, without a general parser.
 
 use jiff::{civil::DateTime, tz::TimeZone};
 
 const MILLISECOND_NS: i32 = 1_000_000;
 
-/// `2026-11-21 00:11:38,555` as nanoseconds since 1970, as if it were UTC. `None` for any other form, and for what is no time.
+/// Parses `2026-11-21 00:11:38,555` as nanoseconds since 1970, as if it were UTC. Returns `None`
+/// for any other form, and for a time that does not exist.
 #[must_use]
 pub fn usual(text: &str) -> Option<i64> {
     let bytes: &[u8; 23] = text.as_bytes().try_into().ok()?;

@@ -1,44 +1,49 @@
-//! The resolved configuration that a framework prints of itself: verl's `TaskRunner` with Python's `pprint`, `EasyR1`'s `Runner` as JSON.
+//! Reads the resolved configuration that a framework prints.
 //!
-//! Read line by line until the braces close; of all its keys only those that [`framework`] knows are kept, flat: `data.val_batch_size`.
-//! A text that ends in the middle, or that another print cuts in two, says nothing.
+//! verl's `TaskRunner` prints it with Python's `pprint`, `EasyR1`'s `Runner` as JSON.
+//!
+//! Lines are read until the braces close. Only the keys that [`framework`] knows are kept, as flat
+//! keys: `data.val_batch_size`. A text that ends in the middle, or that another print cuts in two,
+//! yields nothing.
 
 use crate::ray::framework;
 
-/// A configuration that is longer is none.
+/// A longer text is not a configuration.
 const MAX_BYTES: usize = 256 << 10;
-/// Deeper nesting is no configuration's.
+/// The deepest nesting of a configuration.
 const MAX_DEPTH: usize = 32;
 
-/// Reads one writer's lines.
+/// Reads the lines of one writer.
 #[derive(Debug, Default)]
 pub struct Configuration {
     open: Option<Open>,
 }
 
-/// What has come of a configuration.
+/// The part of a configuration that was read.
 #[derive(Debug, Default)]
 struct Open {
     text: String,
     depth: usize,
-    /// The quote that a string is in.
+    /// The quote character of the string that the text is inside of.
     quote: Option<char>,
 }
 
 impl Configuration {
-    /// Whether the next line may belong to it.
+    /// Whether the next line may belong to a configuration.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
 
-    /// Takes a line; hands out the settings at the line that closes the configuration, where any is known.
+    /// Takes a line. Returns the settings at the line that closes the configuration, if any is
+    /// known.
     pub fn push(&mut self, line: &str) -> Option<Vec<(String, String)>> {
         if self.open.is_none() {
             self.open = Some(begin(line)?);
         }
         let open = self.open.as_mut()?;
-        // transformers prints a model's as `Qwen2Config {` and JSON; verl puts words before it.
+        // transformers prints a model's configuration as `Qwen2Config {` and JSON; verl puts words
+        // before it.
         let model = open.text.is_empty() && is_model(line);
         open.take(if model { "{" } else { line });
         if open.text.len() > MAX_BYTES {
@@ -54,7 +59,8 @@ impl Configuration {
     }
 }
 
-/// Whether a line opens one: `{'actor_rollout_ref': …`, `{` alone, or the first key of `EasyR1`'s where the brace's line was passed over.
+/// Begins a configuration if a line opens one: `{'actor_rollout_ref': …`, `{` alone, or the first
+/// key of `EasyR1`'s, where the line with the brace was skipped.
 fn begin(line: &str) -> Option<Open> {
     let line = line.trim();
     if is_model(line) || line == "{" || line.starts_with("{'") || line.starts_with("{\"") {
@@ -92,7 +98,8 @@ impl Open {
     }
 }
 
-/// The known settings of a whole text; `None` where it is no literal of Python's or JSON's.
+/// Returns the known settings of a whole text; `None` where it is neither a Python literal nor
+/// JSON.
 fn flat(text: &str) -> Option<Vec<(String, String)>> {
     let mut reader = Reader {
         rest: text,
@@ -102,7 +109,7 @@ fn flat(text: &str) -> Option<Vec<(String, String)>> {
     Some(reader.found)
 }
 
-/// A literal, read once from left to right.
+/// Reads a literal once, from left to right.
 struct Reader<'a> {
     rest: &'a str,
     found: Vec<(String, String)>,
@@ -122,7 +129,8 @@ impl Reader<'_> {
         there
     }
 
-    /// Reads the value of `path` and hands it out as text; of a map, its keys are kept and nothing is handed out.
+    /// Reads the value of `path` and returns it as text. For a map, it keeps the keys and returns
+    /// nothing.
     fn value(&mut self, path: &str, depth: usize) -> Option<String> {
         if depth > MAX_DEPTH {
             return None;
@@ -167,7 +175,7 @@ impl Reader<'_> {
         Some(format!("[{}]", items.join(",")))
     }
 
-    /// Adjacent strings are one: `pprint` breaks long ones so.
+    /// Adjacent strings are one: `pprint` breaks long strings that way.
     fn string(&mut self) -> Option<String> {
         let mut text = String::new();
         while let Some(quote @ ('\'' | '"')) = self.next() {
@@ -184,7 +192,7 @@ impl Reader<'_> {
         Some(text)
     }
 
-    /// `True`, `null`, `1e-06`.
+    /// Reads `True`, `null` or `1e-06`.
     fn word(&mut self) -> Option<String> {
         let end = self
             .rest
@@ -200,7 +208,7 @@ impl Reader<'_> {
 mod tests {
     use super::*;
 
-    /// As verl's `TaskRunner` prints it; shortened.
+    /// As verl's `TaskRunner` prints it, shortened.
     const VERL: &str = "\
 {'actor_rollout_ref': {'actor': {'checkpoint': {'async_save': False,
                                                 'save_contents': ['model',
@@ -215,7 +223,7 @@ mod tests {
                        'rollout': {'gpu_memory_utilization': 0.4}},
  'data': {'train_files': ['a', 'b'], 'val_batch_size': None}}";
 
-    /// As `EasyR1`'s `Runner` prints it; shortened.
+    /// As `EasyR1`'s `Runner` prints it, shortened.
     const EASY_R1: &str = r#"{
   "data": {
     "train_files": "hiyouga/geometry3k@train",

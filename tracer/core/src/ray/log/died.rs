@@ -1,9 +1,10 @@
-//! The process that an exception of Ray's names, in what a driver or worker prints.
+//! Finds the process that one of Ray's exceptions names, in the output of a driver or worker.
 //!
-//! `ActorDiedError` (`RayActorError` up to 2.9) has a line for each field of the actor, in this order: `class_name`, `actor_id`, `pid`,
-//! `name`, `namespace`, `ip`; what is not known is left out (`python/ray/exceptions.py`, 2.1 to 2.60). `OutOfMemoryError` up to 2.54
-//! has `where the task (actor ID: …, name=…, pid=…, memory used=…) was running` on one line, and from 2.55 on `Selected to kill: (…)`
-//! for each victim.
+//! `ActorDiedError` (`RayActorError` up to 2.9) has a line for each field of the actor, in this
+//! order: `class_name`, `actor_id`, `pid`, `name`, `namespace`, `ip`. Unknown fields are left out
+//! (`python/ray/exceptions.py`, 2.1 to 2.60). `OutOfMemoryError` up to 2.54 has `where the task
+//! (actor ID: …, name=…, pid=…, memory used=…) was running` on one line, and from 2.55 on `Selected
+//! to kill: (…)` for each victim.
 
 use super::kill;
 use crate::{
@@ -11,19 +12,19 @@ use crate::{
     ray::facts::{Candidate, RayFact},
 };
 
-/// What was read of the fields so far.
+/// The fields that were read.
 #[derive(Debug, Default)]
 pub(super) struct Died {
     actor_id: Option<HexId>,
-    /// Lines that may still belong to an `OutOfMemoryError`.
+    /// How many more lines may belong to an `OutOfMemoryError`.
     of_memory: u32,
 }
 
-/// Lines of an `OutOfMemoryError`: the object store's state and 100 candidates.
+/// How many lines an `OutOfMemoryError` has: the object store's state and 100 candidates.
 const MEMORY_LINES: u32 = 160;
 
 impl Died {
-    /// Takes a line; a process once all that names it was read.
+    /// Takes a line. Returns a process once everything that names it was read.
     pub(super) fn push(&mut self, text: &str, worker_id: Option<&HexId>) -> Option<RayFact> {
         if let Some((actor_id, pid)) = victim(text) {
             return Some(fact(actor_id, Some(pid), worker_id));
@@ -33,7 +34,7 @@ impl Died {
         } else {
             self.of_memory.saturating_sub(1)
         };
-        // A raylet's own record that somebody prints is no exception of this process.
+        // Outside an exception, such a line is a raylet's own record that somebody prints.
         let selected = (self.of_memory > 0).then(|| selected(text)).flatten();
         if let Some(selected) = selected {
             return Some(fact(selected.actor_id, selected.pid, worker_id));
@@ -65,7 +66,8 @@ fn fact(actor_id: Option<HexId>, pid: Option<Pid>, worker_id: Option<&HexId>) ->
     }
 }
 
-/// Actor and pid of `where the task (actor ID: …, name=…, pid=…, memory used=…) was running`.
+/// Returns actor and pid from `where the task (actor ID: …, name=…, pid=…, memory used=…) was
+/// running`.
 fn victim(text: &str) -> Option<(Option<HexId>, Pid)> {
     let (_, rest) = text
         .split_once("where the task (")
@@ -78,7 +80,7 @@ fn victim(text: &str) -> Option<(Option<HexId>, Pid)> {
     Some((actor_id.and_then(HexId::parse), Pid(pid.parse().ok()?)))
 }
 
-/// The first worker that a line of an `OutOfMemoryError` (≥ 2.55) says was killed.
+/// Returns the first worker that a line of an `OutOfMemoryError` (≥ 2.55) says was killed.
 fn selected(text: &str) -> Option<Candidate> {
     let listed = kill::listed(text).into_iter();
     let mut killed = listed.filter(|(_, killed)| *killed);

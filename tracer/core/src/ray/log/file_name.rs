@@ -1,24 +1,27 @@
-//! Parses names of Ray's log files: component, worker, job, pid. The forms are the same from 2.9 to 2.60.
+//! Parses the names of Ray's log files: component, worker, job, pid.
+//!
+//! The forms are the same from 2.9 to 2.60.
 
 use super::FileKind;
 use crate::ids::{HexId, Pid};
 
-/// A log file by its name.
+/// The parts of a log file's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileName {
-    /// Its component.
+    /// The component that writes it.
     pub kind: FileKind,
     /// The worker that it belongs to.
     pub worker_id: Option<HexId>,
-    /// The job in its name; `None` for `ffffffff` (prestarted workers keep that even when they get a job).
+    /// The job in its name; `None` for `ffffffff` (a prestarted worker keeps that even when it gets
+    /// a job).
     pub job_id: Option<HexId>,
-    /// The pid in its name, of Ray's pid namespace.
+    /// The pid in its name, in Ray's pid namespace.
     pub pid: Option<Pid>,
     /// Whether it is a driver's.
     pub driver: bool,
 }
 
-/// Reads a file name, without its folder. `None` for files that say nothing about deaths.
+/// Parses a file name without its folder. Returns `None` for files that say nothing about deaths.
 #[must_use]
 pub fn parse(name: &str) -> Option<FileName> {
     let plain = |kind| {
@@ -75,7 +78,8 @@ pub fn parse(name: &str) -> Option<FileName> {
     })
 }
 
-/// `raylet.out`, `raylet.err`, and `raylet.1.out` of a second raylet of one session (`_get_log_file_name`, python/ray/_private/node.py).
+/// Whether a name is `raylet.out` or `raylet.err`, or `raylet.1.out` of a second raylet in one
+/// session (`_get_log_file_name`, python/ray/_private/node.py).
 #[must_use]
 pub fn is_raylets(name: &str) -> bool {
     let rest = name.strip_prefix("raylet.");

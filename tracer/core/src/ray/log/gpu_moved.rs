@@ -1,8 +1,10 @@
-//! What frameworks print of GPU memory around an offload or a sleep: `EasyR1`, verl, vLLM.
+//! Parses lines of `EasyR1`, verl and vLLM about GPU memory around an offload or a sleep.
 //!
 //! - `EasyR1`: `After vllm offload in sharding manager: 7.87 GB / 79.10 GB.`
-//! - verl: `After rollout offload, memory allocated (GB): 1.2, memory reserved (GB): 2.0, device memory used/total (GB): 7.87/79.10`
-//! - vLLM: `CuMemAllocator: sleep freed 34.06 GiB memory in total, of which 7.56 GiB is backed up in CPU and the rest …`
+//! - verl: `After rollout offload, memory allocated (GB): 1.2, memory reserved (GB): 2.0, device
+//!   memory used/total (GB): 7.87/79.10`
+//! - vLLM: `CuMemAllocator: sleep freed 34.06 GiB memory in total, of which 7.56 GiB is backed up
+//!   in CPU and the rest …`
 
 use std::sync::LazyLock;
 
@@ -10,7 +12,7 @@ use regex::{Captures, Regex};
 
 use crate::{ids::Bytes, ray::facts::GpuMoved};
 
-/// Words of these lines.
+/// Each of these lines contains one of these texts.
 pub const ANCHORS: [&str; 3] = [
     "sleep freed ",
     " offload in sharding manager",
@@ -36,7 +38,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }
 
-/// What a line says; frameworks' "GB" are 2³⁰ bytes, as Ray's.
+/// Parses a line. The frameworks' "GB" are 2³⁰ bytes, like Ray's.
 #[must_use]
 pub fn parse(text: &str) -> Option<GpuMoved> {
     if !ANCHORS.iter().any(|words| text.contains(words)) {

@@ -1,16 +1,20 @@
-//! The memory monitor's kill record, in its four generations.
+//! Parses the memory monitor's kill record, in its four generations.
 //!
-//! - ≤ 2.54 `Killing worker with task …`, then `Memory on the node (…) where the task|lease (…, name=N, pid=P, memory used=XGB) was
-//!   running was U / T (F), which exceeds the memory usage threshold of H. Ray killed this worker (ID: W) because …`
-//! - 2.55 `Killing N worker(s), kill details: … Ray killed N worker(s) based on the killing policy: [(Task: …, pid=P, actual memory
-//!   used=XGB, worker ID=W)]; …` in one line: every listed one is killed
-//! - 2.56 the same with `Considered workers: [; Selected to kill: (…)`: only the selected are killed
+//! - ≤ 2.54 `Killing worker with task …`, then `Memory on the node (…) where the task|lease (…,
+//!   name=N, pid=P, memory used=XGB) was running was U / T (F), which exceeds the memory usage
+//!   threshold of H. Ray killed this worker (ID: W) because …`
+//! - 2.55 `Killing N worker(s), kill details: … Ray killed N worker(s) based on the killing policy:
+//!   [(Task: …, pid=P, actual memory used=XGB, worker ID=W)]; …` in one line: every listed worker
+//!   is killed
+//! - 2.56 the same with `Considered workers: [; Selected to kill: (…)`: only the selected workers
+//!   are killed
 //! - 2.57–2.60 as 2.56, over many lines
 //!
-//! One grammar for both who read it: the log parser, which has a record whole ([`parse`]), and `explain`, whose texts may be cut
-//! anywhere, shuffled or mixed with others, and which asks line by line (the rest).
+//! Two readers share this grammar. The log parser has a whole record ([`parse`]). `explain` has
+//! texts that may be cut anywhere, shuffled or mixed with others, and asks line by line (the rest).
 //!
-//! Sources: worker lists of `worker_killing_policy*.cc` and `node_manager.cc` of those versions, and real logs of each.
+//! Sources: worker lists of `worker_killing_policy*.cc` and `node_manager.cc` of those versions,
+//! and real logs of each.
 
 use std::sync::LazyLock;
 
@@ -25,35 +29,38 @@ use crate::{
     },
 };
 
-/// ≤ 2.54: what opens a record; and its line about the node, which names the worker.
+/// ≤ 2.54: the beginning of a record, and of its line about the node, which names the worker.
 const ONE_BEGINS: &str = "Killing worker with task";
 const NODE_BEGINS: &str = "Memory on the node (";
-/// ≥ 2.55: what opens a record.
+/// ≥ 2.55: the beginning of a record.
 const MANY_BEGIN: &str = "worker(s), kill details";
-/// ≥ 2.55: before a chosen worker, in each that is listed, and before a list of killed ones alone.
+/// ≥ 2.55: texts before a chosen worker, in each listed worker, and before a list of killed workers
+/// only.
 const CHOSEN: &str = "Selected to kill: (";
 const LISTS: &str = "actual memory used=";
 const ALL_KILLED: &str = "based on the killing policy: [(";
-/// Before figures in bytes.
+/// The text before figures in bytes.
 const EXACTLY: &str = "exceeded threshold of ";
-/// The head of the table of the biggest processes, with tabs and with spaces. Ray prints it with a kill for memory, and nowhere else.
+/// The head of the table of the largest processes, with tabs and with spaces. Ray prints it only
+/// with a kill for memory.
 const TABLE: [&str; 2] = ["PID\tMEM(GB)\tCOMMAND", "PID MEM(GB) COMMAND"];
 
-/// What stands before a row or a head of that table, in any wrapping, as a pattern.
+/// A pattern for the text before a row or the head of that table, however the lines are wrapped.
 pub const TABLE_PATTERN: &str = r"(?i:top \d+ memory users|mem\(gb\)\s+command)";
-/// What a record advises at its end, by version.
+/// The advice at the end of a record, by version.
 const ADVICE: &str = "Refer to the documentation";
 const SUGGESTIONS: &str = "suggestions:";
-/// What a worker's death says of it from 2.1 to 2.60, and what a driver prints.
+/// What a worker's death says about it from 2.1 to 2.60, and what a driver prints.
 const FOR_MEMORY: &str = "killed due to the node running low on memory";
 
-/// The newest Ray whose messages the grammars were made with (`cargo xtask canary` looks for them in newer ones).
+/// The newest Ray whose messages the grammars were made with. `cargo xtask canary` looks for them
+/// in newer versions.
 pub const NEWEST: Version = Version(2, 60);
 
-/// First and last minor version of Ray 2.
+/// The first and the last minor version of Ray 2.
 pub type Minors = (u32, u32);
 
-/// Words of kill records, and of what Ray says beside them, that only some versions use.
+/// Words of kill records, and of related messages of Ray, that only some versions use.
 const WORDINGS: [(&str, Minors); 8] = [
     ("where the task was running was", (1, 1)),
     ("where the task (", (2, 49)),
@@ -65,7 +72,7 @@ const WORDINGS: [(&str, Minors); 8] = [
     ("GB used / ", (57, 60)),
 ];
 
-/// The versions that use words of a line; some of these lines have several.
+/// Returns the versions that use the words of a line. Some lines have words of several.
 pub fn wording_versions(line: &str) -> impl Iterator<Item = Minors> {
     let used = WORDINGS
         .iter()
@@ -73,7 +80,7 @@ pub fn wording_versions(line: &str) -> impl Iterator<Item = Minors> {
     used.map(|(_, versions)| *versions)
 }
 
-/// Words of which each line has one that opens or belongs to a record.
+/// Every line that opens or belongs to a record contains one of these texts.
 pub const ANCHORS: [&str; 9] = [
     TABLE[0],
     TABLE[1],
@@ -86,7 +93,7 @@ pub const ANCHORS: [&str; 9] = [
     EXACTLY,
 ];
 
-/// Words that begin a long sentence, and whether the text from there on holds its point.
+/// The beginning of a long sentence, and a check that the text from there on contains its point.
 pub type Sentence = (&'static str, fn(&str) -> bool);
 
 /// The long sentences, which a terminal may have broken.
@@ -101,21 +108,22 @@ pub static SENTENCES: [Sentence; 2] = [
     (CHOSEN, |text| has_whole_id(text, "worker ID=")),
 ];
 
-/// Before the id of the worker in a line about the node.
+/// The text before the worker's id in a line about the node.
 const KILLED: &str = "Ray killed this worker (ID: ";
 
-/// Whether a whole id follows `words`: `…worker ID=2abec8` at the end of a line goes on in the next.
+/// Whether a whole id follows `words`. An id at the end of a line, as in `…worker ID=2abec8`, may
+/// continue in the next line.
 fn has_whole_id(text: &str, words: &str) -> bool {
     id_field(text, words).is_some_and(|id| id.has_digits(HexId::WORKER_DIGITS))
 }
 
-/// Whether a text opens a record, of whatever version.
+/// Whether a text opens a record, of any version.
 pub(crate) fn begins(message: &str) -> bool {
     message.starts_with(ONE_BEGINS)
         || (message.starts_with("Killing ") && message.contains(MANY_BEGIN))
 }
 
-/// Whether a line that may be cut opens a record, or its part about the node.
+/// Whether a line, which may be cut, opens a record or its part about the node.
 #[must_use]
 pub fn opens(line: &str) -> bool {
     is_of_node(line) || says_kill(line) || line.starts_with(ONE_BEGINS)
@@ -139,13 +147,14 @@ pub fn is_exact(line: &str) -> bool {
     line.contains(EXACTLY)
 }
 
-/// Whether a line holds the head of the table of the biggest processes.
+/// Whether a line contains the head of the table of the largest processes.
 #[must_use]
 pub fn heads_table(line: &str) -> bool {
     TABLE.iter().any(|head| line.contains(head))
 }
 
-/// Whether a line is a row of the table of memory users, or a record that holds it: it lists all processes of the node, other people's too.
+/// Whether a line is a row of the table of memory users, or a record that contains it. The table
+/// lists all processes of the node, also those of other people.
 #[must_use]
 pub fn is_table(line: &str) -> bool {
     line.contains("memory users: PID") || !top(line).is_empty() || row(line).is_some()
@@ -163,7 +172,7 @@ pub fn killed_for_memory(text: &str) -> bool {
     text.contains(FOR_MEMORY)
 }
 
-/// Whether a record of one line is whole: the advice stands at its end.
+/// Whether a record on one line is complete: it ends with the advice.
 pub(super) fn complete(text: &str) -> bool {
     text.contains(SUGGESTIONS) || text.contains(ADVICE)
 }
@@ -179,7 +188,7 @@ static ONE: LazyLock<Regex> = LazyLock::new(|| {
         r"where the (?:task|lease|actor) \(([^()]*?)(?:, )?name=(.{0,200}?), pid=(\d+), memory used=([\d.]+)\s?GB\)",
     )
 });
-/// 2.1: no name, no pid.
+/// 2.1: a record without name and pid.
 static NAMELESS: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"where the task was running was [\d.]+GB"));
 /// ≥ 2.55: one of the listed workers.
@@ -188,9 +197,10 @@ static LISTED: LazyLock<Regex> = LazyLock::new(|| {
         r"(Selected to kill: )?\((Task: |Actor\(([0-9a-f]+)\): |Worker with no lease granted: )([^()]*?)pid=(\d+), actual memory used=([\d.]+)GB, worker ID=([0-9a-f]+)\)",
     )
 });
-/// Letters of the fields before the pid. They are counted here: a pattern that counts has a state for each.
+/// The longest text of the fields before the pid. It is checked in code: a pattern that counts has
+/// a state for each character.
 const MAX_FIELDS: usize = 600;
-/// A row of the biggest: pid, GiB and title, separated by tabs.
+/// A row of the largest processes: pid, GiB and title, separated by tabs.
 static TOP: LazyLock<Regex> = LazyLock::new(|| pattern(r"(\d+)\t(\d+\.\d+)\t"));
 /// `was 3.95GB / 23.54GB (0.167)`, 2.60: `was 2.06GB used / 4.00GB limit (0.515)`.
 static USED: LazyLock<Regex> =
@@ -205,7 +215,7 @@ static EXACT: LazyLock<Regex> = LazyLock::new(|| {
 static NODE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"Memory on the node \(IP: ([^,)\s]{1,64}), ID: ([0-9a-f]{56})\)"));
 
-/// Letters of a title that are kept.
+/// How many characters of a title are kept.
 const MAX_TITLE: usize = 200;
 
 #[expect(
@@ -223,13 +233,14 @@ pub struct Figures {
     pub used: Option<Bytes>,
     /// Its threshold.
     pub threshold: Option<Bytes>,
-    /// What it takes for the machine's memory.
+    /// What it takes as the machine's memory.
     pub(crate) total: Option<Bytes>,
 }
 
-/// The figures that stand in a text.
+/// Returns the figures in a text.
 pub fn figures(text: &str) -> Figures {
-    // Most lines of a record have none: the patterns are slower than these words, which they hold.
+    // Most lines of a record have no figures, and searching for these words is faster than matching
+    // the patterns.
     let rounded = text.contains("GB") && text.contains("was ");
     if !rounded && !text.contains("threshold of ") {
         return Figures::default();
@@ -252,7 +263,7 @@ pub fn figures(text: &str) -> Figures {
     }
 }
 
-/// What a text says was in use, rounded as Ray prints it: `was 5.72GB used / 8.00GB limit`.
+/// Returns what a text says was in use, rounded as Ray prints it: `was 5.72GB used / 8.00GB limit`.
 #[must_use]
 pub fn rounded(text: &str) -> Option<Bytes> {
     let has_it = text.contains("GB") && text.contains("was ");
@@ -262,7 +273,7 @@ pub fn rounded(text: &str) -> Option<Bytes> {
         .and_then(|found| gigabytes(&found[1]))
 }
 
-/// The address and the id of the node that a record is about.
+/// Returns the address and the id of the node that a record is about.
 pub fn node(text: &str) -> Option<(String, HexId)> {
     if !is_of_node(text) {
         return None;
@@ -271,7 +282,7 @@ pub fn node(text: &str) -> Option<(String, HexId)> {
     Some((found[1].to_owned(), HexId::parse(&found[2])?))
 }
 
-/// ≤ 2.54: the one worker of a record.
+/// ≤ 2.54: returns the one worker of a record.
 pub fn one(text: &str) -> Option<Candidate> {
     let worker_id = id_field(text, KILLED);
     let Some(found) = ONE.captures(text) else {
@@ -291,8 +302,8 @@ pub fn one(text: &str) -> Option<Candidate> {
     })
 }
 
-/// ≥ 2.55: the workers that a text lists, each with whether it was killed. A list without marks is one of killed workers only where it
-/// says so itself.
+/// ≥ 2.55: returns the workers that a text lists, each with whether it was killed. In a list
+/// without marks, workers were killed only if the list says so itself.
 pub fn listed(text: &str) -> Vec<(Candidate, bool)> {
     if !text.contains(LISTS) {
         return Vec::new();
@@ -317,7 +328,7 @@ pub fn listed(text: &str) -> Vec<(Candidate, bool)> {
         .collect()
 }
 
-/// The biggest processes that a text lists.
+/// Returns the largest processes that a text lists.
 pub fn top(text: &str) -> Vec<TopUser> {
     let mut users = Vec::new();
     if !text.contains('\t') {
@@ -342,7 +353,7 @@ pub fn top(text: &str) -> Vec<TopUser> {
     users
 }
 
-/// A row of the table by itself, also where its tabs have become spaces.
+/// Parses a single row of the table, even where its tabs have become spaces.
 #[must_use]
 pub fn row(text: &str) -> Option<TopUser> {
     let mut words = text.split_whitespace();
@@ -357,7 +368,7 @@ pub fn row(text: &str) -> Option<TopUser> {
     })
 }
 
-/// A title without what follows its row.
+/// Returns a title without the text after its row.
 fn title(text: &str) -> String {
     let mut title = text.split('\n').next().unwrap_or("");
     for advice in [ADVICE, SUGGESTIONS] {
@@ -367,7 +378,8 @@ fn title(text: &str) -> String {
     title.chars().take(MAX_TITLE).collect()
 }
 
-/// A whole record. One that names no worker in known words has nobody selected: it is counted, and no death rests on it.
+/// Parses a whole record. A record that names no worker in known words has nobody selected: it is
+/// counted, but no death is explained by it.
 pub(super) fn parse(text: &str) -> MonitorKill {
     let body = text.split("Top 10 memory users").next().unwrap_or(text);
     let (selected, spared) = if text.starts_with(ONE_BEGINS) {
@@ -389,7 +401,7 @@ pub(super) fn parse(text: &str) -> MonitorKill {
     }
 }
 
-/// ≤ 2.54: the worker of a record, with what its first line says of it.
+/// ≤ 2.54: returns the worker of a record, with what the record's first line says about it.
 fn whole_one(text: &str, body: &str) -> Option<Candidate> {
     let one = one(body)?;
     let name = text_field(text, "task_name=", ", ").map(str::to_owned);
@@ -406,12 +418,12 @@ fn split(listed: Vec<(Candidate, bool)>) -> (Vec<Candidate>, Vec<Candidate>) {
     (without_mark(selected), without_mark(spared))
 }
 
-/// Ray prints "GB" and means GiB, rounded to 0.01.
+/// Parses a number of "GB". Ray means GiB, rounded to 0.01.
 fn gigabytes(text: &str) -> Option<Bytes> {
     Some(Bytes(1 << 30).times(text.parse().ok()?))
 }
 
-/// ≤ 2.54: `Worker evicted and process killed to reclaim memory. worker pid: N …`.
+/// ≤ 2.54: parses `Worker evicted and process killed to reclaim memory. worker pid: N …`.
 pub(super) fn evicted(message: &str) -> Option<(Pid, Option<HexId>)> {
     let pid = number_field(message, "worker pid: ")?;
     Some((Pid(pid), id_field(message, "worker_id=")))

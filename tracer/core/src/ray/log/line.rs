@@ -1,4 +1,6 @@
-//! One line of a component's log: `[TIME LEVEL PID TID] (component) file.cc:N: MESSAGE`, or JSON
+//! Parses one line of a component's log.
+//!
+//! The form is `[TIME LEVEL PID TID] (component) file.cc:N: MESSAGE`, or JSON
 //! (`RAY_BACKEND_LOG_JSON=1`). The prefix is the same from 2.9 to 2.60.
 
 use std::{borrow::Cow, collections::BTreeMap};
@@ -9,10 +11,11 @@ use serde_json::Value;
 use super::clock;
 use crate::ids::{HexId, SECOND_NS};
 
-/// A line's parts.
+/// The parts of a line.
 pub(crate) struct Line<'a> {
     pub(super) local_time: Option<i64>,
-    /// With its fields ` key=value` behind it, as text lines have them; JSON lines carry them apart.
+    /// The message, with its fields as ` key=value` behind it. Text lines have them there; JSON
+    /// lines have them separately.
     pub(super) message: Cow<'a, str>,
 }
 
@@ -24,7 +27,7 @@ struct Json {
     fields: BTreeMap<String, Value>,
 }
 
-/// Keys of a JSON line that are no fields of its message.
+/// Keys of a JSON line that are not fields of its message.
 const PREFIX_KEYS: [&str; 4] = ["levelname", "component", "filename", "lineno"];
 
 impl Line<'_> {
@@ -45,7 +48,7 @@ impl Line<'_> {
     }
 }
 
-/// Splits a line; `None` for one without a prefix, which continues the record before.
+/// Splits a line. Returns `None` for a line without a prefix, which continues the previous record.
 pub(crate) fn parse(text: &str) -> Option<Line<'_>> {
     if text.starts_with('{') {
         return json(text);
@@ -79,7 +82,7 @@ fn json(text: &str) -> Option<Line<'_>> {
     })
 }
 
-/// `2026-11-21 00:11:38,555` as nanoseconds since 1970, without zone.
+/// Parses `2026-11-21 00:11:38,555` as nanoseconds since 1970, without a zone.
 fn time(text: &str) -> Option<i64> {
     clock::usual(text).or_else(|| unusual(text))
 }
@@ -94,7 +97,7 @@ fn unusual(text: &str) -> Option<i64> {
         .checked_add(millis.checked_mul(1_000_000)?)
 }
 
-/// The id behind `key`, up to the first character that is no hex digit.
+/// Returns the id behind `key`, up to the first character that is not a hex digit.
 pub(super) fn id_field(text: &str, key: &str) -> Option<HexId> {
     let rest = &text[text.find(key)? + key.len()..];
     let end = rest
@@ -103,7 +106,7 @@ pub(super) fn id_field(text: &str, key: &str) -> Option<HexId> {
     HexId::parse(&rest[..end])
 }
 
-/// The number behind `key`.
+/// Returns the number behind `key`.
 pub(super) fn number_field<T: std::str::FromStr>(text: &str, key: &str) -> Option<T> {
     let rest = &text[text.find(key)? + key.len()..];
     let end = rest
@@ -112,7 +115,7 @@ pub(super) fn number_field<T: std::str::FromStr>(text: &str, key: &str) -> Optio
     rest[..end].parse().ok()
 }
 
-/// The text between `key` and `end` (or the end of the text).
+/// Returns the text between `key` and `end` (or the end of the text).
 pub(super) fn text_field<'a>(text: &'a str, key: &str, end: &str) -> Option<&'a str> {
     let rest = &text[text.find(key)? + key.len()..];
     Some(rest.split(end).next().unwrap_or(rest))

@@ -1,4 +1,6 @@
-//! Messages of one line as facts, by the component that writes them; each with the Ray versions that print it.
+//! Parses one-line messages into facts, by the component that writes them.
+//!
+//! Each message is listed with the Ray versions that print it.
 
 use super::{
     after_effects, gpu_moved, kill,
@@ -10,7 +12,7 @@ use crate::{
     ray::facts::{ExitType, RayFact},
 };
 
-/// raylet.out.
+/// Parses a line of raylet.out.
 pub(super) fn raylet(line: &Line<'_>) -> Option<RayFact> {
     let message = line.message.as_ref();
     workers(line, message)
@@ -19,7 +21,7 @@ pub(super) fn raylet(line: &Line<'_>) -> Option<RayFact> {
         .or_else(|| object_store(message))
 }
 
-/// What the raylet says about single workers.
+/// Parses what the raylet says about single workers.
 fn workers(line: &Line<'_>, message: &str) -> Option<RayFact> {
     if let Some(rest) = message.strip_prefix("Started worker process with pid ") {
         // ≥ 2.54 with worker_id, ≤ 2.51 with ", the token is T".
@@ -83,8 +85,9 @@ fn workers(line: &Line<'_>, message: &str) -> Option<RayFact> {
     None
 }
 
-/// ≤ 2.35 `NodeManager::DisconnectClient, disconnect_type=4, …`; 2.44–2.51 `Disconnecting client, graceful=…`; ≥ 2.54
-/// `Disconnecting worker|driver, graceful=…`; `Driver (pid=N) is disconnected.`; ≥ 2.57 `DisconnectClient: sending SIGTERM to pgid=N`.
+/// ≤ 2.35 `NodeManager::DisconnectClient, disconnect_type=4, …`; 2.44–2.51 `Disconnecting client,
+/// graceful=…`; ≥ 2.54 `Disconnecting worker|driver, graceful=…`; `Driver (pid=N) is
+/// disconnected.`; ≥ 2.57 `DisconnectClient: sending SIGTERM to pgid=N`.
 fn disconnect(line: &Line<'_>, message: &str) -> Option<RayFact> {
     if message.starts_with("DisconnectClient: sending SIGTERM to pgid=") {
         let process_group = Pid(number_field(message, "pgid=")?);
@@ -111,9 +114,10 @@ fn disconnect(line: &Line<'_>, message: &str) -> Option<RayFact> {
     })
 }
 
-/// ≥ 2.54 `Killing leased worker because its owner died.|its owner's node died.|its job finished.`; up to 2.51 `The leased worker W is
-/// killed because the owner process O died.|the owner node N died.|the job J finished.`; ≥ 2.51 `Failed to send exit request to worker …. Killing it
-/// using SIGKILL instead.`, which follows the end of its job or owner.
+/// Parses ≥ 2.54 `Killing leased worker because its owner died.|its owner's node died.|its job
+/// finished.`; up to 2.51 `The leased worker W is killed because the owner process O died.|the
+/// owner node N died.|the job J finished.`; ≥ 2.51 `Failed to send exit request to worker ….
+/// Killing it using SIGKILL instead.`, which follows the end of its job or owner.
 fn owner(line: &Line<'_>, message: &str) -> Option<RayFact> {
     if let Some(rest) = message.strip_prefix("The leased worker ") {
         let reason = match text_field(rest, "because the ", " ")? {
@@ -139,16 +143,18 @@ fn owner(line: &Line<'_>, message: &str) -> Option<RayFact> {
     })
 }
 
-/// What the raylet says about the node and itself.
+/// Parses what the raylet says about the node and itself.
 fn node(message: &str) -> Option<RayFact> {
     if message.starts_with("received SIGTERM") || message.starts_with("Raylet received SIGTERM") {
-        // `received SIGTERM. Existing local drain request = None`; 2.9 `Raylet received SIGTERM, shutting down...`
+        // `received SIGTERM. Existing local drain request = None`; 2.9 `Raylet received SIGTERM,
+        // shutting down...`
         return Some(RayFact::RayletSigterm);
     }
     if message.contains("Ray agent failed")
         || message.contains("The raylet exited immediately because")
     {
-        // `The raylet exited immediately because one Ray agent failed, agent_name = dashboard_agent.`
+        // `The raylet exited immediately because one Ray agent failed, agent_name =
+        // dashboard_agent.`
         let agent = text_field(message, "agent_name = ", ".").unwrap_or("an agent");
         return Some(RayFact::AgentFailed {
             agent: agent.trim().to_owned(),
@@ -157,7 +163,8 @@ fn node(message: &str) -> Option<RayFact> {
     if begins_shutdown(message) {
         return Some(shutdown(message));
     }
-    // 2.9 to 2.60 `[Timeout] Exiting because this node manager has mistakenly been marked as dead by the GCS: …`
+    // 2.9 to 2.60 `[Timeout] Exiting because this node manager has mistakenly been marked as dead
+    // by the GCS: …`
     let lost = message.contains("been marked as dead by the")
         || message.contains("marked dead by the GCS")
         || (message.contains("GCS")
@@ -168,7 +175,7 @@ fn node(message: &str) -> Option<RayFact> {
     })
 }
 
-/// Whether a line opens the two lines of a raylet's shutdown (≥ 2.20).
+/// Whether a line is the first of the two lines of a raylet's shutdown (≥ 2.20).
 pub(super) fn begins_shutdown(message: &str) -> bool {
     message.contains("graceful shutdown triggered with death info")
 }
@@ -178,8 +185,8 @@ pub(super) fn ends_shutdown(line: &str) -> bool {
     line.trim_start().starts_with("reason_message:")
 }
 
-/// `Raylet graceful shutdown triggered with death info: reason: UNEXPECTED_TERMINATION` and on the next line
-/// `reason_message: "dashboard_agent failed and raylet fate-shares with it."`.
+/// `Raylet graceful shutdown triggered with death info: reason: UNEXPECTED_TERMINATION` and on the
+/// next line `reason_message: "dashboard_agent failed and raylet fate-shares with it."`.
 pub(super) fn shutdown(block: &str) -> RayFact {
     let reason = text_field(block, "reason: ", "\n").unwrap_or("");
     let message = text_field(block, "reason_message: ", "\n");
@@ -189,8 +196,9 @@ pub(super) fn shutdown(block: &str) -> RayFact {
     }
 }
 
-/// 2.9 to 2.60 `:info_message:Spilled 1080 MiB, 12 objects, write throughput …`, which counts all since the start and comes when
-/// that has doubled; `Shared memory store full, falling back to allocating from filesystem: N`.
+/// Parses 2.9 to 2.60 `:info_message:Spilled 1080 MiB, 12 objects, write throughput …`, which
+/// counts everything since the start and is printed when that has doubled; `Shared memory store
+/// full, falling back to allocating from filesystem: N`.
 fn object_store(message: &str) -> Option<RayFact> {
     if message.starts_with("Shared memory store full, falling back") {
         return Some(RayFact::ObjectStorePressure { spilled: None });
@@ -201,7 +209,7 @@ fn object_store(message: &str) -> Option<RayFact> {
     })
 }
 
-/// What the memory monitor says besides its kill records.
+/// Parses what the memory monitor says besides its kill records.
 fn monitor(message: &str) -> Option<RayFact> {
     if message.contains("MemoryMonitor initialized with usage threshold at") {
         return Some(RayFact::MonitorStarted {
@@ -233,7 +241,7 @@ fn monitor(message: &str) -> Option<RayFact> {
     None
 }
 
-/// `gcs_server.out`.
+/// Parses a line of `gcs_server.out`.
 pub(super) fn gcs(line: &Line<'_>) -> Option<RayFact> {
     let message = line.message.as_ref();
     if let Some(fact) = job(line, message) {
@@ -263,7 +271,8 @@ pub(super) fn gcs(line: &Line<'_>) -> Option<RayFact> {
         });
     }
     if message.contains(" is failed on worker ") {
-        // ≥ 2.9 `Actor [ID ]is failed on worker W at node N, need_reschedule = 1, …, remaining_restarts = 1, …`
+        // ≥ 2.9 `Actor [ID ]is failed on worker W at node N, need_reschedule = 1, …,
+        // remaining_restarts = 1, …`
         let restarts: Option<i64> = number_field(message, "remaining_restarts = ");
         let again = message.contains("need_reschedule = 1") && restarts != Some(0);
         let named = message
@@ -280,8 +289,9 @@ pub(super) fn gcs(line: &Line<'_>) -> Option<RayFact> {
     None
 }
 
-/// ≥ 2.51 `Registering new node. node_id=N node_name=NAME node_address=A`, `, death reason = R, death message = M node_id=N node_name=NAME`;
-/// 2.9 `Registering node info, node id = N, address = A, node name = NAME`, `Removing node, node id = N, node name = NAME, death reason = R, …`.
+/// ≥ 2.51 `Registering new node. node_id=N node_name=NAME node_address=A`, `, death reason = R,
+/// death message = M node_id=N node_name=NAME`; 2.9 `Registering node info, node id = N, address =
+/// A, node name = NAME`, `Removing node, node id = N, node name = NAME, death reason = R, …`.
 fn node_of_gcs(line: &Line<'_>, message: &str) -> Option<RayFact> {
     let node_id = || line.node_id().or_else(|| id_field(message, "node id = "));
     let text = |new: &str, old: &str| {
@@ -307,8 +317,8 @@ fn node_of_gcs(line: &Line<'_>, message: &str) -> Option<RayFact> {
     })
 }
 
-/// 2.9 `Adding job, job id = J, driver pid = P`, `Finished marking job state, job id = J`; ≥ 2.51 `Registering job. job_id=J driver_pid=P`,
-/// `Marking job as finished. job_id=J`.
+/// 2.9 `Adding job, job id = J, driver pid = P`, `Finished marking job state, job id = J`; ≥ 2.51
+/// `Registering job. job_id=J driver_pid=P`, `Marking job as finished. job_id=J`.
 fn job(line: &Line<'_>, message: &str) -> Option<RayFact> {
     let job_id = || line.job_id().or_else(|| id_field(message, "job id = "));
     if message.starts_with("Registering job.") || message.starts_with("Adding job,") {
@@ -326,7 +336,7 @@ fn job(line: &Line<'_>, message: &str) -> Option<RayFact> {
     Some(RayFact::JobEnded { job_id: job_id()? })
 }
 
-/// Core-worker logs: what a worker or driver says about itself and the tasks that it owns.
+/// Parses core-worker logs: what a worker or driver says about itself and the tasks that it owns.
 pub(super) fn core_worker(line: &Line<'_>, worker_id: Option<&HexId>) -> Option<RayFact> {
     let message = line.message.as_ref();
     let worker_id = worker_id.cloned();
@@ -357,7 +367,8 @@ pub(super) fn core_worker(line: &Line<'_>, worker_id: Option<&HexId>) -> Option<
     failure_signal(message, worker_id.as_ref()).or_else(|| actor_notice(line, message))
 }
 
-/// ≥ 2.9 `received notification on actor, state: RESTARTING, …`, to an actor's owner and its borrowers.
+/// Parses ≥ 2.9 `received notification on actor, state: RESTARTING, …`, which an actor's owner and
+/// its borrowers log.
 fn actor_notice(line: &Line<'_>, message: &str) -> Option<RayFact> {
     let rest = message.strip_prefix("received notification on actor, state: ")?;
     let state = rest.split(',').next()?;
@@ -374,7 +385,7 @@ fn actor_notice(line: &Line<'_>, message: &str) -> Option<RayFact> {
     })
 }
 
-/// `*** SIGSEGV received at time=…` (abseil's failure handler, every version).
+/// Parses `*** SIGSEGV received at time=…` (abseil's failure handler, every version).
 pub(super) fn failure_signal(text: &str, worker_id: Option<&HexId>) -> Option<RayFact> {
     let rest = text.trim_start().strip_prefix("*** ")?;
     let (signal, rest) = rest.split_once(' ')?;
@@ -387,7 +398,7 @@ pub(super) fn failure_signal(text: &str, worker_id: Option<&HexId>) -> Option<Ra
     })
 }
 
-/// Markers and the last line of a traceback in what a worker prints.
+/// Parses markers and the last line of a traceback in what a worker prints.
 pub(super) fn worker_output(text: &str, worker_id: Option<&HexId>) -> Option<RayFact> {
     let worker_id = worker_id.cloned();
     if let Some(rest) = text.strip_prefix(':') {

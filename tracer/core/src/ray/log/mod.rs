@@ -1,7 +1,11 @@
-//! Ray's log files as facts: raylet, `gcs_server`, core-worker and worker logs of Ray 2.9 to 2.60, text and JSON.
+//! Parses Ray's log files into facts.
 //!
-//! Push lines, get records. A kill record of the memory monitor spans many lines; it is handed out at its last line or by
-//! [`LogParser::flush`], which a follower calls when the file has been still for a moment.
+//! These are the raylet, `gcs_server`, core-worker and worker logs of Ray 2.9 to 2.60, text and
+//! JSON.
+//!
+//! Lines are pushed and records come out. A kill record of the memory monitor spans many lines. It
+//! comes out at its last line, or by [`LogParser::flush`], which a follower calls when the file has
+//! not changed for a moment.
 
 pub mod after_effects;
 mod attempts;
@@ -22,34 +26,35 @@ use attempts::Attempts;
 use configuration::Configuration;
 use died::Died;
 
-/// Longest evidence text kept of a record.
+/// Bytes of a record's text that are kept as evidence.
 const TEXT_BYTES: usize = 1000;
-/// Before raytrace marked what it cut, it cut here.
+/// Where older recordings cut the text. They did not mark the cut.
 const OLD_TEXT_BYTES: usize = 300;
-/// A kill record larger than this is cut: Ray lists every candidate.
+/// The largest kill record that is read whole. Ray lists every candidate.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Which component writes a file; what it may say depends on it.
+/// The component that writes a file. It decides what the file can say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// `raylet.out`, `raylet.err`.
     Raylet,
     /// `gcs_server.out`.
     Gcs,
-    /// `python-core-worker-*.log`, `python-core-driver-*.log`: written by the worker or driver itself.
+    /// `python-core-worker-*.log`, `python-core-driver-*.log`: written by the worker or driver
+    /// itself.
     CoreWorker,
     /// `worker-*.out`, `worker-*.err`, `job-driver-*.log`: whatever the user's code prints.
     WorkerOutput,
 }
 
-/// One fact, with the line it stands in.
+/// One fact, with the line that contains it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// Local time of the writer, ns since 1970 without zone.
+    /// Local time of the writer, in nanoseconds since 1970 without a zone.
     pub local_time: Option<i64>,
-    /// First line of the record, cut.
+    /// First line of the record, cut to 1000 bytes.
     pub text: String,
-    /// Its number in what was pushed, from 1.
+    /// Its number among the lines that were pushed, from 1.
     pub line: u64,
     /// What it says.
     pub fact: RayFact,
@@ -67,7 +72,7 @@ pub struct LogParser {
     died: Died,
 }
 
-/// A record of several lines whose end has not come.
+/// A record of several lines that is not complete.
 #[derive(Debug)]
 struct OpenBlock {
     local_time: Option<i64>,
@@ -76,7 +81,7 @@ struct OpenBlock {
 }
 
 impl LogParser {
-    /// A parser for a file of this kind; `worker_id` is that of the file's name.
+    /// Creates a parser for a file of this kind. `worker_id` is the one in the file's name.
     #[must_use]
     pub fn new(kind: FileKind, worker_id: Option<HexId>) -> Self {
         Self {
@@ -107,7 +112,7 @@ impl LogParser {
                 line: self.lines,
                 text: parsed.message.into_owned(),
             };
-            // JSON logs and 2.55, 2.56 put the whole record into one line.
+            // JSON logs and 2.55, 2.56 put the whole record on one line.
             let whole = kill::complete(&block.text) || text.starts_with('{');
             block.text.push('\n');
             self.open = Some(block);
@@ -158,7 +163,7 @@ impl LogParser {
         out.extend(fact.map(|fact| self.record(text, None, fact)));
     }
 
-    /// What the line that was just read says.
+    /// Makes the record for the line that was just read.
     fn record(&self, text: &str, local_time: Option<i64>, fact: RayFact) -> Record {
         Record {
             local_time,
@@ -168,7 +173,7 @@ impl LogParser {
         }
     }
 
-    /// Hands out a record whose end did not come.
+    /// Returns a record that is still incomplete.
     pub fn flush(&mut self, out: &mut Vec<Record>) {
         let Some(open) = self.open.take() else { return };
         let fact = if message::begins_shutdown(&open.text) {
@@ -191,7 +196,8 @@ impl LogParser {
     }
 }
 
-/// The first line, at most [`TEXT_BYTES`] of it, on a character border; what is cut ends in `…`.
+/// Returns the first line, at most [`TEXT_BYTES`] of it, cut between two characters. A text that
+/// was cut ends in `…`.
 fn cut(text: &str) -> String {
     let first = text.lines().next().unwrap_or("");
     if first.len() <= TEXT_BYTES {
@@ -203,7 +209,7 @@ fn cut(text: &str) -> String {
     format!("{}…", &first[..end.unwrap_or(0)])
 }
 
-/// A kept text, with a mark where it was cut before cuts were marked.
+/// Marks a kept text that was cut before cuts were marked.
 #[must_use]
 pub fn marked(text: &str) -> String {
     let was_cut =

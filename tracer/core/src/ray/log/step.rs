@@ -1,7 +1,8 @@
-//! The step of training that frameworks print once it is done.
+//! Parses the training step that frameworks print once it is done.
 //!
-//! - verl 0.5: `step:12 - actor/loss:0.1 - …`, and tqdm's `Training Progress:  25%|██▌       | 1/4 [00:02<00:07,  2.44s/it]`
-//! - `EasyR1` (b44b311): `Running step:  25%|██▌       | 1/4 [00:02<00:07,  2.44s/it]`
+//! - verl 0.5: `step:12 - actor/loss:0.1 - …`, and tqdm's `Training Progress: 25%|██▌ | 1/4
+//!   [00:02<00:07, 2.44s/it]`
+//! - `EasyR1` (b44b311): `Running step: 25%|██▌ | 1/4 [00:02<00:07, 2.44s/it]`
 //! - `OpenRLHF` 0.8 to 0.11: `✨ Global step 12: {…}`; its bars count prompts and batches, not steps
 //! - `RLlib`, where a result is printed: `'training_iteration': 12,`
 
@@ -14,11 +15,11 @@ use regex::Regex;
 pub(super) struct Step {
     /// Its number, from 1.
     pub(super) step: u64,
-    /// How many there will be.
+    /// The total number of steps.
     pub(super) of: Option<u64>,
 }
 
-/// Words of these lines.
+/// Each of these lines contains one of these texts.
 const ANCHORS: [&str; 5] = [
     "step:",
     "Training Progress: ",
@@ -45,7 +46,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }
 
-/// The last that a line says; a progress bar writes over its own.
+/// Returns the last step in a line. A progress bar overwrites its earlier ones.
 pub(super) fn parse(text: &str) -> Option<Step> {
     if !ANCHORS.iter().any(|words| text.contains(words)) {
         return None;

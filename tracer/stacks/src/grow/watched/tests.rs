@@ -21,7 +21,7 @@ fn a_later_process_with_the_same_pid_is_not_taken_for_it() {
         return;
     };
     let pid = Pid(child.id());
-    // Until it has become Python.
+    // Wait until it has become Python.
     while !is_python(pid) {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -46,7 +46,7 @@ fn a_later_process_with_the_same_pid_is_not_taken_for_it() {
     assert!(watched.stack(&mut look, None).is_none());
 }
 
-/// Waits for a line, then becomes another program, which says where it has 64 MiB.
+/// A script that waits for a line, then becomes another program, which prints where its 64 MiB are.
 const REPLACED: &str = "import os, sys
 print('here'); sys.stdin.readline()
 second = '''import ctypes, mmap, time

@@ -1,15 +1,16 @@
-//! A function's name as its author wrote it, without arguments, and short enough for a line.
+//! Demangles a function's name as its author wrote it, without arguments, short enough for a line.
 
 use std::fmt::{self, Write};
 
 use cpp_demangle::{DemangleOptions, Symbol};
 
-/// What a name may grow to before it is cut: substitutions can make any length of a short one.
+/// The longest demangled name before it is cut: with substitutions a short name can expand to any
+/// length.
 const MOST_WRITTEN: usize = 8192;
-/// Longer ones lose their template arguments, then their beginning.
+/// Longer names lose their template arguments, then their beginning.
 const LONG: usize = 60;
 const LONGEST: usize = 100;
-/// What compilers append to the parts and copies of a function of C.
+/// Suffixes that compilers append to the parts and copies of a C function.
 const PARTS: [&str; 7] = [
     ".cold",
     ".part.",
@@ -20,7 +21,7 @@ const PARTS: [&str; 7] = [
     ".llvm.",
 ];
 
-/// Takes so much and then refuses.
+/// A text that refuses to grow beyond a bound.
 struct Bounded(String);
 
 impl Write for Bounded {
@@ -33,7 +34,7 @@ impl Write for Bounded {
     }
 }
 
-/// The readable form; nothing for what is no name.
+/// Returns the readable form; `None` for what is not a name.
 pub(super) fn readable(name: &str) -> Option<String> {
     let name = name.split('@').next().unwrap_or(name);
     if name.is_empty() || name.contains(|letter: char| letter.is_control()) {
@@ -45,7 +46,8 @@ pub(super) fn readable(name: &str) -> Option<String> {
 }
 
 fn rust(name: &str) -> Option<String> {
-    // The demangler takes names of C++ for old ones of Rust, which end in a hash.
+    // The demangler would take names of C++ for legacy names of Rust. Only the latter end in a
+    // hash.
     let end = name.split_once('.').map_or(name, |(name, _)| name);
     let hash = end.strip_suffix('E').and_then(|end| end.rsplit_once("17h"));
     let is_old = name.starts_with("_ZN") && hash.is_some_and(|(_, hash)| hash.len() == 16);
@@ -89,7 +91,8 @@ fn short(name: &str) -> String {
     format!("…{rest}")
 }
 
-/// `f<…>::g` of `f<int, h<char> >::g`; operators that are written with angles are left alone.
+/// Returns `f<…>::g` for `f<int, h<char> >::g`. Operators with angle brackets in their names are
+/// unchanged.
 fn without_arguments(name: &str) -> String {
     if name.contains("operator") {
         return name.to_owned();
@@ -146,7 +149,7 @@ mod tests {
     fn no_name_is_longer_than_a_line() {
         let names = [
             "x".repeat(2000),
-            // Each substitution names the one before twice.
+            // Each substitution names the previous one twice.
             format!("_Z1fI{}", "St4pairI".repeat(60)),
             format!("_ZN{}E", "9something".repeat(100)),
         ];

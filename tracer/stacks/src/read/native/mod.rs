@@ -1,7 +1,9 @@
-//! The C and Rust frames between an allocation and the innermost Python frame, from the registers and the stack that the kernel took.
+//! Finds the C and Rust frames between an allocation and the innermost Python frame.
 //!
-//! Unwinding follows `.eh_frame` as the process has it in its memory: its files are neither mapped nor run. Names are read from the symbol
-//! tables of the files. All of it is bounded: frames, bytes read a stack, and what is kept from one stack to the next.
+//! They are unwound from the registers and the stack that the kernel took. Unwinding follows
+//! `.eh_frame` in the process's memory: its files are neither mapped nor run. Names are read from
+//! the symbol tables of the files. All of it is bounded: frames, bytes that are read for a stack,
+//! and what is kept from one stack to the next.
 
 mod demangle;
 mod elf;
@@ -28,23 +30,25 @@ use modules::Modules;
 pub(super) use names::Names;
 use row::Row;
 
-/// Frames of a stack that are told, the innermost.
+/// How many frames of a stack are reported, the innermost.
 const MOST_FRAMES: usize = 16;
-/// Addresses of a process of which it is kept what lies there; a job has some hundreds.
+/// For how many code addresses of a process the result is kept. A job has some hundreds.
 const MOST_KEPT: usize = 8192;
-/// And of all processes: 10 MiB.
+/// The same for all processes together: 10 MiB.
 const MOST_OF_ALL: usize = 65_536;
-/// What one stack may have read of a process's memory, each read counted as [`A_READ`] more: a new one takes some 20 KiB.
+/// How many bytes of a process's memory one stack may read. Each read counts as [`A_READ`] bytes
+/// more. A new stack takes some 20 KiB.
 const MOST_READ: u64 = 1 << 20;
 const A_READ: u64 = 1024;
 
-/// Foreign bytes that are read in pieces: a process's memory, a file.
+/// Foreign bytes that are read in pieces: a process's memory, or a file.
 pub(super) trait Bytes {
-    /// Exactly `length` bytes from `at` on.
+    /// Returns exactly `length` bytes, starting at `at`.
     fn bytes(&self, at: u64, length: u64) -> Option<Vec<u8>>;
 }
 
-/// For fuzzing: the names and the callers of some addresses in a program whose file, and whose memory, is `program`.
+/// For fuzzing: finds the names and the callers of some addresses. `program` is both the file and
+/// the memory.
 pub fn look_through(program: &[u8]) {
     struct Image<'a>(&'a [u8]);
     impl Bytes for Image<'_> {
@@ -67,7 +71,7 @@ pub fn look_through(program: &[u8]) {
     }
 }
 
-/// A process's memory, of which one stack may read so much.
+/// A process's memory with a limit on how much one stack may read.
 struct Budget<'a, M> {
     memory: &'a M,
     left: Cell<u64>,
@@ -88,14 +92,14 @@ impl<M: Bytes> Bytes for Budget<'_, M> {
     }
 }
 
-/// What lies at an address of code.
+/// What is known about a code address.
 #[derive(Debug, Clone)]
 struct Place {
-    /// The module, by its number.
+    /// The number of its module.
     module: usize,
-    /// Where its function begins, as its file counts.
+    /// Where its function begins, as an address in its file.
     function: u64,
-    /// How its caller is found; `None` where that is not known.
+    /// How to find its caller; `None` where that is not known.
     row: Option<Row>,
     name: Name,
 }
@@ -103,9 +107,9 @@ struct Place {
 /// A function's name.
 #[derive(Debug, Clone)]
 enum Name {
-    /// Not looked for yet.
+    /// Not searched yet.
     Unread,
-    /// What its file says.
+    /// The name in its file, if it has one.
     Read(Option<Arc<str>>),
 }
 
@@ -117,18 +121,19 @@ impl Place {
         }
     }
 
-    /// Whether this is Python's own evaluation loop: from here on the Python frames tell.
+    /// Whether this is Python's own evaluation loop. From here on, the Python frames describe the
+    /// stack.
     fn is_python(&self) -> bool {
         self.name().is_some_and(|name| name.starts_with("_PyEval_"))
     }
 }
 
-/// What is known of one process.
+/// What is known about one process.
 #[derive(Default)]
 pub(super) struct Unwinder {
     modules: Modules,
     places: HashMap<u64, Option<Place>>,
-    /// Those of all processes, these included.
+    /// How many places all processes keep, those of this one included.
     of_all: Arc<AtomicUsize>,
 }
 
@@ -139,7 +144,7 @@ impl Drop for Unwinder {
 }
 
 impl Unwinder {
-    /// The native frames of a thread down to Python's, the innermost first.
+    /// Returns the native frames of a thread down to Python's, the innermost first.
     pub(super) fn frames(
         &mut self,
         pid: Pid,
@@ -162,7 +167,7 @@ impl Unwinder {
             left: Cell::new(MOST_READ),
         };
         let mut addresses = self.walk(pid, &memory, native, now);
-        // A library that was not known yet is a reason to forget all: then once more.
+        // If a new library was found, all places were forgotten. Then the walk is repeated.
         if addresses
             .first()
             .is_some_and(|first| !self.places.contains_key(first))
@@ -210,7 +215,7 @@ impl Unwinder {
                 self.forget();
             }
             let found = self.look(memory, module, address);
-            // What there was no time for is looked for again.
+            // If the budget ended the search, the address is searched again next time.
             if found.is_none() && memory.is_spent() {
                 return None;
             }
@@ -242,7 +247,7 @@ impl Unwinder {
         })
     }
 
-    /// Looks for the names that are not known yet, each file once.
+    /// Finds the names that are not known yet, with one search for each file.
     fn name(&mut self, pid: Pid, names: &mut Names, addresses: &[u64]) {
         let mut wanted: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
         for address in addresses {

@@ -1,4 +1,6 @@
-//! The program and the libraries of a process: what lies at an address, and where its unwind table is.
+//! Lists the program and the libraries of a process.
+//!
+//! It finds the one at an address, and where its unwind table is.
 
 use std::{
     path::Path,
@@ -18,55 +20,58 @@ use super::{
 };
 use crate::{ids::Pid, path};
 
-/// Text of the mappings that is read: some 20,000 of them.
+/// How much text of the mappings is read: some 20,000 of them.
 const MAPS_BYTES: u64 = 2 << 20;
-/// They are read again after this, for libraries come and go, and at an address that is in none of them, at most so often.
+/// After this time the mappings are read again, because libraries come and go. For an address in
+/// none of them, they are read again after the shorter time.
 const STALE: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_secs(2);
-/// Bytes of a library's name that are told.
+/// How many bytes of a library's name are reported.
 const LONGEST_NAME: usize = 80;
-/// More program headers no linker writes.
+/// No linker writes more program headers.
 const MOST_HEADERS: u16 = 64;
-/// Version 1, relative to itself in four bytes, a count of four bytes, entries of four bytes relative to the table's begin.
+/// The only form that is read: version 1; a pointer to `.eh_frame` of four bytes relative to
+/// itself; a count of four bytes; entries of four bytes relative to the table's beginning.
 const KNOWN_FORM: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 
-/// Where a module's tables are in its process.
+/// Where the tables of a module are in its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tables {
-    /// What its own addresses are moved by.
+    /// The offset from the addresses in its file to those in the process.
     pub(super) bias: u64,
     /// Its `.eh_frame_hdr`.
     pub(super) header: u64,
-    /// Entries there.
+    /// The number of entries there.
     pub(super) count: u32,
 }
 
-/// Code of one file.
+/// A code range of one file.
 #[derive(Debug, PartialEq, Eq)]
 struct Code {
     start: u64,
     end: u64,
-    /// Where the file's first bytes are.
+    /// The address of the file's first bytes.
     file: u64,
     path: String,
 }
 
-/// Those of one process.
+/// The modules of one process.
 #[derive(Default)]
 pub(super) struct Modules {
     code: Vec<Code>,
-    /// Of each, once they were found.
+    /// The tables of each module, once they were found.
     tables: Vec<Option<Tables>>,
     read_at: Option<Instant>,
 }
 
 impl Modules {
-    /// Reads them if that was long ago; whether they are others now.
+    /// Reads the modules if the last time was long ago. Returns whether they have changed.
     pub(super) fn refresh(&mut self, pid: Pid, now: Instant) -> bool {
         self.read(pid, now, STALE)
     }
 
-    /// The module at an address, by its number, and whether they were read anew for it and are others now.
+    /// Returns the number of the module at an address, and whether the modules were read again for
+    /// it and have changed.
     pub(super) fn at(&mut self, pid: Pid, address: u64, now: Instant) -> Option<(usize, bool)> {
         if let Some(known) = self.find(address) {
             return Some((known, false));
@@ -99,7 +104,7 @@ impl Modules {
         true
     }
 
-    /// Where its tables are.
+    /// Returns where its tables are.
     pub(super) fn tables(&mut self, module: usize, memory: &impl Bytes) -> Option<Tables> {
         let file = self.code.get(module)?.file;
         let known = self.tables.get_mut(module)?;
@@ -109,13 +114,13 @@ impl Modules {
         *known
     }
 
-    /// Its file.
+    /// Returns the path of its file.
     pub(super) fn path(&self, module: usize) -> &Path {
         let path = self.code.get(module).map(|code| code.path.as_str());
         Path::new(path.unwrap_or_default())
     }
 
-    /// The name of its file.
+    /// Returns the name of its file.
     pub(super) fn library(&self, module: usize) -> String {
         let path = self.code.get(module).map(|code| code.path.as_str());
         let name = path::base(path.unwrap_or_default());
@@ -124,7 +129,7 @@ impl Modules {
     }
 }
 
-/// What may be run of files, in the order of addresses.
+/// Returns the executable mappings of files, in the order of addresses.
 fn code(text: &str) -> Vec<Code> {
     let mut found = Vec::new();
     let mut first = None;
@@ -145,7 +150,7 @@ fn code(text: &str) -> Vec<Code> {
     found
 }
 
-/// Those of the program or library whose first bytes lie at `file`.
+/// Finds the tables of the program or library whose first bytes are at `file`.
 pub(super) fn tables(memory: &impl Bytes, file: u64) -> Option<Tables> {
     let head = elf::header(memory, file)?;
     let count = head.e_phnum.get(LE);

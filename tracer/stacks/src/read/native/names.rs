@@ -1,4 +1,6 @@
-//! Names of functions, read once for each file and function, whichever process has it.
+//! Finds names of functions.
+//!
+//! Each is read once for each file and function, whichever process runs it.
 
 use std::{
     collections::HashMap,
@@ -16,7 +18,8 @@ use super::{
 };
 use crate::ids::Pid;
 
-/// Functions that are kept of all files together; when there are more, all are looked for again.
+/// How many functions are kept of all files together. When there are more, all are dropped and
+/// found again.
 const MOST: usize = 8192;
 
 impl Bytes for File {
@@ -27,17 +30,17 @@ impl Bytes for File {
     }
 }
 
-/// What is shared by all processes.
+/// The names that all processes share.
 #[derive(Default)]
 pub(in super::super) struct Names {
-    /// By file and by where the function begins in it; `None` where the file does not say.
+    /// By file, and by where the function begins in it; `None` where the file has no name for it.
     known: HashMap<(FileId, u64), Option<Arc<str>>>,
-    /// Places that all processes have kept.
+    /// How many places all processes have kept.
     pub(super) places: Arc<AtomicUsize>,
 }
 
 impl Names {
-    /// The names of the functions that begin there, in the same order.
+    /// Returns the names of the functions that begin at these addresses, in the same order.
     pub(super) fn of(&mut self, pid: Pid, path: &Path, functions: &[u64]) -> Vec<Option<Arc<str>>> {
         let opened = rooted::file(pid, path);
         let known = opened.and_then(|file| Some((binary::id(&file.metadata().ok()?), file)));

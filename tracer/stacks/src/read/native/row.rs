@@ -1,7 +1,8 @@
-//! How the caller of an address is found: its row of `.eh_frame`, read from the process's memory.
+//! Finds the caller of an address, by its row of `.eh_frame` in the process's memory.
 //!
-//! Mirrors the Linux Standard Base 5.0, "Exception Frames", as gcc, clang and rustc write it: a table of four-byte entries relative to
-//! `.eh_frame_hdr`. Rules that need an expression, and signal frames, are not followed.
+//! Mirrors the Linux Standard Base 5.0, "Exception Frames", as gcc, clang and rustc write it: a
+//! table of four-byte entries relative to `.eh_frame_hdr`. Rules that need an expression, and
+//! signal frames, are not followed.
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameOffset, LittleEndian, RegisterRule, UnwindContext,
@@ -11,13 +12,14 @@ use raytrace_ebpf::records::{REGISTERS, register};
 
 use super::{Bytes, modules::Tables, u32_at};
 
-/// Entries of the table that are read at once.
+/// How many entries of the table are read at once.
 const BLOCK: u32 = 128;
 const ENTRY: u32 = 8;
-/// Longer ones are not read. Python's evaluation loop has some KiB.
+/// Longer entries are not read. That of Python's evaluation loop has some KiB.
 const LONGEST_CIE: u64 = 1 << 10;
 const LONGEST_FDE: u64 = 32 << 10;
-/// Registers by the numbers of DWARF that are followed: those that a function preserves, the stack pointer and the return address.
+/// The registers that are followed, by their DWARF numbers: those that a function preserves, the
+/// stack pointer and the return address.
 const FOLLOWED: [gimli::Register; 8] = [
     X86_64::RBX,
     X86_64::RBP,
@@ -29,12 +31,12 @@ const FOLLOWED: [gimli::Register; 8] = [
     X86_64::RA,
 ];
 
-/// Where the value of a register in the caller is.
+/// Where the caller's value of a register is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
-    /// In the register.
+    /// Still in the register.
     Same,
-    /// This far from the frame.
+    /// On the stack, at this offset from the frame.
     At(i64),
     Unknown,
 }
@@ -42,7 +44,7 @@ enum Rule {
 /// The rules of one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
-    /// The frame is that register's value and so much.
+    /// The register and the offset. Their sum is the address of the frame.
     frame: (usize, i64),
     rules: [Rule; FOLLOWED.len()],
 }
@@ -51,7 +53,7 @@ pub(super) struct Row {
 pub(super) struct Registers([Option<u64>; FOLLOWED.len()]);
 
 impl Registers {
-    /// Those that the kernel saved.
+    /// Takes the values that the kernel saved.
     pub(super) fn of(saved: &[u64; REGISTERS]) -> Self {
         let places = [
             register::RBX,
@@ -66,7 +68,8 @@ impl Registers {
         Self(places.map(|place| Some(saved[place])))
     }
 
-    /// Goes on to the caller: its return address, and where this frame ends. `stack` gives words of the stack.
+    /// Moves on to the caller. Returns its return address, and where this frame ends. `stack` reads
+    /// words of the stack.
     pub(super) fn caller(
         &mut self,
         row: &Row,
@@ -93,7 +96,8 @@ fn number(register: gimli::Register) -> Option<usize> {
     FOLLOWED.iter().position(|own| *own == register)
 }
 
-/// Where the function at `address` begins, and its row there; no row where it cannot be followed.
+/// Returns where the function at `address` begins, and its row there; no row where it cannot be
+/// followed.
 pub(super) fn find(
     memory: &impl Bytes,
     tables: &Tables,
@@ -124,7 +128,7 @@ pub(super) fn find(
     row(memory, tables.header.checked_add_signed(offset)?, address)
 }
 
-/// The row of the entry at `at` for `address`, if that is in its function.
+/// Returns the row for `address` from the entry at `at`, if the address is in the entry's function.
 fn row(memory: &impl Bytes, at: u64, address: u64) -> Option<(u64, Option<Row>)> {
     let head = memory.bytes(at, 8)?;
     let length = u64::from(u32_at(&head, 0)?);
@@ -140,7 +144,7 @@ fn row(memory: &impl Bytes, at: u64, address: u64) -> Option<(u64, Option<Row>)>
     let distance = u32::try_from(begin).ok()? + 4;
     section[begin + 4..begin + 8].copy_from_slice(&distance.to_le_bytes());
     let frames = EhFrame::new(&section, LittleEndian);
-    // Addresses are relative to where they stand, which is right for the second entry.
+    // Addresses are relative to their own position. This base is right for the second entry.
     let bases = BaseAddresses::default().set_eh_frame(at.wrapping_sub(begin as u64));
     let entry = frames
         .fde_from_offset(&bases, EhFrameOffset(begin), EhFrame::cie_from_offset)
@@ -164,7 +168,7 @@ fn followed(row: &gimli::UnwindTableRow<usize>) -> Option<Row> {
     let mut rules = [Rule::Same; FOLLOWED.len()];
     for (rule, register) in rules.iter_mut().zip(FOLLOWED) {
         *rule = match row.register(register) {
-            // The return address is nowhere but where it is said to be.
+            // Without a rule, the return address is not known.
             None if register == X86_64::RA => Rule::Unknown,
             None | Some(RegisterRule::SameValue) => Rule::Same,
             Some(RegisterRule::Offset(offset)) => Rule::At(offset),

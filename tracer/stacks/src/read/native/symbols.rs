@@ -1,6 +1,7 @@
-//! The symbol table of a program or library, gone through once in pieces for some addresses and never held.
+//! Searches the symbol table of a program or library for some addresses.
 //!
-//! The file may be a job's own: it may be cut or written while it is read, and say anything.
+//! The table is read once, in pieces, and never held. The file may belong to a job: it may be
+//! truncated or written while it is read, and may contain anything.
 
 use object::{
     LittleEndian as LE,
@@ -12,15 +13,15 @@ use super::{
     elf::{self, Section, Symbol},
 };
 
-/// Larger tables are not gone through: a million symbols take 10 ms.
+/// Larger tables are not searched: a million symbols take 10 ms.
 const LARGEST: u64 = 24 << 20;
-/// More sections no linker writes; they are 64 bytes each.
+/// No linker writes more sections. Each has 64 bytes.
 const MOST_SECTIONS: u16 = 4096;
-/// What is read at once: a whole number of symbols.
+/// How much is read at once: a whole number of symbols.
 const PIECE: u64 = size_of::<Symbol>() as u64 * 2730;
-/// Symbols of one address of which the best name is taken.
+/// For how many symbols at one address the name is compared.
 const MOST_ALIASES: usize = 8;
-/// Longer names are not read whole.
+/// How many bytes of a name are read. A longer name is ignored.
 const LONGEST_NAME: u64 = 2048;
 
 /// A table of symbols and its names.
@@ -31,7 +32,8 @@ struct Table {
     names_bytes: u64,
 }
 
-/// The names of the functions around `addresses`, which are sorted: in the same order, as the file has them.
+/// Returns the names of the functions around `addresses`, which are sorted: in the same order, as
+/// the file has them.
 pub(super) fn names(file: &impl Bytes, addresses: &[u64]) -> Vec<Option<String>> {
     let mut found: Vec<Vec<u64>> = vec![Vec::new(); addresses.len()];
     let Some(table) = table(file) else {
@@ -56,7 +58,7 @@ pub(super) fn names(file: &impl Bytes, addresses: &[u64]) -> Vec<Option<String>>
         .collect()
 }
 
-/// The full table where there is one, else that of what is exported.
+/// Returns the full table where there is one, else the table of exported symbols.
 fn table(file: &impl Bytes) -> Option<Table> {
     let head = elf::header(file, 0)?;
     let count = head.e_shnum.get(LE);
@@ -81,7 +83,7 @@ fn table(file: &impl Bytes) -> Option<Table> {
     of_kind(SHT_SYMTAB).or_else(|| of_kind(SHT_DYNSYM))
 }
 
-/// Notes a symbol with those addresses that it covers.
+/// Adds a symbol to those addresses that it covers.
 fn take(symbol: &Symbol, addresses: &[u64], found: &mut [Vec<u64>]) {
     let is_function = matches!(symbol.st_type(), STT_FUNC | STT_GNU_IFUNC);
     if !is_function || symbol.st_shndx.get(LE) == SHN_UNDEF {
@@ -107,7 +109,7 @@ fn name(file: &impl Bytes, table: &Table, at: u64) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// `malloc` rather than `__libc_malloc`.
+/// Chooses the best name: `malloc` rather than `__libc_malloc`.
 fn best(names: impl Iterator<Item = String>) -> Option<String> {
     names.min_by_key(|name| {
         let underscores = name.bytes().take_while(|byte| *byte == b'_').count();

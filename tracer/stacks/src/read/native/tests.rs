@@ -1,4 +1,4 @@
-//! Tests of unwinding: this program's own stack, and damaged tables.
+//! Tests unwinding, with this program's own stack and with damaged tables.
 
 use std::{cell::RefCell, fs::File, hint::black_box};
 
@@ -7,7 +7,7 @@ use raytrace_ebpf::records::{REGISTERS, register};
 use super::{super::code::Memory, *};
 use crate::damage::{Random, flip};
 
-/// The native side of this thread, as the kernel takes it.
+/// Takes the registers and the stack of this thread, as the kernel would.
 #[expect(
     clippy::inline_always,
     reason = "these are the registers of its caller"
@@ -33,7 +33,8 @@ fn here() -> growth_records::Native {
         );
     }
     let from = registers[register::RSP] as *const u8;
-    // SAFETY: the test's frames and the thread's begin lie above: a test's thread has 2 MiB of stack.
+    // SAFETY: the frames of the test and of the thread's start are above this address: a test's
+    // thread has 2 MiB of stack.
     let stack = unsafe { std::slice::from_raw_parts(from, 2048) };
     growth_records::Native {
         registers,
@@ -92,11 +93,11 @@ fn the_frames_of_this_thread_are_named_and_known_the_second_time() {
     assert!(first.len() <= MOST_FRAMES);
 }
 
-/// Bytes of which some are other ones.
+/// Bytes, some of which are changed.
 struct Damaged<'a, B> {
     bytes: &'a B,
     random: RefCell<Random>,
-    /// One byte of so many.
+    /// How many bytes there are for each one that is changed.
     rate: usize,
 }
 

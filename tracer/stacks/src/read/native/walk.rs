@@ -1,4 +1,4 @@
-//! From a thread's registers and the copy of its stack to the addresses of its frames.
+//! Walks from a thread's registers and the copy of its stack to the addresses of its frames.
 
 use raytrace_ebpf::records::register;
 use raytrace_proc::growth_records::Native;
@@ -8,11 +8,11 @@ use super::{
     u64_at,
 };
 
-/// Frames that are walked at most.
+/// How many frames are walked at most.
 const MOST: usize = 48;
 
-/// An address in each frame's call, the innermost first. `row_of` says how the caller of a frame is found; where it does not, the walk ends
-/// with that frame.
+/// Returns an address in the call of each frame, the innermost first. `row_of` returns how to find
+/// the caller of a frame. If it finds none, the walk ends with that frame.
 pub(super) fn walk(native: &Native, mut row_of: impl FnMut(u64) -> Option<Row>) -> Vec<u64> {
     let saved = &native.registers;
     let bottom = saved[register::RSP];
@@ -30,12 +30,12 @@ pub(super) fn walk(native: &Native, mut row_of: impl FnMut(u64) -> Option<Row>) 
         let Some((caller, frame)) = registers.caller(&row, at) else {
             break;
         };
-        // The stack grows down: a caller's frame lies above.
+        // The stack grows down, so a caller's frame has a higher address.
         if last.is_some_and(|last| frame <= last) || caller == 0 {
             break;
         }
         last = Some(frame);
-        // A return address is behind its call, which may be the last instruction of its function.
+        // A return address is after its call, which may be the last instruction of its function.
         address = caller - 1;
     }
     addresses

@@ -1,4 +1,4 @@
-//! Which node stands out, and which does not.
+//! Tests which nodes stand out and which do not.
 
 use super::{Compared, StandOut, all};
 use crate::{
@@ -6,10 +6,11 @@ use crate::{
     judge::diff::rates::{Measured, Rate, Rates, Table},
 };
 
-/// Calls of a run, or its hours.
+/// How many calls, or hours, a run has.
 const TIMES: f64 = 40.0;
 
-/// One kind of growth on the nodes gpu-01, gpu-02 and so on: in MiB in A and in B.
+/// Returns a table with one kind of growth on the nodes gpu-01, gpu-02 and so on, in MiB in A and
+/// in B.
 fn table(task: Option<&str>, nodes: &[(Option<u64>, Option<u64>)]) -> Table {
     let measured = Measured {
         class: "WorkerDict".into(),
@@ -33,7 +34,7 @@ fn table(task: Option<&str>, nodes: &[(Option<u64>, Option<u64>)]) -> Table {
 
 const UPDATE: Option<&str> = Some("WorkerDict.update");
 
-/// Figures of both runs.
+/// Returns a table with figures of both runs.
 fn both(nodes: &[(u64, u64)]) -> Table {
     let nodes: Vec<_> = nodes.iter().map(|(a, b)| (Some(*a), Some(*b))).collect();
     table(UPDATE, &nodes)
@@ -95,7 +96,7 @@ fn growth_that_is_new_has_no_factor() {
 #[test]
 fn of_two_nodes_the_one_that_changed_is_named_where_the_other_did_not() {
     assert_eq!(said(&both(&[(100, 101), (100, 210)])).len(), 1);
-    // Here each may be the odd one.
+    // Here either may be the odd one.
     assert_eq!(said(&both(&[(100, 50), (100, 210)])), [""; 0]);
 }
 

@@ -1,4 +1,7 @@
-//! A driver that failed because an actor had died: its own log, else another owner's of the same job or the GCS's, names the actor.
+//! Links a driver that failed because an actor had died to the actor's death.
+//!
+//! The driver's own log names the actor, or else the log of another owner of the same job or of the
+//! GCS.
 
 use super::{Found, Place};
 use crate::{
@@ -10,9 +13,10 @@ use crate::{
     },
 };
 
-/// A driver that went on for longer after an actor's death did not end by it, unless a log says more.
+/// A driver that ran on for longer after an actor's death did not end because of it, unless a log
+/// says more.
 const BEFORE_END_NS: i64 = 2 * MINUTE_NS;
-/// What is read of a log as its process ends may be stamped a little later.
+/// Log lines that are read while their process ends may be stamped this much too late.
 const LATE_NS: i64 = SECOND_NS;
 
 pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
@@ -38,7 +42,8 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
     })
 }
 
-/// Of the actors that are called dead before the driver's end the last one whose death somebody would ask about.
+/// Returns the death of the last actor that is called dead before the driver's end and whose death
+/// is of interest.
 fn last_fatal<'a>(
     context: &Context<'_>,
     group: Group,
@@ -79,7 +84,7 @@ fn named(mention: &LogMention, actor: &HexId) -> LinkReason {
     }
 }
 
-/// The death of the worker that an actor ran in, else that of its node's raylet.
+/// Returns the death of the worker that an actor ran in, else of its node's raylet.
 fn death_of<'a>(
     context: &Context<'_>,
     group: Group,
@@ -113,7 +118,7 @@ fn death_of<'a>(
     Some((actor, death))
 }
 
-/// An actor whose node has no recording.
+/// Returns the cause if an actor's node has no recording.
 fn elsewhere(context: &Context<'_>, group: Group, mention: &LogMention) -> Option<Found> {
     let Mention::ActorDied { actor, worker } = &mention.what else {
         return None;

@@ -1,4 +1,6 @@
-//! A node that the GCS declared dead while its processes lived: what failed elsewhere came by that, and not by what ended there later.
+//! Handles nodes that the GCS declared dead while their processes lived.
+//!
+//! Failures elsewhere came from the declaration, and not from what ended later on such a node.
 
 use super::{Found, Place};
 use crate::{
@@ -10,7 +12,8 @@ use crate::{
     },
 };
 
-/// What was found, unless the death that it leads to is an effect of the same declaration.
+/// Returns what was found. Returns the declaration as the cause if the death that was found is an
+/// effect of it too.
 pub(super) fn instead(context: &Context<'_>, effect: usize, found: Found) -> Found {
     let node = match &found.cause {
         Place::Death(cause) => node(context, effect, *cause),
@@ -25,7 +28,8 @@ pub(super) fn instead(context: &Context<'_>, effect: usize, found: Found) -> Fou
     }
 }
 
-/// The node of a death that came after its node had been declared dead, and after the effect that it is to have had.
+/// Returns the node of a death that came after its node had been declared dead and after its
+/// supposed effect.
 fn node(context: &Context<'_>, effect: usize, cause: usize) -> Option<String> {
     let root = chain(context.report, &context.places, cause).last()?;
     let declared = ended_by_it(root) || came_later(context, effect, cause);
@@ -38,7 +42,7 @@ pub(in crate::judge::fleet) fn ended_by_it(death: &Death) -> bool {
     death.process.role == Role::Raylet && by_it
 }
 
-/// Whether the cause came after its effect had ended, on a node that did not answer to the GCS.
+/// Whether the cause came after its effect had ended, on a node that did not answer the GCS.
 fn came_later(context: &Context<'_>, effect: usize, cause: usize) -> bool {
     let [effect, cause] = [effect, cause].map(|at| &context.report.deaths[at]);
     let is_silent = || {

@@ -1,6 +1,8 @@
-//! The end of a node that the autoscaler drained: idle, or about to be preempted. What its raylet took along was ended on purpose.
+//! Finds deaths that came from the end of a node that the autoscaler drained.
 //!
-//! Who was killed there by somebody else before keeps that verdict, and so does who is killed by a container's runtime.
+//! The node was idle or about to be preempted. What its raylet took along was ended on purpose. A
+//! process that somebody else killed there before keeps that verdict, and so does one that a
+//! container runtime killed.
 
 use std::collections::HashMap;
 
@@ -13,7 +15,7 @@ use crate::{
     ray::words::was_drained,
 };
 
-/// The deaths that came by a drained node's end, each with the GCS's words for it.
+/// Returns the deaths that came from the end of a drained node, each with the GCS's words for it.
 pub(in crate::judge::fleet) fn all(context: &Context<'_>) -> Vec<(usize, String)> {
     let drained = drained(context);
     if drained.is_empty() {
@@ -29,7 +31,7 @@ pub(in crate::judge::fleet) fn all(context: &Context<'_>) -> Vec<(usize, String)
     found.collect()
 }
 
-/// What the GCS says of each drained node.
+/// Returns what the GCS says of each drained node.
 fn drained<'a>(context: &Context<'a>) -> HashMap<(Group, &'a str), &'a LogMention> {
     let mut drained = HashMap::new();
     for mention in &context.report.mentions {
@@ -47,7 +49,7 @@ fn drained<'a>(context: &Context<'a>) -> HashMap<(Group, &'a str), &'a LogMentio
     drained
 }
 
-/// Whether the raylet ended by itself, or this process's end has that of its raylet as its root.
+/// Whether a raylet ended by itself, or the chain of causes of a process begins at its raylet.
 fn ends_with_its_node(context: &Context<'_>, at: usize, death: &Death) -> bool {
     let by_itself = |death: &Death| {
         death.process.role == Role::Raylet

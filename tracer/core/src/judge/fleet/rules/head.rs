@@ -1,5 +1,6 @@
-//! A raylet that ended because it had lost the GCS, or another part of its node that gave that up first: the GCS's death is its cause, on
-//! whatever node.
+//! Links the end of a raylet that had lost the GCS to the GCS's death, on any node.
+//!
+//! Another part of the node may have given up on the GCS first. Its end is linked in the same way.
 
 use super::{Found, Place};
 use crate::{
@@ -12,9 +13,10 @@ use crate::{
     },
 };
 
-/// What loses the GCS tries for 60 s to reach it again, and for 600 s where `KubeRay` keeps its state (`gcs_rpc_server_reconnect_timeout_s`).
+/// A process that lost the GCS tries for 60 s to reach it again, and for 600 s if `KubeRay` keeps
+/// the GCS's state (`gcs_rpc_server_reconnect_timeout_s`).
 const TRIES_NS: i64 = 660 * SECOND_NS;
-/// Clocks of two nodes differ by no more, or they are not kept at all.
+/// Clocks of two nodes differ by at most this, unless they are not synchronized at all.
 const CLOCKS_NS: i64 = 5 * SECOND_NS;
 
 pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
@@ -41,7 +43,7 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
             killer: None,
         });
     }
-    // The machine of the head may have gone as a whole: then no recording holds the GCS's death.
+    // The head's machine may have gone as a whole. Then no recording has the GCS's death.
     let parts = context.report.clusters.iter().zip(&context.groups);
     let head = parts
         .filter(|(_, of)| **of == group)
@@ -54,7 +56,8 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
     })
 }
 
-/// The GCS's death that is nearest before the end of who lost it; where a time is not known, its only one.
+/// Returns the death of the GCS nearest before the end of the process that lost it. If a time is
+/// not known, returns the GCS's only death.
 fn gcs(context: &Context<'_>, group: Group, lost: &Death) -> Option<usize> {
     let deaths = context.gcs.get(&group)?;
     let time = |death: &Death| death.when.exit_time.or(death.when.time);

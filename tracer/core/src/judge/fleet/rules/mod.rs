@@ -1,4 +1,4 @@
-//! The rules by which a death on one node is the cause of one on another, one file each.
+//! Finds the cause of a death on another node, by rules in one file each.
 
 mod actor;
 pub(super) mod cut_off;
@@ -15,14 +15,14 @@ use crate::judge::report::{Killer, LinkReason, LinkRule};
 pub(super) enum Place {
     /// Among the deaths, at this index.
     Death(usize),
-    /// On a node that was declared dead while its processes lived: no death is the cause.
+    /// On a node that was declared dead while its processes lived. No death is the cause.
     DeclaredDead {
-        /// What it is called.
+        /// Its name.
         node: String,
     },
     /// On a node without a recording.
     Unrecorded {
-        /// Its name, where it is known.
+        /// Its name, if it is known.
         node: Option<String>,
     },
 }
@@ -34,13 +34,14 @@ pub(super) struct Found {
     pub(super) cause: Place,
     /// The rule.
     pub(super) rule: LinkRule,
-    /// What it rests on.
+    /// The evidence for it.
     pub(super) because: LinkReason,
-    /// The death's killer in the light of its cause, where that differs from what its own node can know.
+    /// The death's killer in the light of its cause, if that differs from what its own node can
+    /// know.
     pub(super) killer: Option<Killer>,
 }
 
-/// The cause of a death that has none on its own node.
+/// Finds the cause of a death that has none on its own node.
 pub(super) fn find(context: &Context<'_>, death: usize) -> Option<Found> {
     if context.report.deaths[death].verdict.cause().is_some() {
         return None;

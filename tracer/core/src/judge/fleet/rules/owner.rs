@@ -1,4 +1,6 @@
-//! A worker that Ray ended because its owner, or its owner's node, had died: the owner's id stands in Ray's words.
+//! Links a worker that Ray ended because its owner, or its owner's node, had died.
+//!
+//! The owner's id stands in Ray's words.
 
 use super::{Found, Place};
 use crate::judge::{
@@ -56,8 +58,8 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
             killer: None,
         });
     };
-    // Who outlived its owner's good end was ended on purpose, as on one node. Who fell with an owner that died was not, though its own
-    // log has only the request to end.
+    // A worker that outlived the normal end of its owner was ended on purpose, as on one node. A
+    // worker whose owner died was not, even if its own log has only the request to end.
     let killer = if ended_well(context, cause) {
         Some(Killer::RayIntended)
     } else {

@@ -1,4 +1,6 @@
-//! A worker that ends because a collective timed out or a connection broke: an after-effect of a death of its job.
+//! Links a worker that ended on a collective's time-out or a broken connection to another death.
+//!
+//! That death is one of its job, and its own end is an after-effect.
 
 use std::collections::HashSet;
 
@@ -13,10 +15,11 @@ use crate::{
     },
 };
 
-/// Clocks of two nodes differ by no more, or they are not kept at all.
+/// Clocks of two nodes differ by at most this, unless they are not synchronized at all.
 const CLOCKS_NS: i64 = 5 * SECOND_NS;
 
-/// For each death with such an error that has no cause the death of its job that it noticed.
+/// Returns, for each death with such an error and without a cause, the death of its job that it
+/// noticed.
 pub(in crate::judge::fleet) fn all(
     context: &Context<'_>,
     found: &[(usize, Found)],
@@ -30,7 +33,8 @@ pub(in crate::judge::fleet) fn all(
     let open: Vec<(usize, &Death)> = deaths
         .filter(|(at, death)| !caused.contains(at) && death.verdict.cause().is_none())
         .collect();
-    // Who notices a death is not the first, and what the job survived broke nothing.
+    // A process that noticed a death is not the first to die. A death that the job survived broke
+    // nothing.
     let (noticed, first): (Vec<_>, Vec<_>) = open
         .into_iter()
         .partition(|(_, death)| error_of(context, death).is_some());
@@ -70,7 +74,7 @@ fn of_one(context: &Context<'_>, first: &[(usize, &Death)], death: &Death) -> Op
     })
 }
 
-/// What a process that ended by itself last said of its peers.
+/// Returns what a process that ended by itself last said of its peers.
 fn error_of<'a>(context: &Context<'a>, death: &Death) -> Option<(Group, &'a LogMention)> {
     let by_itself = match death.verdict.killer {
         Killer::Crash => true,
@@ -86,7 +90,7 @@ fn error_of<'a>(context: &Context<'a>, death: &Death) -> Option<(Group, &'a LogM
     Some((group, mention))
 }
 
-/// Whether `other` is a death of the same job, or of the raylet below one of its processes.
+/// Whether `other` is a death of the same job, or of the raylet of one of its processes.
 fn is_of_the_job(context: &Context<'_>, group: Group, death: &Death, other: &Death) -> bool {
     if death.work.job_id.is_none() || context.group(other.cluster) != Some(group) {
         return false;

@@ -1,4 +1,4 @@
-//! What calls left behind, over rows of calls.
+//! Tests what calls left behind, on rows of calls.
 
 use super::*;
 use crate::ids::ProcessKey;
@@ -89,7 +89,7 @@ fn what_is_freed_right_after_a_call_is_not_kept() {
     for call in &calls {
         folded.fold(call);
     }
-    // The load took as much, once: no series.
+    // The load took as much, but only once, so it is no series.
     let steady = folded.steady().expect("a series");
     assert_eq!(
         (steady.title.as_str(), steady.per_call),
@@ -121,13 +121,13 @@ fn calls_without_a_row_count_in_the_mean() {
         call("ray::f", 5, 52, 54),
         call("ray::f", 9, 54, 58),
     ];
-    // 2 MiB from the fifth to the ninth.
+    // 2 MiB from the fifth call to the ninth.
     assert_eq!(folded(&calls).growth()[0].per_call, Some(Bytes(MIB / 2)));
 }
 
 #[test]
 fn the_last_call_does_not_count_while_it_holds_its_arguments() {
-    // Each call takes 30 MiB to keep and 40 for its arguments, which go after it.
+    // Each call keeps 30 MiB, and takes 40 MiB for its arguments, which are freed after it.
     let calls = [
         call("ray::A.go", 1, 80, 150),
         call("ray::A.go", 2, 110, 180),
@@ -162,7 +162,8 @@ fn what_the_next_call_will_hold_counts_its_arguments_and_what_the_running_one_ha
         folded.ahead("ray::A.go", Bytes(30 * MIB), Bytes(140 * MIB)),
         Some(70 << 20)
     );
-    // It runs, and is too short to have been told: begun at 140, it holds all that it takes.
+    // A call runs that is too short to have been reported. It began at 140 and holds all that it
+    // takes.
     assert_eq!(
         folded.ahead("ray::A.go", Bytes(30 * MIB), Bytes(210 * MIB)),
         Some(0)
@@ -207,7 +208,7 @@ fn what_the_first_task_left_and_later_ones_used_again_was_free() {
         reused("ray::hog", &[50, 950, 960, 955, 952, 955]),
         Some(("hog".to_owned(), 5, 900))
     );
-    // Given back, growing, an actor's state, too few.
+    // Given back, growing, an actor's state, too few calls.
     assert_eq!(reused("ray::hog", &[50, 60, 50, 52, 50, 51]), None);
     assert_eq!(reused("ray::hog", &[50, 300, 550, 800, 1050, 1300]), None);
     assert_eq!(reused("ray::A.go", &[50, 950, 960, 955, 952, 955]), None);
@@ -216,7 +217,7 @@ fn what_the_first_task_left_and_later_ones_used_again_was_free() {
 
 #[test]
 fn tasks_that_give_all_back_right_after_their_end_keep_nothing() {
-    // The title changes before the task's memory goes.
+    // The title changes before the task's memory is freed.
     let calls = [
         call("ray::hog", 1, 35, 205),
         call("ray::hog", 2, 45, 215),
@@ -251,7 +252,7 @@ fn the_first_and_the_last_calls_of_a_process_tell_what_all_do() {
 #[test]
 fn two_calls_that_warm_up_are_no_trend() {
     let steady = |mib: &[u64]| folded(&held_before("ray::A.go", mib)).steady();
-    // Then nothing more, or what an allocator moves by.
+    // Then nothing more, or only what an allocator varies by.
     assert_eq!(steady(&[50, 400, 700, 700, 700, 700, 700]), None);
     assert_eq!(steady(&[50, 400, 700, 702, 703, 705, 706, 708]), None);
     let leak = steady(&[50, 400, 700, 760, 820, 880, 940]).expect("a series");
@@ -259,6 +260,6 @@ fn two_calls_that_warm_up_are_no_trend() {
         (leak.per_call, leak.kept()),
         (Some(Bytes(60 * MIB)), Bytes(240 * MIB))
     );
-    // As few as these do not tell.
+    // Too few calls to tell.
     assert_eq!(steady(&[50, 400, 700, 760, 820]), None);
 }

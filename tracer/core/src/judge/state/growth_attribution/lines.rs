@@ -1,4 +1,4 @@
-//! Stacks summed by line and by function of the job's code, and as a flame graph has them.
+//! Sums stacks by line and by function of the job's code, and formats them for a flame graph.
 
 use std::{
     collections::{BTreeMap, HashSet, btree_map::Entry},
@@ -13,10 +13,11 @@ use crate::{
     path, python,
 };
 
-/// Lines and functions of one owner that the report keeps.
+/// At most this many lines and functions of one owner are in the report.
 const MOST_LINES: usize = 50;
 
-/// A line or function, and what grew through each library, under each line that it had called, and through each of the user's own lines.
+/// A line or function, and what grew through each library, under each line that it called, and
+/// through each of the user's own lines.
 struct Line {
     growth: GrowthLine,
     called: BTreeMap<String, u64>,
@@ -24,7 +25,8 @@ struct Line {
     users: BTreeMap<String, u64>,
 }
 
-/// What one stack says beside its line: the library's call, the running line, and the user's own line.
+/// What a stack has besides its line: the library's call, the running line, and the user's own
+/// line.
 #[derive(Clone, Copy, Default)]
 struct Beside<'a> {
     called: Option<&'a str>,
@@ -32,7 +34,7 @@ struct Beside<'a> {
     users: Option<&'a str>,
 }
 
-/// By owner, the largest growth first.
+/// Returns the growth by owner, the largest first.
 pub(super) fn growth(named: &[Arc<str>], sums: &[(&Attributed, Sums)]) -> Vec<Growth> {
     let mut owners: BTreeMap<&str, Vec<&(&Attributed, Sums)>> = BTreeMap::new();
     for (name, one) in named.iter().zip(sums) {
@@ -135,7 +137,8 @@ impl Line {
         }
     }
 
-    /// With the call through which most of it grew, the line that ran then, and the user's own line, each if it was at least half.
+    /// Adds the call through which most of it grew, the line that ran then, and the user's own
+    /// line, each if it has at least half of the growth.
     fn into_growth_line(self) -> GrowthLine {
         let half = self.growth.grown_bytes.0.div_ceil(2);
         let most = |sums: BTreeMap<String, u64>| {
@@ -159,7 +162,8 @@ fn largest<K>(lines: BTreeMap<K, Line>) -> Vec<GrowthLine> {
     lines
 }
 
-/// `still held;Class;file:line function;…;library: function;… bytes`, the outermost frame first.
+/// Formats stacks as `still held;Class;file:line function;…;library: function;… bytes`, the
+/// outermost frame first.
 pub(super) fn folded(named_owners: &[Arc<str>], sums: &[(&Attributed, Sums)]) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, (attributed, sums)) in named_owners.iter().zip(sums) {
@@ -192,7 +196,7 @@ pub(super) fn folded(named_owners: &[Arc<str>], sums: &[(&Attributed, Sums)]) ->
     lines
 }
 
-/// `train.py:33 step`.
+/// Formats a frame as `train.py:33 step`.
 pub(super) fn named(frame: &PythonFrame) -> String {
     let file = path::of_code(&frame.file);
     match frame.line {

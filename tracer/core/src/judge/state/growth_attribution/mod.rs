@@ -1,4 +1,6 @@
-//! Attributes growth to lines of Python, by actor class and task: in all, and what was still held at the end.
+//! Attributes growth to lines of Python, by actor class and task.
+//!
+//! It counts growth in all, and what was still held at the end.
 
 mod lines;
 mod native;
@@ -23,21 +25,22 @@ use pieces::{ERROR, Pieces};
 pub(in crate::judge) use waiting::Owner;
 use waiting::{Row, Waiting, What};
 
-/// Stacks that are told apart; later ones are attributed by their owner alone. A job has some hundreds.
+/// At most this many stacks are told apart. Later ones are attributed only to their owner. A job
+/// has some hundreds.
 const MOST_SITES: usize = 20_000;
-/// Processes of which is told why they cannot be read.
+/// For at most this many processes, the reason is kept why their stacks cannot be read.
 const MOST_REFUSED: usize = 4096;
 
-/// Frames of one stack, the running one first, without Ray's own.
+/// The frames of one stack, the running one first, without Ray's own.
 type Frames = Arc<[PythonFrame]>;
-/// What the running one called, the innermost first.
+/// Native frames that the running frame called, the innermost first.
 type Called = Arc<[NativeFrame]>;
 
 /// One stack of one owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Site {
     owner: Arc<str>,
-    /// A worker that had no title yet: what it grew by belongs to the class that it becomes.
+    /// The worker, if it had no title yet. Its growth belongs to the class that it gets later.
     of: Option<ProcessKey>,
     frames: Frames,
     called: Called,
@@ -48,20 +51,20 @@ struct Site {
 struct Sums {
     /// Private memory.
     private: u64,
-    /// Of that, what is held; `None` where that is not known.
+    /// How much of that is held; `None` if that is not known.
     held: Option<u64>,
     /// Shared memory that was touched.
     shared: u64,
 }
 
-/// What became of what grew through a stack.
+/// What became of memory that grew through a stack.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fate {
     held: u64,
     unknown: u64,
 }
 
-/// A stack with all that grew through it.
+/// A stack with everything that grew through it.
 #[derive(Debug, Clone)]
 struct Attributed {
     site: Site,
@@ -70,13 +73,13 @@ struct Attributed {
     growers: HashSet<ProcessKey>,
 }
 
-/// One process.
+/// What is known of one process.
 #[derive(Debug, Clone, Default)]
 struct Grower {
     frames: Frames,
     called: Called,
     skipped: usize,
-    /// The last stack that had frames, and when it was there.
+    /// When the last stack with frames was seen.
     seen: Option<BootTime>,
     ended: Option<BootTime>,
     pieces: Pieces,
@@ -93,13 +96,14 @@ pub(in crate::judge) struct GrowthAttribution {
 }
 
 impl GrowthAttribution {
-    /// Takes one look; `owner` is whose process it is as far as its events tell so far. What grew is folded in by [`Self::settle`].
+    /// Records one look at a process. `owner` is its owner, as far as its events tell so far.
+    /// [`Self::settle`] attributes the growth.
     pub(in crate::judge) fn observe(&mut self, time: BootTime, stack: &PythonStack, owner: Owner) {
         let key = stack.process.truncated();
         let process = self.processes.entry(key).or_default();
         if !stack.repeats {
             process.frames = of_the_job(&stack.frames);
-            // Without a line of the job's nobody called.
+            // Without a line of the job, there is no caller of native frames.
             let called = stack.native.iter().filter(|_| !process.frames.is_empty());
             process.called = called.cloned().collect();
             process.skipped = stack.frames.len() - process.frames.len();
@@ -125,7 +129,7 @@ impl GrowthAttribution {
         });
     }
 
-    /// A process gave memory back: of one of its large mappings, or other memory.
+    /// Records that a process gave memory back, of one of its large mappings or other memory.
     pub(in crate::judge) fn freed(
         &mut self,
         time: BootTime,
@@ -141,8 +145,9 @@ impl GrowthAttribution {
         });
     }
 
-    /// Folds in what has waited until its call is known at `now`, or all of it where nothing more comes; `called` is the owner by the call
-    /// that a process ran at a moment.
+    /// Attributes the rows that waited, if their call is known at `now`. Without `now` nothing more
+    /// comes, and all rows are attributed. `called` returns the title of the call that a process
+    /// ran at a moment.
     pub(in crate::judge) fn settle(
         &mut self,
         now: Option<BootTime>,
@@ -163,7 +168,7 @@ impl GrowthAttribution {
         }
     }
 
-    /// The same with all that waits folded in.
+    /// Returns the same with all waiting rows attributed.
     pub(in crate::judge) fn settled(
         &self,
         called: impl Fn(ProcessKey, BootTime) -> Option<Title>,
@@ -199,28 +204,28 @@ impl GrowthAttribution {
         }
     }
 
-    /// It ended.
+    /// Records the end of a process.
     pub(in crate::judge) fn ended(&mut self, time: BootTime, process: ProcessKey) {
         if let Some(process) = self.processes.get_mut(&process.truncated()) {
             process.ended = Some(time);
         }
     }
 
-    /// Its stacks cannot be read.
+    /// Records that the stacks of a process cannot be read.
     pub(in crate::judge) fn refused(&mut self, process: ProcessKey, reason: &str) {
         if self.refused.len() < MOST_REFUSED {
             self.refused.insert(process.truncated(), reason.to_owned());
         }
     }
 
-    /// Why the stacks of some processes are not known: of none was ever read.
+    /// Returns the processes without a single stack that could be read, and the reason.
     pub(in crate::judge) fn unread(&self) -> Vec<UnreadStacks> {
         let seen = |key: &ProcessKey| {
             self.processes
                 .get(key)
                 .is_some_and(|one| one.seen.is_some())
         };
-        // One look that failed is no process without stacks.
+        // A process with one failed look may still have stacks.
         let refused = self.refused.iter().filter(|(key, _)| !seen(key));
         let refused = refused.map(|(key, reason)| UnreadStacks {
             pid: key.pid,
@@ -229,7 +234,7 @@ impl GrowthAttribution {
         refused.collect()
     }
 
-    /// The number of a stack.
+    /// Returns the number of a stack. A new stack gets a new number.
     fn site(&mut self, mut site: Site) -> usize {
         if self.sites.len() >= MOST_SITES && !self.index.contains_key(&site) {
             (site.frames, site.called) = Default::default();
@@ -247,7 +252,7 @@ impl GrowthAttribution {
         at
     }
 
-    /// The last stack of a process, and when it was read.
+    /// Returns the last stack of a process, and when it was read.
     pub(in crate::judge) fn last(&self, process: ProcessKey) -> Option<(BootTime, String)> {
         let known = self.processes.get(&process.truncated())?;
         let mut lines: Vec<String> = known.frames.iter().map(lines::named).collect();
@@ -258,14 +263,15 @@ impl GrowthAttribution {
         Some((known.seen?, lines.join("\n")))
     }
 
-    /// In the last stack of a process, the line of the user's own code: `train.py:33 step`, without one the innermost that is no library's.
+    /// Returns the line of the user's own code in the last stack of a process: `train.py:33 step`.
+    /// Without one, it is the innermost line that is not a library's.
     pub(in crate::judge) fn last_line(&self, process: ProcessKey) -> Option<String> {
         let known = self.processes.get(&process.truncated())?;
         python::users(&known.frames).map(lines::named)
     }
 
-    /// By owner, the largest growth first. `becomes` is the class of a worker that had none when it
-    /// grew.
+    /// Returns the growth by owner, the largest first. `becomes` is the class of a worker that had
+    /// none when it grew.
     pub(in crate::judge) fn growth(
         &self,
         becomes: impl Fn(ProcessKey) -> Option<String>,
@@ -273,7 +279,7 @@ impl GrowthAttribution {
         lines::growth(&self.named(becomes), &self.sums())
     }
 
-    /// Folded stacks, the outermost frame first, below what became of the memory.
+    /// Returns folded stacks, the outermost frame first, below what became of the memory.
     pub(in crate::judge) fn folded(
         &self,
         becomes: impl Fn(ProcessKey) -> Option<String>,
@@ -281,7 +287,7 @@ impl GrowthAttribution {
         lines::folded(&self.named(becomes), &self.sums())
     }
 
-    /// The owner of each stack.
+    /// Returns the owner of each stack.
     fn named(&self, becomes: impl Fn(ProcessKey) -> Option<String>) -> Vec<Arc<str>> {
         let owner = |attributed: &Attributed| {
             let class = attributed.site.of.and_then(&becomes);
@@ -290,7 +296,7 @@ impl GrowthAttribution {
         self.sites.iter().map(owner).collect()
     }
 
-    /// Each stack with what grew through it.
+    /// Returns each stack with what grew through it.
     fn sums(&self) -> Vec<(&Attributed, Sums)> {
         let mut fates = vec![Fate::default(); self.sites.len()];
         for process in self.processes.values() {
@@ -316,7 +322,7 @@ impl GrowthAttribution {
     }
 }
 
-/// Without the frames that run and wrap what users wrote.
+/// Removes the frames that run and wrap what users wrote.
 fn of_the_job(frames: &[PythonFrame]) -> Frames {
     let of_job = frames
         .iter()

@@ -1,8 +1,8 @@
-//! Native frames in words, and which of them says most about an allocation.
+//! Formats native frames, and finds the one that says most about an allocation.
 
 use crate::event::NativeFrame;
 
-/// Libraries of which every program's allocations come, by the begin of their files' names.
+/// Libraries through which every program allocates, by the beginning of their files' names.
 const EVERYBODYS: [&str; 14] = [
     "libc.",
     "libc-",
@@ -20,7 +20,7 @@ const EVERYBODYS: [&str; 14] = [
     "_ctypes",
 ];
 
-/// Modules of C that come with Python, by their names before `.cpython-`.
+/// C modules that come with Python, by their names before `.cpython-`.
 const PYTHONS: [&str; 24] = [
     "_multibytecodec",
     "_asyncio",
@@ -47,10 +47,11 @@ const PYTHONS: [&str; 24] = [
     "pyexpat",
     "zlib",
 ];
-/// System calls: in a library that is not the system's, such a name is that of a jump to it.
+/// Names of system calls. In a library that is not the system's, such a name is that of a jump to
+/// the call.
 const SYSTEM_CALLS: [&str; 5] = ["mmap", "mmap64", "mremap", "brk", "sbrk"];
 
-/// `libtorch_cpu.so: at::detail::empty_cpu`.
+/// Formats a frame as `libtorch_cpu.so: at::detail::empty_cpu`.
 pub(super) fn named(frame: &NativeFrame) -> String {
     match &frame.function {
         Some(function) => format!("{}: {function}", frame.library),
@@ -58,7 +59,8 @@ pub(super) fn named(frame: &NativeFrame) -> String {
     }
 }
 
-/// The innermost frame of a library that is neither the system's nor Python's, and what its allocator serves rather than that.
+/// Returns the innermost frame of a library that is neither the system's nor Python's. What an
+/// allocator of that library serves is preferred to the allocator.
 pub(super) fn worth_saying(called: &[NativeFrame]) -> Option<&NativeFrame> {
     let is_everybodys = |frame: &NativeFrame| {
         let mut names = EVERYBODYS.iter();

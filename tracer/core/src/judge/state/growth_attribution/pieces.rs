@@ -1,41 +1,42 @@
-//! What of one process's growth is still held, as far as that can be known.
+//! Says how much of a process's growth is still held, as far as that can be known.
 //!
-//! Memory in a large mapping is measured: what the mapping lost is what was given back of it. Other memory is one heap: which of its lines
-//! the part belonged to that was given back cannot be seen from outside, so their figures are then not known. What an interpreter frees
-//! while it ends is not what its program gave back.
+//! Memory in a large mapping is measured: what the mapping lost was given back. All other memory is
+//! one heap. When a part of it is given back, nobody outside can see whose lines that was, so their
+//! figures are then not known. What an interpreter frees while it ends does not count as given
+//! back.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::ids::BootTime;
 
-/// Given back within this share of the whole is as all, or as nothing: measuring errs by as much.
+/// Measurements err by one part in this many. Within that share, all was given back, or nothing.
 pub(super) const ERROR: u64 = 20;
 
-/// An interpreter ends in less.
+/// An interpreter ends in less time.
 const END_NS: i64 = 500_000_000;
 
 /// Memory that is given back together.
 #[derive(Debug, Clone, Default)]
 struct Piece {
-    /// What each site grew it by.
+    /// How much each site grew it.
     sites: BTreeMap<usize, u64>,
     freed: u64,
-    /// The newest of that.
+    /// The newest part of `freed`.
     recent: VecDeque<(BootTime, u64)>,
 }
 
-/// All of one process.
+/// All pieces of one process.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pieces(HashMap<Option<u32>, Piece>);
 
 impl Pieces {
-    /// A site grew a mapping, or the heap.
+    /// Records that a site grew a mapping, or the heap.
     pub(super) fn grew(&mut self, mapping: Option<u32>, site: usize, bytes: u64) {
         let piece = self.0.entry(mapping).or_default();
         *piece.sites.entry(site).or_default() += bytes;
     }
 
-    /// It became smaller.
+    /// Records that a mapping, or the heap, became smaller.
     pub(super) fn freed(&mut self, time: BootTime, mapping: Option<u32>, bytes: u64) {
         let Some(piece) = self.0.get_mut(&mapping) else {
             return;
@@ -48,7 +49,8 @@ impl Pieces {
         }
     }
 
-    /// What each site grew each piece by, and what is held of that when its process ended, or now; `None` where that cannot be known.
+    /// Tells how much each site grew each piece, and how much of that is held when the process
+    /// ended, or now; `None` if that cannot be known.
     pub(super) fn held(
         &self,
         ended: Option<BootTime>,

@@ -13,7 +13,7 @@ fn frame(file: &str, function: &str, line: u32) -> PythonFrame {
     }
 }
 
-/// An actor of this class.
+/// Returns an actor of this class as the owner.
 fn owner(class: &str) -> Owner {
     Owner {
         class: Some(class.to_owned()),
@@ -45,7 +45,7 @@ fn grew(attribution: &mut GrowthAttribution, row: &PythonStack) {
     settle(attribution);
 }
 
-/// Nothing more comes, and no call is known.
+/// Settles everything: nothing more comes, and no call is known.
 fn settle(attribution: &mut GrowthAttribution) {
     attribution.settle(None, |_, _| None);
 }

@@ -1,4 +1,6 @@
-//! Rows whose owner is not certain yet: a call is told when it has run for a second, a shorter one when it has ended.
+//! Keeps rows whose owner is not certain yet.
+//!
+//! A call is reported when it has run for a second, a shorter one when it has ended.
 
 use std::collections::VecDeque;
 
@@ -8,9 +10,10 @@ use crate::{
     ray::identify::Title,
 };
 
-/// A call that runs is told within this.
+/// A running call is reported within this time.
 const CALL_NS: i64 = 2 * SECOND_NS;
-/// Rows that wait at most; the oldest is then taken as it is known. All processes of a busy machine write fewer in that time.
+/// At most this many rows wait. The oldest is then attributed as far as is known. All processes of
+/// a busy machine write fewer rows in that time.
 const MOST: usize = 65_536;
 
 /// One row.
@@ -22,26 +25,26 @@ pub(super) struct Row {
     pub(super) what: What,
 }
 
-/// What it says.
+/// What a row says.
 #[derive(Debug, Clone)]
 pub(super) enum What {
     /// Memory grew.
     Grew(Growth),
-    /// So much was given back.
+    /// This much was given back.
     Freed(Bytes),
 }
 
-/// Whose growth it is, as far as the process tells.
+/// The owner of growth, as far as the process tells.
 #[derive(Debug, Clone)]
 pub(in crate::judge) struct Owner {
-    /// The actor's class, where it is one.
+    /// The actor's class, if it is an actor.
     pub(in crate::judge) class: Option<String>,
-    /// Where no call is known.
+    /// The owner if no call is known.
     pub(in crate::judge) otherwise: String,
 }
 
 impl Owner {
-    /// With the call that made it: a call of an actor may have any name.
+    /// Returns the owner, given the call that grew. A call of an actor may have any name.
     pub(super) fn by(self, call: Option<Title>) -> String {
         let Some(call) = call else {
             return self.otherwise;
@@ -61,7 +64,7 @@ pub(super) struct Growth {
     pub(super) shared: Bytes,
 }
 
-/// The rows in their order: what was given back comes after the growth that it takes away.
+/// The waiting rows, in order. What was given back comes after the growth that it takes away.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Waiting(VecDeque<Row>);
 
@@ -74,7 +77,8 @@ impl Waiting {
         self.0.is_empty()
     }
 
-    /// The next row whose call is known at `now`, if it is to be; any row at the end, where nothing more comes.
+    /// Returns the next row if its call is known at `now`. Without `now` nothing more comes, and
+    /// any row is returned.
     pub(super) fn next(&mut self, now: Option<BootTime>) -> Option<Row> {
         let is_full = self.0.len() > MOST;
         let first = self.0.front()?;

@@ -1,4 +1,6 @@
-//! What became of tasks, actors, jobs and the raylet itself, in the lines that the named Ray versions print.
+//! Tests what became of tasks, actors, jobs and the raylet itself.
+//!
+//! The lines are those that the named Ray versions print.
 
 use super::*;
 
@@ -19,7 +21,8 @@ fn id(text: &str) -> HexId {
     HexId(text.to_owned())
 }
 
-/// Ray 2.60.0: two tasks fail at once, one is tried again, the other is not; 2.9.3 and 2.51.1 print the same.
+/// Ray 2.60.0: two tasks fail at once, one is retried, the other is not; 2.9.3 and 2.51.1 print the
+/// same.
 const TWO_TASKS: &str = "\
 [2026-11-21 07:13:26,587 W 24823 24839] task_manager.cc:1678: Task attempt c8ef failed with error OUT_OF_MEMORY Fail immediately? 0, status RpcError: RPC error: Socket closed rpc_code: 14, error info null
 [2026-11-21 07:13:26,588 I 24823 24839] task_manager.cc:1557: task c8ef retries left: 1, oom retries left: -1, task failed due to oom: 1
@@ -91,7 +94,7 @@ fn leased_workers_that_die_with_their_job_or_owner() {
     // 2.51
     assert_eq!(
         raylet("The leased worker is killed because the owner node died. worker_id=ab"),
-        // The id stands behind the message.
+        // The id follows the message.
         died("owner's node died")
     );
     // ≥ 2.51
