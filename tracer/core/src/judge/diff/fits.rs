@@ -72,7 +72,7 @@ pub(super) fn find(diff: &Diff) -> Fits {
 }
 
 /// Returns the fit of a setting that may have an effect, if the memory of a class that it may act
-/// on moved.
+/// on changed.
 fn may_act(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     if decides(change) {
         return None;

@@ -82,7 +82,7 @@ fn is_advised(remedy: &str, change: &SettingChange) -> bool {
     })
 }
 
-/// A line counts as changed if it keeps less than one part in this many of what it kept.
+/// A line counts as fixed if it keeps less than one part in this many of what it kept.
 const MENDED: u64 = 2;
 
 /// Returns whether the line of code that the remedies name keeps much less in the second run, or

@@ -95,8 +95,8 @@ pub enum SharedKind {
 pub struct MemoryReport {
     /// Anonymous memory.
     pub anon_bytes: Option<Bytes>,
-    /// The part of that which counts as its own, if it shares pages with relatives by fork; `None`
-    /// if all of it does.
+    /// The part of that which counts as its own, if it shares pages with relatives after a fork;
+    /// `None` if all of it is its own.
     pub own_bytes: Option<Bytes>,
     /// Memory of mapped files.
     pub file_bytes: Option<Bytes>,
