@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_actors_id_changes_alike_wherever_it_stands() {
+    fn actor_id_changes_the_same_everywhere() {
         let actor = "dc09d58e1f546824e9fb6c1a03000000";
         let changed = id(actor, 5);
         assert_ne!(changed, actor);

@@ -23,7 +23,7 @@ fn counted(address: &str, counter: &str) -> Option<()> {
 }
 
 #[test]
-fn each_alert_fires_on_what_was_staged_for_it() {
+fn each_alert_fires_on_its_cause() {
     let held = tempfile::tempdir().expect("a folder");
     let (folder, own) = folders(held.path());
     let session = held.path().join("session_2026-11-23_00-00-00_000000_1");

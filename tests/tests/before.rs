@@ -34,8 +34,9 @@ fn state(pid: &str) -> String {
     fields.chars().take(1).collect()
 }
 
+/// The process that sends SIGCONT, and so lets the signal take effect, is not its sender.
 #[test]
-fn a_signal_that_was_sent_before_has_no_sender_and_who_let_it_take_effect_is_none() {
+fn signal_sent_before_attach_has_no_sender() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let session = folder.path().join("session_x");
@@ -83,8 +84,9 @@ fn a_signal_that_was_sent_before_has_no_sender_and_who_let_it_take_effect_is_non
     );
 }
 
+/// An exit that had begun before the recorder attached is not counted as a lost event.
 #[test]
-fn an_end_that_had_begun_before_the_recorder_attached_is_no_lost_event() {
+fn exit_begun_before_attach_is_not_lost() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let session = folder.path().join("session_x");

@@ -30,8 +30,9 @@ impl Span {
     }
 }
 
+/// No call of 50 ms or more is missed, and the death of a leaking actor names call and leak.
 #[test]
-fn no_call_of_50_ms_is_missed_and_a_death_tells_the_call_and_the_leak() {
+fn calls_of_50_ms_are_recorded() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("calls.raytrace");
     let recorder = Recorder::start(&file, &[]).expect("a recorder");

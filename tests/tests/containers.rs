@@ -37,8 +37,9 @@ fn inside(events: &[Event], raylets: &[u32]) -> Vec<BTreeSet<u32>> {
     found.into_values().collect()
 }
 
+/// The last log lines of a raylet are kept although its container's root is gone.
 #[test]
-fn raylets_in_containers_are_told_apart_and_their_last_words_outlive_their_root() {
+fn raylets_in_containers_are_told_apart() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("containers.raytrace");
     let recorder = Recorder::start(&file, &[]).expect("a recorder");
@@ -79,7 +80,7 @@ fn raylets_in_containers_are_told_apart_and_their_last_words_outlive_their_root(
 
 /// The mounts are private, as in a container that shares the machine's pids.
 #[test]
-fn a_mount_that_hides_tracefs_and_bpffs_takes_nothing_away() {
+fn hidden_tracefs_and_bpffs_lose_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.raytrace");
     let stream = Stream::new(folder.path()).expect("a stream");

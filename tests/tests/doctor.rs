@@ -76,8 +76,9 @@ impl Said {
 
 const GIB: u64 = 1 << 30;
 
+/// On a plain machine Ray's monitor kills first.
 #[test]
-fn a_plain_machine_has_no_problem_and_ray_kills_first() {
+fn plain_machine_has_no_problem() {
     let said = Said::of("plain");
     assert_eq!(said.problems(), Vec::<&str>::new(), "{}", said.text);
     assert_eq!(said.order()[0], "killer.ray-monitor", "{}", said.text);
@@ -104,8 +105,9 @@ fn a_plain_machine_has_no_problem_and_ray_kills_first() {
     }
 }
 
+/// A limit below the machine's memory as Ray sees it kills first, and is named.
 #[test]
-fn a_limit_below_what_ray_takes_for_the_machine_kills_first_and_is_named() {
+fn limit_unseen_by_ray_kills_first() {
     let said = Said::of("nested-limit");
     assert_eq!(
         (said.code, said.problems()),
@@ -125,7 +127,7 @@ fn a_limit_below_what_ray_takes_for_the_machine_kills_first_and_is_named() {
 }
 
 #[test]
-fn a_threshold_that_only_a_driver_has_is_without_effect() {
+fn threshold_of_a_driver_alone_has_no_effect() {
     let said = Said::of("driver-only");
     let id = "setting.RAY_memory_usage_threshold";
     assert_eq!((said.code, said.problems()), (9, vec![id]), "{}", said.text);
@@ -142,7 +144,7 @@ fn a_threshold_that_only_a_driver_has_is_without_effect() {
 }
 
 #[test]
-fn a_monitor_that_is_off_leaves_the_kernel_to_kill() {
+fn kernel_kills_if_the_monitor_is_off() {
     let said = Said::of("monitor-off");
     assert_eq!(
         (said.code, said.problems()),
@@ -158,7 +160,7 @@ fn a_monitor_that_is_off_leaves_the_kernel_to_kill() {
 }
 
 #[test]
-fn an_object_store_that_dev_shm_had_no_room_for_is_named() {
+fn object_store_too_large_for_dev_shm_is_named() {
     let said = Said::of("small-shm");
     assert_eq!(
         (said.code, said.problems()),
@@ -173,7 +175,7 @@ fn an_object_store_that_dev_shm_had_no_room_for_is_named() {
 }
 
 #[test]
-fn variables_that_no_ray_reads_are_without_effect() {
+fn unknown_ray_variables_have_no_effect() {
     let said = Said::of("no-knob");
     let mut problems = said.problems();
     problems.sort_unstable();
@@ -194,7 +196,7 @@ fn variables_that_no_ray_reads_are_without_effect() {
 }
 
 #[test]
-fn a_pid_that_is_no_raylet_is_refused() {
+fn pid_of_no_raylet_is_refused() {
     let output = Command::new(raytrace())
         .args(["doctor", "--raylet-pid", "1"])
         .output()

@@ -181,8 +181,9 @@ fn another_authority(server: &ApiServer, folder: &Path, own: &Path) {
     assert_eq!(asked.filter(|line| line["method"].is_string()).count(), 0);
 }
 
+/// Above the budget, similar Events are combined into one.
 #[test]
-fn kills_become_events_on_their_pod_within_the_budget() {
+fn kills_become_events_on_their_pod() {
     let held = tempfile::tempdir().expect("a folder");
     let (folder, own) = folders(held.path());
     let server = ApiServer::start(held.path().join("api"));
@@ -263,7 +264,7 @@ fn kills_become_events_on_their_pod_within_the_budget() {
 }
 
 #[test]
-fn outside_a_pod_it_says_what_is_missing() {
+fn outside_a_pod_says_what_is_missing() {
     let folder = tempfile::tempdir().expect("a folder");
     let said = Command::new(raytrace_tests::recorder::raytrace())
         .args(["publish", "--k8s-events", "--directory"])

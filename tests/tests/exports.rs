@@ -45,8 +45,9 @@ fn count(events: &[Value], category: &str) -> usize {
     events.filter(|event| event["cat"] == category).count()
 }
 
+/// The queries of docs/reference/format.md run on the recording and on its exports.
 #[test]
-fn the_queries_of_the_documentation_run_on_the_recording_and_on_its_exports() {
+fn documented_queries_run() {
     let (folder, written) = recording();
     let here = folder.path();
     succeeds(&export(here, "jsonl", "run.jsonl", &[]));
@@ -63,8 +64,9 @@ fn the_queries_of_the_documentation_run_on_the_recording_and_on_its_exports() {
     succeeds(&done);
 }
 
+/// The merged trace has all events of both, and each kill is on the row of its worker.
 #[test]
-fn a_trace_merged_with_rays_has_all_events_of_both_and_each_kill_on_its_workers_row() {
+fn trace_is_merged_with_ray_timeline() {
     let (folder, written) = recording();
     let here = folder.path();
     let victim = 1000;
@@ -109,7 +111,7 @@ fn a_trace_merged_with_rays_has_all_events_of_both_and_each_kill_on_its_workers_
 }
 
 #[test]
-fn what_cannot_be_exported_is_refused_with_what_to_type() {
+fn impossible_exports_are_refused_with_advice() {
     let (folder, _) = recording();
     let here = folder.path();
     std::fs::write(here.join("no.json"), "{}").expect("a file");

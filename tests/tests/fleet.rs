@@ -20,8 +20,9 @@ fn text(files: &[PathBuf], arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// The first cause leads the report, whatever its node.
 #[test]
-fn causes_on_other_nodes_are_found_and_the_first_one_leads() {
+fn causes_on_other_nodes_are_found() {
     let folder = tempfile::tempdir().expect("a folder");
     let staged = stage("2.60.0", &[], folder.path()).expect("staging");
     let (report_of_all, deaths) = as_staged(&staged);
@@ -67,22 +68,24 @@ const WITHOUT_THE_HEAD: [&str; 5] = [
 ];
 
 #[test]
-fn on_ray_2_60_all_follows_a_gcs_that_is_killed() {
+fn ray_2_60_everything_follows_a_killed_gcs() {
     with_the_gcs_killed("2.60.0");
 }
 
 #[test]
-fn on_ray_2_51_all_follows_a_gcs_that_is_killed() {
+fn ray_2_51_everything_follows_a_killed_gcs() {
     with_the_gcs_killed("2.51.1");
 }
 
+/// A node that is cut off has no death, and everything follows the head when that is gone.
 #[test]
-fn on_ray_2_60_a_node_that_is_cut_off_is_not_dead_and_all_follows_the_head() {
+fn ray_2_60_node_cut_off_then_head_gone() {
     with_the_head_gone("2.60.0");
 }
 
+/// A node that is cut off has no death, and everything follows the head when that is gone.
 #[test]
-fn on_ray_2_51_a_node_that_is_cut_off_is_not_dead_and_all_follows_the_head() {
+fn ray_2_51_node_cut_off_then_head_gone() {
     with_the_head_gone("2.51.1");
 }
 

@@ -113,14 +113,14 @@ fn size(small: u64, large: u64) -> u64 {
 }
 
 #[test]
-fn many_forks_leave_its_memory_bounded_and_none_vanishes() {
+fn many_forks_are_recorded_or_counted() {
     let number = size(5_000, 100_000);
     let (report, _) = recorded(&["forks", &number.to_string()]);
     none_vanished(&report, 0, number);
 }
 
 #[test]
-fn thousands_of_deaths_at_one_moment_have_a_row_or_are_counted() {
+fn simultaneous_deaths_are_recorded_or_counted() {
     let number = size(2_000, 5_000);
     let (report, _) = recorded(&["deaths", &number.to_string()]);
     none_vanished(&report, 3, number);
@@ -138,7 +138,7 @@ fn renames(report: &Value) -> u64 {
 
 /// The ring has room for this many, so none is lost however long its reader waits for a processor.
 #[test]
-fn thousands_that_are_killed_at_one_moment_each_have_their_killer() {
+fn simultaneous_kills_each_have_their_killer() {
     let number = size(3_000, 5_000);
     let (report, _) = recorded(&["kills", &number.to_string()]);
     let deaths = report["deaths"].as_array().expect("deaths");
@@ -167,7 +167,7 @@ fn thousands_that_are_killed_at_one_moment_each_have_their_killer() {
 }
 
 #[test]
-fn a_process_that_renames_itself_without_end_is_one_process() {
+fn renames_without_end_are_one_process() {
     let number = size(20_000, 600_000);
     let (report, _) = recorded(&["renames", &number.to_string()]);
     none_vanished(&report, 0, 1);
@@ -190,13 +190,14 @@ fn flooded_log(number: u64, line: &str) -> Value {
 }
 
 #[test]
-fn lines_of_a_log_that_say_nothing_leave_its_memory_bounded() {
+fn meaningless_log_lines_take_no_memory() {
     let line = "[2026-11-21 00:00:00,000 I 1 1] (raylet) node_manager.cc:1: step 17 of 1000: loss 0.25, grad_norm 1.5";
     only_lines_are_lost(&flooded_log(size(50_000, 1_000_000), line));
 }
 
+/// Memory stays bounded, although a grammar knows each of these lines.
 #[test]
-fn records_of_a_log_without_end_leave_its_memory_bounded_and_no_death_is_lost_for_them() {
+fn endless_log_records_lose_no_death() {
     only_lines_are_lost(&flooded_log(
         size(50_000, 1_000_000),
         &started(77, "abcdef77"),

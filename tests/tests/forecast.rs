@@ -103,21 +103,22 @@ fn killed(events: &[Event]) -> BootTime {
 }
 
 #[test]
-fn on_a_plain_machine_rays_monitor_is_foretold() {
+fn plain_machine_rays_monitor_is_foretold() {
     foretold("plain", &First::Ray);
 }
 
+/// The threshold comes from the raylet's environment.
 #[test]
-fn a_threshold_of_the_raylets_environment_is_the_one_foretold() {
+fn threshold_of_the_environment_is_foretold() {
     foretold("env-threshold", &First::Ray);
 }
 
 #[test]
-fn a_limit_that_ray_does_not_see_is_foretold_before_rays_threshold() {
+fn limit_unseen_by_ray_is_foretold_first() {
     foretold("nested-limit", &First::Cgroup);
 }
 
 #[test]
-fn with_the_monitor_off_the_kernel_is_foretold() {
+fn monitor_off_the_kernel_is_foretold() {
     foretold("monitor-off", &First::Cgroup);
 }

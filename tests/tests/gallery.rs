@@ -158,7 +158,7 @@ fn made(example: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn the_kept_texts_say_what_the_examples_are_for() {
+fn committed_texts_say_what_they_should() {
     for example in ["verl", "OpenRLHF", "EasyR1", "simpleRL-reason", "ray-guide"] {
         let missing = missing(&examples(), example);
         assert!(
@@ -169,8 +169,9 @@ fn the_kept_texts_say_what_the_examples_are_for() {
     }
 }
 
+/// Growing ranks are counted, and settings without effect are named.
 #[test]
-fn ranks_that_grow_together_are_counted_and_settings_without_effect_named() {
+fn verl_ranks_grow_together() {
     let folder = made("verl");
     let printed = printed(folder.path(), "verl");
     let death = died(folder.path(), "verl");
@@ -178,18 +179,21 @@ fn ranks_that_grow_together_are_counted_and_settings_without_effect_named() {
     calls_left_as_they_came(&folder.path().join("verl/cut.txt"), &printed);
 }
 
+/// Shared memory that is too small is reported before the run and after it.
 #[test]
-fn a_shared_memory_that_is_too_small_is_told_before_and_after() {
+fn openrlhf_shared_memory_is_too_small() {
     made("OpenRLHF");
 }
 
+/// The diff names the offload as what made it fit, and the timeout is an after-effect.
 #[test]
-fn offload_is_named_as_what_fits_and_the_time_out_as_an_after_effect() {
+fn easyr1_texts_name_the_offload() {
     made("EasyR1");
 }
 
+/// The remedy of the Ray guide's example is a doubled num_cpus.
 #[test]
-fn half_as_many_tasks_at_once_fit_a_doubled_num_cpus() {
+fn half_as_many_tasks_fit_at_once() {
     made("ray-guide");
 }
 
@@ -254,8 +258,9 @@ fn calls_left_as_they_came(cut: &Path, printed: &Printed) {
     assert!((left - came).abs() <= 1, "{left} calls left, {came} came");
 }
 
+/// Growth per call, the call of the death and the calls left are those that the job printed.
 #[test]
-fn growth_per_call_the_call_of_death_and_the_calls_left_are_those_that_the_job_printed() {
+fn simple_rl_calls_match_what_the_job_printed() {
     let folder = made("simpleRL-reason");
     let printed = printed(folder.path(), "simplerl");
     let death = died(folder.path(), "simplerl");
@@ -279,8 +284,9 @@ fn quotes(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
+/// Each answer in docs/usage/questions.md is in a committed text.
 #[test]
-fn each_answer_in_the_table_of_questions_stands_in_a_kept_text() {
+fn each_documented_answer_is_in_a_text() {
     let questions = fs::read_to_string(staging::root().join("docs/usage/questions.md"))
         .expect("docs/usage/questions.md");
     let mut kept = String::new();
@@ -299,8 +305,9 @@ fn each_answer_in_the_table_of_questions_stands_in_a_kept_text() {
     assert!(checked > 20, "only {checked} quotes");
 }
 
+/// It has each command and killer of the English one.
 #[test]
-fn the_chinese_readme_has_each_command_and_killer_of_the_english_one() {
+fn chinese_readme_matches_the_english_one() {
     let read = |name: &str| fs::read_to_string(staging::root().join(name)).expect(name);
     let (english, chinese) = (read("README.md"), read("README.zh-CN.md"));
     let commands = |text: &str| {

@@ -81,18 +81,20 @@ fn names_an_actor(version: &str) {
     );
 }
 
+/// The actor's death has its name, placement group, job and node.
 #[test]
-fn an_actors_name_group_job_and_node_stand_at_its_death_on_2_60() {
+fn ray_2_60_death_has_what_the_gcs_knows() {
     names_an_actor("2.60.0");
 }
 
+/// The actor's death has its name, placement group, job and node.
 #[test]
-fn an_actors_name_group_job_and_node_stand_at_its_death_on_2_9() {
+fn ray_2_9_death_has_what_the_gcs_knows() {
     names_an_actor("2.9.3");
 }
 
 #[test]
-fn a_gcs_that_wants_a_token_is_given_the_raylets_and_the_token_is_kept_nowhere() {
+fn raylets_token_is_sent_and_not_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let (recorded, ids) = recorded("2.60.0", &["--token", TOKEN], folder.path());
     is_named(&recorded, &ids);
@@ -131,7 +133,7 @@ fn stand_in(address: &str, folder: &Path) -> (Child, u32) {
 }
 
 #[test]
-fn a_gcs_that_never_answers_delays_nothing() {
+fn silent_gcs_delays_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();

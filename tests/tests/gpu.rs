@@ -62,15 +62,16 @@ fn checked(report: &Value, said: &str) -> u64 {
     death["pid"].as_u64().expect("a pid")
 }
 
+/// The peak of the device is recorded too.
 #[test]
-fn what_a_process_holds_of_a_gpu_is_recorded_with_the_devices_peak() {
+fn gpu_memory_of_a_process_is_recorded() {
     let folder = tempfile::tempdir().expect("a folder");
     let (report, said) = recorded(folder.path(), &[]);
     checked(&report, &said);
 }
 
 #[test]
-fn a_pid_of_a_container_is_matched_to_its_process() {
+fn pid_inside_a_container_is_matched() {
     if !rustix::process::geteuid().is_root() {
         skipped("a pid namespace is made by root alone");
         return;

@@ -151,7 +151,7 @@ fn each_line_has_its_share(report: &Value, class: &str, truth: &Map<String, Valu
 }
 
 #[test]
-fn each_line_of_an_actor_has_its_share_of_the_growth() {
+fn each_line_of_an_actor_has_its_growth() {
     let _alone = alone();
     let python = staging::ray("2.60.0").join("bin/python");
     let folder = tempfile::tempdir_in("/tmp").expect("a folder");
@@ -169,7 +169,7 @@ fn each_line_of_an_actor_has_its_share_of_the_growth() {
 }
 
 #[test]
-fn without_ray_a_wrapped_program_is_blamed_by_line_too() {
+fn each_line_of_a_wrapped_program_has_its_growth() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.raytrace");
@@ -218,7 +218,7 @@ fn said_pid(file: &Path) -> u32 {
 }
 
 #[test]
-fn what_may_not_be_read_costs_a_line_that_says_why() {
+fn unreadable_process_is_reported_with_a_reason() {
     let _alone = alone();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.raytrace");

@@ -17,13 +17,15 @@ use serde_json::Value;
 
 const SUITE: &str = "trixie";
 
+/// Deaths on two kernels are in order.
 #[test]
-fn deaths_of_two_kernels_are_in_order_where_the_workers_clock_is_ahead() {
+fn worker_clock_ahead_keeps_the_order() {
     on_two_machines(60);
 }
 
+/// Deaths on two kernels are in order.
 #[test]
-fn deaths_of_two_kernels_are_in_order_where_the_workers_clock_is_behind() {
+fn worker_clock_behind_keeps_the_order() {
     on_two_machines(-60);
 }
 

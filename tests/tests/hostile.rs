@@ -9,7 +9,7 @@ use raytrace_tests::{
 };
 
 #[test]
-fn an_act_in_another_name_is_told_with_its_true_sender() {
+fn disguised_acts_have_their_true_sender() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("hostile.raytrace");
     let recorder = Recorder::start(&file, &[]).expect("a recorder");

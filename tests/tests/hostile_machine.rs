@@ -136,8 +136,9 @@ fn row<'a>(report: &'a Value, hook: &str) -> Option<&'a Value> {
     rows.into_iter().flatten().find(|row| row["hook"] == hook)
 }
 
+/// The environment is as long as the command line.
 #[test]
-fn a_command_line_and_an_environment_of_any_length_take_no_memory() {
+fn long_command_line_takes_no_memory() {
     let _alone = stage();
     let bytes = 1u64 << 30;
     let folder = folder();
@@ -183,8 +184,9 @@ fn a_command_line_and_an_environment_of_any_length_take_no_memory() {
 const RIGHTS: &str = "grep -E '^(Cap(Inh|Prm|Eff|Amb)|NoNewPrivs):' /proc/self/status >\"$1\"
     ls -l /proc/$$/fd >>\"$1\"";
 
+/// It has neither a capability nor a descriptor of the recorder's.
 #[test]
-fn a_wrapped_command_has_no_right_of_the_recorders() {
+fn wrapped_command_gets_no_rights() {
     let _alone = stage();
     let folder = folder();
     chown(folder.path(), Some(USER), Some(USER)).expect("an owner");
@@ -224,8 +226,9 @@ fn a_wrapped_command_has_no_right_of_the_recorders() {
     }
 }
 
+/// Once the recorder says that it records, its file can be read even if it is killed.
 #[test]
-fn whoever_reads_that_it_records_may_kill_it_and_has_a_file() {
+fn kill_right_after_the_start_leaves_a_file() {
     let _alone = stage();
     for round in 0..10 {
         let folder = folder();
@@ -270,8 +273,9 @@ fn rooted(folder: &Path, name: &str, make: impl FnOnce(&Path)) -> Act {
     Act::of_raylet(&programs, &session, &["chroot", root])
 }
 
+/// They are read in that root, and endless files and FIFOs do not stop the recorder.
 #[test]
-fn files_in_a_containers_root_are_read_there_and_end() {
+fn files_in_a_containers_root_do_not_hang() {
     let _alone = stage();
     let folder = folder();
     let at = folder.path();
@@ -342,8 +346,9 @@ fn refused(stem: &str, file: &Path, more: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), said)
 }
 
+/// The hook is one that proof rests on.
 #[test]
-fn without_a_hook_that_proof_rests_on_the_mode_is_procfs() {
+fn refused_hook_means_procfs_mode() {
     let _alone = stage();
     let needed = [
         ("fork_", "sched/sched_process_fork"),
@@ -512,7 +517,7 @@ const MORE_USERS: [&str; 3] = ["12346", "12346", "12347"];
 const MOST_STUCK: usize = 4;
 
 #[test]
-fn what_never_answers_delays_no_death() {
+fn reads_that_hang_delay_no_death() {
     let _alone = stage();
     let folder = folder();
     let at = folder.path();
@@ -631,8 +636,9 @@ fn session(folder: &Path) -> PathBuf {
     session
 }
 
+/// What is left out is counted.
 #[test]
-fn ever_so_many_files_and_raylets_are_bounded_and_counted() {
+fn many_files_and_raylets_are_bounded() {
     let _alone = stage();
     let (files, raylets) = if soak() {
         (200_000, 10_000)
@@ -676,7 +682,7 @@ fn ever_so_many_files_and_raylets_are_bounded_and_counted() {
 }
 
 #[test]
-fn with_a_user_wanted_nobody_elses_cluster_is_recorded() {
+fn user_option_records_no_other_users_cluster() {
     let _alone = stage();
     let folder = folder();
     let session = session(folder.path());
@@ -733,8 +739,9 @@ const PRIVATE: &str = "umount -R /sys/fs/cgroup
     else mount -t tmpfs none /sys/fs/cgroup; mkdir /sys/fs/cgroup/memory; mount -t cgroup -o memory none /sys/fs/cgroup/memory; fi
     shift; exec \"$@\"";
 
+/// Limits are those of the process, or are not known.
 #[test]
-fn in_a_private_cgroup_namespace_limits_are_the_processs_own_or_not_known() {
+fn limits_in_a_private_cgroup_namespace_are_right() {
     let _alone = stage();
     let memory = cgroup::memory();
     let theirs = memory.make("raytrace-theirs", 333 * MIB);

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 #[test]
 #[ignore = "takes some minutes in QEMU, and 8 GiB: a part of `cargo xtask soak`"]
-fn deaths_in_the_cgroups_of_rays_resource_isolation_are_named() {
+fn deaths_in_rays_own_cgroups_are_named() {
     let machine = Machine {
         suite: "trixie",
         disk: "nvme",

@@ -17,8 +17,9 @@ use raytrace_tests::{
     truth::PrivilegeMode,
 };
 
+/// A death after which Ray retried or restarted is not called the end of the job.
 #[test]
-fn the_death_that_ended_a_job_is_named_and_those_that_ray_made_good_are_not() {
+fn death_that_ended_a_job_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let recorder = Recorder::start(&folder.path().join("jobs.raytrace"), &[]).expect("a recorder");
     let script = staging::start("2.60.0", "outcomes.py", &[], folder.path()).expect("a script");
@@ -28,8 +29,9 @@ fn the_death_that_ended_a_job_is_named_and_those_that_ray_made_good_are_not() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Neither are the processes that their own worker killed at one moment.
 #[test]
-fn thousands_of_normal_exits_and_many_killed_at_once_are_all_recorded_and_not_printed() {
+fn thousands_of_exits_are_recorded_not_printed() {
     let (short, sleepers) = (5000, 200);
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("stress.raytrace");
@@ -100,7 +102,7 @@ fn identified(file: &Path, least: usize) -> bool {
 }
 
 #[test]
-fn workers_that_lived_before_the_recorder_are_identified() {
+fn workers_older_than_the_recorder_are_identified() {
     let folder = tempfile::tempdir().expect("a folder");
     // The long version fills a large node: 200 workers need 16 GiB and some minutes.
     let workers = if soak() { 200 } else { 8 };

@@ -128,22 +128,23 @@ fn unstaged(truth: &Truth, report: &Value) -> Vec<String> {
 }
 
 #[test]
-fn on_linux_5_10_each_staged_death_is_named() {
+fn linux_5_10_names_each_death() {
     matrix("bullseye", &["-smp", "2"], 83);
 }
 
 #[test]
-fn on_linux_6_1_each_staged_death_is_named() {
+fn linux_6_1_names_each_death() {
     matrix("bookworm", &["-smp", "2"], 84);
 }
 
+/// The machine has 128 possible CPUs, of which two are online.
 #[test]
-fn on_linux_6_12_with_128_possible_cpus_each_staged_death_is_named() {
+fn linux_6_12_with_128_cpus_names_each_death() {
     matrix("trixie", &["-smp", "2,maxcpus=128"], 84);
 }
 
 #[test]
-fn on_the_newest_linux_of_debian_each_staged_death_is_named() {
+fn newest_debian_linux_names_each_death() {
     // One CPU: if QEMU patches code that another virtual CPU runs, this kernel hits a breakpoint
     // that is gone, and panics.
     matrix("trixie-backports", &["-smp", "1"], 36);
@@ -209,7 +210,7 @@ fn is_not_called_proof(sections: &Sections, name: &str, reason: &str) {
 }
 
 #[test]
-fn on_a_locked_down_kernel_nothing_is_called_proof() {
+fn locked_down_kernel_proves_nothing() {
     let sections = degraded("lsm=lockdown lockdown=confidentiality", "locked");
     // Checks the staging itself. Without the lockdown this test would show nothing.
     let lockdown = &sections["lockdown"];
@@ -217,8 +218,9 @@ fn on_a_locked_down_kernel_nothing_is_called_proof() {
     is_not_called_proof(&sections, "all", "lockdown=confidentiality");
 }
 
+/// The hook is one that proof rests on.
 #[test]
-fn without_a_hook_that_proof_rests_on_nothing_is_called_proof() {
+fn refused_hook_proves_nothing() {
     let sections = degraded("", "refused");
     for (stem, hook) in [
         ("fork_", "sched/sched_process_fork"),
@@ -229,8 +231,9 @@ fn without_a_hook_that_proof_rests_on_nothing_is_called_proof() {
     }
 }
 
+/// A command line has 1 TiB; in other runs the recorder has a cgroup namespace of its own.
 #[test]
-fn a_command_line_of_a_tebibyte_and_a_cgroup_namespace_of_its_own_do_not_mislead_it() {
+fn hostile_processes_do_not_mislead() {
     let sections = degraded("", "hostile");
     let long = json(&sections, "long");
     let some = 32 << 20;
@@ -262,7 +265,7 @@ fn a_command_line_of_a_tebibyte_and_a_cgroup_namespace_of_its_own_do_not_mislead
 /// These kernels are not downloaded automatically. Each is a `vmlinuz` in a folder of
 /// `target/vm/other`. docs/development/reliability.md says which were tried.
 #[test]
-fn on_each_other_kernel_that_is_there_each_staged_death_is_named() {
+fn other_kernels_name_each_death() {
     let folder = target().join("vm/other");
     let Ok(entries) = fs::read_dir(&folder) else {
         return skipped(format!("no kernels in {}", folder.display()));

@@ -83,38 +83,38 @@ fn unprivileged(version: &str, least: usize) {
 }
 
 #[test]
-fn without_privilege_nothing_is_wrong_and_nothing_is_called_proven() {
+fn unprivileged_is_right_and_proves_nothing() {
     unprivileged("2.60.0", 60);
 }
 
 #[test]
-fn each_death_of_a_worker_on_ray_2_60_is_named() {
+fn ray_2_60_worker_deaths_are_named() {
     let (times, more) = times();
     matrix("2.60.0", &["--repeat", more], 80 * times);
 }
 
 #[test]
-fn each_death_of_a_worker_on_ray_2_51_is_named() {
+fn ray_2_51_worker_deaths_are_named() {
     matrix("2.51.1", &[], 60);
 }
 
 #[test]
-fn each_death_of_a_worker_on_ray_2_9_is_named() {
+fn ray_2_9_worker_deaths_are_named() {
     matrix("2.9.3", &[], 60);
 }
 
 #[test]
-fn each_death_that_takes_a_node_or_a_job_along_on_ray_2_60_is_named() {
+fn ray_2_60_node_and_job_deaths_are_named() {
     let (times, more) = times();
     matrix("2.60.0", &["--nodes", "--repeat", more], 30 * times);
 }
 
 #[test]
-fn each_death_that_takes_a_node_or_a_job_along_on_ray_2_51_is_named() {
+fn ray_2_51_node_and_job_deaths_are_named() {
     matrix("2.51.1", &["--nodes"], 25);
 }
 
 #[test]
-fn each_death_that_takes_a_node_or_a_job_along_on_ray_2_9_is_named() {
+fn ray_2_9_node_and_job_deaths_are_named() {
     matrix("2.9.3", &["--nodes"], 20);
 }

@@ -5,8 +5,9 @@
 use raytrace::recording;
 use raytrace_tests::month::{self, Plan};
 
+/// A job that crashes again and again is part of it.
 #[test]
-fn a_month_of_deaths_and_a_loop_of_crashes_stays_within_its_bounds() {
+fn month_of_deaths_stays_within_bounds() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("month.raytrace");
     let plan = Plan::short();

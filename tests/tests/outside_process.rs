@@ -20,8 +20,9 @@ struct Sidecar {
     victim: u32,
 }
 
+/// The small worker that was killed for it is not.
 #[test]
-fn a_small_worker_that_dies_for_memory_outside_ray_is_not_the_suspect() {
+fn memory_outside_ray_is_the_suspect() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, truth) = (
         folder.path().join("a.raytrace"),

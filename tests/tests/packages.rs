@@ -71,8 +71,9 @@ fn recording_in(folder: &Path) -> Option<PathBuf> {
     paths.find(|path| path.extension().is_some_and(|end| end == "raytrace"))
 }
 
+/// It records as root, and as a user without privileges.
 #[test]
-fn the_wheel_installs_into_a_fresh_environment_and_records_without_root() {
+fn wheel_installs_and_records() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
     let venv = folder.path().join("venv");
@@ -268,8 +269,9 @@ fn said(report: &Value, pid: u32, cgroup: &str) -> Said {
     }
 }
 
+/// With all of them a kill is proven.
 #[test]
-fn the_image_proves_a_kill_with_the_daemon_sets_rights_and_each_of_them_is_needed() {
+fn image_needs_each_right_of_the_daemon_set() {
     let folder = tempfile::tempdir().expect("a folder");
     let session = folder.path().join("session_2026-11-23_00-00-00_000000_1");
     fs::create_dir_all(session.join("logs")).expect("a folder");
@@ -348,7 +350,7 @@ fn the_image_proves_a_kill_with_the_daemon_sets_rights_and_each_of_them_is_neede
 }
 
 #[test]
-fn the_manifests_are_valid_by_kubernetes_schemas() {
+fn manifests_are_valid_kubernetes() {
     for folder in ["deploy/kubernetes", "deploy/kubernetes-events"] {
         let said = run(Command::new(staging::target().join("packaging/bin/python"))
             .arg(staging::root().join("tests/staging/manifests.py"))
@@ -359,7 +361,7 @@ fn the_manifests_are_valid_by_kubernetes_schemas() {
 }
 
 #[test]
-fn the_units_are_valid_by_systemd() {
+fn units_are_valid_systemd() {
     for unit in ["raytrace.service", "raytrace-publish.service"] {
         // The program and its man pages are not installed here, so another program stands in for
         // it.
@@ -407,7 +409,7 @@ fn clean_root(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn the_deb_is_installed_upgraded_and_purged_in_a_clean_root() {
+fn deb_installs_upgrades_and_purges() {
     if !soak() {
         skipped("only in cargo xtask soak");
         return;

@@ -7,8 +7,9 @@ use raytrace_tests::{day, recorder::raytrace, soak, staging};
 /// A larger page is too large for a mail attachment.
 const LARGEST: u64 = 10_000_000;
 
+/// The day has 200 workers at a time, and the page is small enough to be sent.
 #[test]
-fn the_page_of_a_day_with_200_workers_is_small_and_works_in_a_browser() {
+fn page_of_a_day_works_in_a_browser() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, page) = (
         folder.path().join("day.raytrace"),
@@ -59,7 +60,7 @@ fn in_a_browser(script: &str, page: &Path) {
 
 /// There are six nodes, and 64 with more samples in `cargo xtask soak`.
 #[test]
-fn the_page_of_many_nodes_is_small_and_has_a_lane_for_each() {
+fn page_of_many_nodes_has_a_lane_for_each() {
     let (nodes, every_s) = if soak() { (64, 60) } else { (6, 900) };
     let held = tempfile::tempdir().expect("a folder");
     let (folder, page) = (held.path().join("nodes"), held.path().join("nodes.html"));

@@ -105,8 +105,9 @@ fn end(mut recorder: Recorder, stream: &Stream, file: &Path, owner: u32) {
     }
 }
 
+/// No thread keeps more than it needs.
 #[test]
-fn once_attached_no_thread_has_more_capabilities_than_it_needs() {
+fn capabilities_are_dropped_after_the_attach() {
     let folder = folder_of(0);
     let file = folder.path().join("a.raytrace");
     let stream = Stream::new(folder.path()).expect("a stream");
@@ -126,8 +127,9 @@ fn once_attached_no_thread_has_more_capabilities_than_it_needs() {
     end(recorder, &stream, &file, 0);
 }
 
+/// They are made with the rights of the user who called sudo.
 #[test]
-fn under_sudo_file_and_command_are_the_users_and_are_made_with_the_users_rights() {
+fn sudo_file_and_command_are_the_users() {
     let folder = folder_of(USER);
     let file = folder.path().join("a.raytrace");
     let stream = Stream::new(folder.path()).expect("a stream");
@@ -181,12 +183,13 @@ fn five_are_enough(command: impl FnOnce(&Path) -> Command) {
 }
 
 #[test]
-fn five_capabilities_are_enough_instead_of_root() {
+fn five_capabilities_are_enough() {
     five_are_enough(with_five);
 }
 
+/// A plain user starts the program.
 #[test]
-fn five_capabilities_of_the_program_file_are_enough_for_a_plain_user() {
+fn five_file_capabilities_are_enough() {
     five_are_enough(|program| {
         let status = Command::new("setcap")
             .arg(format!("{NAMES}+ep"))
@@ -245,7 +248,7 @@ fn recorded_of(make: impl FnOnce(&Path, &Path)) -> String {
 }
 
 #[test]
-fn a_planted_link_is_not_followed_and_no_secret_is_kept() {
+fn planted_links_and_secrets_are_not_recorded() {
     let plain = recorded_of(|logs, there| fs::rename(there, logs).expect("a folder"));
     assert!(plain.contains("abcdef77"), "a log that is one is read");
     assert!(plain.contains("0.625"), "Ray's own settings are kept");

@@ -143,7 +143,7 @@ fn port_of_ray(root: &Path) -> u64 {
 }
 
 #[test]
-fn deaths_reach_prometheus_the_alert_manager_and_a_log_shipper() {
+fn deaths_reach_prometheus_alerts_and_logs() {
     let held = tempfile::tempdir().expect("a folder");
     let (folder, own) = folders(held.path());
     let mut script =
@@ -199,7 +199,7 @@ fn deaths_reach_prometheus_the_alert_manager_and_a_log_shipper() {
 }
 
 #[test]
-fn the_alert_rules_are_right_by_promtool() {
+fn alert_rules_pass_promtool() {
     let folder = staging::root().join("deploy/prometheus");
     let said = Command::new("promtool")
         .args(["test", "rules", "rules_test.yml"])

@@ -112,14 +112,15 @@ fn ended_among_readers(how: impl Fn(&mut Recorder, &Stream)) {
 }
 
 #[test]
-fn a_recording_ends_whole_while_four_read_it() {
+fn recording_ends_whole_among_four_readers() {
     for _ in 0..2 {
         ended_among_readers(|_, stream| stream.stop().expect("an end"));
     }
 }
 
+/// It says so however often it is read.
 #[test]
-fn what_a_killed_recorder_left_says_so_however_often_it_is_read() {
+fn killed_recorders_file_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.raytrace");
     let stream = Stream::new(folder.path()).expect("a stream");
@@ -162,8 +163,9 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&both).into_owned()
 }
 
+/// The disk is full when the recording ends.
 #[test]
-fn an_end_that_cannot_be_written_is_an_exit_code() {
+fn failed_end_has_an_exit_code() {
     let folder = tempfile::tempdir().expect("a folder");
     let disk = folder.path().join("disk");
     fs::create_dir(&disk).expect("a folder");
@@ -191,7 +193,7 @@ fn an_end_that_cannot_be_written_is_an_exit_code() {
 }
 
 #[test]
-fn a_recording_given_to_explain_is_reported_and_what_is_no_text_is_refused() {
+fn explain_reports_recordings_and_refuses_binaries() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("x.raytrace");
     let done = Command::new(raytrace())

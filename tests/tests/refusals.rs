@@ -30,8 +30,9 @@ fn record_after(setup: &str, file: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// It prints what is missing and the command that helps.
 #[test]
-fn without_privilege_it_records_in_procfs_mode_and_says_what_is_missing_and_what_to_type() {
+fn unprivileged_records_in_procfs_mode() {
     let folder = folder();
     let file = folder.path().join("a.raytrace");
     let file = file.to_str().expect("text");
@@ -52,8 +53,9 @@ fn without_privilege_it_records_in_procfs_mode_and_says_what_is_missing_and_what
     );
 }
 
+/// The pids that the kernel reports are not those of the namespace.
 #[test]
-fn in_a_pid_namespace_of_its_own_it_does_without_the_kernels_pids() {
+fn own_pid_namespace_means_procfs_mode() {
     let folder = folder();
     let record = |arguments: &[&str]| {
         let mut command = Command::new("unshare");
@@ -78,7 +80,7 @@ fn in_a_pid_namespace_of_its_own_it_does_without_the_kernels_pids() {
 }
 
 #[test]
-fn without_privilege_and_with_require_ebpf_it_ends_with_3() {
+fn unprivileged_require_ebpf_ends_with_3() {
     let folder = folder();
     let file = folder.path().join("a.raytrace");
     let arguments = [
@@ -96,8 +98,9 @@ fn without_privilege_and_with_require_ebpf_it_ends_with_3() {
     assert!(!file.exists(), "no recording is left behind");
 }
 
+/// Otherwise it records in procfs mode, and says that BTF is missing.
 #[test]
-fn without_btf_it_says_so_and_ends_with_4_only_when_ebpf_is_demanded() {
+fn missing_btf_ends_with_4_if_ebpf_is_required() {
     let folder = folder();
     let hide = "mount -t tmpfs none /sys/kernel/btf";
     let strict = record_after(hide, &folder.path().join("a.raytrace"), &["--require-ebpf"])
@@ -122,8 +125,9 @@ fn without_btf_it_says_so_and_ends_with_4_only_when_ebpf_is_demanded() {
     );
 }
 
+/// It prints where it looked.
 #[test]
-fn with_require_ray_and_no_ray_it_ends_with_5_and_says_where_it_looked() {
+fn require_ray_without_ray_ends_with_5() {
     let folder = folder();
     // Other tests run Ray at the same time. A new pid namespace has none.
     let mut command = Command::new("unshare");
@@ -141,8 +145,9 @@ fn with_require_ray_and_no_ray_it_ends_with_5_and_says_where_it_looked() {
     );
 }
 
+/// A file that exists is left alone.
 #[test]
-fn an_output_that_exists_or_cannot_be_made_is_refused_and_left_alone() {
+fn existing_or_impossible_output_is_refused() {
     let folder = folder();
     let file = folder.path().join("a.raytrace");
     std::fs::write(&file, "mine").expect("a file");
@@ -170,8 +175,9 @@ fn an_output_that_exists_or_cannot_be_made_is_refused_and_left_alone() {
     assert!(text(&output).contains("b.raytrace"), "{}", text(&output));
 }
 
+/// What was written can be read.
 #[test]
-fn a_disk_that_fills_up_does_not_stop_it_and_what_it_has_can_be_read() {
+fn full_disk_does_not_end_the_recording() {
     let folder = folder();
     let disk = folder.path().join("disk");
     std::fs::create_dir(&disk).expect("a folder");
@@ -218,7 +224,7 @@ fn a_disk_that_fills_up_does_not_stop_it_and_what_it_has_can_be_read() {
 }
 
 #[test]
-fn it_waits_for_ray_where_there_is_none() {
+fn waits_for_ray_if_there_is_none() {
     let folder = folder();
     let file = folder.path().join("a.raytrace");
     let mut command = Command::new("unshare");
@@ -237,8 +243,9 @@ fn it_waits_for_ray_where_there_is_none() {
     );
 }
 
+/// Its deaths are recorded.
 #[test]
-fn a_wrapped_command_gives_its_exit_code_and_its_deaths() {
+fn wrapped_command_gives_its_exit_code() {
     let folder = folder();
     let file = folder.path().join("a.raytrace");
     let output = Command::new(raytrace())

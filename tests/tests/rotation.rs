@@ -46,7 +46,7 @@ fn killed(report: &Value) -> Vec<(u64, bool)> {
 }
 
 #[test]
-fn deaths_at_the_seams_of_files_are_in_one_file_and_told_once() {
+fn deaths_between_files_are_reported_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let script = format!("for i in $(seq {KILLED}); do sh -c 'kill -9 $$'; sleep 0.1; done");
     record(folder.path(), &script);
@@ -76,7 +76,7 @@ fn deaths_at_the_seams_of_files_are_in_one_file_and_told_once() {
 }
 
 #[test]
-fn a_recorder_that_was_started_again_tells_what_nobody_saw() {
+fn restarted_recorder_reports_the_gap() {
     let folder = tempfile::tempdir().expect("a folder");
     record(folder.path(), "sleep 0.2");
     thread::sleep(Duration::from_secs(3));
@@ -98,7 +98,7 @@ fn a_recorder_that_was_started_again_tells_what_nobody_saw() {
 }
 
 #[test]
-fn only_the_files_that_a_time_needs_are_read() {
+fn only_files_of_the_time_span_are_read() {
     let folder = tempfile::tempdir().expect("a folder");
     record(folder.path(), "sh -c 'kill -9 $$'; sleep 0.2");
     let first = files(folder.path()).remove(0);

@@ -67,7 +67,7 @@ struct Burst {
 }
 
 #[test]
-fn what_grows_and_ends_between_two_looks_has_its_true_peak() {
+fn growth_between_samples_has_its_true_peak() {
     let Recorded { report, said, .. } = recorded("bursts.py");
     if report["recordings"][0]["mode"] != "ebpf" {
         skipped("without eBPF nobody tells the peak of what has ended");
@@ -90,8 +90,9 @@ fn what_grows_and_ends_between_two_looks_has_its_true_peak() {
     }
 }
 
+/// Its memory is recorded in parts: anonymous and shared memory.
 #[test]
-fn a_cgroup_that_fills_is_told_by_its_heads_and_ever_more_often() {
+fn filling_cgroup_is_sampled_more_often() {
     let Some(Recorded { events, .. }) = recorded_in_a_cgroup("fill.py") else {
         return;
     };
@@ -129,7 +130,7 @@ fn a_cgroup_that_fills_is_told_by_its_heads_and_ever_more_often() {
 }
 
 #[test]
-fn what_the_machine_has_in_use_is_the_sum_of_its_heads() {
+fn memory_in_use_is_the_sum_of_its_parts() {
     let Some(Recorded { events, report, .. }) = recorded_in_a_cgroup("fill.py") else {
         return;
     };

@@ -92,8 +92,9 @@ fn lost_span(missing: &[Row], all: &[Row], end: f64) -> f64 {
         .sum()
 }
 
+/// The file can be opened, whenever the SIGKILL came.
 #[test]
-fn after_a_sigkill_at_any_moment_the_file_opens_and_at_most_a_second_is_lost() {
+fn sigkill_loses_at_most_a_second() {
     let rounds = if soak() { 200 } else { 20 };
     let mut worst = 0.0f64;
     for round in 0..rounds {
@@ -124,7 +125,7 @@ fn after_a_sigkill_at_any_moment_the_file_opens_and_at_most_a_second_is_lost() {
 }
 
 #[test]
-fn a_report_on_a_recording_that_is_being_written_works_every_time() {
+fn live_recording_can_always_be_reported() {
     let folder = folder();
     let file = folder.path().join("a.raytrace");
     let stream = Stream::new(folder.path()).expect("a stream");
@@ -142,7 +143,7 @@ fn a_report_on_a_recording_that_is_being_written_works_every_time() {
 }
 
 #[test]
-fn a_closed_terminal_does_not_end_a_recording() {
+fn closed_terminal_does_not_end_a_recording() {
     let folder = folder();
     let file = folder.path().join("a.raytrace");
     let stream = Stream::new(folder.path()).expect("a stream");
@@ -156,8 +157,9 @@ fn a_closed_terminal_does_not_end_a_recording() {
     assert!(complete(&file, &stream) > then, "it went on");
 }
 
+/// The new file has everything that was recorded before.
 #[test]
-fn a_file_that_is_deleted_under_it_is_written_anew_with_all_that_it_saw() {
+fn deleted_file_is_written_again() {
     for end_of_name in ["", "-wal"] {
         let folder = folder();
         let file = folder.path().join("a.raytrace");
@@ -217,7 +219,7 @@ fn run(command: &mut Command) {
 }
 
 #[test]
-fn a_disk_that_blocks_for_five_seconds_costs_nothing() {
+fn disk_blocked_for_5_seconds_loses_nothing() {
     let folder = folder();
     let disk = Disk::new(folder.path());
     let file = disk.0.join("a.raytrace");
@@ -247,8 +249,9 @@ const WRITER: &str =
     "(while [ -d \"${2%/*}\" ]; do echo x >>\"$1/written\"; sleep 0.05; done) & echo $! >\"$2\"
 while [ -e \"$2\" ]; do /bin/true; sleep 0.05; done; wait";
 
+/// The process dies when the disk answers.
 #[test]
-fn who_is_killed_and_waits_for_a_disk_is_pending_and_dies_when_the_disk_answers() {
+fn killed_while_waiting_for_a_disk_is_pending() {
     let folder = folder();
     let disk = Disk::new(folder.path());
     let (file, goes_on) = (folder.path().join("a.raytrace"), folder.path().join("pid"));
@@ -291,8 +294,9 @@ fn who_is_killed_and_waits_for_a_disk_is_pending_and_dies_when_the_disk_answers(
     assert_eq!(death["time"], pending["time"], "when it was killed");
 }
 
+/// It holds no death that did not happen.
 #[test]
-fn what_a_power_failure_leaves_on_the_disk_opens_and_holds_no_death_that_was_none() {
+fn power_failure_leaves_a_readable_file() {
     let folder = folder();
     let disk = Disk::new(folder.path());
     let file = disk.0.join("a.raytrace");
@@ -338,8 +342,9 @@ fn what_a_power_failure_leaves_on_the_disk_opens_and_holds_no_death_that_was_non
     end(recorder, &stream);
 }
 
+/// SIGTERM goes to the recorder and its command at once, and nothing is lost.
 #[test]
-fn a_shutdown_that_terminates_all_at_once_ends_the_recording_with_all_that_it_saw() {
+fn shutdown_ends_the_recording_cleanly() {
     let folder = folder();
     let file = folder.path().join("a.raytrace");
     let stream = Stream::new(folder.path()).expect("a stream");
@@ -358,8 +363,9 @@ fn a_shutdown_that_terminates_all_at_once_ends_the_recording_with_all_that_it_sa
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+/// It is removed at the end.
 #[test]
-fn in_a_cgroup_of_its_own_it_is_alone_and_leaves_nothing_behind() {
+fn own_cgroup_holds_the_recorder_alone() {
     let folder = folder();
     let file = folder.path().join("a.raytrace");
     let stream = Stream::new(folder.path()).expect("a stream");
@@ -388,7 +394,7 @@ fn in_a_cgroup_of_its_own_it_is_alone_and_leaves_nothing_behind() {
 /// The kernel returns the type of a FUSE file system to a caller that does not own the mount
 /// without asking its server.
 #[test]
-fn a_network_file_system_is_refused_and_a_place_is_named() {
+fn network_file_system_is_refused() {
     let folder = folder();
     let mount = "exec 3<>/dev/fuse
         mount --internal-only -t fuse -o fd=3,rootmode=40000,user_id=12345,group_id=12345 none \"$1\"

@@ -40,7 +40,7 @@ fn booted(arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn with_each_directive_of_the_unit_alone_a_kill_is_proven() {
+fn each_directive_alone_lets_a_kill_be_proven() {
     if !soak() {
         skipped("only in cargo xtask soak");
         return;
@@ -56,8 +56,9 @@ fn with_each_directive_of_the_unit_alone_a_kill_is_proven() {
     assert!(other.is_empty(), "{other:#?}");
 }
 
+/// It records proven kills before and after that.
 #[test]
-fn the_unit_records_proven_kills_and_comes_back_where_it_is_killed() {
+fn unit_restarts_after_a_kill() {
     if !soak() {
         skipped("only in cargo xtask soak");
         return;

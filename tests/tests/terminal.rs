@@ -4,8 +4,9 @@ use std::process::Command;
 
 use raytrace_tests::{day, recorder::raytrace, staging};
 
+/// `top` and the status line keep their place while they are drawn.
 #[test]
-fn top_and_the_status_line_keep_their_place_and_leave_the_terminal_as_it_was() {
+fn terminal_is_left_as_it_was() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("day.raytrace");
     day::write(&file, 1800, day::Detail::Full).expect("a recording");

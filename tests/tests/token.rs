@@ -122,7 +122,7 @@ fn listen() -> (TcpListener, String) {
 }
 
 #[test]
-fn a_token_goes_to_the_address_of_a_raylet_of_the_user_who_may_read_it() {
+fn token_is_sent_for_its_owners_raylet() {
     let stage = Stage::new();
     let (listener, address) = listen();
     let raylet = stage.raylet(&stage.plain, 0, "many", &address);
@@ -139,8 +139,9 @@ fn a_token_goes_to_the_address_of_a_raylet_of_the_user_who_may_read_it() {
     recorder.stop().expect("a recording");
 }
 
+/// No program that another user has started gets it sent to its address.
 #[test]
-fn roots_token_is_not_sent_for_a_program_that_somebody_else_has_started() {
+fn roots_token_is_not_sent_for_other_users() {
     let stage = Stage::new();
     let acts = [
         // A set-uid program that waits at a prompt, for example for a password.

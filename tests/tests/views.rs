@@ -79,7 +79,7 @@ fn page(folder: &Path, name: &str) -> Value {
 }
 
 #[test]
-fn each_view_of_the_kill_matrix_is_made_and_tells_the_same_deaths() {
+fn all_views_show_the_same_deaths() {
     let folder = tempfile::tempdir().expect("a folder");
     let here = folder.path();
     let mut arguments = vec!["--only"];
@@ -164,8 +164,9 @@ fn number(value: &Value) -> f64 {
     value.as_f64().expect("a number")
 }
 
+/// Both are merged into one trace.
 #[test]
-fn what_ray_timeline_wrote_and_the_recording_become_one_trace_on_one_clock() {
+fn ray_timeline_and_recording_share_a_clock() {
     let folder = tempfile::tempdir().expect("a folder");
     let here = folder.path();
     let file = here.join("ray.json");

@@ -128,8 +128,9 @@ impl Drop for Kept<'_> {
     }
 }
 
+/// The warning of an approach that passes is withdrawn.
 #[test]
-fn a_run_that_is_warned_of_its_kill_loses_no_step_and_what_passes_is_taken_back() {
+fn warned_run_loses_no_step() {
     let held = tempfile::tempdir().expect("a folder");
     let (folder, own) = folders(held.path());
     let path = |name: &str| held.path().join(name).display().to_string();

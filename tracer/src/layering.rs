@@ -146,7 +146,7 @@ fn wrong(uses: &BTreeSet<(String, String)>, table: &[(&str, &[&str])]) -> Vec<St
 }
 
 #[test]
-fn no_folder_uses_another_that_it_may_not_use() {
+fn folders_use_only_what_they_may() {
     let wrong = wrong(&below(""), &USES);
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
@@ -163,7 +163,7 @@ fn each_folder_has_a_row() {
 }
 
 #[test]
-fn tables_see_nothing_that_asks_them_and_questions_nothing_that_decides() {
+fn state_and_query_use_only_lower_layers() {
     let uses = below("judge");
     assert!(uses.len() > 60, "{uses:?}");
     let wrong = wrong(&uses, &LAYERS);
@@ -195,7 +195,7 @@ fn looks(code: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_judge_looks_into_no_sentence() {
+fn judge_interprets_no_sentences() {
     let mut wrong = BTreeSet::new();
     let of_judge = sources::read_all().into_iter();
     let mut of_judge = of_judge.filter(|(own, _)| own.first().is_some_and(|one| one == "judge"));

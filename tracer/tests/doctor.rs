@@ -35,7 +35,7 @@ fn texts(checks: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn gpus_are_counted_and_their_processes_named() {
+fn gpus_and_their_processes_are_listed() {
     let folder = tempfile::tempdir().expect("a folder");
     library(folder.path());
     let path = folder.path().to_str().expect("text");
@@ -61,7 +61,7 @@ fn gpus_are_counted_and_their_processes_named() {
 }
 
 #[test]
-fn an_nvml_that_refuses_is_one_line() {
+fn failing_nvml_gives_one_line() {
     let folder = tempfile::tempdir().expect("a folder");
     library(folder.path());
     let path = folder.path().to_str().expect("text");

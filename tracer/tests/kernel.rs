@@ -146,7 +146,7 @@ fn check(death: &Death, killer: Killer, certainty: Certainty) {
 }
 
 #[test]
-fn a_kill_by_another_process_names_the_sender_that_is_already_gone() {
+fn kill_names_a_sender_that_has_ended() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -172,8 +172,9 @@ fn a_kill_by_another_process_names_the_sender_that_is_already_gone() {
     assert_eq!(death.process.title.as_deref(), Some("sleep 60"));
 }
 
+/// The process lives for about a fifth of a second.
 #[test]
-fn a_process_of_a_fifth_of_a_second_is_known_at_its_peak() {
+fn peak_of_a_short_process_is_known() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -208,7 +209,7 @@ fn grower(megabytes: u32) -> Child {
 }
 
 #[test]
-fn what_a_thread_maps_and_the_last_steps_before_its_death_are_told() {
+fn mappings_and_last_steps_before_death_are_seen() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -272,7 +273,7 @@ fn wait_for_handler(pid: u32, signal: u32) {
 }
 
 #[test]
-fn a_default_term_is_a_signal_and_a_handled_one_is_inferred() {
+fn only_a_default_sigterm_is_proven() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -293,7 +294,7 @@ fn a_default_term_is_a_signal_and_a_handled_one_is_inferred() {
 }
 
 #[test]
-fn faults_aborts_and_kills_of_oneself_are_crashes() {
+fn faults_aborts_and_self_kills_are_crashes() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -316,7 +317,7 @@ fn faults_aborts_and_kills_of_oneself_are_crashes() {
 }
 
 #[test]
-fn an_exit_code_is_the_processs_own_with_threads_too() {
+fn exit_code_is_right_with_threads_too() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -347,7 +348,7 @@ fn an_exit_code_is_the_processs_own_with_threads_too() {
 }
 
 #[test]
-fn an_exec_by_another_thread_is_no_death() {
+fn exec_by_another_thread_is_no_death() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -385,7 +386,7 @@ fn does_to(victim: u32, script: &str) -> u32 {
 }
 
 #[test]
-fn each_call_that_sends_a_signal_to_another_process_has_its_sender() {
+fn every_signalling_call_names_its_sender() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -425,8 +426,9 @@ fn names_its_tracer(death: &Death, tracer: u32) -> bool {
     evidence.any(|piece| piece.what.starts_with(&text))
 }
 
+/// The tracer held the sender's signal back and injected it later.
 #[test]
-fn a_signal_that_a_tracer_took_away_and_put_in_later_is_not_surely_its_senders() {
+fn signal_injected_by_tracer_is_only_inferred() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -450,7 +452,7 @@ ptrace(TRACE_DETACH, victim, signal.SIGSEGV)",
 }
 
 #[test]
-fn a_traced_process_that_ends_keeps_its_verdict_as_inferred() {
+fn end_of_traced_process_is_only_inferred() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -482,7 +484,7 @@ while os.WIFSTOPPED(status):
 }
 
 #[test]
-fn a_tracer_bears_on_no_sigkill_of_somebody_else() {
+fn sigkill_by_another_stays_proven_under_tracer() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -498,8 +500,9 @@ fn a_tracer_bears_on_no_sigkill_of_somebody_else() {
     assert!(names_its_tracer(&death, tracer), "{:?}", death.verdict);
 }
 
+/// The exit signal given to `clone` is not taken for a signal of file I/O.
 #[test]
-fn the_exit_signal_that_a_child_was_cloned_with_is_no_files() {
+fn clone_exit_signal_is_a_child_exit() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -514,7 +517,7 @@ fn the_exit_signal_that_a_child_was_cloned_with_is_no_files() {
 }
 
 #[test]
-fn a_parent_death_signal_is_told_from_a_kill_by_the_parent() {
+fn parent_death_signal_is_no_parents_kill() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -546,8 +549,9 @@ fn a_parent_death_signal_is_told_from_a_kill_by_the_parent() {
     assert_eq!(stage.death(child).verdict.cause_death_id, Some(cause.id));
 }
 
+/// The kernel ends every other process of the pid namespace.
 #[test]
-fn the_end_of_a_namespaces_init_is_the_kernels_doing_but_not_for_memory() {
+fn end_of_namespace_init_is_no_oom() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -622,7 +626,7 @@ impl Drop for Cgroup {
 }
 
 #[test]
-fn an_oom_kill_at_a_cgroups_limit_names_limit_charge_and_invoker() {
+fn cgroup_oom_kill_names_limit_and_charge() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -649,7 +653,7 @@ fn an_oom_kill_at_a_cgroups_limit_names_limit_charge_and_invoker() {
 }
 
 #[test]
-fn an_oom_kill_while_writing_shared_memory_says_so() {
+fn oom_kill_names_shared_memory_as_charge() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -669,7 +673,7 @@ fn an_oom_kill_while_writing_shared_memory_says_so() {
 }
 
 #[test]
-fn the_biggest_in_the_cgroup_dies_for_a_small_one_that_asks() {
+fn largest_process_dies_for_a_small_invoker() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -695,7 +699,7 @@ fn the_biggest_in_the_cgroup_dies_for_a_small_one_that_asks() {
 }
 
 #[test]
-fn thirty_oom_kills_in_a_second_are_each_proven() {
+fn thirty_oom_kills_at_once_are_each_proven() {
     let Some(mut stage) = Stage::new() else {
         return;
     };
@@ -724,8 +728,9 @@ fn thirty_oom_kills_in_a_second_are_each_proven() {
     }
 }
 
+/// 2,000 short processes and 200 kills; the ledger must balance.
 #[test]
-fn two_thousand_short_processes_and_two_hundred_kills_are_all_told_and_the_ledger_balances() {
+fn all_deaths_of_a_storm_are_seen() {
     let Some(mut stage) = Stage::new() else {
         return;
     };

@@ -142,8 +142,9 @@ fn through(taken: &Taken, function: &str) -> u64 {
     its.map(|(bytes, _)| bytes >> 20).sum()
 }
 
+/// The stacks are read only after the growth.
 #[test]
-fn the_lines_that_grow_are_known_however_late_it_is_asked_for_them() {
+fn growing_lines_are_found_in_every_python() {
     let names = ["", ".9", ".10", ".11", ".12", ".13", ".14"];
     for name in names.map(|minor| format!("python3{minor}")) {
         let mut kernel = match attach(false) {

@@ -25,7 +25,7 @@ fn sleeper() -> Child {
 }
 
 #[test]
-fn who_is_gone_without_an_exit_event_has_a_death_once_and_the_ledger_counts_it() {
+fn missed_exit_is_found_and_counted_once() {
     let mut kernel = match attach(false) {
         Ok(kernel) => kernel,
         Err(error @ (KernelError::NotPermitted(_) | KernelError::NoBtf { .. })) => {

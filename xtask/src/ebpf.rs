@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_objects_are_those_of_their_sources() {
+    fn committed_objects_match_their_sources() {
         let text = fs::read_to_string(manifest_path()).expect("a manifest");
         let manifest: Manifest = serde_json::from_str(&text).expect("JSON");
         let objects = read(committed()).expect("two objects");

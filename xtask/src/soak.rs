@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_broken_off_runs_recorded_counts() {
+    fn interrupted_runs_count() {
         let all = [
             at(1, 30.0, 1, None),
             at(1, 60.0, 1, None),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_grows_and_events_that_are_lost_fail_a_run() {
+    fn growth_and_losses_fail_a_run() {
         let hours = |resident: fn(u64) -> u64, lost| {
             let figures =
                 (0..=120_u64).map(|at_| at(1, at_ as f64 * 60.0, resident(at_), Some(lost)));

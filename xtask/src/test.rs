@@ -45,13 +45,13 @@ const ALONE: [&str; 22] = [
 
 /// Tests that keep the processor busy, the longest first.
 const BUSY: [&str; 7] = [
-    "each_death_of_a_worker_on_ray_2_60_is_named",
-    "each_death_that_takes_a_node_or_a_job_along_on_ray_2_60_is_named",
-    "each_death_that_takes_a_node_or_a_job_along_on_ray_2_9_is_named",
-    "each_death_that_takes_a_node_or_a_job_along_on_ray_2_51_is_named",
-    "without_privilege_nothing_is_wrong_and_nothing_is_called_proven",
-    "each_death_of_a_worker_on_ray_2_51_is_named",
-    "each_death_of_a_worker_on_ray_2_9_is_named",
+    "ray_2_60_worker_deaths_are_named",
+    "ray_2_60_node_and_job_deaths_are_named",
+    "ray_2_9_node_and_job_deaths_are_named",
+    "ray_2_51_node_and_job_deaths_are_named",
+    "unprivileged_is_right_and_proves_nothing",
+    "ray_2_51_worker_deaths_are_named",
+    "ray_2_9_worker_deaths_are_named",
 ];
 
 /// The features of builds that leave something out: reading alone, and recording without stacks and

@@ -211,7 +211,7 @@ mod tests {
     /// The bounds are coarse, so that this fails only if the forecast has become much worse.
     /// `cargo xtask bench forecast` has the scores.
     #[test]
-    fn kills_are_warned_of_and_healthy_hours_are_quiet() {
+    fn kills_are_warned_of_and_health_is_quiet() {
         let (mut kills, mut warned, mut hours, mut wrong) = (0, 0, 0.0, 0);
         for family in &FAMILIES {
             let count = match family.end {

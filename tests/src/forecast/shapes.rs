@@ -668,7 +668,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_healthy_never_meets_its_limit() {
+    fn healthy_shapes_never_reach_the_limit() {
         let healthy = FAMILIES.iter().filter(|one| one.end == End::Healthy);
         for family in healthy.filter(|one| !one.name.contains("week")) {
             for number in 0..40 {

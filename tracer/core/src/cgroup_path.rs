@@ -121,8 +121,9 @@ mod tests {
             .replace("ID", HEX)
     }
 
+    /// Covers each container runtime, cgroup driver and cgroup version.
     #[test]
-    fn the_paths_of_each_runtime_driver_and_version_name_pod_and_container() {
+    fn runtime_paths_name_pod_and_container() {
         // What made the path, the path, whether it names a container, and the pod.
         let table = [
             (
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beside_containers_and_pods_is_neither() {
+    fn cgroups_beside_containers_name_nothing() {
         for pattern in [
             "/",
             "",
@@ -254,8 +255,9 @@ mod tests {
         assert_eq!(container(task).as_deref(), Some(own));
     }
 
+    /// A process in a container can make cgroups with names of other pods and jobs.
     #[test]
-    fn nobody_in_a_container_names_another_pod_or_job_by_making_cgroups() {
+    fn nested_cgroups_cannot_forge_a_pod_or_job() {
         let other = "11111111-2222-3333-4444-555555555555";
         let own = path("/kubepods.slice/kubepods-podU_D.slice/cri-containerd-ID.scope");
         let forged = format!("{own}/kubepods/pod{other}");
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn slurms_paths_name_job_and_step() {
+    fn slurm_paths_name_job_and_step() {
         for (path, job, step) in [
             (
                 "/system.slice/slurmstepd.scope/job_4711/step_0/user/task_3",

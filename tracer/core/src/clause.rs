@@ -265,7 +265,7 @@ mod tests {
     };
 
     #[test]
-    fn several_have_their_parents_and_a_cgroup_its_limit() {
+    fn plural_clauses_agree_and_name_the_limit() {
         let many = ClauseContext {
             number: MANY,
             ..ClauseContext::other(Role::Worker, false)

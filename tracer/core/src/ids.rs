@@ -287,8 +287,9 @@ impl Serialize for EventId {
 mod tests {
     use super::*;
 
+    /// /proc truncates the start to clock ticks.
     #[test]
-    fn a_start_from_proc_and_one_from_the_kernel_name_the_same_process() {
+    fn proc_and_kernel_starts_are_the_same_process() {
         let kernel = ProcessKey::new(7, 123_456_789_012);
         let proc = ProcessKey::new(7, 123_450_000_000);
         assert!(kernel.same(proc));
@@ -298,13 +299,13 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_shown_to_a_hundredth() {
+    fn small_steps_have_two_decimals() {
         assert_eq!(Bytes(120 << 20).fine(), "120 MiB");
         assert_eq!(Bytes((19 << 30) / 10).fine(), "1.90 GiB");
     }
 
     #[test]
-    fn nil_and_foreign_text_are_no_ids() {
+    fn nil_and_other_text_are_not_ids() {
         assert_eq!(HexId::parse("ffffffff"), None);
         assert_eq!(HexId::parse("NIL_ID"), None);
         assert_eq!(HexId::parse(""), None);
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_an_actors_task_ends_with_the_actors() {
+    fn actor_is_read_from_its_task_id() {
         let id = |text| HexId::parse(text).expect("an id");
         let actor = id("ae4bef52a28c88a8d40463d901000000");
         let task = id("beed05050684d000ae4bef52a28c88a8d40463d901000000");

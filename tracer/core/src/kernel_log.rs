@@ -171,7 +171,7 @@ mod tests {
     const OOM: &str = "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/job,task_memcg=/job/w,task=ray::a, b=[1],pid=1487,uid=1000";
 
     #[test]
-    fn names_with_commas_and_brackets_do_not_shift_the_fields() {
+    fn commas_and_brackets_in_names_shift_no_field() {
         for prefix in [
             "",
             "[ 1234.5] ",
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_global_kill_has_no_limiting_cgroup() {
+    fn global_kill_has_no_limiting_cgroup() {
         let line = "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/user.slice,task=python,pid=7,uid=0";
         let Some(KernelLog::OomKill {
             oom_memcg,
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn killed_lines_of_old_and_new_kernels() {
+    fn killed_lines_of_old_and_new_kernels_are_parsed() {
         let new = "Memory cgroup out of memory: Killed process 1487 (ray::a (x), y) total-vm:1000kB, anon-rss:64088kB, file-rss:12kB, shmem-rss:4kB, UID:0 pgtables:200kB oom_score_adj:1000";
         let Some(KernelLog::Killed {
             pid,
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_groups_and_invokers() {
+    fn fault_group_and_invoker_lines_are_parsed() {
         assert_eq!(
             parse("Tasks in /a/b are going to be killed due to memory.oom.group set"),
             Some(KernelLog::OomGroup {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kmsg_record_has_its_time_and_first_line() {
+    fn kmsg_record_has_time_and_first_line() {
         assert_eq!(
             kmsg_record("6,339,5140900,-;hello\n SUBSYSTEM=acpi"),
             Some((5_140_900, "hello"))

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_base_is_what_the_last_slash_leaves() {
+    fn paths_are_split_at_the_last_slash() {
         let bases = ["/u/a.py", "a.py", "", "/u/"].map(base);
         assert_eq!(bases, ["a.py", "a.py", "", ""]);
         let code = ["/u/a.py", "/v/site-packages/verl/a.py", "verl/a.py", "<x>"].map(of_code);

@@ -106,8 +106,9 @@ mod tests {
 
     const SITE: &str = "/v/lib/python3.11/site-packages";
 
+    /// Ray's libraries for users, such as `ray.data`, count as the job's.
     #[test]
-    fn what_wraps_a_task_is_rays_own_and_its_libraries_are_not() {
+    fn task_wrappers_are_rays_own_libraries_are_not() {
         for own in [
             "ray/_private/worker.py",
             "ray/_private/workers/default_worker.py",
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_that_its_author_can_change_is_blamed() {
+    fn user_frame_is_outside_libraries_and_ray() {
         let frame = |file: &str, line| PythonFrame {
             file: file.into(),
             function: "f".into(),
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_in_site_packages_is_no_library() {
+    fn job_in_site_packages_is_not_a_library() {
         assert!(is_library(&format!("{SITE}/torch/serialization.py")));
         assert!(is_library("/usr/lib/python3.11/json/decoder.py"));
         assert!(is_library("<frozen importlib._bootstrap>"));
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_own_line_comes_before_any_installed_one() {
+    fn users_own_line_precedes_installed_ones() {
         let frame = |file: &str| PythonFrame {
             file: file.into(),
             function: "f".into(),

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_below_a_tenth_of_a_gib_are_in_mib() {
+    fn sizes_below_0_1_gib_are_in_mib() {
         assert_eq!(size(Bytes(0)), "0 MiB");
         assert_eq!(size(Bytes(65_536)), "64 KiB");
         assert_eq!(of(Bytes(4096), Bytes(65_536)), "4 KiB of 64 KiB");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_differ_do_not_read_as_one() {
+    fn different_sizes_read_differently() {
         let mib = |mib: u64| Bytes(mib << 20);
         assert_eq!(sizes(mib(2048), mib(1024)).0, "2.0 GiB");
         assert_eq!(sizes(mib(3930), mib(3900)).0, "3.84 GiB");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_a_sum_have_no_unit_of_their_own() {
+    fn figures_of_a_sum_have_no_unit() {
         assert_eq!(Unit::Gib.figure(Bytes(3 << 29)), "1.5");
         assert_eq!(Unit::Mib.figure(Bytes(3 << 20)), "3");
         let small = Bytes(320 << 20);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_the_unit_of_the_whole() {
+    fn part_has_the_unit_of_the_whole() {
         assert_eq!(of(Bytes(1 << 29), Bytes(1 << 30)), "0.5 of 1.0 GiB");
         assert_eq!(of(Bytes(63 << 20), Bytes(64 << 20)), "63 of 64 MiB");
         assert_eq!(percent(Bytes(81), Bytes(100)), "81.0 %");

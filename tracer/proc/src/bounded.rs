@@ -86,8 +86,9 @@ fn open(path: &Path) -> io::Result<File> {
 mod tests {
     use super::*;
 
+    /// An endless file is read up to the bound; a FIFO without a writer is empty.
     #[test]
-    fn what_never_ends_and_what_nobody_writes_are_read_up_to_the_bound() {
+    fn endless_file_and_empty_fifo_do_not_block() {
         assert_eq!(file("/dev/zero", 5).expect("zeros"), [0; 5]);
         let folder = tempfile::tempdir().expect("a folder");
         let fifo = folder.path().join("fifo");
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_the_bound_cut_is_left_out() {
+    fn line_cut_by_the_bound_is_left_out() {
         let text = |text: &str, most| whole_lines(text.to_owned(), most);
         assert_eq!(text("a 12\nb 34\n", 11), "a 12\nb 34\n");
         assert_eq!(text("a 12\nb 3", 8), "a 12\n");

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_go_up_from_the_namespaces_root_and_down_again() {
+    fn paths_go_up_and_down_from_the_root() {
         let root = "/kubepods.slice/kubepods-pod1.slice/cri-containerd-a.scope";
         for (shown, path) in [
             ("/", root),
@@ -186,19 +186,20 @@ mod tests {
     }
 
     #[test]
-    fn only_a_step_up_leads_out() {
+    fn only_parent_steps_lead_out() {
         assert!(leads_out("/..") && leads_out("/../x"));
         assert!(!leads_out("/") && !leads_out("/a..b/...c"));
     }
 
+    /// The process may be in a cgroup below its namespace's root.
     #[test]
-    fn a_process_that_went_on_below_its_namespaces_root_is_found_above_it() {
+    fn root_is_the_place_without_the_inner_path() {
         assert_eq!(without("/pod/container/inner", "/inner"), "/pod/container");
         assert_eq!(without("/pod/container", "/"), "/pod/container");
     }
 
     #[test]
-    fn a_process_is_found_by_its_pid_in_the_tree() {
+    fn process_is_found_by_its_pid_in_the_tree() {
         let folder = tempfile::tempdir().expect("a folder");
         let deep = folder.path().join("a/b");
         std::fs::create_dir_all(&deep).expect("folders");

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_of_version_2_is_read_with_its_kills() {
+    fn v2_level_is_read_with_its_kills() {
         let folder = folder(&[
             ("memory.current", "1000\n"),
             ("memory.max", "4096\n"),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_of_version_1_without_a_limit_has_none() {
+    fn v1_level_without_a_limit_has_none() {
         let folder = folder(&[
             ("memory.usage_in_bytes", "1000\n"),
             ("memory.limit_in_bytes", "9223372036854771712\n"),
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_that_ray_reads_is_of_version_2_where_it_has_a_limit_file() {
+    fn root_with_a_v2_limit_file_is_v2() {
         let both = folder(&[
             ("memory.max", "max\n"),
             ("memory.current", "5\n"),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn of_those_above_only_the_ones_with_a_limit_are_read_each_once() {
+    fn only_parents_with_a_limit_are_read_once() {
         let folder = folder(&[
             ("memory.max", "max\n"),
             ("memory.current", "9\n"),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_out_of_a_namespace_has_no_levels() {
+    fn path_out_of_the_namespace_has_no_levels() {
         let folder = folder(&[("memory.current", "5\n"), ("memory.max", "77\n")]);
         let hierarchy = Hierarchy {
             mount: folder.path().to_owned(),

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_states_an_error_that_is_no_guess_of_ours() {
+    fn kernel_states_the_clock_error() {
         // A sandbox may forbid the call. Then there is nothing to check.
         if let Some(error) = error() {
             assert!(error.max_us > 0 || error.synchronised, "{error:?}");

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_may_have_spaces_and_a_range_none() {
+    fn path_may_have_spaces_or_be_absent() {
         let found = map("7f00-7f10 r-xp 00002000 fe:01 1234    /opt/my conda/bin/python3.11")
             .expect("a map");
         let wanted = Map {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_mapping_is_none() {
+    fn other_lines_are_not_mappings() {
         let lines = [
             "",
             "Size: 4 kB",
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_code_of_this_test_lies_in_a_mapping_of_its_program() {
+    fn code_of_this_test_is_in_a_mapping() {
         let text = read(Pid(std::process::id()), 1 << 20).expect("maps");
         let here = map as *const () as u64;
         let found = parse(&text).find(|map| (map.start..map.end).contains(&here));

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_heads_of_the_machine_are_all_that_is_in_use() {
+    fn counted_parts_add_up_to_memory_in_use() {
         // Linux 6.18 at rest.
         let info = "MemTotal: 24684092 kB\nMemFree: 5762248 kB\nMemAvailable: 21354788 kB\nBuffers: 61056 kB\nCached: 15771044 kB\n\
             SwapCached: 0 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\nAnonPages: 2176248 kB\nShmem: 8856 kB\nSlab: 714636 kB\nKernelStack: 2704 kB\n\
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_gone_counts_nothing() {
+    fn gone_process_has_no_memory() {
         assert_eq!(statm("0 0 0 0 0 0 0\n"), None);
         assert_eq!(
             stalled("some avg10=0.00 avg60=0.00 avg300=0.00 total=1234\nfull avg10=0.00 total=5\n"),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_gone_ends_its_files() {
+    fn open_files_of_a_gone_process_read_nothing() {
         let mut child = std::process::Command::new("sleep")
             .arg("60")
             .spawn()
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_thread_has_none() {
+    fn kernel_thread_has_no_memory() {
         assert_eq!(split("Name:\tkthreadd\nUmask:\t0000\n"), None);
     }
 }

@@ -191,8 +191,9 @@ mod tests {
         found.bytes.0 >> 20
     }
 
+    /// Pages that were only mapped or read do not count.
     #[test]
-    fn what_was_written_counts_and_what_was_only_mapped_or_read_does_not() {
+    fn only_written_pages_count() {
         let pagemap = Pagemap::open(Pid(std::process::id())).expect("pagemap");
         let address = mapped();
         assert_eq!(private(&pagemap, address), 0, "mapped");

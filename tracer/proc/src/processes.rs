@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_held_open_by_whoever_has_it_and_by_nobody_for_its_name() {
+    fn open_file_is_known_by_identity_not_by_name() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("python-core-driver-01_1.log");
         let file = File::create(&path).expect("a file");
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_acts_for_another_has_no_user_of_its_own() {
+    fn set_uid_program_has_no_single_user() {
         assert_eq!(
             one_user("Name:\tx\nUid:\t7\t7\t7\t7\nGid:\t1\t2\t3\t4\n"),
             Some(7)
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_cgroup_is_found_in_both_hierarchies() {
+    fn memory_cgroup_is_found_in_both_versions() {
         assert_eq!(
             cgroup_of("4:memory:/job\n3:cpu,cpuacct:/x\n0::/\n").as_deref(),
             Some("/job")

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_of_a_files_name_is_logged_once() {
+    fn error_is_logged_once_per_file_name() {
         let refused = io::Error::from_raw_os_error(libc::EACCES);
         let broken = io::Error::from_raw_os_error(libc::EIO);
         let is_first = |path, error| is_first(Path::new(path), error);

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_only_for_the_process_that_has_it() {
+    fn slot_is_read_only_for_its_process() {
         let process = ProcessKey::new(7, 100_000_000);
         let later = ProcessKey::new(7, 900_000_000);
         let levels = levels_of(&[0, 0, 0, 0, 0, 0, 100_000_000, 3, 1, 256, 0, u64::MAX]);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_most_counts() {
+    fn largest_change_counts() {
         let before = ResidentLevel {
             looks: 1,
             bytes: [10, 100, 0, 5],

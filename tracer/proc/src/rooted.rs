@@ -458,8 +458,9 @@ mod tests {
         Pid(std::process::id())
     }
 
+    /// Links that are planted below the session are not followed.
     #[test]
-    fn links_on_the_way_to_a_session_are_followed_and_planted_ones_below_it_are_not() {
+    fn only_links_above_the_session_are_followed() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = folder.path();
         for name in ["session/logs", "secret/logs", "planted"] {
@@ -495,8 +496,9 @@ mod tests {
         assert!(Folder::of_open_file(own(), &planted).is_none());
     }
 
+    /// A user reaches their own folders, and those that are open to everybody.
     #[test]
-    fn a_user_reaches_what_is_open_to_everybody_or_their_own_and_nothing_behind_a_private_folder() {
+    fn private_folders_of_others_are_not_reached() {
         use std::os::unix::fs::{PermissionsExt as _, chown};
         if !rustix::process::getuid().is_root() {
             return;
@@ -542,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_names_those_that_are_wanted_are_found() {
+    fn wanted_names_are_found_among_many() {
         let folder = tempfile::tempdir().expect("a folder");
         for number in 0..300 {
             fs::write(folder.path().join(number.to_string()), "").expect("a file");
@@ -553,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn step_by_step_no_link_is_followed() {
+    fn step_by_step_follows_no_link() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = Folder::open(folder.path()).expect("a folder");
         fs::create_dir_all(folder.path().join("a/b")).expect("a folder");
@@ -563,8 +565,9 @@ mod tests {
         assert!(step_by_step(&at.folder, Path::new("a/../a")).is_err());
     }
 
+    /// A link to a regular file inside the root is followed.
     #[test]
-    fn only_what_ends_is_read_and_a_link_leads_nowhere_else() {
+    fn only_regular_files_are_read() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |name: &str| folder.path().join(name);
         fs::write(at("file"), "abc").expect("a file");

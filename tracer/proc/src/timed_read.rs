@@ -266,8 +266,9 @@ fn locked(all: &'static Mutex<Helpers>) -> MutexGuard<'static, Helpers> {
 mod tests {
     use super::*;
 
+    /// Its helper thread is used again once the read comes back.
     #[test]
-    fn what_hangs_costs_its_thread_and_nobody_else_and_comes_back() {
+    fn hanging_read_blocks_only_its_own_process() {
         // Separate from the helpers of the other tests.
         static OWN: Mutex<Helpers> = Mutex::new(Helpers::NONE);
         let seven = |pid| on_helper(&OWN, pid, || 7);
@@ -295,8 +296,9 @@ mod tests {
         assert!(locked(&OWN).stuck.is_empty());
     }
 
+    /// A read that waits for a processor does not count as hanging.
     #[test]
-    fn who_waits_for_a_processor_is_waited_for_and_who_hangs_is_not() {
+    fn busy_read_gets_more_time() {
         static OWN: Mutex<Helpers> = Mutex::new(Helpers::NONE);
         // It is busy for long, like a read that others keep from the processor.
         let busy = on_helper(&OWN, Pid(5_000_004), || {
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn many_that_are_late_are_waited_for_no_longer() {
+    fn many_late_reads_shorten_the_wait() {
         let mut helpers = Helpers::NONE;
         assert_eq!(helpers.patience(), PATIENCE);
         helpers.lost = LOST_AT_MOST;

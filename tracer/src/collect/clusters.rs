@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_head_has_is_of_the_head_alone() {
+    fn head_parts_belong_to_the_head_only() {
         let mut cluster = cluster();
         let worker = argv("/x/ray/_private/workers/default_worker.py", "");
         let parts = [
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_no_older_than_its_raylet() {
+    fn workers_start_after_their_raylet() {
         let raylet = ProcessKey::new(7, 500_000_000);
         let process = |start| ProcessKey::new(8, start);
         let worker = argv("/x/ray/_private/workers/default_worker.py", "");
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_of_the_node_whose_address_it_has() {
+    fn agent_belongs_to_node_with_its_address() {
         let agent = argv("/x/ray/dashboard/agent.py", "--node-ip-address=10.0.0.2");
         let cluster = cluster();
         assert!(names(&agent, &cluster, Some("10.0.0.2")));

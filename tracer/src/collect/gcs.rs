@@ -170,7 +170,7 @@ mod tests {
     use crate::ray::gcs::{GcsJob, Table};
 
     #[test]
-    fn what_a_gcs_knows_is_counted() {
+    fn rows_are_counted_in_words() {
         let groups = include_bytes!("../../core/src/ray/gcs/fixtures/2.60.0-groups.bin");
         let rows = Table::PlacementGroups.rows(groups).expect("rows");
         let said = "0 jobs, 0 actors and 1 placement group of this node";
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_news_once_and_again_when_it_has_changed() {
+    fn rows_are_new_once_and_when_changed() {
         let mut last = Last::default();
         let raylet = ProcessKey::new(1, 1);
         let all = || vec![job(1, "a"), job(2, "a")];
@@ -196,8 +196,9 @@ mod tests {
         assert_eq!(last.new_rows(raylet, changed.clone(), 9), (changed, 0));
     }
 
+    /// A row that did not fit is taken once others were removed.
     #[test]
-    fn rows_that_find_no_room_are_counted_until_others_are_gone() {
+    fn rows_beyond_the_maximum_are_counted() {
         let mut last = Last::default();
         let raylet = ProcessKey::new(1, 1);
         let of = |numbers: std::ops::Range<u32>| -> Vec<GcsRow> {

@@ -143,8 +143,9 @@ mod tests {
     use super::*;
     use crate::command::exit_code;
 
+    /// A degraded probe is accepted.
     #[test]
-    fn a_requirement_of_all_probes_refuses_a_missing_probe_and_none_that_sees_less() {
+    fn require_all_probes_refuses_a_missing_probe() {
         let probe = |state| Probe {
             name: "kmsg".into(),
             state,

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_an_archive_and_a_packed_log_are_read() {
+    fn folders_archives_and_gz_logs_are_read() {
         let folder = tempfile::tempdir().expect("a folder");
         let logs = folder.path().join("session_x/logs/old");
         std::fs::create_dir_all(&logs).expect("folders");
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_a_usage_error() {
+    fn missing_file_is_a_usage_error() {
         let missing = Input::File("/nowhere/raylet.out".into());
         let error = read(&missing, &mut Explainer::default(), &Reading::hidden())
             .expect_err("no such file");
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_told_from_other_files() {
+    fn texts_are_told_from_binary_files() {
         let holes = [&[0; 4096][..], KILL.as_bytes()].concat();
         let coloured = "\x1b[36m(pid=7)\x1b[0m caf\u{e9}\r\n\t".repeat(9);
         let latin = b"caf\xe9 \xfc\xdf, a line that is not UTF-8\n".as_slice();
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn the_zone_that_is_given_is_that_of_times_without_one() {
+    fn log_tz_applies_to_times_without_zone() {
         let raylet = |text: &&str| text.starts_with("[2026-11-21 00:02:27,404 I 611 611] (raylet)");
         let text = crate::explain::texts().into_iter().find(raylet);
         let time = |zone: &str| {

@@ -260,8 +260,9 @@ mod tests {
         notes.any(|note| note.contains(file))
     }
 
+    /// The readable files of the folder are reported all the same.
     #[test]
-    fn what_cannot_be_read_in_a_folder_is_named_and_the_rest_is_told() {
+    fn unreadable_files_are_named_and_left_out() {
         let whole = golden::unpacked(NAME);
         let bytes = std::fs::read(whole.path()).expect("a recording");
         let folder = tempfile::tempdir().expect("a folder");
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_that_is_still_written_is_told_up_to_its_last_event() {
+    fn live_recording_is_read_to_last_event() {
         let folder = tempfile::tempdir().expect("a folder");
         let events = golden::read(NAME).events;
         let path = folder.path().join("live.raytrace");

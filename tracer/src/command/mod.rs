@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_caused_an_error_is_said_once() {
+    fn each_cause_of_error_is_printed_once() {
         let missing = crate::recording::read(Path::new("/nowhere/a.raytrace")).map(drop);
         let said = message(&missing.context("a report").expect_err("no file"));
         assert!(said.starts_with("a report: cannot open"), "{said}");

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_outside_of_roots_path_is_named_by_its_own() {
+    fn program_outside_sudos_path_gets_full_path() {
         assert_eq!(of(Path::new("/usr/bin/raytrace")), "raytrace");
         let local = "/home/me/.local/bin/raytrace";
         assert_eq!(of(Path::new(local)), local);

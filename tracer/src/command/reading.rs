@@ -89,8 +89,9 @@ mod tests {
         assert_eq!(copied.expect("bytes in memory"), text.len() as u64);
     }
 
+    /// Only a terminal shows a bar.
     #[test]
-    fn a_bar_comes_after_a_second_on_a_terminal_and_nowhere_else() {
+    fn bar_appears_after_one_second() {
         let mut reading = Reading::on(Some(9), true);
         read(&reading, b"abc");
         assert!(reading.waits.get(), "a moment is no reason for a bar");

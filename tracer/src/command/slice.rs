@@ -397,8 +397,9 @@ mod tests {
         Ok(deaths.collect())
     }
 
+    /// Files of a folder outside the window are not read.
     #[test]
-    fn of_a_folder_only_the_files_of_the_time_are_read_and_each_recorder_has_its_slice() {
+    fn each_recorder_in_window_gets_a_slice() {
         let folder = tempfile::tempdir().expect("a folder");
         record(folder.path(), "a.raytrace", "one", 1000, 7);
         record(folder.path(), "b.raytrace", "one", 5000, 8);

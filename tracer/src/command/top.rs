@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_leaves_the_terminal_as_it_was() {
+    fn panic_restores_the_terminal() {
         let (mut outside, inside) = terminal();
         let modes = |file: &File| {
             let modes = rustix::termios::tcgetattr(file).expect("modes");

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_depend_on_the_text_and_not_on_the_size_of_chunks() {
+    fn pieces_do_not_depend_on_chunk_size() {
         let long = [vec![b'a'; 2 * MAX_LINE], b"\n".to_vec()].concat();
         let longer = [vec![b'b'; 2 * MAX_LINE + 7], b"\nend".to_vec()].concat();
         let text = [b"one\n\n\ntwo\r\n".as_slice(), &long, &longer].concat();

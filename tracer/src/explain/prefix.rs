@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn real_prefixes_are_read_as_the_patterns_read_them() {
+    fn real_prefixes_are_read_like_the_patterns() {
         for text in REAL {
             assert_same(text);
         }
@@ -309,7 +309,7 @@ mod tests {
     ];
 
     #[test]
-    fn damaged_prefixes_are_read_as_the_patterns_read_them() {
+    fn damaged_prefixes_are_read_like_the_patterns() {
         let mut random = Random(0x0FF5_E75E);
         for round in 0..40_000 {
             let mut text = REAL[round % REAL.len()].to_owned();
@@ -326,7 +326,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_as_the_patterns_read_it(text in "[(\\[]?[a-zé ,=()pid1-3:./\\[\\]-]{0,60}") {
+        fn any_text_is_read_like_the_patterns(text in "[(\\[]?[a-zé ,=()pid1-3:./\\[\\]-]{0,60}") {
             assert_same(&text);
         }
     }

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_of_time_gives_the_same_instant() {
+    fn all_time_formats_give_the_same_instant() {
         let want = Some(1_795_220_628_000_000_000);
         assert_eq!(zoned("2026-11-21T00:23:48Z"), want);
         assert_eq!(zoned("2026-11-21T08:23:48.000+08:00"), want);

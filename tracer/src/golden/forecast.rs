@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn a_real_run_is_warned_of_half_a_minute_before_ray_kills_it() {
+fn warning_comes_30_s_before_rays_kill() {
     let events = read("verl-d").events;
     let (mut judge, mut forecaster) = (Judge::default(), LimitForecaster::default());
     let (mut told, mut killed) = (Vec::new(), None);

@@ -46,7 +46,7 @@ fn fits(form: &str, text: &str) -> bool {
 }
 
 #[test]
-fn a_star_is_any_text() {
+fn star_matches_any_text() {
     assert!(fits("deaths[*].pid", "deaths[7].pid"));
     assert!(fits("*", ""));
     assert!(fits("deaths*", "deaths"));

@@ -107,7 +107,7 @@ pub(crate) fn for_each<T: Send>(work: impl Fn(&str) -> T + Sync) -> Vec<T> {
 }
 
 #[test]
-fn each_typed_field_is_as_an_earlier_version_reported_it() {
+fn typed_fields_match_the_stored_reports() {
     let expected = listed();
     let mut wrong = Vec::new();
     for (name, kept, now) in &*REPORTS {
@@ -128,7 +128,7 @@ fn each_typed_field_is_as_an_earlier_version_reported_it() {
 }
 
 #[test]
-fn sentences_are_as_they_were_reviewed() {
+fn sentences_match_the_reviewed_snapshot() {
     let shapes = [
         (r"\b[0-9a-f]{8,}\b", "ID"),
         (r"\d+(\.\d+)*", "#"),

@@ -88,7 +88,7 @@ fn is_joined_later(told: &Death, later: &Death) -> bool {
 }
 
 #[test]
-fn what_is_told_as_settled_is_what_the_report_has() {
+fn live_settled_verdicts_match_the_report() {
     let wrong = golden::for_each(|name| {
         let events = golden::read(name).events;
         let report = judge::judge(&events);
@@ -111,7 +111,7 @@ fn what_is_told_as_settled_is_what_the_report_has() {
 }
 
 #[test]
-fn what_follows_another_death_is_told_when_that_one_is_known() {
+fn cascade_is_reported_once_cause_is_known() {
     let early = golden::for_each(|name| {
         let told = live_deaths(&golden::read(name).events).into_iter();
         let early = told
@@ -124,14 +124,14 @@ fn what_follows_another_death_is_told_when_that_one_is_known() {
 }
 
 #[test]
-fn nothing_is_told_of_a_run_that_ended_well() {
+fn run_that_ended_well_reports_no_death() {
     let told = live_deaths(&golden::read("verl-a").events);
     let listed: Vec<_> = told.iter().filter(|death| death.listed).collect();
     assert!(listed.is_empty(), "{listed:?}");
 }
 
 #[test]
-fn verdicts_stay_as_long_as_they_stand() {
+fn valid_verdicts_do_not_change() {
     for name in ["nodes-2.60.0", "verl-b", "unprivileged-2.60.0"] {
         let events = golden::read(name).events;
         let (mut judge, mut now, mut validity) = (Judge::default(), BootTime(0), None);

@@ -53,8 +53,9 @@ fn modules_form_no_cycle() {
     assert_eq!(cycles(&uses), BTreeSet::new());
 }
 
+/// Cycles through a list of imports and through a third module are found.
 #[test]
-fn cycles_are_found_by_lists_and_thirds_but_not_of_parent_and_child() {
+fn cycles_are_found_except_of_parent_and_child() {
     let find = |code: &[(&str, &str)]| {
         let code = code.iter();
         let code = code.map(|(name, code)| (sources::module(name), (*code).to_owned()));

@@ -185,7 +185,7 @@ fn module_of(own: &Module, path: &[&str], known: &BTreeSet<&[String]>) -> Module
 }
 
 #[test]
-fn paths_lead_to_modules_from_lists_and_into_other_crates() {
+fn paths_resolve_in_lists_and_across_crates() {
     let code = [
         (
             "a::b",

@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_that_has_not_executed_its_program_is_no_raylet() {
+    fn raylets_child_before_exec_is_no_raylet() {
         let mut shell = Command::new("/bin/bash");
         shell.arg0("/ray/raylet/raylet").args([
             "-c",
@@ -285,8 +285,9 @@ mod tests {
         shell.wait().expect("its end");
     }
 
+    /// Only the names of variables that may hold secrets are kept.
     #[test]
-    fn of_what_a_driver_is_handed_only_the_names_are_kept() {
+    fn secret_values_are_not_kept() {
         let environment = b"PATH=/bin\0RAY_JOB_HEADERS={\"Authorization\": \"Bearer abc\"}\0RAY_memory_usage_threshold=0.9\0\
             RAY_JOB_CONFIG_JSON_ENV_VAR={\"runtime_env\":{\"env_vars\":{\"WANDB_API_KEY\":\"abc\"}}}\0RAY_redis_password=abc\0";
         let pair = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_hides_no_flag() {
+    fn brackets_in_the_name_hide_no_flag() {
         let stat = |flags: u32| format!("7 (a) b) S 1 7 7 0 -1 {flags} 250 0 0 0 1 2");
         let found = of_stat(&stat(0x40_0040), 4096).expect("forked");
         assert_eq!(found.faulted, Bytes(250 * 4096));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_or_of_a_file_is_not_alone() {
+    fn shared_and_file_pages_are_not_alone() {
         let mut pages = Pages::default();
         let entries = [PRESENT | ALONE, PRESENT, PRESENT | FILE | ALONE, ALONE, 0];
         let bytes: Vec<u8> = entries
@@ -166,8 +166,9 @@ mod tests {
         assert_eq!(Pages::default().own(100), None);
     }
 
+    /// Nearly all of its memory is its own.
     #[test]
-    fn this_process_is_no_fork_and_has_its_memory_for_itself() {
+    fn own_process_is_no_fork() {
         let own = Pid(std::process::id());
         assert_eq!(forked(own), None);
         let pages = look(own).expect("a look");

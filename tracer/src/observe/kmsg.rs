@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_of_now_however_long_the_machine_slept_and_its_clock_drifted() {
+    fn record_time_survives_suspend_and_drift() {
         let second = 1_000_000_000;
         let at = |seconds: u64| BootTime(seconds * second);
         let slept = 3600 * second.cast_signed();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_errors_of_a_gpu_are_one_each_second_and_other_lines_are_all_told() {
+    fn equal_gpu_errors_are_one_a_second() {
         let xid = |code: u32| {
             let text = format!("NVRM: Xid (PCI:0000:65:00): {code}, pid=7, name=python, Ch 8");
             kernel_log::parse(&text).expect("an Xid")

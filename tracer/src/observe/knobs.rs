@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_counts_only_as_a_whole_word() {
+    fn names_count_only_as_whole_words() {
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join(PROGRAMS[0]);
         std::fs::create_dir_all(program.parent().expect("a parent")).expect("a folder");

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_stand_in_the_names_of_folders_beside_ray() {
+    fn versions_come_from_folders_beside_ray() {
         let at = tempfile::tempdir().expect("a folder");
         let site = at.path().join("site-packages");
         for name in [
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_installed_from_the_drivers_own_folder_is_that_version() {
+    fn editable_install_has_its_version() {
         let at = tempfile::tempdir().expect("a folder");
         let site = at.path().join("site-packages");
         create_dir_all(site.join("verl-0.7.0.dev0.dist-info")).expect("a folder");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_link_comes_first_the_version_is_not_known() {
+    fn version_behind_a_link_is_unknown() {
         let at = tempfile::tempdir().expect("a folder");
         let site = at.path().join("site-packages");
         create_dir_all(site.join("verl-0.5.0.dist-info")).expect("a folder");

@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_followed_through_partial_lines_and_both_rotations() {
+    fn partial_lines_and_rotations_are_followed() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("raylet.out");
         std::fs::write(&path, started(1)).expect("write");
@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_written_faster_than_it_is_read_is_read_in_parts() {
+    fn fast_log_is_read_in_parts() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("raylet.out");
         std::fs::write(&path, "").expect("write");
@@ -616,8 +616,9 @@ mod tests {
         assert!(logs.is_behind());
     }
 
+    /// It is found while the process that printed it is alive.
     #[test]
-    fn a_configuration_is_found_while_its_printer_lives_and_told_once() {
+    fn configuration_is_reported_once() {
         let folder = tempfile::tempdir().expect("folder");
         let held = Arc::new(Folder::open(folder.path()).expect("folder"));
         let name = format!("worker-{}-01000000-7.out", "ab".repeat(28));
@@ -648,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_steps_that_a_worker_printed_the_last_is_told() {
+    fn only_the_last_training_step_is_reported() {
         let folder = tempfile::tempdir().expect("folder");
         let held = Arc::new(Folder::open(folder.path()).expect("folder"));
         let name = format!("worker-{}-01000000-7.out", "ab".repeat(28));
@@ -668,8 +669,9 @@ mod tests {
         ));
     }
 
+    /// The raylet's log stays open.
     #[test]
-    fn the_log_of_a_driver_that_is_over_is_closed_and_the_raylets_is_not() {
+    fn log_of_an_ended_driver_is_closed() {
         let folder = tempfile::tempdir().expect("folder");
         let names = [
             "raylet.out".to_owned(),
@@ -696,8 +698,9 @@ mod tests {
         );
     }
 
+    /// A new UTC offset holds for open files too.
     #[test]
-    fn a_line_is_never_of_the_future_and_a_new_offset_holds_for_files_that_are_open() {
+    fn lines_are_never_in_the_future() {
         let folder = tempfile::tempdir().expect("folder");
         let path = folder.path().join("raylet.out");
         std::fs::write(&path, started(1).replace("2026", "2200")).expect("write");
@@ -711,8 +714,9 @@ mod tests {
         assert_eq!(logs.followed[0].offset_s, Some(3600));
     }
 
+    /// A deleted file that is open is still read.
     #[test]
-    fn a_planted_link_is_not_followed_and_a_deleted_file_is_still_read() {
+    fn planted_link_is_not_followed() {
         let folder = tempfile::tempdir().expect("folder");
         let secret = folder.path().join("secret");
         std::fs::write(&secret, started(1)).expect("write");

@@ -265,7 +265,7 @@ mod tests {
     const MIB: usize = 1 << 20;
 
     #[test]
-    fn only_tmpfs_is_asked_and_a_memfd_is_told_by_its_name() {
+    fn only_tmpfs_and_memfds_are_read() {
         let text = "22 27 0:20 / /proc rw - proc proc rw\n36 25 0:32 / /dev/shm rw,nosuid shared:4 - tmpfs shm rw\n\
             40 25 0:33 / /dev/shm rw - tmpfs shm rw\n41 25 8:1 / /mnt rw - ext4 /dev/sda1 rw\n";
         let mounts = Mounts::parse(text, Some(1));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn mappings_of_one_file_are_one() {
+    fn mappings_of_one_file_are_added() {
         let text = "1000-3000 rw-s 00000000 00:01 7                 /memfd:a b (deleted)\n\
             5000-6000 r--s 00002000 00:01 7                 /memfd:a b (deleted)\n\
             7000-8000 r-xp 00000000 fe:01 9                 /usr/lib/x.so\n8000-9000 rw-p 00000000 00:00 0 \n";
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_memfd_that_nobody_has_mapped_is_found_with_its_size() {
+    fn unmapped_memfd_is_found_with_its_size() {
         let own = Pid(std::process::id());
         let file = memfd_create("raytrace test", MemfdFlags::CLOEXEC).expect("a memfd");
         let mut file = fs::File::from(file);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_nobody_has_open_is_found_where_it_lies() {
+    fn file_that_is_not_open_is_found() {
         let own = Pid(std::process::id());
         let mounts = Mounts::of(own).expect("mounts");
         // One mount may cover another.

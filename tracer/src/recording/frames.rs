@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_stored_once_and_read_as_they_were() {
+    fn frames_are_stored_once() {
         let connection = table();
         let (one, other) = (stack(&[7, 8, 7]), stack(&[8, 9]));
         let bodies = [stored(&connection, &one), stored(&connection, &other)];
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn without_room_in_the_table_a_row_has_its_own_frames() {
+    fn row_keeps_frames_beyond_the_table() {
         let connection = table();
         let last = "INSERT INTO frames VALUES (?1, 'the last one')";
         connection.execute(last, [MOST]).expect("a row");
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_stand_for_no_frame_stay() {
+    fn unknown_frame_numbers_are_kept() {
         let connection = table();
         stored(&connection, &stack(&[7]));
         let long = format!(

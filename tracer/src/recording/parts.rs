@@ -154,8 +154,9 @@ mod tests {
         })
     }
 
+    /// The end of a warning is carried over too.
     #[test]
-    fn a_warning_that_stands_as_a_file_is_rotated_stands_in_the_next_one() {
+    fn active_warning_is_carried_over() {
         let cgroup = |name: &str| LimitName::Cgroup(format!("/{name}"));
         let events: Vec<Event> = (1..)
             .zip([
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn each_event_is_told_once_whatever_file_it_is_in() {
+    fn each_event_is_read_once() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = record(folder.path());
         assert!(files.len() >= 3, "{files:?}");
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_file_says_by_itself_who_lives_and_how_large_it_is() {
+    fn later_file_has_live_processes_and_sizes() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = record(folder.path());
         let read = files.iter().map(|file| read(file).expect("read").events);
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_one_recorder_are_one_group() {
+    fn files_of_one_recorder_form_one_group() {
         let folder = tempfile::tempdir().expect("a folder");
         let files = record(folder.path());
         let outlines = |files: &[PathBuf]| -> Vec<Outline> {

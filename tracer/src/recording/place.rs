@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_holds_host_and_time_and_nothing_else() {
+    fn default_name_has_host_and_time() {
         let time = "2026-11-20T23:58:59Z".parse().expect("time");
         assert_eq!(
             default_name("gpu-07/../x y", time),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_folder_is_not_remote() {
+    fn local_folder_is_not_remote() {
         assert_eq!(remote(Path::new("/")), None);
     }
 }

@@ -130,8 +130,9 @@ mod tests {
         path
     }
 
+    /// Files of other hosts and with other names stay.
     #[test]
-    fn the_oldest_files_of_this_host_go_first_and_no_others() {
+    fn oldest_files_of_this_host_are_deleted() {
         let folder = tempfile::tempdir().expect("a folder");
         let at = |day: u32, bytes| {
             let name = format!("raytrace-node-202611{day:02}T000000Z.raytrace");
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_another_recorder_writes_stays() {
+    fn file_of_a_live_recorder_stays() {
         let folder = tempfile::tempdir().expect("a folder");
         let first = write(folder.path(), "raytrace-node-20261101T000000Z.raytrace", 10);
         let written = std::fs::File::open(&first).expect("a file");

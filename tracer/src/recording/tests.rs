@@ -90,8 +90,9 @@ fn with_its_first_event(path: &Path) -> Writer {
     writer
 }
 
+/// The recording is a single file with mode 0600.
 #[test]
-fn what_was_sent_is_read_back_in_order_from_one_file() {
+fn events_are_read_back_in_order() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
     let events = [exit(1), sample(2), node(3), exit(4), sample(5)];
@@ -195,7 +196,7 @@ fn limit_warning(process: ProcessKey) -> LimitWarning {
 }
 
 #[test]
-fn who_sent_a_signal_and_by_which_call_comes_back() {
+fn sender_and_system_call_round_trip() {
     let process = ProcessKey::new(7, 70);
     let file = Some(FileId {
         inode: u64::MAX,
@@ -288,7 +289,7 @@ fn who_sent_a_signal_and_by_which_call_comes_back() {
 }
 
 #[test]
-fn every_figure_of_a_sample_comes_back() {
+fn every_figure_of_a_sample_round_trips() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
     let _ = record(&path, &samples());
@@ -296,7 +297,7 @@ fn every_figure_of_a_sample_comes_back() {
 }
 
 #[test]
-fn a_recording_from_before_some_figures_were_kept_is_read_without_them() {
+fn early_recording_lacks_later_columns() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
     let _ = record(&path, &samples());
@@ -318,7 +319,7 @@ fn a_recording_from_before_some_figures_were_kept_is_read_without_them() {
 }
 
 #[test]
-fn a_recording_of_many_batches_is_told_in_the_order_of_ids() {
+fn batches_come_in_the_order_of_ids() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
     let event = |id: u64| match id % 3 {
@@ -339,7 +340,7 @@ fn a_recording_of_many_batches_is_told_in_the_order_of_ids() {
 }
 
 #[test]
-fn an_existing_file_and_an_unwritable_folder_are_refused() {
+fn existing_file_and_missing_folder_are_refused() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
     std::fs::write(&path, "mine").expect("write");
@@ -356,7 +357,7 @@ fn an_existing_file_and_an_unwritable_folder_are_refused() {
 }
 
 #[test]
-fn foreign_newer_and_missing_files_are_told_apart() {
+fn foreign_newer_and_missing_files_differ() {
     let folder = tempfile::tempdir().expect("folder");
     let text = folder.path().join("text");
     std::fs::write(&text, "hello").expect("write");
@@ -379,7 +380,7 @@ fn foreign_newer_and_missing_files_are_told_apart() {
 }
 
 #[test]
-fn a_recording_is_readable_while_it_is_written() {
+fn recording_is_readable_while_it_is_written() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
     let writer = Writer::create(&path, None).expect("create");
@@ -398,8 +399,9 @@ fn a_recording_is_readable_while_it_is_written() {
     assert_eq!(read(&path).expect("read").events.len(), 100);
 }
 
+/// A warning says what is missing.
 #[test]
-fn a_truncated_recording_gives_what_is_left_and_says_what_is_missing() {
+fn truncated_recording_gives_what_is_left() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
     let events: Vec<Event> = (1..1200)
@@ -443,8 +445,9 @@ fn a_truncated_recording_gives_what_is_left_and_says_what_is_missing() {
     assert!(most > 1000, "{most}");
 }
 
+/// Reading changes neither its file nor its log.
 #[test]
-fn reading_a_recording_that_was_not_ended_changes_nothing_beside_it() {
+fn reading_changes_no_unfinished_recording() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
     let writer = with_its_first_event(&path);
@@ -469,7 +472,7 @@ fn reading_a_recording_that_was_not_ended_changes_nothing_beside_it() {
 }
 
 #[test]
-fn who_follows_a_recording_does_not_keep_it_from_its_end_and_who_reads_it_is_waited_for() {
+fn closing_waits_for_readers_not_followers() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
     let writer = Writer::create(&path, None).expect("create");
@@ -497,7 +500,7 @@ fn who_follows_a_recording_does_not_keep_it_from_its_end_and_who_reads_it_is_wai
 }
 
 #[test]
-fn a_file_whose_tables_are_views_or_compute_is_refused() {
+fn views_and_computed_columns_are_refused() {
     let folder = tempfile::tempdir().expect("folder");
     for (name, code) in [
         (
@@ -520,7 +523,7 @@ fn a_file_whose_tables_are_views_or_compute_is_refused() {
 }
 
 #[test]
-fn words_of_logs_leave_room_for_deaths() {
+fn log_records_leave_room_for_deaths() {
     let folder = tempfile::tempdir().expect("folder");
     let prepared = Writer::prepare(
         &folder.path().join("a.raytrace"),
@@ -551,7 +554,7 @@ fn words_of_logs_leave_room_for_deaths() {
 }
 
 #[test]
-fn what_comes_in_masses_leaves_room_for_deaths() {
+fn frequent_events_leave_room_for_deaths() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
     let prepared = Writer::prepare(&path, None, Retention::default()).expect("a file");
@@ -596,7 +599,7 @@ fn what_comes_in_masses_leaves_room_for_deaths() {
 }
 
 #[test]
-fn what_is_old_by_the_clock_is_given_up_though_nothing_new_comes() {
+fn old_rows_go_without_new_events() {
     use std::time::{Duration, Instant};
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
@@ -622,7 +625,7 @@ fn what_is_old_by_the_clock_is_given_up_though_nothing_new_comes() {
 }
 
 #[test]
-fn when_the_queue_is_full_samples_are_dropped_before_deaths() {
+fn full_queue_drops_samples_before_deaths() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
     let writer = Writer::create(&path, None).expect("create");
@@ -648,7 +651,7 @@ fn when_the_queue_is_full_samples_are_dropped_before_deaths() {
 }
 
 #[test]
-fn a_dirty_file_without_its_log_is_read_with_a_warning() {
+fn unfinished_file_without_log_warns() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("a.raytrace");
     let writer = with_its_first_event(&path);
@@ -668,7 +671,7 @@ fn a_dirty_file_without_its_log_is_read_with_a_warning() {
 }
 
 #[test]
-fn a_recording_that_is_written_anew_is_followed_from_its_beginning() {
+fn replaced_recording_is_followed_from_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, other) = (folder.path().join("x"), folder.path().join("y"));
     let record = |path: &Path, events: &[Event]| {

@@ -31,7 +31,7 @@ fn bash() -> ProcessRef {
 }
 
 #[test]
-fn what_it_did_at_a_signal_follows_whose_signal_it_was() {
+fn reaction_to_a_signal_follows_its_sender() {
     let term = Box::new(Cause::Signal {
         signal: 15,
         sender: Some(bash()),
@@ -66,7 +66,7 @@ fn what_it_did_at_a_signal_follows_whose_signal_it_was() {
 }
 
 #[test]
-fn one_cause_is_told_by_what_it_did_to_whom() {
+fn lost_gcs_clause_depends_on_the_process() {
     let lost = || sample::death(1, 7, 0, Killer::RayCollapse, Cause::GcsLost);
     assert_eq!(of(&lost()), "was stopped by Ray: its node lost the GCS");
     let mut exited = lost();
@@ -81,7 +81,7 @@ fn one_cause_is_told_by_what_it_did_to_whom() {
 }
 
 #[test]
-fn what_has_not_ended_yet_was_killed() {
+fn process_still_ending_was_killed() {
     let mut waits = sample::death(0, 7, 0, Killer::Signal, Cause::signal(9));
     waits.when.exit_time = None;
     let clause = of(&waits);
@@ -89,7 +89,7 @@ fn what_has_not_ended_yet_was_killed() {
 }
 
 #[test]
-fn a_command_line_is_named_by_its_program_alone() {
+fn command_line_is_reduced_to_its_program() {
     let mut driver = sample::death(1, 7, 0, Killer::Exit, Cause::exit(3));
     driver.process.role = Role::Driver;
     driver.process.title = Some("/usr/bin/python3 train.py --token secret was here".into());
@@ -100,7 +100,7 @@ fn a_command_line_is_named_by_its_program_alone() {
 }
 
 #[test]
-fn nothing_but_a_view_makes_words_of_a_cause() {
+fn only_views_use_the_clause_module() {
     let tracer = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut seen = 0;
     let sources = ["src", "core/src"].map(|folder| tracer.join(folder));

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kernel_says_of_its_clock_is_told_where_it_matters() {
+    fn kernel_clock_error_shown_if_large() {
         for (max_error_us, is_said) in [(400_000, true), (900, false)] {
             let mut report = sample::quiet();
             let first = report.recordings[0].clone();
@@ -185,8 +185,9 @@ mod tests {
         }
     }
 
+    /// The head's own clock error is hidden if Ray's messages bound every other clock from both sides.
     #[test]
-    fn what_the_heads_kernel_says_of_its_clock_matters_where_messages_do_not_bound_all_others() {
+    fn head_clock_error_shown_without_full_bounds() {
         for (most, is_said) in [(Some(11_909), false), (None, true)] {
             let mut report = sample::quiet();
             let mut first = report.recordings[0].clone();
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_wrong_is_told_with_its_side_and_bounds() {
+    fn wrong_clock_has_its_direction_and_bounds() {
         let ahead = lines(2_000).join(" ");
         assert!(
             ahead.starts_with("gpu-02's clock is 1.8 to 2.2 s ahead of"),

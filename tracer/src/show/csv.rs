@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_neither_a_formula_nor_a_second_field() {
+    fn name_is_no_formula_and_one_field() {
         let memory = MemorySplit::default();
         let sample = ProcessMemory {
             process: ProcessKey::new(7, 3),

@@ -240,7 +240,7 @@ mod tests {
     };
 
     #[test]
-    fn it_reads_section_by_section_and_ends_with_the_count() {
+    fn text_has_sections_and_a_final_count() {
         let mut node = node();
         node.settings
             .push(("RAY_object_store_memory".into(), "32212254720".into()));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_object_has_each_check_with_its_id_state_value_and_command() {
+    fn json_checks_have_all_their_fields() {
         let machine = machine(node());
         let text = render_json(&machine, &checks(&machine)).expect("JSON");
         let object: serde_json::Value = serde_json::from_str(&text).expect("JSON");

@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_downsampled_series_keeps_its_ends_and_its_peak() {
+    fn downsampling_keeps_ends_and_peak() {
         let mut points: Vec<u64> = (0..10_000).map(|at| at % 7).collect();
         points[4321] = 1000;
         let kept = downsample(&points, 100, |point| *point);

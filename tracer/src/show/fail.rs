@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_for_memory_fails_and_a_run_without_one_does_not() {
+    fn only_a_memory_kill_fails() {
         let when = on(&memory());
         assert_eq!(
             reasons(&sample::verl(), &when),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_followed_from_another_death_never_fails_by_itself() {
+    fn cascade_never_fails_by_itself() {
         assert!(reasons(&sample::verl(), &on(&[Killer::RayCollapse])).is_empty());
         let mut group = sample::burst();
         for death in group.deaths.iter_mut().skip(1) {
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_fails_above_the_share_of_the_nearest_limit_only() {
+    fn peak_fails_above_share_of_nearest_limit() {
         let above = |percent: &str| FailWhen {
             killers: Vec::new(),
             above: Some(percent.parse().expect("a share")),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_that_was_full_counts_where_the_machine_was_not() {
+    fn full_cgroup_counts_beside_a_free_machine() {
         let mut report = sample::burst();
         report.deaths[0].memory.at_death = Some(AtDeath {
             ray_used_bytes: None,
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_that_came_near_its_limit_counts_where_nothing_died() {
+    fn nearly_full_cgroup_counts_without_deaths() {
         let mut report = sample::pod();
         let when = FailWhen {
             killers: Vec::new(),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killer_that_does_not_exist_is_refused_with_those_that_do() {
+    fn unknown_killer_is_refused_with_the_known() {
         assert_eq!(
             parse_killers("signal, crash"),
             Ok(vec![Killer::Signal, Killer::Crash])

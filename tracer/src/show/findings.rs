@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_and_the_kills_that_a_finding_is_about_are_told_apart() {
+    fn finding_names_its_kills_and_alternatives() {
         let report = two_kills();
         let shown = Shown::whole(&report);
         let style = style();
@@ -242,8 +242,9 @@ mod tests {
         assert_eq!(told[0].parts[2].1, "memory=1: 2 at once");
     }
 
+    /// A kill without a remedy of its own shows that of another memory kill of the same job.
     #[test]
-    fn a_kill_without_a_remedy_has_that_of_another_of_its_job() {
+    fn kill_borrows_a_remedy_from_its_job() {
         let report = two_kills();
         let first = Selection {
             kill: Some(Kill::Number(1)),

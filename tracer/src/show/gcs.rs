@@ -42,7 +42,7 @@ mod tests {
     };
 
     #[test]
-    fn what_the_gcs_knows_is_one_line_and_foreign_text_is_escaped() {
+    fn gcs_facts_are_one_escaped_line() {
         let mut death = sample::death(1, 7, 0, Killer::Crash, Cause::signal(11));
         assert_eq!(line(&death), None);
         death.work.gcs = Some(GcsReport {

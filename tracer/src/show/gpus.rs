@@ -87,7 +87,7 @@ mod tests {
     };
 
     #[test]
-    fn gpus_that_are_alike_are_one_figure_and_errors_are_named() {
+    fn equal_gpus_share_one_figure() {
         let mut report = sample::report(Vec::new(), Vec::new());
         assert_eq!(line(&report), None);
         let gpu = |device| GpuReport {
@@ -115,8 +115,9 @@ mod tests {
         );
     }
 
+    /// Cleanup errors (Xid 45) come after the errors that they follow from.
     #[test]
-    fn errors_of_the_driver_stand_behind_the_memory_and_alone_with_consequences_last() {
+    fn driver_errors_list_consequences_last() {
         let mut report = sample::report(Vec::new(), Vec::new());
         let error = |code, pid, comm: Option<&str>, count| GpuError {
             gpu: "0000:0a:00".into(),

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_line_is_a_sentence_and_what_was_given_back_is_told() {
+    fn growth_lines_say_what_was_freed() {
         let mut report = sample::verl();
         report.growth = vec![Growth {
             class: "WorkerDict".into(),

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn each_class_is_told_with_its_call_and_what_its_lines_still_held() {
+    fn classes_have_calls_and_held_lines() {
         let held = held(vec![
             line("score", Some(390)),
             line("freed", Some(0)),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_holds_more_than_its_class_did_at_the_kill() {
+    fn line_holds_no_more_than_its_class() {
         let held = held(vec![line("later", Some(500)), line("score", Some(300))]);
         let lines = &held.expect("a kill").classes[0].1;
         assert_eq!(lines.len(), 1, "{lines:?}");
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_each_held_has_the_unit_of_the_sum_or_its_own() {
+    fn average_omits_the_unit_of_the_sum() {
         let of = |gib: f64, processes| {
             let held = HeldByClass {
                 class: "WorkerDict".into(),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_of_more_processes_than_are_listed_says_so() {
+    fn sum_over_more_processes_says_so() {
         let held = told_of(8, vec![line("score", Some(500))]);
         let lines = &held.expect("a kill").classes[0].1;
         assert_eq!(

@@ -52,7 +52,7 @@ mod tests {
     };
 
     #[test]
-    fn the_heads_are_a_sum_and_the_remainder_stands_in_it() {
+    fn parts_and_remainder_add_up() {
         let sum = InUse {
             time: at(0),
             used_bytes: gib(3.9),

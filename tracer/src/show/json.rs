@@ -105,7 +105,7 @@ mod tests {
     use crate::show::sample;
 
     #[test]
-    fn hostile_text_is_escaped_and_reads_back_as_it_was() {
+    fn hostile_text_is_escaped_and_reads_back() {
         let report = sample::hostile();
         let text = render(&report).expect("JSON");
         assert!(text.chars().all(|one| is_harmless(one) || one == '\n'));
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_contract_of_a_report_with_one_death() {
+    fn contract_of_a_report_with_one_death() {
         let mut report = sample::verl();
         report.deaths.truncate(1);
         insta::assert_snapshot!(render(&report).expect("JSON"));

@@ -72,7 +72,7 @@ mod tests {
     };
 
     #[test]
-    fn a_hostile_title_is_one_line_of_text_and_reads_back() {
+    fn hostile_title_is_one_readable_line() {
         let title = "ray::\u{1b}[31m\n\u{202e}x\u{e0041}";
         let event = Event {
             id: EventId(3),

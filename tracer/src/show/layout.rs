@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn later_lines_hang_under_the_first() {
+    fn later_lines_have_a_hanging_indent() {
         let mut page = Page::new(30);
         page.fact("who", "raylet 1998 sent SIGKILL to it");
         page.headline("KILL 1  ", "the kernel killed it", "PROVEN", Style::new());

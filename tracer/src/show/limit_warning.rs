@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_is_one_line_and_so_is_its_end() {
+    fn warning_and_end_are_one_line() {
         let within = Within {
             soonest_ms: 60_000,
             latest_ms: 110_000,

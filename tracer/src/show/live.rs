@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_that_waits_says_so_and_is_settled_later() {
+    fn open_verdict_says_so_until_settled() {
         let mut one = sample::verl().deaths[0].clone();
         one.verdict.settled = false;
         one.then = None;
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_name_stays_on_one_line() {
+    fn hostile_name_stays_on_one_line() {
         for one in sample::hostile().deaths {
             let line = plain(&death(&one, &Zone::default()));
             assert!(line.chars().all(sanitize::is_harmless), "{line:?}");
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_line_tells_the_nearest_limit_where_one_is_near() {
+    fn status_line_shows_the_nearest_limit() {
         let quiet = Status {
             elapsed: Duration::from_secs(9558),
             workers: 14,
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_class_or_cgroup_stays_on_the_status_line() {
+    fn hostile_names_stay_on_the_status_line() {
         let attack = format!("\u{1b}[2J\n\u{202e}任务{}", "x".repeat(10_240));
         let near = Nearness {
             who: format!("kernel, {attack}"),

@@ -157,7 +157,7 @@ mod tests {
     };
 
     #[test]
-    fn the_course_of_the_last_minute_is_a_line_and_a_table() {
+    fn last_minute_as_line_and_table() {
         let seconds = vec![-60.0, -30.0, -10.0, -5.0, -1.0, 0.0];
         let series = |from: u64| {
             (0..6)

@@ -188,7 +188,7 @@ mod tests {
     use crate::show::sample;
 
     #[test]
-    fn a_death_is_found_by_its_node_job_and_cluster() {
+    fn deaths_match_node_job_and_cluster() {
         let mut report = sample::verl();
         report.recordings[0].host.name = "gpu-07".into();
         report.deaths[0].work.job_id = HexId::parse("03000000");

@@ -79,8 +79,9 @@ mod tests {
         show::sample::{self, gib},
     };
 
+    /// Small classes and Ray's own processes are left out.
     #[test]
-    fn tasks_are_count_times_size_and_small_ones_and_rays_own_are_left_out() {
+    fn owners_are_shown_as_count_times_size() {
         let owner = |class: &str, kind, processes: u32, each: f64| Owner {
             class: class.into(),
             kind,

@@ -164,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_leaves_a_control_or_hidden_character_or_exceeds_the_limit(
+        fn text_is_harmless_and_within_the_limit(
             text in any::<String>(), limit in 1usize..100,
         ) {
             let shown = line(&text, limit);
@@ -173,7 +173,7 @@ mod tests {
         }
 
         #[test]
-        fn plain_text_that_fits_is_left_as_it_is(text in "[a-zA-Z0-9_.:/=()-]{0,60}") {
+        fn short_plain_text_is_unchanged(text in "[a-zA-Z0-9_.:/=()-]{0,60}") {
             prop_assert_eq!(line(&text, 60), text);
         }
     }
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_kilobytes_are_cut_with_an_ellipsis() {
+    fn long_text_is_cut_with_an_ellipsis() {
         let shown = name(&"x".repeat(10_000));
         assert_eq!(shown.chars().count(), NAME);
         assert!(shown.ends_with('…'));

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_are_a_sum_and_what_no_file_explains_stands_in_it() {
+    fn files_and_the_rest_add_up() {
         let mut report = sample::report(Vec::new(), Vec::new());
         assert_eq!(line(&report), None);
         report.shared_memory = Some(SharedUse {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_sum_has_the_unit_of_its_parts() {
+    fn small_sum_uses_its_parts_unit() {
         let mut report = sample::report(Vec::new(), Vec::new());
         report.shared_memory = Some(SharedUse {
             time: at(0),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_death_tells_who_holds_much_and_who_has_left_it() {
+    fn death_lists_large_files_and_holders() {
         let mut death = sample::death(1, 41, 0, Killer::Signal, Cause::signal(9));
         death.memory.top.clear();
         death.memory.shared = vec![

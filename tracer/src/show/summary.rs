@@ -268,7 +268,7 @@ mod tests {
     use crate::show::{redact::redact, sample};
 
     #[test]
-    fn the_verl_job_in_five_lines() {
+    fn verl_job_in_five_lines() {
         let report = sample::verl();
         let leading = leading(&report).expect("a first cause");
         let lines = lines(
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_the_machine_names_no_process_that_is_not_rays() {
+    fn public_lines_name_only_rays_processes() {
         let report = redact(&sample::others());
         for death in &report.deaths {
             let text = lines(&report, death, Disclosure::Public, "raytrace report").join("\n");
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_stay_within_a_kubernetes_event() {
+    fn hostile_names_fit_a_kubernetes_event() {
         let report = redact(&sample::hostile());
         for death in &report.deaths {
             let lines = lines(&report, death, Disclosure::Public, "raytrace report");

@@ -224,15 +224,16 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_zone_says_what_to_give() {
+    fn unknown_zone_says_what_to_give() {
         for text in ["Beijing", "+99:00", "8", ""] {
             let refused = text.parse::<Zone>().expect_err(text).to_string();
             assert!(refused.contains("+08:00"), "{refused}");
         }
     }
 
+    /// It is on the second day of the recording if only that fits.
     #[test]
-    fn a_time_of_day_is_of_the_recording_and_of_its_second_day_where_only_that_fits() {
+    fn time_of_day_is_within_the_recording() {
         let (began, ended) = (time("2026-11-20T22:00:00Z"), time("2026-11-21T03:00:00Z"));
         let parse = |zone: &Zone, text| zone.parse(text, began, ended).expect(text);
         let utc = Zone::default();
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_day_with_a_zone_of_its_own_is_of_that_zone() {
+    fn time_of_day_uses_its_own_zone() {
         let (began, ended) = (time("2026-11-20T22:00:00Z"), time("2026-11-21T03:00:00Z"));
         let shanghai = zone("+08:00");
         for (text, expected) in [
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_counts_back_from_the_end() {
+    fn span_counts_back_from_the_end() {
         let (began, ended) = (time("2026-11-20T22:00:00Z"), time("2026-11-21T03:00:00Z"));
         let parse = |text| Zone::default().parse(text, began, ended);
         assert_eq!(parse("-10m"), Ok(time("2026-11-21T02:50:00Z")));

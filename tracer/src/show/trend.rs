@@ -147,15 +147,16 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_has_a_rate_and_two_figures_are_no_trend() {
+    fn rate_needs_more_than_two_figures() {
         let rate = growing(60, 10 << 20).rate(&1).expect("a trend");
         assert!((rate / f64::from(10 << 20) - 1.0).abs() < 1e-6, "{rate}");
         assert_eq!(growing(60, 0).rate(&1), Some(0.0));
         assert_eq!(growing(2, 10 << 20).rate(&1), None);
     }
 
+    /// Two samples a second do not count as two seconds.
     #[test]
-    fn a_moment_that_is_told_again_adds_nothing_and_half_seconds_are_no_seconds() {
+    fn repeated_moment_adds_nothing() {
         let mut trends = growing(60, 10 << 20);
         let now = BootTime(60 * SECOND);
         for _ in 0..500 {
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_forgotten_and_two_minutes_are_kept() {
+    fn series_keeps_two_minutes_while_alive() {
         let mut trends = growing(500, 1);
         assert_eq!(trends.series(&1).count(), 121);
         trends.add(BootTime(501 * SECOND), [(2, Bytes(0))].into_iter());

@@ -300,7 +300,7 @@ fn slice(job: &str) -> Result<Vec<Event>, SliceError> {
 }
 
 #[test]
-fn a_jobs_slice_holds_nothing_of_other_jobs_or_users() {
+fn job_slice_omits_other_jobs_and_users() {
     let kept = slice("01000000").expect("a slice");
     for event in &kept {
         let text = format!("{event:?}");
@@ -312,7 +312,7 @@ fn a_jobs_slice_holds_nothing_of_other_jobs_or_users() {
 }
 
 #[test]
-fn a_jobs_slice_gives_the_jobs_verdicts() {
+fn job_slice_gives_the_same_verdicts() {
     let whole = judge(&two_jobs());
     let part = judge(&slice("01000000").expect("a slice"));
     let of = |report: &crate::judge::report::Report| {
@@ -333,13 +333,13 @@ fn a_jobs_slice_gives_the_jobs_verdicts() {
 }
 
 #[test]
-fn a_job_that_is_not_there_is_refused() {
+fn unknown_job_is_refused() {
     let missing = HexId::parse("03000000").expect("an id");
     assert_eq!(slice("03000000"), Err(SliceError::NoSuchJob(missing)));
 }
 
 #[test]
-fn a_job_id_of_two_clusters_needs_the_session() {
+fn job_id_in_two_clusters_needs_session() {
     let mut events = two_jobs();
     let next = events.len() as u64 + 1;
     let Observation::Process(mut other) = process(11, 500, Role::Worker, MARK, 2000) else {
@@ -370,7 +370,7 @@ fn a_job_id_of_two_clusters_needs_the_session() {
 }
 
 #[test]
-fn a_windows_slice_knows_who_lived_and_not_who_was_gone() {
+fn window_slice_keeps_only_processes_alive_then() {
     let mut events = two_jobs();
     let next = events.len() as u64 + 1;
     let late = [
@@ -476,7 +476,7 @@ fn two_jobs_of_one_user(mark: &str, uid: u32, sender: u32) -> Vec<Event> {
 
 proptest::proptest! {
     #[test]
-    fn a_slice_of_one_job_holds_no_word_of_another_of_its_user(
+    fn job_slice_omits_the_users_other_job(
         mark in "zq[a-z]{6,12}",
         uid in proptest::sample::select(vec![0_u32, 1000, 2000]),
         sender in proptest::sample::select(vec![9_u32, 10, 51, 300]),
@@ -502,8 +502,9 @@ proptest::proptest! {
     }
 }
 
+/// System programs and the cluster's own `ray` are named.
 #[test]
-fn a_slice_says_who_the_machines_programs_and_rays_own_command_are() {
+fn job_slice_names_known_senders() {
     let raylet = "/v/lib/python3.11/site-packages/ray/core/src/ray/raylet/raylet";
     let sent = |comm: &str, argv: &[&str]| {
         let mut events = two_jobs_of_one_user(MARK, 0, 300);

@@ -6,7 +6,7 @@ use crate::{
 };
 
 #[test]
-fn fail_on_gives_8_for_a_kill_for_memory_and_0_without_one() {
+fn fail_on_exits_8_for_memory_kill() {
     let kills = two_kills();
     let ran = kills.report(&["--fail-on"]);
     assert_eq!(ran.code, Some(8), "{ran:?}");
@@ -33,8 +33,9 @@ fn fail_on_gives_8_for_a_kill_for_memory_and_0_without_one() {
     ran.refused(2, &["FILE goes before --fail-on"]);
 }
 
+/// The limit is the one that the peak comes nearest to.
 #[test]
-fn fail_above_compares_the_peak_with_the_nearest_limit() {
+fn fail_above_compares_peak_with_its_limit() {
     let recording = harmless();
     let ran = recording.report(&["--fail-above", "70%"]);
     assert_eq!(ran.code, Some(8), "{ran:?}");

@@ -49,7 +49,7 @@ fn views(recording: &Recording) -> Vec<(String, String)> {
 }
 
 #[test]
-fn no_view_lets_a_name_speak_to_a_terminal_or_reorder_a_line() {
+fn no_view_prints_control_or_bidi_characters() {
     for name in [CODES.to_owned(), long()] {
         for (view, shown) in views(&recording(&name)) {
             let harm = |character: &char| {
@@ -62,7 +62,7 @@ fn no_view_lets_a_name_speak_to_a_terminal_or_reorder_a_line() {
 }
 
 #[test]
-fn a_name_of_ten_kilobytes_is_cut_where_people_read_and_whole_where_programs_do() {
+fn long_names_are_cut_in_views_for_people() {
     for (view, shown) in views(&recording(&long())) {
         let longest = shown.lines().map(|line| line.chars().count()).max();
         let limit = match view.split(' ').next() {
@@ -76,7 +76,7 @@ fn a_name_of_ten_kilobytes_is_cut_where_people_read_and_whole_where_programs_do(
 }
 
 #[test]
-fn names_make_no_markup_in_the_page() {
+fn names_add_no_markup_to_the_page() {
     let tags = |name: &str| {
         let page = recording(name).report(&["--format", "html"]).out;
         let count = |tag: &str| page.matches(tag).count();
@@ -88,7 +88,7 @@ fn names_make_no_markup_in_the_page() {
 }
 
 #[test]
-fn exports_stay_valid_and_a_row_stays_a_row() {
+fn hostile_names_keep_exports_valid() {
     for name in [
         CODES.to_owned(),
         MARKUP.to_owned(),

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn an_output_that_exists_is_kept_unless_force_is_given() {
+fn existing_output_needs_force() {
     let recording = two_kills();
     let output = recording.folder.path().join("report.md");
     let to = |more: &[&str]| {
@@ -32,7 +32,7 @@ fn an_output_that_exists_is_kept_unless_force_is_given() {
 }
 
 #[test]
-fn the_recording_itself_is_never_overwritten() {
+fn recording_is_never_overwritten() {
     let recording = two_kills();
     let before = std::fs::read(&recording.file).expect("read");
     recording
@@ -42,7 +42,7 @@ fn the_recording_itself_is_never_overwritten() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_says_what_to_choose() {
+fn unwritable_output_says_what_to_choose() {
     two_kills()
         .report(&["-o", "no/such/folder/report.txt"])
         .refused(
@@ -52,7 +52,7 @@ fn an_output_that_cannot_be_written_says_what_to_choose() {
 }
 
 #[test]
-fn a_pipe_that_is_closed_early_is_no_error() {
+fn closed_pipe_is_no_error() {
     let recording = Stage::new().normal_exits(5000).record();
     let mut command = raytrace(recording.folder.path());
     command.arg("report").arg(&recording.file).arg("--all");
@@ -70,7 +70,7 @@ fn a_pipe_that_is_closed_early_is_no_error() {
 }
 
 #[test]
-fn colour_is_for_terminals_and_never_in_a_file() {
+fn files_contain_no_colour() {
     let recording = two_kills();
     let forced = |arguments: &[&str]| {
         let mut command = raytrace(recording.folder.path());

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn a_missing_file_is_refused_with_what_to_type() {
+fn missing_file_is_refused_with_a_hint() {
     let folder = tempfile::tempdir().expect("a folder");
     let ran = Ran::of(raytrace(folder.path()).args(["report", "gone.raytrace"]));
     ran.refused(
@@ -18,7 +18,7 @@ fn a_missing_file_is_refused_with_what_to_type() {
 }
 
 #[test]
-fn another_file_is_no_recording() {
+fn other_files_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("raylet.out"), "[2026-11-20] x\n").expect("a log");
     std::fs::write(folder.path().join("empty"), "").expect("an empty file");
@@ -28,7 +28,7 @@ fn another_file_is_no_recording() {
 }
 
 #[test]
-fn a_damaged_recording_is_refused_with_what_saves_the_rest() {
+fn damaged_recording_is_refused_with_a_rescue() {
     let recording = two_kills();
     let mut bytes = std::fs::read(&recording.file).expect("read");
     bytes[100..].fill(0x5a);
@@ -38,7 +38,7 @@ fn a_damaged_recording_is_refused_with_what_saves_the_rest() {
 }
 
 #[test]
-fn what_is_left_of_a_damaged_recording_is_shown_and_its_exit_code_says_so() {
+fn readable_part_is_shown_with_exit_code_6() {
     let recording = Stage::new().oom_kill(4001).normal_exits(2000).record();
     let mut bytes = std::fs::read(&recording.file).expect("read");
     let half = bytes.len() / 2;
@@ -57,7 +57,7 @@ fn what_is_left_of_a_damaged_recording_is_shown_and_its_exit_code_says_so() {
 }
 
 #[test]
-fn a_recording_of_a_newer_raytrace_is_refused_with_both_versions() {
+fn newer_format_is_refused_with_both_versions() {
     let recording = two_kills();
     let mut bytes = std::fs::read(&recording.file).expect("read");
     // `user_version` of the SQLite header, big-endian.
@@ -68,7 +68,7 @@ fn a_recording_of_a_newer_raytrace_is_refused_with_both_versions() {
 }
 
 #[test]
-fn a_recording_without_events_says_that_it_is_empty() {
+fn recording_without_events_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("run.raytrace");
     let _summary = Writer::create(&file, None).expect("create").finish();

@@ -3,7 +3,7 @@
 use crate::stage::{harmless, two_kills, worker_id};
 
 #[test]
-fn one_kill_is_shown_alone_by_its_number_or_its_id() {
+fn kill_is_selected_by_number_or_id() {
     let recording = two_kills();
     let all = recording.report(&["--format", "json"]).json();
     let id = all["deaths"][0]["id"].as_u64().expect("an id");
@@ -16,7 +16,7 @@ fn one_kill_is_shown_alone_by_its_number_or_its_id() {
 }
 
 #[test]
-fn an_unknown_kill_is_refused_with_those_that_there_are() {
+fn unknown_kill_is_refused_with_known_ones() {
     let recording = two_kills();
     recording
         .report(&["--kill", "3"])
@@ -33,7 +33,7 @@ fn an_unknown_kill_is_refused_with_those_that_there_are() {
 }
 
 #[test]
-fn any_id_of_a_traceback_finds_its_death() {
+fn any_id_in_traceback_finds_its_death() {
     let recording = two_kills();
     for text in ["4001", &worker_id(4001)[..8], &worker_id(4001)] {
         let ran = recording.report(&["--match", text]);
@@ -53,15 +53,16 @@ fn any_id_of_a_traceback_finds_its_death() {
 }
 
 #[test]
-fn a_match_that_ended_normally_is_shown_too() {
+fn match_shows_normal_exits_too() {
     let ran = two_kills().report(&["--match", "10001"]);
     assert_eq!(ran.code, Some(0));
     assert!(ran.out.contains("pid 10001"), "{}", ran.out);
     assert!(!ran.out.contains("KILL 1"), "{}", ran.out);
 }
 
+/// The error says how many deaths and exits were compared.
 #[test]
-fn a_match_without_hit_is_refused_with_what_was_looked_at() {
+fn match_without_a_hit_is_refused() {
     let recording = two_kills();
     recording.report(&["--match", "deadbeef"]).refused(
         2,
@@ -73,8 +74,9 @@ fn a_match_without_hit_is_refused_with_what_was_looked_at() {
     recording.report(&["--match", ""]).refused(2, &["--match"]);
 }
 
+/// A time of day, an instant, or a span before the end.
 #[test]
-fn since_and_until_take_times_of_day_instants_and_spans_before_the_end() {
+fn since_and_until_accept_every_time_format() {
     let recording = two_kills();
     let pids = |arguments: &[&str]| -> Vec<u64> {
         let json = ["--format", "json"];
@@ -97,7 +99,7 @@ fn since_and_until_take_times_of_day_instants_and_spans_before_the_end() {
 }
 
 #[test]
-fn times_are_in_the_zone_that_was_asked_for() {
+fn times_are_in_the_requested_zone() {
     let recording = two_kills();
     let ran = recording.report(&["--tz", "Asia/Shanghai"]);
     assert!(ran.out.contains("16:00:10.0"), "{}", ran.out);

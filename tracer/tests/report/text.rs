@@ -6,7 +6,7 @@ use crate::{
 };
 
 #[test]
-fn a_report_leads_with_the_kills_and_says_what_to_type_next() {
+fn report_has_kills_and_the_next_command() {
     let recording = two_kills();
     let ran = recording.report(&[]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
@@ -25,7 +25,7 @@ fn a_report_leads_with_the_kills_and_says_what_to_type_next() {
 }
 
 #[test]
-fn every_example_of_the_help_runs() {
+fn every_example_in_the_help_runs() {
     let recording = two_kills();
     let help = Ran::of(raytrace(recording.folder.path()).args(["report", "--help"]));
     assert_eq!(help.code, Some(0));
@@ -45,8 +45,9 @@ fn every_example_of_the_help_runs() {
     }
 }
 
+/// Its name is printed.
 #[test]
-fn without_a_file_the_newest_recording_of_the_folder_is_taken_and_named() {
+fn newest_recording_is_read_by_default() {
     let recording = two_kills();
     let ran = Ran::of(raytrace(recording.folder.path()).arg("report"));
     assert_eq!(ran.code, Some(0));
@@ -54,7 +55,7 @@ fn without_a_file_the_newest_recording_of_the_folder_is_taken_and_named() {
 }
 
 #[test]
-fn a_run_without_kills_says_so_with_its_peak() {
+fn run_without_kills_prints_its_peak() {
     let ran = harmless().report(&[]);
     assert_eq!(ran.code, Some(0));
     assert!(
@@ -71,7 +72,7 @@ fn a_run_without_kills_says_so_with_its_peak() {
 }
 
 #[test]
-fn five_thousand_normal_exits_stay_one_count() {
+fn many_normal_exits_are_one_count() {
     let recording = Stage::new().oom_kill(4001).normal_exits(5000).record();
     for format in ["text", "markdown"] {
         let ran = recording.report(&["--format", format]);

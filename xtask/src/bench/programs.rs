@@ -94,7 +94,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_programs_are_named_by_their_hooks_in_the_order_of_their_load() {
+    fn programs_are_named_in_load_order() {
         let names = super::names().expect("names");
         assert_eq!(names[0], "oom/mark_victim");
         let fork = names

@@ -47,8 +47,9 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
 mod tests {
     use super::*;
 
+    /// The bound of unequal ratios is above the median.
     #[test]
-    fn the_bound_of_equal_ratios_is_their_value_and_that_of_others_lies_above_the_median() {
+    fn bound_of_equal_ratios_is_their_value() {
         let equal = Ratio::of(std::iter::repeat_n(1.5, 9));
         assert!((equal.median - 1.5).abs() < 1e-9 && (equal.upper - 1.5).abs() < 1e-9);
         let spread = Ratio::of((1..=9).map(f64::from));

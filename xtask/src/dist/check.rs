@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_compared_by_their_numbers() {
+    fn versions_are_compared_as_numbers() {
         assert_eq!(version("2.2.5 0x09691a75"), Some([2, 2]));
         assert!(version("2.9)") < version("2.28)"));
         assert_eq!(version("PRIVATE"), None);

@@ -202,14 +202,14 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_is_right_is_not_contradicted() {
+    fn right_report_has_no_disagreements() {
         let monitor = "ray-memory-monitor";
         let wrong = disagreements(&truth(monitor), &samples(), &report(monitor, 7));
         assert_eq!(wrong, Vec::<String>::new());
     }
 
     #[test]
-    fn another_killer_another_death_and_other_sums_are_told() {
+    fn wrong_killer_death_and_sums_are_reported() {
         let monitor = "ray-memory-monitor";
         let wrong = disagreements(&truth("kernel-oom-memcg"), &samples(), &report(monitor, 9));
         assert_eq!(wrong.len(), 3, "{wrong:?}");

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ray_says_fits_the_killer_and_the_code() {
+    fn rays_words_match_the_killer_and_the_code() {
         let exit = rows(
             "SYSTEM_ERROR",
             "Worker exits unexpectedly. Worker exits with an exit code 4.",
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_side_alone_knows_is_counted() {
+    fn ends_known_to_one_side_are_counted() {
         let session = json!({"session": "session_1"}).to_string();
         assert_eq!(compared(&session, "exit", Some(0)).only_raytrace, 1);
         let row = json!({"worker": "cc", "role": "WORKER", "pid": 7, "exit_type": "SYSTEM_ERROR", "exit_detail": "", "test": "test_one"});

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_or_the_line_is_applied_and_a_threshold_is_not() {
+    fn settings_and_lines_apply_thresholds_do_not() {
         let settings = |all: &[&str]| {
             Some(Remedy::Settings(
                 all.iter().map(ToString::to_string).collect(),

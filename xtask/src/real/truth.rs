@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_is_of_its_class() {
+    fn title_belongs_to_its_class() {
         assert!(is_of("ray::WorkerDict.update_actor ", "WorkerDict"));
         assert!(is_of("ray::score ", "score"));
         assert!(is_of(

@@ -22,12 +22,12 @@ struct Expected {
 
 const EXPECTED: [Expected; 6] = [
     Expected {
-        test: "the_lines_that_grow_are_known_however_late_it_is_asked_for_them",
+        test: "growing_lines_are_found_in_every_python",
         says: "no python3.",
         because: "each Python that is installed is tried; the system's own has to be there",
     },
     Expected {
-        test: "on_each_other_kernel_that_is_there_each_staged_death_is_named",
+        test: "other_kernels_name_each_death",
         says: "no kernels in ",
         because: "these kernels are not fetched by themselves (docs/development/reliability.md)",
     },
@@ -104,8 +104,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_skip_is_expected_for_its_own_reason_alone() {
-        let test = "the_lines_that_grow_are_known_however_late_it_is_asked_for_them";
+    fn skip_is_expected_with_its_reason_only() {
+        let test = "growing_lines_are_found_in_every_python";
         let covered = |test: &str, says: &str| EXPECTED.iter().any(|one| one.covers(test, says));
         assert!(covered(test, "no python3.9 here"));
         assert!(!covered(test, "no python3 here"));

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_volley_begins_after_the_last_gap() {
+    fn volley_begins_after_the_last_gap() {
         let times = |seconds: &[u64]| -> Vec<BootTime> {
             let at = |second: &u64| BootTime(second * 1_000_000_000);
             seconds.iter().map(at).collect()

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_is_first_whatever_its_limit() {
+    fn nearest_killer_is_first() {
         let limits = [level("/pod", 100, 20, Some(120)), level("/", 141, 0, None)];
         let threats = in_order(
             Some((Bytes(178 * GIB), Bytes(141 * GIB))),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_at_what_ray_takes_for_the_machine_is_seen() {
+    fn limit_equal_to_rays_total_is_not_hidden() {
         let limits = [level("/pod", 1, 0, Some(100))];
         let hidden_limit = |total: u64| {
             hidden_limit(
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_above_rays_threshold_is_met_after_it() {
+    fn limit_above_rays_threshold_is_not_hidden() {
         let limits = [level("/pod", 1, 0, Some(100))];
         assert_eq!(
             hidden_limit(&limits, &NODE, Bytes(188 * GIB), Bytes(94 * GIB)),

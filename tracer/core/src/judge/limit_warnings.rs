@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_was_warned_of_if_the_warning_of_its_limit_was_active() {
+    fn active_warning_of_the_limit_covers_the_kill() {
         let mut warnings = LimitWarnings::default();
         let kill = |warnings: &LimitWarnings, second| {
             warnings.of_kill(Killer::RayMemoryMonitor, None, at(second))

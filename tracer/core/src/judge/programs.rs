@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_known_by_its_file_or_by_the_name_that_the_kernel_has_cut() {
+    fn program_is_known_by_file_or_truncated_comm() {
         let runtime = Some(Relation::ContainerRuntime);
         assert_eq!(relation("", "containerd-shim"), runtime);
         assert_eq!(relation("kubelet", ""), runtime);

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn every_code_that_a_process_may_queue_is_its_own_doing() {
+    fn every_queueable_code_is_a_request() {
         for code in [-1, -2, -3, -4, -5, -60, -1000] {
             let call = Some(("rt_sigqueueinfo", [7, 9, 0]));
             assert_eq!(
@@ -338,15 +338,16 @@ mod tests {
     }
 
     #[test]
-    fn a_call_for_another_signal_asks_for_nothing() {
+    fn call_for_another_signal_is_no_request() {
         let call = Some(("rt_sigqueueinfo", [7, 12, 0]));
         assert_eq!(origin(66, 9, -2, call), (Origin::Timer, true));
         let call = Some(("kill", [8, 15, 0]));
         assert_eq!(origin(66, 9, 128, call), (Origin::Kernel, true));
     }
 
+    /// A tracer injects it; it comes from no terminal and no resource limit.
     #[test]
-    fn what_a_tracer_puts_in_at_a_call_is_neither_a_terminals_nor_a_limits() {
+    fn injected_signal_is_of_unknown_origin() {
         let put_in = |number| {
             let sleeps = Some(("#230", [0; 3]));
             let mut signal = sent(7, number, 128, sleeps);
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_of_one_thread_is_a_cgroups_only_where_something_is_written() {
+    fn cgroup_kill_needs_a_write_call() {
         let one_thread = |call: &str, arguments| {
             let mut signal = sent(66, 9, 0, Some((call, arguments)));
             signal.group = false;
@@ -386,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_the_end_of_a_child_nor_a_counted_event_is_a_file_or_a_fault() {
+    fn child_exit_and_perf_event_are_no_fault() {
         let mut ends = sent(66, 9, CLD_EXITED, Some(("#231", [0; 3])));
         ends.sender.exiting = true;
         let origin = of(&ends);
@@ -398,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_arranged_is_told_apart() {
+    fn arranged_signals_are_distinguished() {
         let in_none = Some(("", [0; 3]));
         assert_eq!(origin(66, 9, -2, in_none), (Origin::Timer, true));
         let posts = Some(("mq_timedsend", [3, 0, 1]));
@@ -423,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_call_nothing_that_can_be_forged_is_certain() {
+    fn forgeable_code_is_uncertain_without_the_call() {
         assert_eq!(origin(66, 9, -2, None), (Origin::Timer, false));
         assert_eq!(origin(66, 9, -3, None), (Origin::MessageQueue, false));
         assert_eq!(origin(7, 9, 128, None), (Origin::Kernel, false));

@@ -152,27 +152,27 @@ mod tests {
     }
 
     #[test]
-    fn on_a_steady_ramp_the_seconds_are_those_that_are_left() {
+    fn steady_ramp_gives_the_seconds_left() {
         let rate = rate(ramp(50.0, 20), BootTime(20 * SECOND));
         let left = left(Bytes(1000 * MIB), rate).expect("seconds");
         assert!((left.as_secs_f64() - 20.0).abs() < 0.01, "{left:?}");
     }
 
     #[test]
-    fn what_stands_still_for_long_has_no_rate() {
+    fn long_standstill_has_no_rate() {
         assert!(rate(ramp(50.0, 20), BootTime(700 * SECOND)).abs() < 1.0);
         assert_eq!(left(Bytes(5), 0.0), None);
     }
 
     #[test]
-    fn a_slow_leak_is_seen_in_the_longer_windows() {
+    fn slow_leak_is_seen_in_longer_windows() {
         // 10 MiB in the shortest window could be noise.
         let rate = rate(ramp(1.0, 120), BootTime(120 * SECOND));
         assert!((rate / MIB as f64 - 1.0).abs() < 0.01, "{rate}");
     }
 
     #[test]
-    fn growth_that_fills_the_room_within_an_interval_comes_before_ray() {
+    fn fast_growth_beats_rays_interval() {
         let threats = [
             threat(LimitOwner::RayMonitor, 100),
             threat(LimitOwner::Machine, 200),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_far_limit_that_is_met_sooner_comes_first() {
+    fn limit_hit_sooner_is_sorted_first() {
         let mut threats = [
             threat(LimitOwner::Machine, 10),
             threat(LimitOwner::RayMonitor, 100),

@@ -167,8 +167,9 @@ mod tests {
         ),
     ];
 
+    /// Each line gives the GPU, the code and the process, as far as that driver prints them.
     #[test]
-    fn the_lines_of_each_generation_of_drivers_say_which_gpu_which_code_and_whose() {
+    fn lines_of_each_driver_generation_are_parsed() {
         for (line, expected) in REAL {
             let Some(KernelLog::Xid {
                 gpu,
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_partitioned_gpu_is_kept_beside_its_address() {
+    fn mig_instance_is_kept_beside_the_address() {
         let line = "NVRM: Xid (PCI:0000:3b:00 GPU-I:01 GPU-CI:02): 43, pid=9, name=a, ";
         let Some(KernelLog::Xid {
             gpu,
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_holds_such_words_is_no_xid() {
+    fn xid_words_elsewhere_in_a_line_are_no_xid() {
         let xid = REAL[7].0;
         for line in [
             // A path or a name inside another message of the kernel.
@@ -228,8 +229,9 @@ mod tests {
         }
     }
 
+    /// The kernel files what a process writes to /dev/kmsg under facility 1.
     #[test]
-    fn a_line_that_a_process_writes_to_dev_kmsg_is_not_the_drivers() {
+    fn xid_written_to_dev_kmsg_is_refused() {
         fn read(record: &str) -> Option<KernelLog> {
             line_of_log(kmsg_record(record)?.1)
         }
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_that_nvidia_gives_no_words_for_have_none() {
+    fn codes_without_nvidias_words_have_no_meaning() {
         assert_eq!(meaning(79), Some("GPU has fallen off the bus"));
         assert_eq!(meaning(14), None);
     }

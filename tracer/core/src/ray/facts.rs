@@ -574,7 +574,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_without_a_workers_id_is_no_unknown_workers() {
+    fn row_without_worker_id_matches_no_worker() {
         let row = |worker_id: Option<HexId>| Candidate {
             worker_id,
             ..Candidate::default()

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn each_advice_that_is_wrong_against_a_ram_oom_is_known() {
+    fn each_wrong_advice_against_a_ram_oom_is_known() {
         let actor = "actor_rollout_ref.actor.fsdp_config";
         for (line, wanted) in [
             (format!("{actor}.param_offload=True"), Effect::MovesToHost),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_off_or_only_sounds_alike_is_not_spoken_of() {
+    fn off_or_similar_settings_are_not_reported() {
         for line in [
             "actor_rollout_ref.actor.fsdp_config.param_offload=False",
             "actor_rollout_ref.rollout.free_cache_engine=True",

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn components_are_known_by_their_command_lines() {
+    fn command_lines_show_the_component() {
         let worker = argv(
             "/v/bin/python3 /v/lib/ray/_private/workers/default_worker.py --node-ip-address=1.2.3.4 --worker-id=2abec82d",
         );
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn titles_tell_class_and_task() {
+    fn titles_show_class_and_task() {
         let parts = |text: &str| title(text).map(|title| (title.actor_class, title.task));
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(

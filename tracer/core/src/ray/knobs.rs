@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_variable_that_no_ray_reads_is_to_be_unset_or_spelled_as_ray_reads_it() {
+    fn unread_variable_is_unset_or_respelled() {
         let found = ignored("RAY_object_store_memory", "30000", None).expect("ignored");
         assert_eq!(found.instead, Change::unset("RAY_object_store_memory"));
         let shouted = ignored("RAY_MEMORY_USAGE_THRESHOLD", "0.9", None).expect("ignored");
@@ -240,8 +240,9 @@ mod tests {
         assert_eq!(shouted.instead, meant);
     }
 
+    /// A lower threshold is set where the raylet reads it.
     #[test]
-    fn a_higher_threshold_is_taken_out_and_a_lower_one_set_where_it_counts() {
+    fn higher_threshold_is_unset_lower_one_moved() {
         let key = "RAY_memory_usage_threshold";
         assert_eq!(where_it_counts(key, "0.98", "0.8"), Change::unset(key));
         let lower = Change::environment(key, "0.7");
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_ray_2_1_has_the_new_one_beside_it() {
+    fn name_of_ray_2_1_is_replaced() {
         let of = |version| ignored("RAY_memory_usage_threshold_fraction", "0.9", version);
         let meant = Change::environment("RAY_memory_usage_threshold", "0.9");
         assert_eq!(
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_knobs_alone_are_kept() {
+    fn only_values_of_knobs_are_kept() {
         for (key, value) in [
             ("RAY_memory_usage_threshold", "0.9"),
             ("RAY_MEMORY_USAGE_THRESHOLD", "0.9"),
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_of_other_versions_is_ignored_there_only() {
+    fn variable_is_ignored_outside_its_versions() {
         let policy =
             |version| ignored("RAY_worker_killing_policy", "retriable_fifo", Some(version));
         assert_eq!(policy(Version(2, 44)), None);

@@ -171,14 +171,15 @@ mod tests {
     }
 
     #[test]
-    fn an_unlimited_cgroup_leaves_the_machine_to_be_counted() {
+    fn unlimited_cgroup_counts_the_machine() {
         let count = count(MACHINE, Some(&v1(9_223_372_036_854_771_712)), None);
         assert_eq!((count.total, count.of_cgroup), (MACHINE.total, false));
         assert_eq!(count.used, Bytes(5_276_502_016));
     }
 
+    /// Before 2.10, active file pages are counted.
     #[test]
-    fn file_pages_are_not_counted_and_before_2_10_active_ones_are() {
+    fn file_pages_do_not_count_from_2_10_on() {
         let cgroup = v1(4 << 30);
         let used = |version| count(MACHINE, Some(&cgroup), Some(version)).used;
         assert_eq!(used(Version(2, 60)), Bytes(3000 - 500 - 300));
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_is_the_one_that_ray_logged() {
+    fn threshold_equals_the_logged_one() {
         // Ray 2.60.0: "usage threshold at 2147483648 bytes (50.000000% …), total system memory
         // bytes: 4294967296".
         let settings = [("RAY_memory_usage_threshold".to_owned(), "0.5".to_owned())];
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn the_free_bytes_win_where_they_leave_more() {
+    fn min_free_bytes_win_where_they_leave_more() {
         let settings = [("RAY_min_memory_free_bytes".to_owned(), "100".to_owned())];
         assert_eq!(Config::of(&settings).threshold(Bytes(10_000)), Bytes(9900));
         let off = [("RAY_min_memory_free_bytes".to_owned(), "-1".to_owned())];

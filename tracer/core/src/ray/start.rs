@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_worded_for_the_way_in_which_the_node_was_started() {
+    fn change_is_worded_for_the_kind_of_start() {
         let threshold = Change::environment("RAY_memory_usage_threshold", "0.8");
         assert!(
             threshold
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_is_known_by_its_traces() {
+    fn traces_show_the_kind_of_start() {
         let settings = [("RAY_USAGE_STATS_KUBERAY_IN_USE".to_owned(), "1".to_owned())];
         let none = Traces {
             settings: &[],

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_installation_has_two_scripts() {
+    fn installation_has_two_scripts() {
         let raylet = argv("/v/lib/python3.11/site-packages/ray/core/src/ray/raylet/raylet --x");
         let found = Installation::of_raylet(&raylet).expect("an installation");
         let scripts: Vec<String> = found.scripts().collect();
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_what_an_interpreter_runs_and_no_argument_of_an_option() {
+    fn option_arguments_are_not_the_script() {
         let script =
             |words| run(&argv(words)).map(|run| (run.script.to_owned(), run.verb.is_some()));
         let ray = |verb| Some(("/v/bin/ray".to_owned(), verb));

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_figures_of_old_and_new_messages_are_read() {
+    fn figures_of_old_and_new_messages_are_read() {
         let old = "CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 79.10 GiB total capacity; 74.21 GiB already allocated; 17.75 MiB free; 75.41 GiB reserved in total by PyTorch)";
         assert_eq!(
             figures(old).as_deref(),

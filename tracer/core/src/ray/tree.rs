@@ -159,8 +159,9 @@ impl Part {
 mod tests {
     use super::*;
 
+    /// They do not end with an agent.
     #[test]
-    fn the_dashboards_modules_end_with_the_dashboard_and_with_no_agent() {
+    fn dashboard_modules_end_with_the_dashboard() {
         assert!(Part::DashboardModule.watches(Part::Dashboard));
         assert!(!Part::DashboardModule.ends_with_an_agent());
         assert!(!Part::Dashboard.ends_with_an_agent());
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_says_by_which_means_and_where_that_stands() {
+    fn every_watch_has_means_and_source() {
         for watch in WATCHES {
             assert!(!watch.by.is_empty() && watch.source.contains('/'));
             assert_ne!(watch.who, watch.whom);

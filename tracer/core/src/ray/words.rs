@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whose_end_it_was_is_told_in_words_of_each_version() {
+    fn each_version_says_what_ended_the_worker() {
         for (reason, ended) in [
             ("its owner died", Ended::Owner),
             ("its owner's node died", Ended::OwnersNode),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn how_a_worker_ended_is_told_in_words_of_each_version() {
+    fn each_version_says_how_a_worker_ended() {
         assert_eq!(exit_code("Worker exits with an exit code 7."), Some(7));
         assert_eq!(exit_code("Worker exit with exit code 137"), Some(137));
         assert_eq!(exit_code("connection error code 2. End of file"), None);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_actor_between_two_calls_runs_none() {
+    fn actor_between_calls_runs_none() {
         let mut calls = Calls::default();
         let titles = [
             (0, "ray::IDLE", 10),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_look_at_an_idle_actor_makes_no_call_of_its_class() {
+    fn bare_class_title_is_no_call() {
         let titles = [
             (0, "ray::A", 10),
             (5000, "ray::A.go", 10),
@@ -260,8 +260,9 @@ mod tests {
         assert_eq!(written(&mut Calls::default(), &titles), expected);
     }
 
+    /// Short calls that change no memory are only counted.
     #[test]
-    fn short_calls_are_counted_and_written_when_they_move_memory() {
+    fn short_calls_are_written_when_memory_moves() {
         let titles = [
             (0, "ray::f", 10),
             (10, "ray::IDLE", 10),
@@ -274,8 +275,9 @@ mod tests {
         assert_eq!(written(&mut Calls::default(), &titles), expected);
     }
 
+    /// Calls that each leak too little for a row get one once it adds up.
     #[test]
-    fn a_leak_of_less_than_a_row_a_call_is_written_when_it_has_added_up() {
+    fn small_leaks_are_written_in_sum() {
         let mut calls = Calls::default();
         let process = ProcessKey::new(7, 1);
         let mut rows = 0;
@@ -291,8 +293,9 @@ mod tests {
         assert!((8..=10).contains(&rows), "{rows} rows for 9.8 MiB");
     }
 
+    /// The call that a process dies in is always reported.
     #[test]
-    fn a_long_call_is_told_once_while_it_runs_and_the_one_that_a_process_dies_in_always() {
+    fn long_call_is_reported_once() {
         let mut calls = Calls::default();
         let process = ProcessKey::new(7, 1);
         calls.titled(process, "ray::f", BootTime(0), &holds(10));
@@ -306,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_peak_is_told_where_the_high_water_mark_rose() {
+    fn peak_needs_a_higher_high_water_mark() {
         let high = |mib: u64| MemorySplit {
             peak: Some(Bytes(mib << 20)),
             ..holds(10)

@@ -275,8 +275,9 @@ mod tests {
         format!("python-core-driver-{}01000000_{pid}.log", "f".repeat(48))
     }
 
+    /// Logs that do not fit into the waiting list are counted as left out.
     #[test]
-    fn a_folder_of_any_size_is_read_in_pieces_and_what_is_too_much_is_counted() {
+    fn large_folder_is_read_in_pieces() {
         let count = NAMES + 100;
         let (at, folder) = folder_of((1..=count).map(log));
         let cluster = ProcessKey::new(1, 0);
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn of_five_thousand_old_logs_those_of_drivers_that_live_come_first() {
+    fn logs_of_live_drivers_come_first() {
         let (_at, folder) = folder_of((1..=5000).map(log));
         let mut drivers = Drivers::default();
         let lives = |pid: Pid| (pid == Pid(2500)).then_some(Pid(77));
@@ -319,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn where_more_appears_than_is_told_all_names_are_read_again() {
+    fn inotify_overflow_reads_all_names_again() {
         let told = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events");
         let told: usize = told.expect("a limit").trim().parse().expect("a number");
         if told > 20_000 {
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_has_not_changed_is_not_read_again() {
+    fn unchanged_folder_is_not_read_again() {
         let (_at, folder) = folder_of([log(1)].into_iter());
         let mut session = Session::default();
         assert_eq!(session.names(&folder, NAMES, BootTime(1)), [log(1)]);

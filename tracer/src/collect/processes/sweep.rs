@@ -189,20 +189,22 @@ mod tests {
     }
 
     #[test]
-    fn who_lives_or_has_threads_that_live_is_not_called_gone() {
+    fn process_with_live_threads_is_alive() {
         assert_eq!(look(PROCESS, Some(&stat('S', 3))), Found::Alive);
         assert_eq!(look(PROCESS, Some(&stat('Z', 2))), Found::Alive);
     }
 
+    /// A process that is missing from /proc is gone without a status.
     #[test]
-    fn a_process_that_is_gone_has_ended_and_a_zombie_has_its_status() {
+    fn zombie_is_gone_with_its_status() {
         assert_eq!(look(PROCESS, None), Found::Gone(None));
         let zombie = stat('Z', 1);
         assert_eq!(look(PROCESS, Some(&zombie)), Found::Gone(Some(9)));
     }
 
+    /// The exit of a process that was ending when it was tracked may have been reported already.
     #[test]
-    fn an_end_that_had_begun_before_it_was_tracked_may_have_been_reported_before() {
+    fn exit_may_precede_tracking() {
         let running = stat('R', 1);
         assert!(!may_have_been_reported(PROCESS, Some(&running)));
         let exiting = processes::Stat {
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pid_that_somebody_else_has_now_is_not_the_process() {
+    fn reused_pid_is_another_process() {
         let other = processes::Stat {
             start: BootTime(6_000_000_000),
             ..stat('R', 1)

@@ -100,8 +100,9 @@ mod tests {
         margins.near(BootTime(100 * SECOND + tenths * SECOND / 10), &[limit])
     }
 
+    /// A limit stays near for 10 s after less than a tenth of it was left.
     #[test]
-    fn the_last_tenth_is_near_and_stays_so_for_a_while() {
+    fn last_tenth_is_near_and_stays_near() {
         let mut margins = Margins::default();
         assert!(!at(&mut margins, 0, 5000));
         assert!(at(&mut margins, 600, 9100));
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_full_in_twenty_seconds_is_near() {
+    fn limit_full_within_20_s_is_near() {
         let mut slow = Margins::default();
         assert!(!at(&mut slow, 0, 4000));
         assert!(!at(&mut slow, 10, 4250), "23 s to go");
@@ -120,15 +121,16 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_given_back_is_no_growth() {
+    fn freed_memory_is_no_growth() {
         let mut margins = Margins::default();
         assert!(!at(&mut margins, 0, 8000));
         assert!(!at(&mut margins, 10, 2000));
         assert!(!at(&mut margins, 20, 2010));
     }
 
+    /// It decides which processes outside Ray are of interest.
     #[test]
-    fn processes_outside_ray_are_of_interest_where_they_count_against_the_next_limit() {
+    fn next_limit_has_the_least_memory_left() {
         let limit = |used: u64, limit: u64, counts: &Counts| Limit {
             name: String::new(),
             used: Bytes(used),

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_look_that_reads_less_says_the_same() {
+    fn partial_sample_agrees_with_a_full_one() {
         let pid = Pid(std::process::id());
         let mut sampled = Sampled::new(pid);
         let full = sampled.look(BootTime(1), pid).expect("status");

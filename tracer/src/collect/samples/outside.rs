@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_has_no_arguments_that_may_be_secret() {
+    fn names_leave_out_arguments() {
         let argv = |words: &[&str]| {
             words
                 .iter()

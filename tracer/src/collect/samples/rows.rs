@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_moves_by_a_mebibyte_or_a_percent() {
+    fn change_needs_a_mebibyte_or_a_percent() {
         let mib = |count: u64| Some(Bytes(count << 20));
         assert!(!moved(mib(10), mib(10)));
         assert!(moved(mib(10), mib(11)));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_written_first_when_it_differs_and_when_the_last_is_old() {
+    fn row_is_written_when_changed_or_due() {
         let mut rows = Rows::default();
         let mut next = |seconds: u64, row: u32| {
             let now = BootTime(seconds * 1_000_000_000);

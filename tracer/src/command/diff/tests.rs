@@ -71,7 +71,7 @@ fn compared(a: &Path, b: &Path) -> Diff {
 }
 
 #[test]
-fn of_two_runs_of_four_nodes_the_one_that_grew_faster_is_named() {
+fn node_that_grew_faster_is_named() {
     let events = golden::read(NAME).events;
     let folder = tempfile::tempdir().expect("a folder");
     let [before, after] = ["before", "after"].map(|run| folder.path().join(run));
@@ -111,7 +111,7 @@ fn of_two_runs_of_four_nodes_the_one_that_grew_faster_is_named() {
 }
 
 #[test]
-fn a_run_of_several_files_is_called_by_the_first() {
+fn run_is_named_after_its_first_file() {
     let files = ["a.raytrace", "b.raytrace", "c.raytrace"].map(Into::into);
     assert_eq!(named(&files), "a.raytrace and 2 more");
     assert_eq!(named(&files[..1]), "a.raytrace");

@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_that_stands_is_not_told_again_after_a_restart() {
+    fn active_warning_is_not_repeated_after_restart() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.raytrace");
         let writer = recorder(&path, 0, vec![warning(LimitName::Machine, true)]);
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_a_recorder_keeps_its_name() {
+    fn node_without_a_recorder_keeps_its_name() {
         let folder = tempfile::tempdir().expect("a folder");
         let writer = recorder(&folder.path().join("a.raytrace"), 0, Vec::new());
         let (mut followed, mut state) = (Folder::new(folder.path(), false), State::default());
@@ -472,9 +472,9 @@ mod tests {
         assert_eq!(snapshot.node, "gpu-07");
     }
 
+    /// A folder that is missing for a while changes nothing in the state.
     #[test]
-    fn a_quiet_recorder_is_followed_on_beside_a_later_one_and_a_folder_that_is_gone_forgets_nothing()
-     {
+    fn quiet_recorder_is_followed_beside_later_one() {
         let folder = tempfile::tempdir().expect("a folder");
         let quiet = recorder(&folder.path().join("a.raytrace"), 60, Vec::new());
         let later = recorder(&folder.path().join("b.raytrace"), 0, Vec::new());
@@ -493,8 +493,9 @@ mod tests {
         drop((quiet.finish(), later.finish()));
     }
 
+    /// Only a few of many files are opened at each look.
     #[test]
-    fn of_many_files_some_are_begun_at_a_look_and_each_death_is_told_once() {
+    fn backlog_is_read_in_parts_without_repeats() {
         let events: Vec<Event> = golden::read("matrix-2.60.0").events;
         let folder = tempfile::tempdir().expect("a folder");
         for number in 0..5 {
@@ -545,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_rotated_while_nothing_waited_is_no_gap() {
+    fn rotation_without_waiting_deaths_is_no_gap() {
         let events: Vec<Event> = golden::read("matrix-2.60.0").events;
         let folder = tempfile::tempdir().expect("a folder");
         write_two(folder.path(), &events, 2);
@@ -553,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_death_at_the_seam_of_two_files_is_judged_by_both() {
+    fn death_before_rotation_is_judged_by_both() {
         let events: Vec<Event> = golden::read("matrix-2.60.0").events;
         let report = judge(&events);
         let whole = report.deaths.iter().filter(|death| death.listed);

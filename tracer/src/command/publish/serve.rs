@@ -125,8 +125,9 @@ mod tests {
         said
     }
 
+    /// Other paths get 404, other methods 405.
     #[test]
-    fn metrics_are_served_in_the_format_that_is_asked_for_and_nothing_else_is() {
+    fn metrics_have_the_requested_format() {
         let address = "127.0.0.1:0".parse().expect("an address");
         let address = start(address, Arc::default()).expect("served");
         let open = ask(

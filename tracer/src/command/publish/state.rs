@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_death_that_settles_late_is_known_apart_from_those_around_it() {
+    fn late_death_stays_unpublished_among_published_ones() {
         let mut file = FileState::default();
         file.mark_handed_on(EventId(7));
         file.mark_handed_on(EventId(9));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_it_was_written() {
+    fn state_is_read_as_it_was_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("deep/publish.json");
         assert_eq!(State::read(&path).expect("none"), State::default());

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_no_time_is_refused_with_what_was_given() {
+    fn too_short_rotation_is_refused() {
         for text in ["0s", "900ms"] {
             let error = parse_rotate(text).expect_err("too short");
             assert!(

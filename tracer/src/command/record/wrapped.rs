@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_has_the_groups_of_a_login() {
+    fn user_has_the_groups_of_a_login() {
         let users = std::fs::read_to_string("/etc/passwd").expect("users");
         for user in users.lines() {
             let fields: Vec<&str> = user.split(':').collect();

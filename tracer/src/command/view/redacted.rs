@@ -177,7 +177,7 @@ const FORMATS: [Format; 4] = [Format::Text, Format::Json, Format::Markdown, Form
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn no_address_path_host_or_user_of_any_row_is_in_any_form(secrets in secrets()) {
+    fn redacted_formats_contain_no_secret_of_any_row(secrets in secrets()) {
         let (events, fields) = events(&secrets);
         prop_assert!(fields > 100, "{fields} fields");
         for format in FORMATS {
@@ -195,7 +195,7 @@ proptest! {
 }
 
 #[test]
-fn without_redaction_they_are_there() {
+fn secrets_appear_without_redaction() {
     let secrets = Secrets {
         address: "198.51.100.7".into(),
         address6: "2001:db8:abcd::7".into(),

@@ -26,8 +26,9 @@ fn lost(class: &str, pid: u32, ip: &str) -> String {
     dated.concat()
 }
 
+/// They are joined by pid, name and time.
 #[test]
-fn a_raylet_and_a_child_join_the_kernels_log_by_pid_and_time() {
+fn raylet_and_child_join_the_kernel_log() {
     let raylet = "\
 2026-11-21T00:23:48.2Z stderr F (raylet) Raylet is terminated. Termination is unexpected. Possible reasons include: (1) SIGKILL by the user or system OOM killer. Last 20 lines of the Raylet logs:
 2026-11-21T00:23:48.2Z stderr F     [2026-11-21 00:23:40,000 I 1998 1998] (raylet) node_manager.cc:1: hello\n";
@@ -49,7 +50,7 @@ fn a_raylet_and_a_child_join_the_kernels_log_by_pid_and_time() {
 }
 
 #[test]
-fn one_pid_on_two_nodes_is_two_processes() {
+fn same_pid_on_two_nodes_is_two_processes() {
     let text = lost("Rollout", 1234, "192.0.2.2")
         + "(Reward pid=1234, ip=192.0.2.3) *** SIGSEGV received at time=1763703810 on cpu 12 ***\n";
     let report = explain(&[("driver.log", &text)]);
@@ -60,7 +61,7 @@ fn one_pid_on_two_nodes_is_two_processes() {
 }
 
 #[test]
-fn raylets_of_two_folders_are_two_unless_one_log_is_a_copy() {
+fn raylets_of_two_folders_are_two_unless_copies() {
     let at = |hour: u32| {
         format!(
             "[2026-11-21 {hour}:00:00,000 I 60 60] (raylet) main.cc:100: received SIGTERM. Existing local drain request = None\n"
@@ -76,7 +77,7 @@ fn raylets_of_two_folders_are_two_unless_one_log_is_a_copy() {
 }
 
 #[test]
-fn a_pid_that_the_kernel_kills_twice_in_days_was_two_processes() {
+fn pid_killed_twice_in_days_is_two_processes() {
     let text = killed("2026-11-10T08:43:29+0000", 5123, "python3")
         + &killed("2026-11-20T09:43:29+0000", 5123, "python3");
     let report = explain(&[("journal.txt", &text)]);
@@ -88,7 +89,7 @@ fn a_pid_that_the_kernel_kills_twice_in_days_was_two_processes() {
 }
 
 #[test]
-fn a_longer_name_and_an_idle_workers_are_no_agreement() {
+fn longer_or_idle_names_do_not_match() {
     for (class, comm, joined) in [
         ("Worker", "ray::WorkerDict", false),
         ("Worker", "ray::IDLE", false),
@@ -120,7 +121,7 @@ fn cause(raylet: &str, worker: &str, ip: &str) -> Option<u64> {
 }
 
 #[test]
-fn a_raylet_takes_along_only_those_who_end_about_then() {
+fn raylet_death_explains_only_ends_near_in_time() {
     let raylet = "2026-11-21T10:00:00.000Z stderr F ";
     let at = |time: &str| format!("2026-11-21T{time}Z stderr F ");
     assert!(cause(raylet, &at("10:00:59.000"), "192.0.2.2").is_some());
@@ -140,8 +141,9 @@ const BY_RAY: &str = "\
 ";
 const REAPED: &str = "2026-11-20T16:41:07+0000 gpu-07 kernel: oom_reaper: reaped process 41877 (ray::hog_two), now anon-rss:0kB, file-rss:0kB, shmem-rss:1024kB\n";
 
+/// The kernel reaps the memory of a process that was already exiting.
 #[test]
-fn who_was_dying_already_is_reaped_without_a_kill() {
+fn reaped_process_was_not_killed_by_kernel() {
     let report = explain(&[("raylet.log", BY_RAY), ("journal.txt", REAPED)]);
     assert_eq!(killers(&report), [(41_877, Killer::RayMemoryMonitor)]);
     let report = explain(&[("journal.txt", REAPED)]);
@@ -150,8 +152,9 @@ fn who_was_dying_already_is_reaped_without_a_kill() {
     assert!(clause.contains("already exiting"), "{clause}");
 }
 
+/// The kernel skips a process that is already dying, except when it kills a whole cgroup.
 #[test]
-fn whom_the_kernel_kills_was_not_dying_unless_his_whole_cgroup_is() {
+fn kernel_kill_outranks_rays_unless_group_kill() {
     for second in ["07", "08"] {
         let time = format!("2026-11-20T16:41:{second}+0000");
         let kernel = killed(&time, 41_877, "ray::hog_two");

@@ -74,7 +74,7 @@ fn mixture(random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
-fn any_chunks_and_threads_give_the_same_report() {
+fn chunks_and_threads_do_not_change_report() {
     let mut random = Random(0x00C4_11A5);
     for _ in 0..MIXTURES {
         let texts = [
@@ -88,7 +88,7 @@ fn any_chunks_and_threads_give_the_same_report() {
 }
 
 #[test]
-fn each_form_alone_gives_the_same_report_in_any_chunks() {
+fn chunks_do_not_change_fixture_reports() {
     for fixture in fixtures::ALL.iter() {
         assert_same_in_all_ways(&[("some.log".into(), fixture.text.into())]);
     }
@@ -96,7 +96,7 @@ fn each_form_alone_gives_the_same_report_in_any_chunks() {
 
 /// A kill at the end of a very long line is found, unless a cut divides its keyword.
 #[test]
-fn a_line_that_is_too_long_is_read_piece_by_piece() {
+fn too_long_line_is_read_in_pieces() {
     let kill = "Memory cgroup out of memory: Killed process 41 (ray::Rollout) total-vm:1kB, anon-rss:1kB, file-rss:1kB, shmem-rss:0kB, UID:0 pgtables:4kB oom_score_adj:1000\n";
     let divided = MAX_LINE - kill.find("process").expect("its word");
     for before in [divided, MAX_LINE, MAX_LINE + 1, 3 * MAX_LINE + 5] {
@@ -129,7 +129,7 @@ fn lines_of_claims(text: &str) -> Vec<u64> {
 
 /// Memory is bounded by chunks, however long a line is.
 #[test]
-fn of_a_line_without_an_end_no_more_than_two_pieces_are_held() {
+fn endless_line_holds_at_most_two_pieces() {
     let text = vec![b'x'; 20 * MAX_LINE];
     let mut chunks = Chunks::new(text.as_slice(), 1000);
     while let Some(chunk) = chunks.next().expect("a text in memory") {
@@ -168,7 +168,7 @@ fn said(gathered: &TextEvidence) -> String {
 }
 
 #[test]
-fn no_line_that_a_recogniser_would_take_lacks_its_words() {
+fn keywords_skip_no_line_that_matters() {
     for fixture in fixtures::ALL.iter() {
         for name in ["some.log", "raylet.out", "dmesg.txt"] {
             let mut explainer = Explainer::default();

@@ -27,7 +27,7 @@ fn only(report: &Report) -> &Death {
 }
 
 #[test]
-fn a_container_that_was_not_killed_for_memory_is_no_death() {
+fn oom_killed_false_is_no_death() {
     for line in [
         r#"            "OOMKilled": false,"#,
         r#"            "OOMKilled" : false,"#,
@@ -46,8 +46,9 @@ fn a_container_that_was_not_killed_for_memory_is_no_death() {
     }
 }
 
+/// A request to end an actor is no cause if its connection broke.
 #[test]
-fn a_request_to_end_an_actor_that_was_lost_is_not_why_it_ended() {
+fn lost_actor_did_not_end_by_request() {
     let worker = "15".repeat(28);
     let asked = format!(
         "[2026-11-21 00:25:26,042 I 611 611] (raylet) node_manager.cc:3647: Received KillLocalActor RPC worker_id={worker} actor_id=15151515151515151515151501000000\n"
@@ -68,7 +69,7 @@ fn a_request_to_end_an_actor_that_was_lost_is_not_why_it_ended() {
 }
 
 #[test]
-fn a_count_of_a_cgroup_names_neither_a_victim_nor_the_memory_that_was_full() {
+fn cgroup_oom_count_names_no_victim_or_scope() {
     for line in [
         "      Reason:       OOMKilled",
         "slurmstepd: error: Detected 1 oom_kill event in StepId=123.batch. Some of the step tasks have been OOM Killed.",
@@ -89,7 +90,7 @@ fn a_count_of_a_cgroup_names_neither_a_victim_nor_the_memory_that_was_full() {
 }
 
 #[test]
-fn a_signal_that_others_send_is_no_crash() {
+fn signal_sent_by_others_is_no_crash() {
     for (signal, number) in [("SIGTERM", 15), ("SIGINT", 2), ("SIGHUP", 1)] {
         let line =
             format!("(Rollout pid=926) *** {signal} received at time=1763703810 on cpu 12 ***");
@@ -108,7 +109,7 @@ fn a_signal_that_others_send_is_no_crash() {
 }
 
 #[test]
-fn a_handled_signal_does_not_outrank_what_ray_says() {
+fn handled_signal_does_not_outrank_rays_words() {
     let handler =
         "(Rollout pid=926, ip=192.0.2.2) *** SIGTERM received at time=1763703810 on cpu 12 ***\n";
     let detail = "SYSTEM_ERROR Worker exit detail: The leased worker has unrecoverable failure. Worker is requested to be destroyed when it is returned. Worker exits with an exit code 1. The process receives a SIGTERM.";
@@ -122,7 +123,7 @@ fn a_handled_signal_does_not_outrank_what_ray_says() {
 }
 
 #[test]
-fn the_code_of_a_worker_that_handles_a_sigterm_says_nothing() {
+fn exit_code_after_handled_sigterm_is_ignored() {
     let detail = "SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly. Worker exits with an exit code 1. The process receives a SIGTERM.";
     let report = explain(&[("driver.log", &actor(detail))]);
     let death = only(&report);
@@ -131,7 +132,7 @@ fn the_code_of_a_worker_that_handles_a_sigterm_says_nothing() {
 }
 
 #[test]
-fn all_loaders_that_one_line_names_are_told() {
+fn data_loaders_of_a_line_are_reported() {
     let line = "RuntimeError: DataLoader worker (pid(s) 4218, 4220) exited unexpectedly";
     let report = explain(&[("driver.log", line)]);
     assert_eq!(
@@ -141,7 +142,7 @@ fn all_loaders_that_one_line_names_are_told() {
 }
 
 #[test]
-fn what_the_users_code_raised_is_not_rays_word() {
+fn user_exceptions_are_not_rays_words() {
     for raised in [
         "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
         "OSError: job has finished",
@@ -160,8 +161,9 @@ fn what_the_users_code_raised_is_not_rays_word() {
     }
 }
 
+/// A worker that is still alive at the timeout is killed by Ray.
 #[test]
-fn a_worker_that_was_dead_before_it_registered_was_not_killed_for_that() {
+fn worker_dead_before_registering_was_not_killed() {
     let line = "[2026-11-21 15:08:44,775 E 10406 10406] (raylet) worker_pool.cc:544: Some workers of the worker process(10493) have not registered within the timeout. The process is ";
     let dead = format!("{line}dead, probably it crashed during start.");
     let report = explain(&[("raylet.out", &dead)]);
@@ -176,7 +178,7 @@ fn a_worker_that_was_dead_before_it_registered_was_not_killed_for_that() {
 }
 
 #[test]
-fn what_earlyoom_quotes_of_a_command_is_no_reason() {
+fn earlyooms_quoted_command_line_is_no_reason() {
     let line = r#"2026-11-20T08:43:29+0000 gpu-07 earlyoom[812]: sending SIGTERM to process 4242 uid 1000 "python3": badness 900, VmRSS 1000 MiB, cmdline "python3 train.py --api-key x""#;
     let report = explain(&[("journal.txt", line)]);
     let clause = clause::of(only(&report));
@@ -187,7 +189,7 @@ fn what_earlyoom_quotes_of_a_command_is_no_reason() {
 }
 
 #[test]
-fn a_kill_record_in_unknown_words_is_a_note_and_no_verdict() {
+fn unknown_kill_record_gives_only_a_note() {
     let line = "[2026-11-21 00:12:30,731 I 2600 2600] (raylet) node_manager.cc:3112: Killing 2 worker(s), kill details: victims: 11/ab01, 12/ab02; suggestions: none";
     let report = explain(&[("raylet.out", line)]);
     assert_eq!(only(&report).verdict.killer, Killer::Unknown);

@@ -3,7 +3,7 @@
 use super::{assert_nothing_is_proven, explain, fixtures::ALL, killers};
 
 #[test]
-fn every_form_gives_its_verdict() {
+fn every_fixture_gives_its_verdict() {
     for fixture in ALL.iter() {
         let report = explain(&[("some.log", fixture.text)]);
         assert_nothing_is_proven(&report);
@@ -50,7 +50,7 @@ fn wrappings(line: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_wrapping_changes_no_verdict() {
+fn wrapping_changes_no_verdict() {
     for fixture in ALL.iter() {
         let lines: Vec<&str> = fixture.text.lines().collect();
         let kinds = wrappings("").len();
@@ -72,7 +72,7 @@ fn a_wrapping_changes_no_verdict() {
 }
 
 #[test]
-fn kernel_lines_are_read_in_every_form_of_a_journal() {
+fn kernel_lines_are_read_in_every_log_format() {
     for fixture in ALL.iter().filter(|fixture| fixture.kernel()) {
         let bare: Vec<&str> = fixture
             .text
@@ -114,7 +114,7 @@ fn kernel_lines_are_read_in_every_form_of_a_journal() {
 }
 
 #[test]
-fn long_sentences_are_read_when_a_terminal_broke_them() {
+fn broken_long_sentences_are_read() {
     for fixture in ALL.iter() {
         let whole = explain(&[("some.log", fixture.text)]);
         for width in [120usize, 160] {
@@ -156,7 +156,7 @@ fn long_sentences_are_read_when_a_terminal_broke_them() {
 }
 
 #[test]
-fn a_message_that_links_to_the_page_of_old_versions_has_todays_page_beside_it() {
+fn outdated_link_gets_the_new_page() {
     let mut old = 0;
     for fixture in ALL.iter() {
         let notes = explain(&[("some.log", fixture.text)]).notes;
@@ -169,7 +169,7 @@ fn a_message_that_links_to_the_page_of_old_versions_has_todays_page_beside_it() 
 }
 
 #[test]
-fn lines_that_only_sound_like_a_warning_are_none() {
+fn lines_that_resemble_warnings_are_ignored() {
     for line in [
         "INFO worker.py:1852 -- Object store uses /dev/shm, 30.0 GiB of 64.0 GiB",
         "Restored 180 MiB, 2 objects, read throughput 181 MiB/s",
@@ -185,7 +185,7 @@ fn lines_that_only_sound_like_a_warning_are_none() {
 }
 
 #[test]
-fn an_xid_that_a_program_printed_or_logged_is_not_the_drivers() {
+fn xid_from_program_is_no_gpu_error() {
     let xid = "NVRM: Xid (PCI:0000:0a:00): 79, pid=7, name=python, GPU has fallen off the bus.";
     for line in [
         format!("Nov 21 00:23:48 gpu-07 root: {xid}"),

@@ -27,8 +27,9 @@ fn dump(raylet: u32) -> String {
 
 const RAYLET: &str = "[2026-11-21 00:11:38,555 I 611 611] (raylet) worker_pool.cc:564: Started worker process with pid 926 worker_id=2abec82d00000000000000000000000000000000000000000000abcd";
 
+/// A join also needs a common pid namespace or a common time.
 #[test]
-fn one_pid_in_both_is_no_join_without_a_common_namespace_or_time() {
+fn pid_alone_does_not_join_two_logs() {
     let kernel = kill("[  1.000000] ", 926, "ray::Rollout");
     let report = explain(&[("driver.log", DRIVER), ("dmesg.txt", &kernel)]);
     assert_eq!(
@@ -49,7 +50,7 @@ fn one_pid_in_both_is_no_join_without_a_common_namespace_or_time() {
 }
 
 #[test]
-fn a_task_dump_with_the_raylet_of_the_log_tells_that_both_count_pids_alike() {
+fn raylet_in_task_dump_shows_common_namespace() {
     let kernel = dump(611) + &kill("[  1.000000] ", 926, "ray::Rollout");
     let report = explain(&[
         ("driver.log", DRIVER),
@@ -70,7 +71,7 @@ fn a_task_dump_with_the_raylet_of_the_log_tells_that_both_count_pids_alike() {
 }
 
 #[test]
-fn the_same_number_for_another_process_is_never_joined() {
+fn same_pid_of_another_program_is_not_joined() {
     for comm in ["chrome", "ray::Learner"] {
         let kernel = dump(611) + &kill("[  1.000000] ", 926, comm);
         let report = explain(&[
@@ -87,7 +88,7 @@ fn the_same_number_for_another_process_is_never_joined() {
 }
 
 #[test]
-fn time_and_name_join_over_a_border_of_pid_namespaces() {
+fn time_and_name_join_across_pid_namespaces() {
     let dated = |line: &str| format!("2026-11-21T00:23:48.000000000Z stdout F {line}");
     let driver: Vec<String> = DRIVER.lines().map(dated).collect();
     let driver = driver.join("\n");
@@ -118,7 +119,7 @@ fn time_and_name_join_over_a_border_of_pid_namespaces() {
 }
 
 #[test]
-fn the_zone_of_a_log_is_found_from_lines_that_are_dated_twice() {
+fn zone_is_derived_from_lines_dated_twice() {
     let line = "2026-11-21T00:11:38.600000000Z stderr F [2026-11-21 08:11:38,555 I 611 611] (raylet) node_manager.cc:3046: Worker evicted and process killed to reclaim memory. worker pid: 32516 worker_id=2abec82d00000000000000000000000000000000000000000000abcd lease_id=03";
     let report = explain(&[("raylet.log", line)]);
     assert_eq!(report.texts[0].utc_offset_s, Some(8 * 3600));
@@ -132,7 +133,7 @@ fn the_zone_of_a_log_is_found_from_lines_that_are_dated_twice() {
 }
 
 #[test]
-fn the_zone_of_a_log_is_found_from_a_death_that_another_one_dates_with_its_zone() {
+fn zone_is_derived_from_a_zoned_death() {
     let id = "2abec82d00000000000000000000000000000000000000000000abcd";
     let raylet = format!(
         "[2026-11-21 08:11:38,555 I 611 611] (raylet) node_manager.cc:1477: Disconnecting worker, graceful=false, disconnect_type=4, has_creation_task_exception=false worker_id={id} job_id=01000000"
@@ -165,7 +166,7 @@ fn the_zone_of_a_log_is_found_from_a_death_that_another_one_dates_with_its_zone(
 }
 
 #[test]
-fn rays_own_count_is_compared_with_what_the_texts_name() {
+fn rays_kill_count_is_compared_with_deaths() {
     let text = "[2026-11-21 00:15:29,131 E 5131 5131] (raylet) node_manager.cc:3517: 3 Workers (tasks / actors) killed due to memory pressure (OOM), 1 Workers crashed due to other reasons at node (ID: 4fb41ecf8225c0fb2caff696a05a265a3de41becb08d7395af1ed0a0, IP: 192.0.2.2) over the last time period.";
     let report = explain(&[("driver.log", text)]);
     assert_eq!(killers(&report), vec![(0, Killer::RayMemoryMonitor); 3]);
@@ -185,7 +186,7 @@ fn rays_own_count_is_compared_with_what_the_texts_name() {
 }
 
 #[test]
-fn a_digit_alone_is_no_verdict_and_with_a_second_piece_it_is() {
+fn digit_needs_second_piece_for_a_verdict() {
     let id = "2abec82d00000000000000000000000000000000000000000000abcd";
     let disconnected = |digit: u8| {
         format!(
@@ -218,7 +219,7 @@ fn a_digit_alone_is_no_verdict_and_with_a_second_piece_it_is() {
 }
 
 #[test]
-fn the_exit_type_of_old_versions_says_no_more_than_todays() {
+fn old_exit_type_says_no_more_than_todays() {
     let text = DRIVER.replace("SYSTEM_ERROR", "UNEXPECTED_SYSTEM_EXIT");
     assert_ne!(text, DRIVER);
     assert_eq!(

@@ -80,7 +80,7 @@ fn death(report: &Report, pid: u32) -> &Death {
 }
 
 #[test]
-fn a_worker_is_linked_to_its_owners_death_on_another_node() {
+fn worker_is_linked_to_remote_owners_death() {
     let report = explained(["/logs/gpu-01", "/logs/gpu-02", "/logs/gpu-03"]);
     assert_eq!(
         killers(&report),
@@ -101,8 +101,9 @@ fn a_worker_is_linked_to_its_owners_death_on_another_node() {
     assert!(report.recordings.is_empty());
 }
 
+/// A death there that the GCS reports is linked too.
 #[test]
-fn a_node_whose_logs_are_missing_is_named_and_so_is_what_the_gcs_says_of_it() {
+fn node_without_logs_is_named_by_gcs() {
     let report = explained(["gpu-01", "without", "gpu-03"]);
     let missing: Vec<_> = report
         .nodes
@@ -121,8 +122,9 @@ fn a_node_whose_logs_are_missing_is_named_and_so_is_what_the_gcs_says_of_it() {
     assert_eq!(link.expect("a link").node, "node2");
 }
 
+/// Nearness in time is not enough.
 #[test]
-fn without_the_owners_id_nothing_is_linked_however_near_in_time() {
+fn nothing_is_linked_without_the_owners_id() {
     let text = owner_died();
     let (before, _) = text.split_once(" owner_worker_id").expect("an owner");
     let report = explain(&[
@@ -140,14 +142,14 @@ fn without_the_owners_id_nothing_is_linked_however_near_in_time() {
 }
 
 #[test]
-fn two_copies_of_one_nodes_logs_are_one_node() {
+fn copied_logs_are_one_node() {
     let log = raylet(2, &started(41));
     let report = explain(&[("a/raylet.out", &log), ("b/raylet.out", &log)]);
     assert!(report.nodes.is_empty());
 }
 
 #[test]
-fn an_actor_that_was_asked_to_end_since_its_owner_died_fell_with_it() {
+fn force_killed_actor_is_linked_to_owner() {
     let log = format!("b/logs/python-core-worker-{}_51.log", worker(51));
     let asked = format!(
         "[2026-11-21 00:21:00,300 I 51 80] core_worker.cc:4500: Force kill actor request has received. exiting immediately... The actor is dead because its owner has died. Owner Id: {} Owner Ip address: 192.0.2.2 Owner worker exit type: SYSTEM_ERROR Worker exit detail: Owner's worker process has crashed.\n",
@@ -167,8 +169,9 @@ fn an_actor_that_was_asked_to_end_since_its_owner_died_fell_with_it() {
     assert_eq!((link.rule, link.node.as_str()), (LinkRule::OwnerDied, "a"));
 }
 
+/// Only the node's dashboard agent reports the raylet's end.
 #[test]
-fn a_raylet_that_only_its_agent_saw_end_is_its_nodes_and_takes_its_workers_along() {
+fn raylet_reported_by_agent_explains_workers() {
     let gone = "Raylet is terminated. Termination is unexpected. Possible reasons include: (1) SIGKILL by the user or system OOM killer, (2) Invalid memory access from Raylet causing SIGSEGV or SIGBUS, (3) Other termination signals. Last 20 lines of the Raylet logs:\n";
     let lost = "[2026-11-21 00:21:00,300 I 51 80] core_worker.cc:4500: Shutting down the core worker because the local raylet failed. Check out the raylet.out log file. Raylet pid: 503\n";
     let log = format!("b/logs/python-core-worker-{}_51.log", worker(51));

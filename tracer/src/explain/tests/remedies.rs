@@ -35,8 +35,9 @@ fn remedy(report: &Report, rule: &str) -> String {
     of(report, rule).remedy.join("; ")
 }
 
+/// The advised number is also lower than the one that died.
 #[test]
-fn no_more_workers_are_advised_than_fit_beside_all_else_nor_as_many_as_died() {
+fn advised_workers_fit_beside_other_processes() {
     // 240 − 8 × 18 = 96 GiB belong to others; 0.8 × 239 − 96 = 95 GiB have room for five.
     let report = on(&[VERL], &kill("WorkerDict", 18));
     let too_many = remedy(&report, "many-workers");
@@ -63,8 +64,9 @@ fn no_more_workers_are_advised_than_fit_beside_all_else_nor_as_many_as_died() {
     );
 }
 
+/// The user cannot edit the `@ray.remote` of a library's actor.
 #[test]
-fn a_librarys_actor_that_alone_fills_the_limit_has_no_ray_remote_to_edit() {
+fn library_actor_gets_no_advice_on_ray_remote() {
     let with = |title: &str| {
         let text = kill(title, 30);
         // A single process that held most of the limit.
@@ -78,7 +80,7 @@ fn a_librarys_actor_that_alone_fills_the_limit_has_no_ray_remote_to_edit() {
 }
 
 #[test]
-fn offloading_helps_a_gpu_only_where_the_host_has_room() {
+fn offloading_needs_room_on_the_host() {
     let both = on(&[VERL, CUDA], &kill("WorkerDict", 18));
     let both = of(&both, "gpu-out-of-memory");
     assert!(
@@ -95,7 +97,7 @@ fn offloading_helps_a_gpu_only_where_the_host_has_room() {
 }
 
 #[test]
-fn a_sleep_that_keeps_a_copy_is_answered_by_one_that_keeps_none() {
+fn sleep_without_a_host_copy_is_advised() {
     let verl = on(&[VERL, SLEPT], &kill("WorkerDict", 18));
     let verl = remedy(&verl, "offload-to-host");
     assert!(
@@ -113,7 +115,7 @@ fn a_sleep_that_keeps_a_copy_is_answered_by_one_that_keeps_none() {
 }
 
 #[test]
-fn vllm_that_has_no_room_for_its_cache_needs_a_larger_share_of_the_gpu() {
+fn small_kv_cache_needs_larger_gpu_share() {
     let line = "(WorkerDict pid=31) ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.";
     let command = format!("{VERL} actor_rollout_ref.rollout.gpu_memory_utilization=0.3");
     let report = on(&[&command, line], "");
@@ -123,8 +125,9 @@ fn vllm_that_has_no_room_for_its_cache_needs_a_larger_share_of_the_gpu() {
     );
 }
 
+/// A flag that is already set is not advised.
 #[test]
-fn openrlhfs_flags_are_spelled_as_they_were_given_and_not_given_twice() {
+fn openrlhf_flags_keep_spelling_that_was_used() {
     let with = |flags: &str| {
         let command = format!("{OPENRLHF} {flags}");
         remedy(&on(&[&command, CUDA], ""), "gpu-out-of-memory")
@@ -147,7 +150,7 @@ fn openrlhfs_flags_are_spelled_as_they_were_given_and_not_given_twice() {
 }
 
 #[test]
-fn a_threshold_that_was_raised_is_known_by_what_the_raylet_logged() {
+fn raised_threshold_is_read_from_raylets_log() {
     let with = |threshold: u64| {
         let line = format!(
             "[2026-11-21 00:09:50,000 I 31 31] (raylet) memory_monitor.cc:47: MemoryMonitor initialized with usage threshold at {threshold} bytes (0.98 system memory), total system memory bytes: 100000000000"
@@ -166,14 +169,14 @@ fn a_threshold_that_was_raised_is_known_by_what_the_raylet_logged() {
 }
 
 #[test]
-fn an_option_that_ray_refused_has_words_to_type_instead() {
+fn refused_option_gets_a_replacement() {
     let report = on(&["Error: No such option: --redis-max-memory"], "");
     let refused = remedy(&report, "setting-refused");
     assert!(refused.contains("--object-store-memory"), "{refused}");
 }
 
 #[test]
-fn a_small_shm_comes_before_a_larger_store() {
+fn small_shm_is_enlarged_before_the_store() {
     let report = on(
         &[
             "2026-11-21 00:00:00,000 WARNING services.py:1996 -- WARNING: The object store is using /tmp instead of /dev/shm because /dev/shm has only 67108864 bytes available. This will harm performance!",
@@ -193,7 +196,7 @@ fn a_small_shm_comes_before_a_larger_store() {
 }
 
 #[test]
-fn command_lines_over_several_lines_and_of_recipes_are_read_whole() {
+fn multiline_and_recipe_command_lines_are_read() {
     let actor = "actor_rollout_ref.actor.fsdp_config";
     let long = [
         "$ python3 -m verl.trainer.main_ppo \\",
@@ -211,8 +214,9 @@ fn command_lines_over_several_lines_and_of_recipes_are_read_whole() {
     assert_eq!(remedy(&report, "setting-takes-host-memory"), wanted);
 }
 
+/// The cgroup's path tells a pod, a container, a Slurm job or a unit.
 #[test]
-fn a_pod_in_the_kernels_report_is_changed_as_a_pod() {
+fn advice_fits_the_owner_of_the_cgroup() {
     let monitor = "[2026-11-21 00:09:50,000 I 31 31] (raylet) memory_monitor.cc:47: MemoryMonitor initialized with usage threshold at 95000000000 bytes (0.95 system memory), total system memory bytes: 100000000000";
     let with = |cgroup: &str| {
         let kernel = format!(
@@ -241,7 +245,7 @@ fn a_pod_in_the_kernels_report_is_changed_as_a_pod() {
 }
 
 #[test]
-fn what_a_framework_does_by_default_is_not_advised_unless_it_was_told_otherwise() {
+fn framework_default_is_not_advised_again() {
     let moved = [
         "(WorkerDict pid=31) Before vllm offload in sharding manager: 66.48 GB / 79.10 GB.",
         "(WorkerDict pid=31) After vllm offload in sharding manager: 7.87 GB / 79.10 GB.",

@@ -30,7 +30,7 @@ fn listed(report: &Report) -> usize {
 }
 
 #[test]
-fn the_end_of_a_cluster_whose_jobs_are_over_is_nobodys_question() {
+fn raylet_end_after_all_jobs_is_not_listed() {
     let over = told_to_end(&[gcs(10, STARTED), gcs(20, ENDED)]);
     assert_eq!(listed(&over), 0, "{:?}", over.deaths);
     let running = told_to_end(&[gcs(10, STARTED)]);
@@ -40,7 +40,7 @@ fn the_end_of_a_cluster_whose_jobs_are_over_is_nobodys_question() {
 }
 
 #[test]
-fn a_session_without_deaths_has_no_after_effects() {
+fn session_without_deaths_has_no_after_effects() {
     let line = "[2026-11-21 00:23:31,000 W 99 99] gcs_client.cc:1: RPC error: Socket closed";
     let report = explain(&[(
         "python-core-driver-01000000ffffffffffffffffffffffffffffffffffffffffffffffff_99.log",
@@ -54,7 +54,7 @@ const DIED: &str =
 const LOST: &str = "Worker unexpectedly exits with a connection error code 2. End of file.";
 
 #[test]
-fn lines_that_name_no_process_are_one_death_of_unknown_cause() {
+fn lines_without_process_are_one_unknown_death() {
     for text in [DIED.to_owned(), LOST.to_owned(), format!("{DIED}\n{LOST}")] {
         let report = explain(&[("driver.log", &text)]);
         assert_eq!(killers(&report), [(0, Killer::Unknown)], "{text}");
@@ -71,14 +71,14 @@ fn lines_that_name_no_process_are_one_death_of_unknown_cause() {
 }
 
 #[test]
-fn lines_that_name_no_process_are_the_death_that_another_line_names() {
+fn lines_without_process_join_a_named_death() {
     let named = format!("{LOST}\n{ACTOR}");
     let report = explain(&[("driver.log", &named)]);
     assert_eq!(killers(&report), [(926, Killer::Unknown)]);
 }
 
 #[test]
-fn an_old_link_counts_in_a_log_and_not_in_a_dashboards_settings() {
+fn outdated_link_counts_only_in_a_log() {
     let text =
         "see https://docs.ray.io/en/latest/ray-core/scheduling/ray-oom-prevention.html for more";
     let notes = |name: &str| explain(&[(name, text)]).notes;
@@ -100,14 +100,14 @@ The actor died unexpectedly before finishing this task.
 The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.";
 
 #[test]
-fn a_class_inside_a_function_has_its_own_name() {
+fn class_inside_function_has_its_short_name() {
     let report = explain(&[("driver.log", ACTOR)]);
     let class = report.deaths[0].work.actor_class.as_deref();
     assert_eq!(class, Some("WorkerDict"));
 }
 
 #[test]
-fn a_worker_whose_class_stands_inside_a_function_is_the_one_that_the_kernel_killed() {
+fn nested_class_joins_the_kernels_victim() {
     let raylet = raylet(47, "Starting agent");
     let raylet = raylet.replace("314", "900");
     let kernel = "\
@@ -126,7 +126,7 @@ const TABLE: &str =
     "PID\tMEM(GB)\tCOMMAND\n3120\t219.80\tray::TaskRunner.run\n4101\t0.84\tray::compute_score\n";
 
 #[test]
-fn the_table_of_memory_users_alone_is_a_kill_that_is_not_in_the_text() {
+fn memory_table_alone_is_an_unknown_death() {
     let coloured: Vec<String> = TABLE
         .lines()
         .map(|line| format!("^[[36m(raylet)^[[0m {line}"))
@@ -147,7 +147,7 @@ fn the_table_of_memory_users_alone_is_a_kill_that_is_not_in_the_text() {
 }
 
 #[test]
-fn escapes_in_caret_notation_stand_before_a_record() {
+fn caret_escapes_before_a_record_are_removed() {
     let text = format!(
         "^[[36m(raylet)^[[0m Memory on the node (IP: 192.0.2.2, ID: {}) where the task (task ID: {}, name=f, pid=31, memory used=8.00GB) was running was 240.00GB / 251.54GB (0.954123), which exceeds the memory usage threshold of 0.95.",
         "ab".repeat(28),
@@ -158,7 +158,7 @@ fn escapes_in_caret_notation_stand_before_a_record() {
 }
 
 #[test]
-fn a_journals_line_may_have_lost_its_host() {
+fn journal_line_without_a_host_is_read() {
     let kill = "kernel: Out of memory: Killed process 926 (ray::WorkerDict) total-vm:100kB, anon-rss:6553600kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:100kB oom_score_adj:0";
     for before in [
         "Nov 21 00:23:48 ",
@@ -177,7 +177,7 @@ fn a_journals_line_may_have_lost_its_host() {
 }
 
 #[test]
-fn a_child_of_xargs_was_killed_and_a_platform_says_by_whom() {
+fn platform_names_killer_of_an_xargs_child() {
     let xargs = "xargs: python3: terminated by signal 9";
     assert_eq!(
         killers(&explain(&[("x.log", xargs)])),
@@ -191,7 +191,7 @@ fn a_child_of_xargs_was_killed_and_a_platform_says_by_whom() {
 }
 
 #[test]
-fn a_neighbours_command_line_in_the_table_is_not_the_jobs() {
+fn other_jobs_command_line_is_ignored() {
     let text = format!(
         "(raylet) Memory on the node (IP: 192.0.2.2, ID: {}) where the task (task ID: {}, name=f, pid=31, memory used=80.00GB) was running was 240.00GB / 251.54GB (0.954123), which exceeds the memory usage threshold of 0.95. Ray killed this worker (ID: {}) because it was the most recently scheduled task\nTop 10 memory users:\nPID\tMEM(GB)\tCOMMAND\n31\t80.00\tray::f\n77\t60.00\tpython3 -m verl.trainer.main_ppo actor_rollout_ref.actor.fsdp_config.param_offload=True\n",
         "ab".repeat(28),

@@ -33,8 +33,9 @@ fn finding<'a>(report: &'a Report, rule: &str) -> &'a Finding {
     found.unwrap_or_else(|| panic!("{rule}: {:#?}", report.findings))
 }
 
+/// The settings come from a YAML file and are on no command line.
 #[test]
-fn a_run_whose_configuration_stands_only_in_a_yaml_file_is_diagnosed() {
+fn printed_configuration_is_diagnosed() {
     let report = explain(&[("driver.log", &format!("{RUNNER}{KILL}"))]);
     let costly = finding(&report, "setting-takes-host-memory");
     assert!(costly.summary.starts_with("EasyR1 is set"), "{costly:?}");
@@ -68,14 +69,14 @@ fn a_run_whose_configuration_stands_only_in_a_yaml_file_is_diagnosed() {
 }
 
 #[test]
-fn a_configuration_without_a_memory_kill_is_shown_and_blamed_for_nothing() {
+fn configuration_without_a_kill_gives_no_finding() {
     let report = explain(&[("driver.log", RUNNER)]);
     assert_eq!(report.findings, []);
     assert!(report.settings.len() > 3, "{:?}", report.settings);
 }
 
 #[test]
-fn a_command_line_of_verl_is_read_where_nothing_was_printed() {
+fn verl_command_line_is_read_without_print() {
     let command =
         "+ python3 -m verl.trainer.main_ppo actor_rollout_ref.actor.fsdp_config.param_offload=True";
     let report = explain(&[("driver.log", &format!("{command}\n{KILL}"))]);

@@ -48,7 +48,7 @@ fn server(answer: &'static [u8]) -> String {
 }
 
 #[test]
-fn a_server_that_never_answers_is_left_after_one_question() {
+fn silent_server_is_left_after_one_question() {
     let started = Instant::now();
     let said = trouble(&target(&server(b"")));
     println!("{:?}: {said}", started.elapsed());
@@ -56,7 +56,7 @@ fn a_server_that_never_answers_is_left_after_one_question() {
 }
 
 #[test]
-fn a_server_of_another_kind_and_a_closed_port_are_troubles_and_no_more() {
+fn web_server_and_closed_port_are_errors() {
     let web = server(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
     let said = trouble(&target(&web));
     assert!(said.starts_with("Actors: "), "{said}");
@@ -71,7 +71,7 @@ fn a_server_of_another_kind_and_a_closed_port_are_troubles_and_no_more() {
 }
 
 #[test]
-fn a_gcs_that_speaks_tls_is_not_asked() {
+fn tls_gcs_is_not_asked() {
     let tls = Target {
         tls: true,
         ..target("127.0.0.1:1")
@@ -80,7 +80,7 @@ fn a_gcs_that_speaks_tls_is_not_asked() {
 }
 
 #[test]
-fn an_address_of_ones_own_is_told_from_others() {
+fn loopback_addresses_are_recognized() {
     for own in ["127.0.0.1:6379", "[::1]:6379", "localhost:6379"] {
         assert!(is_loopback(own), "{own}");
     }

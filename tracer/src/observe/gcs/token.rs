@@ -140,8 +140,9 @@ mod tests {
         }
     }
 
+    /// It is searched only when tokens are in use.
     #[test]
-    fn a_token_is_found_where_ray_finds_it_and_only_when_tokens_are_in_use() {
+    fn token_is_found_where_ray_finds_it() {
         let home = tempfile::tempdir().expect("a folder");
         let folder = home.path().join(".ray");
         std::fs::create_dir(&folder).expect("a folder");
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_of_the_raylets_user_is_not_sent() {
+    fn foreign_token_file_is_not_sent() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("secret");
         std::fs::write(&path, "secret").expect("a file");
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_not_printed() {
+    fn token_is_not_printed() {
         let header = header("hunter2").expect("a header");
         assert!(!format!("{header:?}").contains("hunter2"));
         assert!(header_is_refused("two\nlines"));

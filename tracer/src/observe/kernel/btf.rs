@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn damaged_type_information_is_refused_and_never_panics() {
+    fn damaged_btf_is_refused() {
         assert_eq!(Btf::parse(Vec::new()).err(), Some(BtfError::Damaged(0)));
         assert_eq!(
             Btf::parse(vec![0x9f, 0xeb, 1, 0]).err(),
@@ -310,8 +310,9 @@ mod tests {
         data
     }
 
+    /// Without a size, parsing fails with the kind's number.
     #[test]
-    fn a_kind_that_is_not_known_is_skipped_where_its_size_is_told_and_else_named() {
+    fn unknown_kind_of_known_size_is_skipped() {
         let skipped = Btf::parse(with_new_kind(true)).expect("BTF");
         assert_eq!(skipped.offset("s", "f"), Some(8));
         assert_eq!(skipped.size("s"), Some(16));
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn this_kernels_fields_are_found() {
+    fn fields_of_the_running_kernel_are_found() {
         let Ok(data) = std::fs::read("/sys/kernel/btf/vmlinux") else {
             crate::skips::skipped("no /sys/kernel/btf/vmlinux");
             return;

@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_steps_come_out_in_their_order() {
+    fn last_steps_come_in_order() {
         let mut words = [0; STEPS_WORDS];
         let taken = records::STEPS as u64 + 3;
         words[1] = taken;

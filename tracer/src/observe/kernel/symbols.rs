@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_named_by_the_function_before_it() {
+    fn address_is_named_by_preceding_function() {
         let text = "ffffffff81000000 T first\nffffffff81000100 t second\nffffffff82000000 D data\n\
                     ffffffff82000010 D __per_cpu_offset\n";
         let symbols = Symbols::parse(text.as_bytes());

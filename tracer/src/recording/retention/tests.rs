@@ -157,8 +157,9 @@ fn full_detail(scene: &Scene, around: i64) -> bool {
     scene.samples(around - 600, around + 60).len() == 2 * 66
 }
 
+/// Around a death all samples stay.
 #[test]
-fn old_samples_keep_the_highest_of_each_minute_and_deaths_their_detail() {
+fn highest_sample_of_each_minute_stays() {
     let mut scene = Scene::of_samples(Retention::default());
     scene.at(43_200, exit(1, Some(9)));
     scene.downsample();
@@ -168,8 +169,9 @@ fn old_samples_keep_the_highest_of_each_minute_and_deaths_their_detail() {
     assert_eq!(last.len(), 2 * 60, "and in the last hours");
 }
 
+/// The detail around a death stays.
 #[test]
-fn a_size_shortens_the_time_of_full_detail_but_not_the_detail_of_a_death() {
+fn size_limit_shortens_full_detail() {
     let before = Scene::of_samples(Retention::default()).size();
     let mut scene = Scene::of_samples(Retention {
         max_bytes: before / 4,
@@ -183,8 +185,9 @@ fn a_size_shortens_the_time_of_full_detail_but_not_the_detail_of_a_death() {
     assert!(!scene.samples(0, 43_000).is_empty());
 }
 
+/// The last minutes keep their detail.
 #[test]
-fn what_cannot_fit_is_said_and_leaves_the_last_minutes_alone() {
+fn too_large_file_is_reported() {
     let mut scene = Scene::of_samples(Retention {
         max_bytes: 1,
         ..Retention::default()
@@ -203,7 +206,7 @@ fn what_cannot_fit_is_said_and_leaves_the_last_minutes_alone() {
 }
 
 #[test]
-fn detail_stays_around_ends_that_somebody_asks_about() {
+fn detail_stays_around_deaths_of_interest() {
     let mut scene = Scene::of_samples(Retention::default());
     scene.at(0, described(1, Role::Worker));
     scene.at(0, described(2, Role::Worker));
@@ -222,7 +225,7 @@ fn detail_stays_around_ends_that_somebody_asks_about() {
 }
 
 #[test]
-fn spans_that_touch_are_one() {
+fn touching_spans_are_merged() {
     let mut scene = Scene::new(Retention::default());
     for time in [9000, 5000, 8500, 100_000, 5060, 7000, 6000] {
         scene.at(time, exit(1, Some(9)));
@@ -245,8 +248,9 @@ fn spans_that_touch_are_one() {
     assert_eq!(kept, expected);
 }
 
+/// They stay for each process.
 #[test]
-fn of_old_calls_the_first_and_the_last_of_each_process_stay() {
+fn first_and_last_calls_stay() {
     let mut scene = Scene::new(Retention::default());
     for nth in 1..=1000 {
         scene.at(i64::from(nth), call(nth));
@@ -292,8 +296,9 @@ fn lives(scene: &mut Scene, at: i64, parent: u32, pid: u32, status: i32) {
     scene.at(at + 1, exit(pid, Some(status)));
 }
 
+/// All of their rows are deleted, and no rows of other processes.
 #[test]
-fn old_short_lives_are_forgotten_as_a_whole_and_no_other() {
+fn old_short_lived_processes_are_deleted() {
     let mut scene = Scene::new(Retention::default());
     for pid in 100..200 {
         lives(&mut scene, i64::from(pid), 1, pid, 0);
@@ -362,8 +367,9 @@ fn lines(scene: &Scene) -> Vec<(u32, u64, bool)> {
     scene.left("stack").into_iter().map(one).collect()
 }
 
+/// Each row still has its frames.
 #[test]
-fn the_growth_of_a_stack_is_one_row_a_minute_and_each_row_has_its_frames() {
+fn growth_has_one_row_a_minute() {
     let mut scene = Scene::new(Retention::default());
     let rows = [
         (60, 1, 10, false),
@@ -392,8 +398,9 @@ fn the_growth_of_a_stack_is_one_row_a_minute_and_each_row_has_its_frames() {
     assert_eq!(lines(&scene), expected);
 }
 
+/// One row is left for each step of downsampling.
 #[test]
-fn a_process_at_one_line_for_hours_leaves_a_row_a_step() {
+fn hours_at_one_line_leave_few_rows() {
     let mut scene = Scene::new(Retention::default());
     for second in 0..3600 {
         scene.at(second, stack(1, 0, second > 0));
@@ -406,7 +413,7 @@ fn a_process_at_one_line_for_hours_leaves_a_row_a_step() {
 }
 
 #[test]
-fn what_was_given_back_in_a_minute_is_one_sum() {
+fn memory_freed_in_a_minute_is_summed() {
     let mut scene = Scene::new(Retention::default());
     for second in 0..120 {
         let freed = Observation::Freed {
@@ -424,8 +431,9 @@ fn what_was_given_back_in_a_minute_is_one_sum() {
     assert_eq!(sums.collect::<Vec<_>>(), [120, 120]);
 }
 
+/// Of a file of shared memory, the highest and the last size of each minute stay.
 #[test]
-fn of_a_file_of_shared_memory_the_highest_and_the_last_of_a_minute_stay() {
+fn highest_and_last_file_size_stay() {
     let mut scene = Scene::new(Retention::default());
     for (second, bytes) in [(60, 5), (61, 9), (62, 7), (63, 0), (125, 3), (126, 4)] {
         let file = crate::event::SharedFile {
@@ -451,7 +459,7 @@ fn of_a_file_of_shared_memory_the_highest_and_the_last_of_a_minute_stay() {
 }
 
 #[test]
-fn a_step_is_short_whatever_waits() {
+fn one_step_is_short() {
     let mut scene = Scene::of_samples(Retention::default());
     for pid in 1..2000 {
         let time = i64::from(pid) * 40;
@@ -472,7 +480,7 @@ fn a_step_is_short_whatever_waits() {
 }
 
 #[test]
-fn a_log_that_is_hours_ahead_stops_nothing() {
+fn row_from_the_future_stops_nothing() {
     let mut scene = Scene::new(Retention::default());
     scene.at(2 * DAY, described(1, Role::Worker));
     for nth in 1..=100 {
@@ -483,7 +491,7 @@ fn a_log_that_is_hours_ahead_stops_nothing() {
 }
 
 #[test]
-fn the_older_samples_are_the_further_apart_they_stay() {
+fn older_samples_are_further_apart() {
     let mut scene = Scene::of_samples(Retention {
         keep: Duration::from_secs(1800),
         ..Retention::default()
@@ -496,7 +504,7 @@ fn the_older_samples_are_the_further_apart_they_stay() {
 }
 
 #[test]
-fn a_loop_of_crashes_keeps_its_begin_and_its_end_and_little_between() {
+fn crash_loop_keeps_its_beginning_and_end() {
     let mut scene = Scene::of_samples(Retention::default());
     for time in (10_000..40_000).step_by(5) {
         scene.at(time, exit(1, Some(9)));
@@ -510,8 +518,9 @@ fn a_loop_of_crashes_keeps_its_begin_and_its_end_and_little_between() {
     assert_eq!(scene.left("exit").len(), 6_000);
 }
 
+/// The first and the last death keep their detail.
 #[test]
-fn where_there_is_no_room_the_oldest_deaths_lose_their_detail_but_the_first_and_the_last() {
+fn full_file_drops_detail_of_oldest_deaths() {
     let whole = Scene::of_samples(Retention::default()).size();
     let mut scene = Scene::of_samples(Retention {
         max_bytes: whole / 6,
@@ -526,8 +535,9 @@ fn where_there_is_no_room_the_oldest_deaths_lose_their_detail_but_the_first_and_
     assert!(!full_detail(&scene, 30_000), "one of the oldest");
 }
 
+/// A step of the clock stays too.
 #[test]
-fn the_recorders_own_rows_are_one_an_hour_and_a_step_of_the_clock_stays() {
+fn ledger_and_clock_are_kept_hourly() {
     let mut scene = Scene::new(Retention::default());
     for minute in 0..600_i64 {
         let row = crate::event::Ledger {
@@ -551,7 +561,7 @@ fn the_recorders_own_rows_are_one_an_hour_and_a_step_of_the_clock_stays() {
 }
 
 #[test]
-fn a_disk_that_is_nearly_full_bounds_a_file_as_its_size_does() {
+fn nearly_full_disk_limits_the_file() {
     let retention = Retention::default();
     let gib = 1_u64 << 30;
     let space = |free, total| Some(Space { free, total });

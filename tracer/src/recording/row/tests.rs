@@ -84,7 +84,7 @@ fn has(before: &Json, after: &Json) -> bool {
 }
 
 #[test]
-fn a_row_whose_kind_is_known_reads_the_same() {
+fn known_kind_reads_the_same() {
     let file = golden::unpacked("every-row");
     let recording = Connection::open(file.path()).expect("a recording");
     let select = "SELECT kind, body FROM events";
@@ -101,7 +101,7 @@ fn a_row_whose_kind_is_known_reads_the_same() {
 }
 
 #[test]
-fn each_kind_of_row_is_read_and_written_back_the_same() {
+fn every_kind_of_row_round_trips() {
     let file = golden::unpacked("every-row");
     let before = rows(&Connection::open(file.path()).expect("a recording"));
     let again = Connection::open_in_memory().expect("a database");
@@ -178,7 +178,7 @@ fn kinds(event: &Event) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_recording_of_every_row_has_each_kind() {
+fn golden_recording_has_every_kind() {
     let read = golden::read("every-row");
     let found: BTreeSet<&str> = read.events.iter().flat_map(kinds).collect();
     let all = [SOURCES, OBSERVATIONS, LINES, FACTS, MOVES, TABLES].concat();

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn two_runs_of_several_nodes_by_class_and_by_node() {
+    fn two_runs_compared_by_class_and_node() {
         insta::assert_snapshot!(text(&run(&BEFORE), &after(210), 80), @r"
         A before · 4 nodes · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · highest peak
           152.3 of 188.0 GiB (81.0 %)
@@ -192,8 +192,9 @@ mod tests {
         ");
     }
 
+    /// Machines that share a host name are counted separately, by boot id.
     #[test]
-    fn machines_that_share_a_name_are_several_and_not_compared() {
+    fn machines_sharing_a_name_are_not_compared() {
         let same = run(&[
             ("localhost", "e1", 100),
             ("localhost", "e2", 300),
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_of_some_nodes_says_of_how_many() {
+    fn class_on_some_nodes_says_how_many() {
         let mut two = run(&BEFORE);
         two.owners.truncate(2);
         let shown = text(&run(&BEFORE), &two, 100);

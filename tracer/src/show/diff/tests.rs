@@ -48,7 +48,7 @@ fn run(offload: &str, peak: f64, killed: bool) -> Report {
 }
 
 #[test]
-fn settings_memory_deaths_and_what_fits_stand_in_columns() {
+fn sections_are_written_in_columns() {
     insta::assert_snapshot!(text(&run("true", 64.8, true), &run("false", 3.2, false)), @r"
     A before.raytrace · gpu-07 · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · peak 152.3 of 188.0 GiB
       (81.0 %)
@@ -75,7 +75,7 @@ fn settings_memory_deaths_and_what_fits_stand_in_columns() {
 }
 
 #[test]
-fn what_was_warned_of_stands_beside_the_count_of_deaths() {
+fn death_count_includes_warnings() {
     let (mut a, b) = (run("true", 64.8, true), run("true", 64.8, true));
     a.deaths[0].memory.warning = Some(ActiveWarning {
         ms_before: 74_000,
@@ -109,7 +109,7 @@ fn what_was_warned_of_stands_beside_the_count_of_deaths() {
 }
 
 #[test]
-fn long_cells_go_on_in_their_column() {
+fn long_cells_wrap_in_their_column() {
     let long = |value: &str| {
         let mut report = run("true", 64.8, false);
         report.settings[0].key = "actor_rollout_ref.rollout.log_prob_micro_batch".into();
@@ -151,7 +151,7 @@ fn settings_at(width: usize) -> String {
 }
 
 #[test]
-fn sources_of_settings_stand_below_where_the_page_is_narrow() {
+fn narrow_page_puts_sources_below() {
     insta::assert_snapshot!(settings_at(120), @r"
     SETTINGS                                          A                                 B
       actor_rollout_ref.rollout.log_prob_micro_batch  16                                64
@@ -181,7 +181,7 @@ fn sources_of_settings_stand_below_where_the_page_is_narrow() {
 }
 
 #[test]
-fn a_setting_that_cannot_be_the_reason_keeps_its_whole_key() {
+fn excluded_setting_keeps_its_whole_key() {
     let key = "actor_rollout_ref.ref.fsdp_config.optimizer_offload";
     let with = |value: &str| {
         let mut report = run(value, 3.2, false);

@@ -173,7 +173,7 @@ mod tests {
     use crate::ids::WallTime;
 
     #[test]
-    fn around_a_death_each_point_stays() {
+    fn points_around_a_death_are_kept() {
         let at = |second: i64| Utc(WallTime(second * 1_000_000_000));
         let points: Vec<(Utc, u64)> = (0..86_400).map(|second| (at(second), 7)).collect();
         let kept = around(&points, &[at(40_000)], 100, |figure| *figure);

@@ -148,8 +148,9 @@ mod tests {
         }
     }
 
+    /// Nodes of one recording share a lane, and nodes without a recording come last.
     #[test]
-    fn nodes_stand_by_who_died_first_and_those_of_one_recording_together() {
+    fn lanes_are_ordered_by_first_death() {
         let mut report = sample::verl();
         let mut one = report.deaths[0].clone();
         report.deaths.clear();

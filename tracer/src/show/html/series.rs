@@ -201,7 +201,7 @@ mod tests {
     use crate::ids::WallTime;
 
     #[test]
-    fn a_clock_that_steps_back_moves_nothing_back() {
+    fn clock_step_back_moves_no_point_back() {
         let at = |ms: i64| Utc(WallTime(ms * 1_000_000));
         let points = [
             (at(5), [Bytes(2048)]),

@@ -38,14 +38,14 @@ fn data(page: &str) -> Value {
 }
 
 #[test]
-fn the_first_screen_of_the_verl_job() {
+fn verl_job_first_screen() {
     let report = sample::verl();
     let shown = Shown::whole(&report);
     insta::assert_snapshot!(summary::render(&View::new(&shown, &style())));
 }
 
 #[test]
-fn a_hostile_name_neither_ends_the_data_nor_hides_in_the_page() {
+fn hostile_name_stays_inside_the_data() {
     let mut report = sample::hostile();
     report.deaths[0].work.task_name = Some("</script><script>alert(1)</script>{{script}}".into());
     report.deaths[0].process.title = None;
@@ -65,7 +65,7 @@ fn a_hostile_name_neither_ends_the_data_nor_hides_in_the_page() {
 }
 
 #[test]
-fn every_listed_death_is_in_the_data_under_its_first_cause() {
+fn listed_deaths_are_under_their_first_cause() {
     let report = sample::verl();
     let data = data(&page(&report));
     let deaths = data["deaths"].as_array().expect("deaths");
@@ -80,7 +80,7 @@ fn every_listed_death_is_in_the_data_under_its_first_cause() {
 }
 
 #[test]
-fn nothing_is_loaded_from_anywhere() {
+fn page_loads_nothing() {
     let page = page(&sample::verl());
     for loading in [
         "http:", "https:", "url(", "@import", "import(", "fetch(", " src=\"", "XMLHttp",
@@ -90,7 +90,7 @@ fn nothing_is_loaded_from_anywhere() {
 }
 
 #[test]
-fn deaths_that_are_too_many_for_the_page_are_counted() {
+fn deaths_beyond_the_maximum_are_counted() {
     let mut report = sample::flood();
     let one = report.deaths[0].clone();
     for number in 0..15_100 {
@@ -131,7 +131,7 @@ fn hour() -> Timeline {
 }
 
 #[test]
-fn each_node_has_a_lane_on_the_clock_of_the_node_with_the_gcs() {
+fn lanes_use_the_gcs_nodes_clock() {
     let mut report = sample::verl();
     let mut second = report.recordings[0].clone();
     second.id = 1;

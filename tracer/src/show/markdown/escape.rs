@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_mentioned_and_nothing_is_linked() {
+    fn text_makes_no_mentions_or_links() {
         assert_eq!(
             text("@everyone see #12"),
             "@\u{200b}everyone see #\u{200b}12"
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_code_among_words() {
+    fn settings_in_text_become_code() {
         assert_eq!(
             settings("+a.b_c=bf16 n=1 (now 2); num_cpus=4 in the @ray.remote of *x*, (f_g)"),
             r"`+a.b_c=bf16` `n=1` (now 2); `num_cpus=4` in the `@ray.remote` of \*x\*, (`f_g`)"
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_begins_a_list_or_a_heading() {
+    fn text_begins_no_list_or_heading() {
         assert_eq!(text("# x"), r"\# x");
         assert_eq!(text("- x"), r"\- x");
         assert_eq!(text("12. x"), r"12\. x");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn code_cannot_be_left() {
+    fn text_cannot_end_its_code_span() {
         assert_eq!(code("plain @everyone <b>"), "`plain @everyone <b>`");
         assert_eq!(code("a```b`"), "```` a```b` ````");
         assert_eq!(code("`"), "`` ` ``");

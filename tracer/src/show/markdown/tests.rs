@@ -25,12 +25,12 @@ fn whole(report: &Report) -> String {
 }
 
 #[test]
-fn the_verl_job() {
+fn verl_job_in_markdown() {
     insta::assert_snapshot!(whole(&sample::verl()));
 }
 
 #[test]
-fn the_verl_job_redacted() {
+fn verl_job_redacted() {
     insta::assert_snapshot!(whole(&redact::redact(&sample::verl())));
 }
 
@@ -44,7 +44,7 @@ fn one_kill_in_full() {
 }
 
 #[test]
-fn a_run_without_kills() {
+fn run_without_kills() {
     insta::assert_snapshot!(whole(&sample::quiet()));
 }
 
@@ -54,12 +54,12 @@ fn thirty_kills_in_a_second() {
 }
 
 #[test]
-fn deaths_that_are_no_memory_kills_and_a_recording_with_gaps() {
+fn other_deaths_and_a_recording_with_gaps() {
     insta::assert_snapshot!(whole(&sample::others()));
 }
 
 #[test]
-fn a_hostile_name_stays_text() {
+fn hostile_name_stays_text() {
     insta::assert_snapshot!(whole(&sample::hostile()));
 }
 
@@ -92,7 +92,7 @@ fn many_kills() -> Report {
 }
 
 #[test]
-fn no_report_has_more_than_sixty_lines_or_a_hidden_character() {
+fn at_most_sixty_lines_of_visible_characters() {
     let reports = [
         sample::verl(),
         sample::quiet(),
@@ -118,7 +118,7 @@ fn no_report_has_more_than_sixty_lines_or_a_hidden_character() {
 }
 
 #[test]
-fn a_long_report_leads_with_what_it_has_and_counts_the_rest() {
+fn long_report_counts_what_it_leaves_out() {
     let text = whole(&many_kills());
     assert!(
         text.contains("more first causes (--all lists them)"),

@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn twenty_thousand_deaths_with_hostile_names_are_few_series() {
+    fn hostile_names_make_few_series() {
         let mut snapshot = Snapshot {
             node: "gpu-07".into(),
             ..Snapshot::default()
@@ -596,8 +596,9 @@ mod tests {
         }
     }
 
+    /// Labels are spelled as in Ray's own metrics.
     #[test]
-    fn labels_are_spelled_as_ray_spells_them_and_two_raylets_on_one_address_are_one_series() {
+    fn raylets_on_one_address_share_a_series() {
         let mut first = sample::verl().clusters[0].clone();
         first.place = Place {
             kubernetes: Some(Kubernetes {
@@ -636,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_counts_down_from_when_it_was_told_and_only_its_own_limit_has_one() {
+    fn warning_counts_down_on_its_own_limit() {
         let warning = LimitWarning {
             limit: LimitName::RayMonitor,
             at: Bytes(4 << 30),
@@ -674,7 +675,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_format_declares_counters_by_their_full_name() {
+    fn older_format_declares_full_counter_names() {
         let text = classic(&render(&Snapshot::default()));
         assert!(text.contains("# TYPE raytrace_deaths_total counter\n"));
         assert!(!text.contains("# EOF"));
@@ -682,7 +683,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_cgroups_stay_here_unless_asked_for() {
+    fn cgroup_paths_need_consent_to_leave() {
         let secret = threat(LimitOwner::Cgroup("/user.slice/lin.slice".into()));
         let mut snapshot = Snapshot {
             limits: vec![secret],

@@ -375,8 +375,9 @@ mod tests {
         lines.collect::<Vec<_>>().join("\n")
     }
 
+    /// Names of processes outside Ray stay on the machine too.
     #[test]
-    fn no_command_line_path_or_foreign_process_leaves_the_machine_unless_asked() {
+    fn arguments_and_paths_stay_unless_asked() {
         let report = staged();
         let kept_back = [
             "/home", "reaper", "sk-1234", "/usr/bin", "python3", "train.py", "/job",
@@ -389,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_of_a_death() {
+    fn keys_of_a_death_line() {
         let report = staged();
         let public = public(&report);
         let line = death(&origin(false), &report, &public, 0).expect("a line");

@@ -213,7 +213,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_event_holds_the_five_lines_and_names_its_pod() {
+    fn event_has_five_lines_and_its_pod() {
         let events = all(&in_pod(sample::burst(), "rl-prod-gpu-x7k2p"));
         let event = events.first().expect("an event");
         insta::assert_snapshot!(
@@ -221,8 +221,9 @@ pub(crate) mod tests {
         );
     }
 
+    /// A message stays within its limit, and a pod with an invalid name has no event.
     #[test]
-    fn hostile_names_neither_lengthen_a_message_nor_reach_an_address() {
+    fn hostile_names_are_bounded_or_refused() {
         let events = all(&in_pod(sample::hostile(), "a"));
         assert!(!events.is_empty());
         for event in &events {
@@ -249,7 +250,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_death_without_a_pod_has_no_event() {
+    fn death_without_a_pod_has_no_event() {
         assert_eq!(all(&sample::burst()), Vec::new());
     }
 

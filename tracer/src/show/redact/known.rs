@@ -153,8 +153,9 @@ fn forms(value: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    /// The longest of two names that begin alike is found first, and keys of JSON stay.
     #[test]
-    fn whole_names_go_the_longest_first_and_keys_and_parts_of_words_stay() {
+    fn only_whole_known_names_are_replaced() {
         let given = [
             ("path", "/data/lin", "path-1"),
             ("path", "/data/lin/x", "path-2"),

@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_identifies_remains_in_any_field() {
+    fn no_field_keeps_what_identifies() {
         let text = json::render(&redact(&staged())).expect("JSON");
         for secret in [
             "lin\"", "/home", "lin@", "sk-123", "s3://", "gpu-07", "corp", "10.1.2.3", "fd00",
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn the_recordings_own_name_leaves_with_its_host() {
+    fn recording_file_name_is_removed() {
         let mut report = staged();
         let name = "raytrace-c-node.internal-20261120T060211Z.raytrace";
         report.notes = ["", "/data/", "runs/"]
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_classes_and_methods_and_programs_remain() {
+    fn class_method_and_program_names_stay() {
         let report = redact(&staged());
         assert_eq!(report.jobs[0].entrypoint.as_deref(), Some("python3 …"));
         assert_eq!(
@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_things_stay_equal() {
+    fn equal_values_get_equal_pseudonyms() {
         let report = redact(&staged());
         let oom = report.deaths[0].memory.oom.as_ref().expect("oom");
         let cgroup = oom.cgroup.as_deref().expect("cgroup");

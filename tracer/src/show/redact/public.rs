@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_public_packages_are_known_and_nobody_elses() {
+    fn only_files_of_public_packages_are_known() {
         let files = [
             "/v/lib/python3.11/site-packages/verl/workers/x.py",
             "torch/nn/linear.py",

@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_its_program_and_not_the_variables_before_it() {
+    fn command_skips_variables_before_its_program() {
         let command = "DATA=/home/lin/x TOKEN=abc python3 train.py";
         assert_eq!(Scrubber::default().command(command), "python3 …");
     }
@@ -581,7 +581,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_secret_goes_every_plain_word_stays_and_a_second_time_changes_nothing(
+        fn scrubbing_is_complete_and_idempotent(
             words in prop::collection::vec(
                 prop_oneof![prop::sample::select(&SECRET[..]), prop::sample::select(&PLAIN[..])],
                 0..12,

@@ -31,17 +31,17 @@ fn whole(report: &Report, width: usize) -> String {
 }
 
 #[test]
-fn the_verl_job_at_120_columns() {
+fn verl_job_at_120_columns() {
     insta::assert_snapshot!(whole(&sample::verl(), 120));
 }
 
 #[test]
-fn the_verl_job_at_80_columns() {
+fn verl_job_at_80_columns() {
     insta::assert_snapshot!(whole(&sample::verl(), 80));
 }
 
 #[test]
-fn a_first_cause_that_a_job_survived_is_named_once() {
+fn survived_first_cause_is_named_once() {
     let mut report = sample::verl();
     let retried = Recovery::TaskRetried { left: None };
     report.jobs[0].survived = [Recovery::WentOn, retried]
@@ -56,13 +56,13 @@ fn a_first_cause_that_a_job_survived_is_named_once() {
 }
 
 #[test]
-fn a_death_whose_killer_is_unknown_may_be_one_for_memory() {
+fn unknown_killer_may_be_a_memory_kill() {
     let shown = whole(&sample::others(), 100);
     assert!(shown.contains("No kill for memory is known."), "{shown}");
 }
 
 #[test]
-fn logs_that_name_no_death_are_not_said_to_have_no_kills() {
+fn logs_without_deaths_claim_no_zero_kills() {
     let mut report = sample::quiet();
     report.texts = vec![TextSource {
         name: "driver.log".into(),
@@ -92,12 +92,12 @@ fn one_kill_in_full() {
 }
 
 #[test]
-fn a_run_without_kills() {
+fn run_without_kills() {
     insta::assert_snapshot!(whole(&sample::quiet(), 100));
 }
 
 #[test]
-fn a_run_without_kills_in_a_pod_that_was_nearly_full() {
+fn nearly_full_pod_without_kills() {
     insta::assert_snapshot!(whole(&sample::pod(), 100));
 }
 
@@ -107,17 +107,17 @@ fn thirty_kills_in_a_second() {
 }
 
 #[test]
-fn what_differs_among_many_that_are_alike_stands_on_the_line_of_each() {
+fn group_lines_hold_what_differs() {
     insta::assert_snapshot!(whole(&sample::scattered(), 100));
 }
 
 #[test]
-fn deaths_that_are_no_memory_kills_and_a_recording_with_gaps() {
+fn other_deaths_and_a_recording_with_gaps() {
     insta::assert_snapshot!(whole(&sample::others(), 100));
 }
 
 #[test]
-fn lost_renames_leave_no_death_out() {
+fn lost_renames_lose_no_death() {
     let mut report = sample::others();
     report.recordings[0].ledgers[0].hook = "task/task_rename".into();
     let text = whole(&report, 200);
@@ -126,13 +126,13 @@ fn lost_renames_leave_no_death_out() {
 }
 
 #[test]
-fn a_hostile_name_stays_text_on_a_bounded_line() {
+fn hostile_name_stays_on_a_bounded_line() {
     let text = whole(&sample::hostile(), 100);
     insta::assert_snapshot!(text);
 }
 
 #[test]
-fn no_view_of_a_report_exceeds_its_width_or_prints_a_hidden_character() {
+fn lines_fit_the_width_and_are_harmless() {
     let reports = [
         sample::verl(),
         sample::quiet(),
@@ -194,7 +194,7 @@ fn colours_are_the_only_escape_sequences() {
 }
 
 #[test]
-fn a_thousand_nodes_give_a_first_screen_of_forty_lines() {
+fn thousand_nodes_fit_forty_lines() {
     let reports = (0..1000).map(|number| {
         let mut report = match number % 10 {
             0 => sample::verl(),

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_has_the_width_that_it_is_given() {
+    fn text_is_fitted_to_the_width() {
         assert_eq!(fit("abc", 5), "abc  ");
         assert_eq!(fit("abcdef", 4), "abc…");
         assert_eq!(fit("任务任务", 5), "任务…");
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_and_times_are_of_a_size_that_people_read() {
+    fn rates_are_shown_per_minute() {
         assert_eq!(rate(Some(2.0 * 1024.0 * 1024.0)), "+0.1 GiB/min");
         assert_eq!(rate(Some(-50_000.0)), "−3 MiB/min");
         assert_eq!((rate(Some(10.0)), rate(None)), ("0".into(), String::new()));

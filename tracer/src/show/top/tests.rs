@@ -173,26 +173,26 @@ fn press(top: &mut Top, keys: &str) {
 }
 
 #[test]
-fn a_job_near_two_limits_on_a_small_terminal() {
+fn job_near_two_limits_on_small_terminal() {
     insta::assert_snapshot!(screen(&busy(), SMALL));
 }
 
 #[test]
-fn a_job_near_two_limits_on_a_large_terminal_with_the_details_of_its_biggest_class() {
+fn class_details_on_large_terminal() {
     let mut top = busy();
     press(&mut top, "\n↓");
     insta::assert_snapshot!(screen(&top, LARGE));
 }
 
 #[test]
-fn one_process_in_detail_on_a_small_terminal() {
+fn process_details_on_small_terminal() {
     let mut top = busy();
     press(&mut top, "2\n");
     insta::assert_snapshot!(screen(&top, SMALL));
 }
 
 #[test]
-fn components_add_up_to_what_is_in_use() {
+fn components_add_up_to_memory_in_use() {
     let mut top = busy();
     press(&mut top, "3");
     let rows = super::rows::of(&top);
@@ -203,7 +203,7 @@ fn components_add_up_to_what_is_in_use() {
 }
 
 #[test]
-fn a_death_in_detail_with_its_evidence() {
+fn death_details_show_evidence() {
     let mut top = busy();
     press(&mut top, "\t\n");
     for _ in 0..30 {
@@ -213,7 +213,7 @@ fn a_death_in_detail_with_its_evidence() {
 }
 
 #[test]
-fn the_help_covers_nothing_for_good() {
+fn help_closes_at_any_key() {
     let mut top = busy();
     let before = screen(&top, SMALL);
     press(&mut top, "?");
@@ -223,7 +223,7 @@ fn the_help_covers_nothing_for_good() {
 }
 
 #[test]
-fn without_ray_it_says_that_it_waits() {
+fn waits_for_ray_if_there_is_none() {
     let mut top = Top::new("", true);
     top.update(Live {
         clusters: Vec::new(),
@@ -237,7 +237,7 @@ fn without_ray_it_says_that_it_waits() {
 }
 
 #[test]
-fn gpus_have_a_line_where_there_are_any() {
+fn gpus_have_a_line_if_present() {
     let mut top = busy();
     assert!(!screen(&top, SMALL).contains("GPUs"));
     let gpu = |device| GpuReport {
@@ -306,7 +306,7 @@ fn hostile_names_stay_in_their_cells() {
 }
 
 #[test]
-fn no_terminal_is_too_small_or_too_large_and_no_key_breaks_it() {
+fn any_terminal_size_and_key_works() {
     let mut top = busy();
     let mut empty = Top::new("x.raytrace", false);
     for width in [1, 49, 50, 80, 120, 300] {
@@ -328,7 +328,7 @@ fn first_row(top: &Top) -> String {
 }
 
 #[test]
-fn rows_are_sorted_by_memory_growth_or_name_and_reversed() {
+fn rows_sort_by_memory_growth_or_name() {
     let mut top = busy();
     assert_eq!(first_row(&top), "TaskRunner");
     press(&mut top, "s");
@@ -344,7 +344,7 @@ fn rows_are_sorted_by_memory_growth_or_name_and_reversed() {
 }
 
 #[test]
-fn a_filter_finds_names_pids_and_the_beginning_of_ids() {
+fn filter_finds_names_pids_and_id_prefixes() {
     for (filter, found) in [
         ("taskr", vec!["TaskRunner.run"]),
         ("41871", vec!["compute_score"]),
@@ -366,7 +366,7 @@ fn a_filter_finds_names_pids_and_the_beginning_of_ids() {
 }
 
 #[test]
-fn the_chosen_row_stays_chosen_when_others_move() {
+fn chosen_row_stays_chosen_after_sorting() {
     let mut top = busy();
     press(&mut top, "↓↓");
     let chosen = top.choice.row.clone();
@@ -378,7 +378,7 @@ fn the_chosen_row_stays_chosen_when_others_move() {
 }
 
 #[test]
-fn a_death_that_settles_changes_its_line_and_a_new_one_comes_first() {
+fn settled_death_updates_its_line() {
     let mut top = busy();
     let mut one = sample::verl().deaths[0].clone();
     one.id = crate::ids::EventId(9999);
@@ -393,7 +393,7 @@ fn a_death_that_settles_changes_its_line_and_a_new_one_comes_first() {
 }
 
 #[test]
-fn q_and_control_c_end_it_but_not_a_q_in_a_filter() {
+fn q_quits_except_in_a_filter() {
     let key = |code| KeyEvent::from(code);
     let mut top = busy();
     press(&mut top, "/q\n");
@@ -404,7 +404,7 @@ fn q_and_control_c_end_it_but_not_a_q_in_a_filter() {
 }
 
 #[test]
-fn an_escape_and_a_key_that_come_at_once_are_two_keys() {
+fn escape_with_a_key_is_two_keys() {
     let mut top = busy();
     press(&mut top, "2\n");
     assert!(top.choice.detail);
@@ -415,7 +415,7 @@ fn an_escape_and_a_key_that_come_at_once_are_two_keys() {
 }
 
 #[test]
-fn a_recording_that_falls_silent_or_has_ended_says_so() {
+fn silent_or_ended_recording_says_so() {
     let mut top = Top::new("run.raytrace", true);
     let mut quiet = live(0);
     quiet.now = quiet.last_event.plus(100 * SECOND.cast_signed());
@@ -429,7 +429,7 @@ fn a_recording_that_falls_silent_or_has_ended_says_so() {
 }
 
 #[test]
-fn a_frame_of_two_thousand_processes_is_drawn_at_once() {
+fn frame_of_2000_processes_is_fast() {
     let mut top = Top::new("", true);
     for second in 0..120 {
         let mut many = live(second);

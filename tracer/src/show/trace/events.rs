@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_calls_the_longest_stay_and_the_one_that_never_ended() {
+    fn longest_and_unended_calls_are_kept() {
         let calls = [
             call(1, 0, Some(5)),
             call(2, 10, Some(90)),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_that_lie_in_one_another_do_so_in_whole_microseconds() {
+    fn nested_slices_stay_nested_in_microseconds() {
         let place = Place { node: 1, row: 1 };
         let made = |from: i64, to: i64| {
             let at = |time| Utc(WallTime(1_795_326_093_864_000_000 + time));

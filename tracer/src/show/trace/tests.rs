@@ -80,7 +80,7 @@ fn row<'a>(events: &'a [Value], event: &Value) -> &'a str {
 }
 
 #[test]
-fn each_listed_death_is_a_slice_inside_its_lifetime_on_its_workers_row() {
+fn death_slice_lies_inside_its_lifetime() {
     let report = sample::verl();
     let events = events(&report, None);
     let listed: Vec<_> = report.deaths.iter().filter(|death| death.listed).collect();
@@ -100,7 +100,7 @@ fn each_listed_death_is_a_slice_inside_its_lifetime_on_its_workers_row() {
 }
 
 #[test]
-fn a_flow_leads_from_each_cause_to_its_effects() {
+fn flows_lead_from_causes_to_effects() {
     let report = sample::verl();
     let events = events(&report, None);
     let flows = of(&events, "cause");
@@ -120,7 +120,7 @@ fn a_flow_leads_from_each_cause_to_its_effects() {
 }
 
 #[test]
-fn both_forms_of_rays_ids_put_a_death_on_rays_own_row() {
+fn both_id_forms_use_rays_own_row() {
     let report = sample::verl();
     let death = report
         .deaths
@@ -174,7 +174,7 @@ fn both_forms_of_rays_ids_put_a_death_on_rays_own_row() {
 }
 
 #[test]
-fn what_is_no_timeline_is_refused_in_words() {
+fn invalid_timeline_is_refused() {
     for text in ["", "3", "{\"a\": []}", "[3]"] {
         assert!(RayTimeline::parse(text).is_err(), "{text}");
     }
@@ -182,7 +182,7 @@ fn what_is_no_timeline_is_refused_in_words() {
 }
 
 #[test]
-fn each_recording_of_several_has_rows_of_its_own() {
+fn each_recording_has_its_own_rows() {
     let parts = ["gpu-01", "gpu-02"].map(|host| {
         let mut report = sample::verl();
         report.recordings[0].host.name = host.into();
@@ -220,7 +220,7 @@ fn each_recording_of_several_has_rows_of_its_own() {
 }
 
 #[test]
-fn a_node_with_a_wrong_clock_stands_where_its_messages_put_it() {
+fn wrong_clock_is_corrected_by_messages() {
     let worker = HexId::parse(&"cd".repeat(28)).expect("an id");
     let message = |second: i64, by_gcs: bool, step: Step| MessageTime {
         time: sample::at(second * SECOND),

@@ -76,7 +76,7 @@ mod tests {
     use super::{super::at_line as stack, *};
 
     #[test]
-    fn growth_is_theirs_who_asked_first_and_a_claim_that_nothing_grew_by_ends() {
+    fn first_claim_is_paid_first_and_claims_expire() {
         let mut claims = Claims::default();
         let now = Instant::now();
         claims.add(stack(1), 10, now);

@@ -219,8 +219,9 @@ mod tests {
         rows.into_iter().map(figures).collect()
     }
 
+    /// Memory that was given back is a row of its own.
     #[test]
-    fn looks_at_one_stack_are_one_row_and_what_was_given_back_is_another() {
+    fn looks_at_one_stack_are_one_row() {
         let mut ledger = Ledger::default();
         ledger.grew(BootTime(1), Some(stack(1)), by(5, None));
         ledger.grew(BootTime(2), Some(stack(1)), by(6, None));
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_found_no_native_frames_is_of_no_function() {
+    fn look_without_native_frames_has_no_function() {
         let mut ledger = Ledger::default();
         ledger.grew(BootTime(1), Some(stack(1)), by(1, None));
         ledger.grew(BootTime(2), Some(calling("malloc")), by(2, None));
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_the_time_of_its_first_look() {
+    fn row_has_the_time_of_its_first_look() {
         let mut ledger = Ledger::default();
         ledger.grew(BootTime(1), Some(stack(1)), by(1, None));
         ledger.grew(BootTime(9), Some(stack(1)), by(1, None));
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_row_that_was_dropped_the_frames_are_written_again() {
+    fn frames_are_repeated_after_a_dropped_row() {
         let mut ledger = Ledger::default();
         let mut repeats = Vec::new();
         for (is_taken, mapping) in [(false, 1), (true, 2), (true, 3)] {
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_stack_is_told_without_any_growth() {
+    fn last_stack_is_written_without_growth() {
         let mut ledger = Ledger::default();
         ledger.grew(BootTime(1), Some(stack(1)), by(5, None));
         for time in 2..9 {
@@ -324,8 +325,9 @@ mod tests {
         assert_eq!(rows(&mut ledger), [(5, None, false, 1), (0, None, true, 0)]);
     }
 
+    /// Growth beyond the bound is assigned to no line.
     #[test]
-    fn a_loop_over_many_lines_writes_a_bounded_number_of_rows_and_blames_none_for_the_rest() {
+    fn loop_over_many_lines_writes_bounded_rows() {
         let mut ledger = Ledger::default();
         for line in 0..1000 {
             ledger.grew(BootTime(u64::from(line)), Some(stack(line)), by(1, None));
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_calls_into_many_functions_keeps_its_growth() {
+    fn line_with_many_callees_keeps_its_growth() {
         let mut ledger = Ledger::default();
         for number in 0..1000 {
             let stack = calling(&number.to_string());

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_that_stays_almost_empty_is_left_to_the_heap() {
+    fn almost_empty_mapping_is_left_to_the_heap() {
         let mut mappings = Mappings::open(Pid(std::process::id()));
         let (mut kept, mut library, arena) = (memory(64), memory(128), memory(128));
         let now = Instant::now();
@@ -363,8 +363,9 @@ mod tests {
         assert_eq!(mappings.recorded(), 0, "{freed:?}");
     }
 
+    /// What is given back is measured.
     #[test]
-    fn growth_is_the_mappers_until_another_line_runs_and_what_is_given_back_is_measured() {
+    fn growth_is_the_mappers_until_it_moves_on() {
         let mut mappings = Mappings::open(Pid(std::process::id()));
         let mut kept = memory(64);
         let now = Instant::now();
@@ -399,8 +400,9 @@ mod tests {
         assert!(mappings.live.is_empty());
     }
 
+    /// A stack that was read late gets earlier growth only if it goes on filling.
     #[test]
-    fn what_was_full_before_a_late_stack_is_nobodys_unless_that_goes_on() {
+    fn late_stack_owns_earlier_growth_only_if_it_fills() {
         let late = LATE * 10;
         for goes_on in [false, true] {
             let mut mappings = Mappings::open(Pid(std::process::id()));
@@ -423,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_mapping_takes_the_place_of_what_was_there() {
+    fn new_mapping_replaces_older_ones_there() {
         let mapping = |address, length| Mapping {
             number: 0,
             address,

@@ -553,8 +553,9 @@ mod tests {
         }
     }
 
+    /// Requests that are not taken are counted.
     #[test]
-    fn what_is_not_taken_is_counted_and_a_thread_that_hangs_is_told_once() {
+    fn hanging_thread_is_reported_once() {
         let (sender, requests) = sync_channel(1);
         let mut stacks = stacks(sender);
         let said: Vec<&str> = (0..HANGS * 3)
@@ -566,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn time_for_near_limits_is_not_spent_far_from_them() {
+    fn time_for_near_limits_is_kept_for_them() {
         let (mut always, mut near) = (ALWAYS, NEAR);
         let second = Duration::from_secs(1);
         let over = always.pay(second);
@@ -580,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_has_ended_is_told_once() {
+    fn ended_thread_is_reported_once() {
         let (sender, requests) = sync_channel(1);
         drop(requests);
         let mut stacks = stacks(sender);

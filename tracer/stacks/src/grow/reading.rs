@@ -189,7 +189,7 @@ mod tests {
     use crate::{event::PythonFrame, read::Reader};
 
     #[test]
-    fn one_that_cannot_be_read_is_left_alone_longer_each_time_and_its_reason_is_said_once() {
+    fn failed_reads_back_off_and_report_once() {
         let mut child = std::process::Command::new("sleep")
             .arg("60")
             .spawn()
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_the_same_whatever_it_calls() {
+    fn line_is_the_same_whatever_it_calls() {
         let frame = |file: &str, line| PythonFrame {
             file: file.into(),
             function: "f".into(),

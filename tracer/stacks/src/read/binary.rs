@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ever_new_files_take_no_more_room() {
+    fn kept_files_are_bounded() {
         let mut kept = HashMap::new();
         for inode in 0..1000 {
             keep(&mut kept, (1, inode, 0), inode);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_does_not_have_stays_nowhere() {
+    fn absent_parts_stay_at_zero() {
         let info = BinaryInfo {
             symbols: HashMap::from([("_PyRuntime".to_owned(), 0x1500)]),
             bss_addr: 0x1000,

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_has_its_symbols_where_its_code_was_put() {
+    fn symbols_move_with_the_mapped_code() {
         let found = parse(file(&own()), (0x5500_0000_0000, 1 << 20), &["main"]);
         let found = found.expect("a program");
         assert!(
@@ -110,8 +110,9 @@ mod tests {
         assert_eq!(found.pyruntime_addr, 0);
     }
 
+    /// A damaged file is an error or has fewer symbols.
     #[test]
-    fn what_is_cut_or_damaged_is_an_error_or_has_fewer_symbols_and_never_a_panic() {
+    fn damaged_files_never_panic() {
         let whole = own();
         for round in 0..60_usize {
             let mut bytes = whole[..(1 << 16) - round * 1009].to_vec();

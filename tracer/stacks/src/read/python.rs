@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_running_line_is_found_without_stopping_the_process() {
+    fn running_line_is_found_without_a_stop() {
         let code = "def grow():\n  while True:\n    sum(range(1000))\nprint('there')\ngrow()";
         let Some((_child, pid)) = python(code) else {
             return;
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_is_not_taken_for_the_one_that_runs() {
+    fn waiting_thread_is_not_the_running_one() {
         let code = "import threading, time\ndef idle():\n  print('there', flush=True)\n  time.sleep(600)\n\
             threading.Thread(target=idle, daemon=True).start()\nwhile True:\n  sum(range(1000))";
         let Some((_child, pid)) = python(code) else {
@@ -352,8 +352,9 @@ mod tests {
         assert!(!is_within(&stack, "idle"), "{stack:?}");
     }
 
+    /// A thread is found by its id in each of them.
     #[test]
-    fn two_processes_of_one_program_are_told_apart_and_a_thread_is_found_by_its_number() {
+    fn processes_of_one_program_are_distinct() {
         let code = "import threading, time\ndef held():\n  print(threading.get_native_id(), flush=True)\n  time.sleep(600)\n\
             threading.Thread(target=held, daemon=True).start()\ndef OTHER():\n  time.sleep(600)\nOTHER()";
         let mut reader = Reader::default();
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_starts_is_refused_until_it_can_be_read() {
+    fn starting_python_is_refused_until_readable() {
         let code = "def stay():\n  while True:\n    sum(range(1000))\nstay()";
         for _ in 0..8 {
             let child = Command::new("python3").args(["-c", code]).spawn();
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_python_is_refused_in_words() {
+    fn other_programs_are_refused_with_a_reason() {
         let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
         let pid = Pid(child.id());
         assert!(!is_python(pid));
@@ -413,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_to_do() {
+    fn refusal_says_what_to_do() {
         assert!(reason("Operation not permitted (os error 1)").contains("CAP_SYS_PTRACE"));
         assert_eq!(reason("No such process"), "No such process");
     }

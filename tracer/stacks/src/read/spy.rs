@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_an_error() {
+    fn panic_is_an_error() {
         let table: Vec<u8> = Vec::new();
         let torn = guarded(|| Ok(table[std::hint::black_box(7)]));
         assert!(torn.is_err());

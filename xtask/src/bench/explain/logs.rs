@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_comes_to_the_size_that_is_asked_for_and_fills_all_gaps() {
+    fn each_kind_has_its_size_and_no_gaps() {
         for kind in Kind::ALL {
             let folder = tempfile::tempdir().expect("a folder");
             let written = write(kind, 300_000, folder.path()).expect("logs");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_of_a_calendar() {
+    fn times_follow_the_calendar() {
         assert_eq!(time(0), "2026-11-01 00:00:00,000");
         assert_eq!(time(90_061_007), "2026-11-02 01:01:01,007");
     }

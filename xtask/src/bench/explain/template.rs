@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_at_its_gaps_and_nowhere_else() {
+    fn text_is_cut_at_its_gaps_only() {
         let parts = Template::new("used: 0% [%time% I %self%] 50%|%|").0;
         let expected = [
             Part::Text("used: 0% ["),

@@ -270,8 +270,9 @@ mod tests {
     const NONE: [&str; 0] = [];
     const MONITOR: &str = "ray-memory-monitor";
 
+    /// It is compared at the time of its row and at the end of the process.
     #[test]
-    fn what_each_process_holds_of_a_gpu_is_compared_at_its_time_and_at_its_end() {
+    fn gpu_memory_of_each_process_is_compared() {
         let end = |pid: u64, mib: i64| json!({"pid": pid, "gpu": [{"used_bytes": mib * MIB}]});
         let report = json!({"deaths": [end(7, 1540), end(8, 1530)]});
         let truth = truth_lines(
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_that_is_full_is_no_kill_for_memory() {
+    fn full_gpu_is_no_memory_kill() {
         let truth = truth_lines(&[], Some("CUDA error: out of memory"));
         let full = |killer: &str| {
             report(
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offload_leaves_the_gpu_and_comes_to_private_memory() {
+    fn offload_moves_to_private_memory() {
         let moments = [(7, 10, [4000, 500, 0]), (7, 20, [928, 3572, 0])];
         let (truth, seen) = (truth_lines(&moments, Some("killed")), rows(&moments));
         let found = report(
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn pinned_memory_is_shared_memory_or_the_finding_is_wrong() {
+    fn pinned_memory_must_be_shared_memory() {
         let moments = [(7, 10, [500, 300, 10]), (7, 20, [500, 300, 2058])];
         let (truth, seen) = (truth_lines(&moments, Some("killed")), rows(&moments));
         let found = report(
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_left_over_is_named_with_what_it_holds() {
+    fn leftover_process_is_named_with_its_memory() {
         let moments = [(7, 10, [1530, 300, 0])];
         let truth = truth_lines(&moments, None);
         let found = report("exit", "gpu-orphan", "GPU 0: 1.5 GiB by python (pid 7)");

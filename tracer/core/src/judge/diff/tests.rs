@@ -45,7 +45,7 @@ const OFFLOAD: &str = "worker.actor.offload.offload_params";
 const UTILIZATION: &str = "worker.rollout.gpu_memory_utilization";
 
 #[test]
-fn offload_switched_off_fits_a_class_that_holds_less() {
+fn disabled_offload_fits_less_memory() {
     let a = report(
         &[(OFFLOAD, "true"), (UTILIZATION, "0.6")],
         &[("WorkerDict", 2, 1600, None)],
@@ -73,7 +73,7 @@ fn offload_switched_off_fits_a_class_that_holds_less() {
 }
 
 #[test]
-fn offload_switched_off_does_not_fit_a_class_that_holds_more() {
+fn disabled_offload_does_not_fit_more_memory() {
     let a = report(&[(OFFLOAD, "true")], &[("WorkerDict", 2, 400, None)]);
     let b = report(&[(OFFLOAD, "false")], &[("WorkerDict", 2, 1600, None)]);
     let fits = compared(&a, &b).explains;
@@ -84,7 +84,7 @@ fn offload_switched_off_does_not_fit_a_class_that_holds_more() {
 }
 
 #[test]
-fn a_number_that_changed_by_the_factor_of_the_growth_per_call_fits() {
+fn number_proportional_to_call_growth_fits() {
     let a = report(
         &[("batch", "1024"), ("seed", "1")],
         &[("Rollout", 1, 900, Some(200))],
@@ -107,7 +107,7 @@ fn a_number_that_changed_by_the_factor_of_the_growth_per_call_fits() {
 }
 
 #[test]
-fn twice_the_cpus_for_each_fit_half_as_many_at_once() {
+fn doubled_cpus_fit_half_the_processes() {
     let a = report(
         &[("num-cpus", "1"), ("seed", "1")],
         &[("allocate_memory", 15, 3000, None)],
@@ -127,8 +127,9 @@ fn twice_the_cpus_for_each_fit_half_as_many_at_once() {
     );
 }
 
+/// They are listed as changes that may explain it.
 #[test]
-fn of_several_that_are_not_understood_none_is_named() {
+fn several_unknown_changes_explain_nothing() {
     let a = report(&[("one", "x"), ("two", "x")], &[("Rollout", 1, 900, None)]);
     let b = report(&[("one", "y"), ("two", "y")], &[("Rollout", 1, 300, None)]);
     let diff = compared(&a, &b);
@@ -139,8 +140,9 @@ fn of_several_that_are_not_understood_none_is_named() {
     assert_eq!(may, ["one", "two"]);
 }
 
+/// A number that rose by the factor of the fall does not explain it either.
 #[test]
-fn a_peak_that_fell_is_no_effect_of_a_number_that_rose_by_that_factor() {
+fn raised_batch_cannot_explain_a_lower_peak() {
     let batch = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu";
     let of = |steps, batch_size, path, peak| {
         let settings = [
@@ -169,7 +171,7 @@ fn a_peak_that_fell_is_no_effect_of_a_number_that_rose_by_that_factor() {
 }
 
 #[test]
-fn a_setting_that_may_act_stands_beside_one_that_fits() {
+fn possible_setting_is_listed_beside_a_fit() {
     let dtype = "actor_rollout_ref.actor.fsdp_config.model_dtype";
     let of = |ranks, settings: &[(&'static str, &'static str)], processes, peak| {
         let settings = [&[("trainer.n_gpus_per_node", ranks)], settings].concat();
@@ -184,7 +186,7 @@ fn a_setting_that_may_act_stands_beside_one_that_fits() {
 }
 
 #[test]
-fn the_only_change_is_named_where_memory_moved_and_not_where_it_did_not() {
+fn sole_change_fits_only_if_memory_moved() {
     let a = report(&[("one", "x")], &[("Rollout", 1, 900, None)]);
     let b = report(&[("one", "y")], &[("Rollout", 1, 300, None)]);
     assert_eq!(compared(&a, &b).explains.len(), 1);
@@ -193,7 +195,7 @@ fn the_only_change_is_named_where_memory_moved_and_not_where_it_did_not() {
 }
 
 #[test]
-fn a_setting_without_effect_in_both_is_no_reason() {
+fn ineffective_setting_explains_nothing() {
     let mut a = report(
         &[("RAY_object_store_memory", "30")],
         &[("Rollout", 1, 900, None)],
@@ -210,7 +212,7 @@ fn a_setting_without_effect_in_both_is_no_reason() {
 }
 
 #[test]
-fn arguments_of_the_driver_are_compared_and_its_pid_is_not() {
+fn driver_arguments_are_compared_without_pid() {
     let with = |pid: u32, entrypoint: &str| {
         let mut report = report(&[], &[]);
         report.jobs.push(job(pid, entrypoint));
@@ -235,7 +237,7 @@ fn arguments_of_the_driver_are_compared_and_its_pid_is_not() {
 }
 
 #[test]
-fn what_a_finding_expected_stands_beside_what_was_seen() {
+fn expected_saving_is_shown_beside_seen() {
     let mut a = report(&[], &[("Trainer", 1, 1200, None)]);
     let b = report(&[], &[("Trainer", 1, 200, None)]);
     a.findings = vec![Finding {
@@ -285,7 +287,7 @@ fn what_a_finding_expected_stands_beside_what_was_seen() {
 }
 
 #[test]
-fn a_line_that_keeps_less_is_a_remedy_that_was_applied() {
+fn line_keeping_less_is_an_applied_remedy() {
     let line = |held: Option<u64>| crate::judge::report::GrowthLine {
         file: "/home/u/reward.py".into(),
         line: Some(8),
@@ -323,7 +325,7 @@ fn a_line_that_keeps_less_is_a_remedy_that_was_applied() {
 }
 
 #[test]
-fn a_batch_is_matched_with_the_class_that_it_bounds() {
+fn batch_size_fits_the_class_it_bounds() {
     let key = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu";
     let with =
         |value, owner: (&'static str, u32, u64, Option<u64>)| report(&[(key, value)], &[owner]);
@@ -367,7 +369,7 @@ fn job(pid: u32, entrypoint: &str) -> Job {
 }
 
 #[test]
-fn another_command_is_told_before_how_often_the_monitor_looks() {
+fn changed_command_precedes_monitor_interval() {
     const REFRESH: &str = "RAY_memory_monitor_refresh_ms";
     let a = report(&[(REFRESH, "250")], &[("hog", 1, 100, None)]);
     let b = report(&[(REFRESH, "100")], &[("hog", 1, 900, None)]);
@@ -388,7 +390,7 @@ fn another_command_is_told_before_how_often_the_monitor_looks() {
 }
 
 #[test]
-fn one_command_with_other_options_is_one_command() {
+fn options_do_not_change_the_command() {
     let owners = [("hog", 1, 100, None)];
     let a = ran(report(&[], &owners), "python train.py --batch=4");
     let b = ran(report(&[], &owners), "/v/bin/python3 train.py --batch=8");

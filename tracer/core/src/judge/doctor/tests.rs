@@ -26,12 +26,12 @@ fn ids(machine: &Machine) -> Vec<String> {
 }
 
 #[test]
-fn a_sound_machine_has_no_problem() {
+fn healthy_machine_has_no_problem() {
     assert_eq!(ids(&machine(node())), Vec::<String>::new());
 }
 
 #[test]
-fn every_problem_says_what_to_type() {
+fn every_problem_has_a_command() {
     let mut bad = node();
     bad.settings = set(&[
         ("RAY_memory_monitor_refresh_ms", "0"),
@@ -48,7 +48,7 @@ fn every_problem_says_what_to_type() {
 }
 
 #[test]
-fn a_probe_that_no_verdict_needs_is_missing_and_no_problem() {
+fn optional_missing_probe_is_no_problem() {
     let mut machine = machine(node());
     let mut probe = Probe {
         name: "signal/signal_deliver".into(),
@@ -71,7 +71,7 @@ fn a_probe_that_no_verdict_needs_is_missing_and_no_problem() {
 }
 
 #[test]
-fn what_the_raylet_logged_beats_what_its_environment_says() {
+fn raylet_log_takes_precedence_over_environment() {
     let mut logged = node();
     logged.settings = set(&[("RAY_memory_usage_threshold", "0.5")]);
     logged.monitor = Some(Monitor {
@@ -91,7 +91,7 @@ fn what_the_raylet_logged_beats_what_its_environment_says() {
 }
 
 #[test]
-fn use_above_the_threshold_is_a_problem_before_the_first_worker_starts() {
+fn use_above_threshold_before_start_is_a_problem() {
     let mut low = node();
     low.settings = set(&[("RAY_memory_usage_threshold", "0.7")]);
     assert_eq!(ids(&machine(low.clone())), ["monitor.above-threshold"]);
@@ -100,7 +100,7 @@ fn use_above_the_threshold_is_a_problem_before_the_first_worker_starts() {
 }
 
 #[test]
-fn with_resource_isolation_the_threshold_is_without_effect() {
+fn isolation_makes_the_threshold_ineffective() {
     let mut isolated = node();
     isolated.settings = set(&[("RAY_memory_usage_threshold", "0.98")]);
     assert_eq!(ids(&machine(isolated.clone())), Vec::<String>::new());
@@ -112,7 +112,7 @@ fn with_resource_isolation_the_threshold_is_without_effect() {
 }
 
 #[test]
-fn with_resource_isolation_what_others_use_is_not_above_rays_threshold() {
+fn isolation_ignores_memory_used_by_others() {
     let mut isolated = node();
     isolated.isolated = true;
     isolated.monitor = Some(Monitor {
@@ -135,8 +135,9 @@ fn with_resource_isolation_what_others_use_is_not_above_rays_threshold() {
     );
 }
 
+/// A limit below the machine's memory is not called earlier than Ray's if the monitor is off.
 #[test]
-fn a_limit_below_the_machine_with_the_monitor_off_is_not_before_rays() {
+fn cgroup_limit_is_reported_with_monitor_off() {
     let mut off = node();
     off.settings = set(&[("RAY_memory_monitor_refresh_ms", "0")]);
     off.levels = vec![CgroupState {
@@ -154,7 +155,7 @@ fn a_limit_below_the_machine_with_the_monitor_off_is_not_before_rays() {
 }
 
 #[test]
-fn only_settings_that_look_like_rays_are_called_unknown() {
+fn only_ray_like_settings_are_called_unknown() {
     let mut strange = node();
     strange.settings = set(&[
         ("RAY_HEAD_SERVICE_HOST", "10.0.0.1"),
@@ -173,7 +174,7 @@ fn only_settings_that_look_like_rays_are_called_unknown() {
 }
 
 #[test]
-fn a_driver_may_set_what_counts_in_drivers() {
+fn driver_may_set_driver_settings() {
     let driver = |pairs| {
         let mut node = node();
         node.drivers.push(Driver {
@@ -198,8 +199,9 @@ fn a_driver_may_set_what_counts_in_drivers() {
     );
 }
 
+/// It is reported before `/dev/shm` is full.
 #[test]
-fn a_store_that_no_longer_fits_into_dev_shm_is_named_before_it_is_full() {
+fn store_too_large_for_dev_shm_is_reported() {
     let shm = |free: u64| {
         let mut node = node();
         node.shm = Some(Folder {
@@ -214,8 +216,9 @@ fn a_store_that_no_longer_fits_into_dev_shm_is_named_before_it_is_full() {
     assert_eq!(shm(2), ["shm.full"]);
 }
 
+/// Ray takes a share of what is available at its start, not of the host's memory.
 #[test]
-fn the_stores_share_is_that_of_what_was_available_and_not_of_the_host() {
+fn store_share_is_of_available_memory() {
     let with = |gib: u64| {
         let mut node = node();
         let cluster = node.cluster.as_mut().expect("a cluster");
@@ -236,8 +239,9 @@ fn the_stores_share_is_that_of_what_was_available_and_not_of_the_host() {
     }
 }
 
+/// GPUs that Ray was not told of are none.
 #[test]
-fn gpus_that_are_not_there_are_a_problem_and_spare_ones_are_not() {
+fn missing_gpus_are_a_problem() {
     let gpus = |by_ray: f64, visible: Option<&str>| {
         let mut node = node();
         node.gpus = Some(by_ray);
@@ -251,8 +255,9 @@ fn gpus_that_are_not_there_are_a_problem_and_spare_ones_are_not() {
     assert_eq!(gpus(4.0, None), ["gpu.count"]);
 }
 
+/// It must have lost its parent and not be a process that has only just started.
 #[test]
-fn a_leftover_is_an_engine_that_lost_its_parent_some_time_ago() {
+fn leftover_is_an_orphaned_engine() {
     let holder = GpuProcess {
         pid: Pid(8812),
         used: Some(Bytes(21 * GIB)),
@@ -303,8 +308,9 @@ fn a_leftover_is_an_engine_that_lost_its_parent_some_time_ago() {
     }
 }
 
+/// Old sessions are only a note.
 #[test]
-fn a_session_disk_that_is_full_is_a_problem_and_old_sessions_are_a_note() {
+fn full_session_disk_is_a_problem() {
     let mut machine = machine(node());
     machine.old_sessions.push(OldSessions {
         folder: "/tmp/ray".into(),
@@ -319,7 +325,7 @@ fn a_session_disk_that_is_full_is_a_problem_and_old_sessions_are_a_note() {
 }
 
 #[test]
-fn without_a_raylets_settings_its_defaults_are_not_told() {
+fn unreadable_settings_report_no_defaults() {
     let hidden = Node {
         hidden: true,
         ..node()

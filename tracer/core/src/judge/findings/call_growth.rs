@@ -457,8 +457,9 @@ fn logits(run: Run<'_>, given: &[FrameworkSetting], method: &str) -> Option<(f64
 mod tests {
     use super::*;
 
+    /// Twice the growth fits with it, and it is at most half of the present value.
     #[test]
-    fn a_value_is_the_power_of_two_at_which_twice_the_growth_fits() {
+    fn fitting_value_is_a_power_of_two() {
         let gib = |gib: f64| Bytes(1 << 30).times(gib);
         // Others hold 3.4 GiB of the 7.6 to fill. That leaves 4.2 for 2 × 5.1.
         assert_eq!(fitting(64, gib(8.5), gib(5.1), gib(8.5)), 16);

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_is_rounded_up_to_what_somebody_types() {
+    fn python_size_is_rounded_up() {
         assert_eq!(in_python(Bytes((660 << 20) + 1)), "704*1024**2");
         assert_eq!(in_python(Bytes(704 << 20)), "704*1024**2");
         assert_eq!(in_python(Bytes((9 << 29) + 1)), "5*1024**3");

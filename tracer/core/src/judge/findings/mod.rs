@@ -339,8 +339,9 @@ mod tests {
         ALL.iter().any(|rule| rule.ids.contains(&id))
     }
 
+    /// Both findings of a contradiction exist, and no pair is listed twice.
     #[test]
-    fn every_contradiction_is_between_findings_that_exist_and_stands_once() {
+    fn contradictions_name_known_rules_once() {
         let pairs: Vec<&Contradiction> = ALL.iter().flat_map(|rule| rule.contradicts).collect();
         for pair in &pairs {
             assert!(is_known(pair.rule) && is_known(pair.other), "{pair:?}");
@@ -357,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documentation_names_every_rule() {
+    fn documentation_names_every_rule() {
         let path = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../docs/reference/findings.md"

@@ -135,8 +135,9 @@ fn same(now: &str, value: &str) -> bool {
 mod tests {
     use super::value_for;
 
+    /// `HALF` is computed from the present value; numbers are never raised.
     #[test]
-    fn a_value_is_computed_from_the_present_one_and_never_raised() {
+    fn advised_value_is_below_the_present_one() {
         let value = |now: Option<&str>, value| value_for(now, value);
         assert_eq!(value(Some("8"), "HALF"), Some("4".into()));
         assert_eq!(value(Some("1"), "HALF"), None);

@@ -173,8 +173,9 @@ mod tests {
     use super::*;
     use crate::ids::Pid;
 
+    /// A method that moves a model to the host does not load one.
     #[test]
-    fn a_model_that_is_moved_to_the_host_is_not_being_loaded() {
+    fn offload_model_is_no_loading_phase() {
         let loads = |doing: &str| {
             let held = Held {
                 pid: Pid(7),

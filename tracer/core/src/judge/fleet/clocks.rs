@@ -205,8 +205,9 @@ mod tests {
         }
     }
 
+    /// A clock that may be right is not corrected.
     #[test]
-    fn a_clock_that_may_be_right_is_left_alone_and_another_is_put_between_its_bounds() {
+    fn wrong_clock_moves_between_its_bounds() {
         let corrected = |least, most| bounds_of(least, most).correction() / MS_NS;
         assert_eq!(corrected(None, None), 0);
         assert_eq!(corrected(Some(-900), Some(400)), 0);

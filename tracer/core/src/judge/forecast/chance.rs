@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_tables() {
+    fn quantiles_match_the_tables() {
         for (chance, freedom, expected) in [
             (0.05, 3.0, 2.353),
             (0.01, 5.0, 3.365),

@@ -107,8 +107,9 @@ impl History {
 mod tests {
     use super::*;
 
+    /// The last seconds are exact.
     #[test]
-    fn half_a_day_is_kept_in_little_room_and_the_last_seconds_are_exact() {
+    fn half_a_day_is_kept_in_bounded_memory() {
         let mut history = History::default();
         for second in 0..40_000 {
             let time = f64::from(second);

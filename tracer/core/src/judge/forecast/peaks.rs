@@ -292,22 +292,23 @@ mod tests {
     }
 
     #[test]
-    fn the_next_peak_counts_and_not_the_mean() {
+    fn forecast_is_the_next_peak_not_the_mean() {
         let found = peaks(&[50.0, 55.0, 60.0, 65.0]).forecast(31.0, 78.0);
         let found = found.expect("a forecast");
         assert!((found.middle - 29.0).abs() < 1e-6, "{found:?}");
         assert!(found.low < found.middle && found.middle < found.high);
     }
 
+    /// A series that has ended and one that is too short give no forecast either.
     #[test]
-    fn what_goes_to_and_fro_is_no_trend_and_an_end_of_the_peaks_ends_it() {
+    fn fluctuating_peaks_are_no_trend() {
         assert_eq!(peaks(&[92.0, 90.0, 93.0, 91.0]).forecast(31.0, 95.0), None);
         assert_eq!(peaks(&[50.0, 55.0, 60.0]).forecast(60.0, 78.0), None);
         assert_eq!(peaks(&[50.0, 55.0]).forecast(11.0, 60.0), None);
     }
 
     #[test]
-    fn a_peak_out_of_turn_is_not_the_next_of_those_before_it() {
+    fn overdue_peak_starts_a_new_series() {
         let mut peaks = peaks(&[50.0, 55.0, 60.0]);
         let (time, level) = (90.0, 75.0);
         peaks.push(Point { time, level }, 10.0);

@@ -27,8 +27,9 @@ fn turns(seconds: u32, mut level: impl FnMut(f64) -> f64) -> Vec<(u32, WarningCh
     found
 }
 
+/// The warning has the time that is left.
 #[test]
-fn a_steady_rise_is_told_once_with_the_time_that_is_left() {
+fn steady_rise_is_warned_of_once() {
     let found = turns(260, |time| 50.0 + (time - 60.0).max(0.0) * 0.25);
     let [(second, WarningChange::Begun(forecast))] = found[..] else {
         panic!("{found:?}");
@@ -37,8 +38,9 @@ fn a_steady_rise_is_told_once_with_the_time_that_is_left() {
     assert!(left >= 30.0 && forecast.low <= left && left <= forecast.high);
 }
 
+/// The warning comes long before the last rise begins.
 #[test]
-fn peaks_that_rise_are_forecast_long_before_the_last_rise_begins() {
+fn rising_peaks_are_forecast_early() {
     // Teeth of 20 GiB each half minute, each 2 GiB higher than the last. The sixteenth hits the
     // limit.
     let found = turns(460, |time| {
@@ -54,7 +56,7 @@ fn peaks_that_rise_are_forecast_long_before_the_last_rise_begins() {
 }
 
 #[test]
-fn what_stays_below_the_limit_is_not_told() {
+fn level_below_the_limit_gives_no_warning() {
     assert_eq!(turns(5000, |time| 92.0 + (time / 7.0).sin()), []);
     assert_eq!(
         turns(5000, |time| 75.0 + 20.0 * (time % 40.0) / 40.0 - 20.0),
@@ -64,7 +66,7 @@ fn what_stays_below_the_limit_is_not_told() {
 }
 
 #[test]
-fn a_rise_that_gives_back_is_taken_back() {
+fn freed_memory_ends_the_warning() {
     let found = turns(400, |time| match time {
         ..60.0 => 50.0,
         ..240.0 => 50.0 + (time - 60.0) * 0.25,
@@ -83,7 +85,7 @@ fn a_rise_that_gives_back_is_taken_back() {
 }
 
 #[test]
-fn after_a_kill_the_next_warning_is_given_as_if_it_were_the_first() {
+fn warning_after_a_kill_is_like_the_first() {
     // The same job, killed at its limit after 200 s and started again.
     let level = |time: f64| 50.0 + (time % 230.0 - 30.0).clamp(0.0, 170.0) * 0.29;
     let found = |is_told: bool| {
@@ -112,8 +114,9 @@ fn after_a_kill_the_next_warning_is_given_as_if_it_were_the_first() {
     assert!((230..240).contains(&told[1].0), "{told:?}");
 }
 
+/// A kill was reported, but its memory is not freed yet.
 #[test]
-fn what_was_not_freed_yet_when_a_kill_was_told_is_no_peak_that_passed() {
+fn memory_not_yet_freed_is_no_peak() {
     // A look just before a step of the last tooth, then the kill, then a look before the memory is
     // freed.
     let level = |second: u32| match second {
@@ -156,7 +159,7 @@ fn observe_at(judge: &mut Judge, second: u64, what: Observation) {
 }
 
 #[test]
-fn a_limit_whose_processes_all_rest_is_not_forgotten() {
+fn limit_of_idle_processes_is_kept() {
     let mut judge = Judge::default();
     let process = ProcessKey::new(7, 1);
     let mut observe = |second, what| observe_at(&mut judge, second, what);
@@ -257,8 +260,9 @@ fn grown(workers: &[(&str, u64)]) -> Judge {
     judge
 }
 
+/// Ranks of one actor class are not counted.
 #[test]
-fn tasks_that_grow_together_are_counted_and_ranks_are_not() {
+fn tasks_that_grow_together_are_counted() {
     let grower_of = |workers: &[(&str, u64)]| {
         let judge = grown(workers);
         let at = |second: u64| BootTime(second * 1_000_000_000);

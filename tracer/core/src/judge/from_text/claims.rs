@@ -327,8 +327,9 @@ mod tests {
         }
     }
 
+    /// Older workers are still found by their ids.
     #[test]
-    fn of_the_workers_of_one_pid_the_newest_are_compared_and_each_is_found_by_its_id() {
+    fn only_newest_workers_of_a_pid_are_compared() {
         let mut claims = AllClaims::default();
         for worker in 0..1000 {
             claims.add(lost(worker));

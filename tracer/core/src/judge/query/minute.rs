@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_before_the_first_figure_has_none() {
+    fn moment_before_first_sample_is_empty() {
         let second = |at: u64| BootTime(at * 1_000_000_000);
         let mut samples = RecentSamples::default();
         for at in 0..1000 {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_steps_are_nearer_to_the_death_than_samples() {
+    fn last_steps_refine_the_samples() {
         let death = BootTime(100_000_000_000);
         let mut minute = LastMinute {
             victim_bytes: vec![Some(Bytes(1)); MOMENTS_MS.len()],

@@ -44,7 +44,7 @@ mod tests {
     use crate::judge::report::SharedKind;
 
     #[test]
-    fn what_no_file_explains_remains() {
+    fn unexplained_shared_memory_is_the_remainder() {
         let file = |mib: u64| SharedFileUse {
             kind: SharedKind::Memfd,
             name: "memfd:weights".into(),

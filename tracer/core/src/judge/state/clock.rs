@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stepped_clock_counts_from_its_step_on() {
+    fn stepped_clock_applies_from_its_step() {
         let mut clock = Clock::default();
         assert_eq!(clock.wall(BootTime(5)), None);
         clock.note(BootTime(100), WallTime(1_000), None);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_error_that_was_stated_counts() {
+    fn largest_clock_error_counts() {
         let mut clock = Clock::default();
         let error = |max_us, synchronised| {
             Some(ClockError {

@@ -190,8 +190,9 @@ mod tests {
         }
     }
 
+    /// A fall on the GPU alone is none.
     #[test]
-    fn what_leaves_the_gpu_while_the_host_rises_is_an_offload_and_a_release_alone_is_none() {
+    fn gpu_fall_with_host_rise_is_an_offload() {
         let key = ProcessKey::new(7, 1);
         let second = |at: u64| BootTime(at * 1_000_000_000);
         let mut gpus = Gpus::default();
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ended_just_now_held_what_it_held() {
+    fn gpu_memory_just_before_the_end_counts() {
         let key = ProcessKey::new(7, 1);
         let second = |at: u64| BootTime(at * 1_000_000_000);
         let mut gpus = Gpus::default();

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_has_a_rate_whatever_is_taken_and_given_back_meanwhile() {
+    fn kept_memory_has_a_rate_despite_fluctuation() {
         assert_eq!(mib_an_hour(7200, |second| second), Some(3600));
         let swings = |second: u64| 500 + second / 10 + if second % 40 < 20 { 4000 } else { 0 };
         let found = mib_an_hour(7200, swings).expect("a rate");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warm_up_a_single_step_and_a_level_are_no_growth() {
+    fn warm_up_step_and_level_are_no_growth() {
         assert_eq!(mib_an_hour(7200, |second| second.min(1000)), Some(0));
         let step = |second: u64| if second < 4000 { 500 } else { 5000 };
         assert_eq!(mib_an_hour(7200, step), Some(0));
@@ -163,13 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn a_short_life_has_no_rate() {
+    fn short_life_has_no_rate() {
         assert_eq!(mib_an_hour(40, |second| second * 100), None);
         assert!(rate(120, |second| second * 100).is_some());
     }
 
+    /// A gap between samples counts as unchanged.
     #[test]
-    fn the_number_of_parts_is_bounded_and_gaps_are_as_before() {
+    fn number_of_parts_is_bounded() {
         let mut floor = GrowthFloor::new(BootTime(0), Bytes(MIB));
         floor.sampled(BootTime(86_400_000_000_000), Bytes(2 * MIB));
         assert!(floor.least.len() <= MOST_PARTS, "{}", floor.least.len());

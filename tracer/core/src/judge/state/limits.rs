@@ -108,8 +108,9 @@ mod tests {
         }
     }
 
+    /// The nearest to its limit is kept.
     #[test]
-    fn ever_new_cgroups_take_no_more_room_and_the_nearest_stays() {
+    fn number_of_cgroups_is_bounded() {
         let mut limits = Limits::default();
         limits.observe(BootTime(1), &state("/near", 23, 0, Some(24)));
         for number in 0..3 * MAX_KEPT as u64 {
@@ -119,8 +120,9 @@ mod tests {
         assert!(limits.nearest.contains_key("/near"));
     }
 
+    /// The limit is the one at that moment.
     #[test]
-    fn each_cgroup_is_told_when_it_was_nearest_to_its_limit_then() {
+    fn cgroup_is_reported_at_its_nearest_moment() {
         let mut limits = Limits::default();
         let samples = [
             (1, state("/pod", 10, 0, Some(24))),

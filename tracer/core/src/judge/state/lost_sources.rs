@@ -58,8 +58,9 @@ pub(in crate::judge) fn note(
 mod tests {
     use super::*;
 
+    /// A source that worked went away and may come back; one that never worked is missing.
     #[test]
-    fn what_never_worked_is_missing_and_what_did_went_away_and_may_come_back() {
+    fn lost_source_differs_from_a_missing_one() {
         use ProbeState::{Gone as Away, Missing, Ok};
         let (mut all, mut probes) = (Vec::new(), Vec::new());
         let mut states = Vec::new();

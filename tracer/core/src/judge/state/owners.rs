@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_workers_held_one_after_the_other_is_not_added() {
+    fn memory_of_successive_workers_is_not_added() {
         let moves = [
             (7, task("hog"), 500),
             (7, task("hog"), 600),
@@ -274,8 +274,9 @@ mod tests {
         assert_eq!(found(&moves), [("hog".to_owned(), 1, 600)]);
     }
 
+    /// It counts for the task that each worker ran last.
     #[test]
-    fn what_they_held_together_is_added_and_counts_for_what_they_ran() {
+    fn memory_held_at_once_is_added() {
         let moves = [
             (7, task("hog"), 500),
             (8, task("hog"), 300),
@@ -292,13 +293,14 @@ mod tests {
     }
 
     #[test]
-    fn an_actor_and_its_methods_are_one_owner() {
+    fn actor_and_its_methods_are_one_owner() {
         assert_eq!(of_title("ray::A.go"), of_title("ray::A"));
         assert_eq!(of_title("ray::IDLE"), None);
     }
 
+    /// A job may give each task its own name.
     #[test]
-    fn a_job_that_names_every_task_fills_no_memory() {
+    fn number_of_owners_is_bounded() {
         let moves: Vec<_> = (0..5000)
             .map(|at| (7, task(&format!("load-{at}")), 9))
             .collect();

@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_has_ended_is_not_what_a_process_does() {
+    fn ended_call_is_not_what_a_process_does() {
         let mut state = ProcessState::unknown(ProcessKey::new(7, 1));
         state.called(&call("ray::WorkerDict.load_checkpoint", None));
         let does = Some("WorkerDict.load_checkpoint".to_owned());
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_is_counted_under_the_task_that_it_ran_last() {
+    fn worker_counts_for_its_last_task() {
         let mut state = ProcessState::unknown(ProcessKey::new(7, 1));
         state.called(&call("ray::load", None));
         state.called(&call("ray::load", Some(2)));

@@ -116,8 +116,9 @@ mod tests {
     use super::*;
     use crate::ids::Bytes;
 
+    /// A monitor logs its settings once, at the start.
     #[test]
-    fn what_a_monitor_said_at_the_start_is_known_after_any_number_of_records() {
+    fn monitor_line_survives_trimming() {
         let raylet = ProcessKey::new(7, 0);
         let record = |fact| Timestamped {
             time: BootTime(0),
@@ -152,8 +153,9 @@ mod tests {
         assert!(said.count() <= 10);
     }
 
+    /// Earlier and later processes with that pid are not meant.
     #[test]
-    fn what_names_a_pid_alone_is_not_about_who_had_it_before_or_has_it_later() {
+    fn pid_only_record_is_matched_by_time() {
         let raylet = ProcessKey::new(7, 0);
         let mut words = RayWords::default();
         for time in [10, 20, 30] {

@@ -124,8 +124,9 @@ pub(in crate::judge) struct Outside {
 mod tests {
     use super::*;
 
+    /// Old samples are dropped.
     #[test]
-    fn a_trail_says_what_was_in_force_and_forgets_what_is_older_than_the_minute() {
+    fn samples_give_the_value_in_force() {
         let second = |at: u64| BootTime(at * 1_000_000_000);
         let mut samples = RecentSamples::default();
         for at in 0..1000 {

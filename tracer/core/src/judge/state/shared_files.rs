@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_counts_once_and_keeps_the_name_of_who_had_it_last() {
+    fn file_counts_once_and_keeps_its_last_holder() {
         let mut files = SharedFiles::default();
         let processes = Processes::default();
         files.sampled(&row(1, "memfd:weights", 300, &[7, 8]), &processes);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_has_its_name_and_a_mapping_has_no_file() {
+    fn store_and_mapping_are_recognized() {
         assert_eq!(kind("/dev/shm/plasmaUciWHd"), SharedKind::ObjectStore);
         assert_eq!(kind("/dev/shm/plasma.bin"), SharedKind::File);
         assert_eq!(kind("/dev/zero"), SharedKind::Mapping);

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sampled_holds_until_the_end() {
+    fn sampled_share_applies_at_the_end() {
         let mut shares = Shares::default();
         shares.sampled(key(2), &split(3500, Some(40)));
         let own = |shares: &Shares, pid, anon| shares.at_end(key(pid), &split(anon, None)).own;
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_shares_nothing_has_all() {
+    fn exec_or_unshared_sample_counts_all_memory() {
         let mut shares = Shares::default();
         shares.sampled(key(2), &split(3500, Some(40)));
         shares.executed(key(2));

@@ -52,7 +52,7 @@ fn says(scene: &Scene, rule: &str, words: &str) -> Finding {
 }
 
 #[test]
-fn offload_against_a_lack_of_ram_goes_the_wrong_way() {
+fn offload_takes_more_host_memory() {
     for key in ["param_offload", "optimizer_offload"] {
         let scene = verl(&format!("{ACTOR}.{key}=True"));
         let finding = says(
@@ -69,8 +69,9 @@ fn offload_against_a_lack_of_ram_goes_the_wrong_way() {
     }
 }
 
+/// Its parameters are on the host anyway, and it has no optimizer.
 #[test]
-fn offload_of_the_reference_model_is_redundant_and_its_optimizer_does_not_exist() {
+fn reference_model_offload_does_nothing() {
     let of = |key: &str| verl(&format!("actor_rollout_ref.ref.fsdp_config.{key}=True"));
     says(
         &of("param_offload"),
@@ -86,7 +87,7 @@ fn offload_of_the_reference_model_is_redundant_and_its_optimizer_does_not_exist(
 }
 
 #[test]
-fn gpu_settings_do_not_help_against_a_lack_of_ram() {
+fn gpu_settings_do_not_reduce_host_memory() {
     for setting in [
         "actor_rollout_ref.rollout.gpu_memory_utilization=0.3",
         "actor_rollout_ref.rollout.enforce_eager=True",
@@ -102,8 +103,9 @@ fn gpu_settings_do_not_help_against_a_lack_of_ram() {
     silent(&verl("data.train_batch_size=8"), "setting-does-not-help");
 }
 
+/// vLLM pins this memory for each GPU.
 #[test]
-fn swap_space_is_pinned_for_each_gpu_and_the_product_is_shown() {
+fn swap_space_is_multiplied_by_workers() {
     let scene = verl("actor_rollout_ref.rollout.swap_space=40");
     let finding = says(
         &scene,
@@ -121,7 +123,7 @@ fn swap_space_is_pinned_for_each_gpu_and_the_product_is_shown() {
 }
 
 #[test]
-fn pinned_memory_comes_in_powers_of_two() {
+fn pinned_memory_is_a_power_of_two() {
     let with = |gib: u32| run(&format!("python serve.py vllm --kv-offloading-size {gib}"));
     let finding = says(&with(80), "pinned-power-of-two", "may take 128 GiB");
     assert!(
@@ -132,8 +134,9 @@ fn pinned_memory_comes_in_powers_of_two() {
     silent(&with(120), "pinned-power-of-two");
 }
 
+/// Offloaded weights are not rounded up to a power of two.
 #[test]
-fn what_an_engine_offloads_is_for_all_its_ranks_and_weights_need_no_power_of_two() {
+fn kv_offload_is_for_all_ranks_together() {
     let with = |gib: u32, ranks: u32| {
         let scale = format!("--tensor-parallel-size {ranks}");
         run(&format!(
@@ -165,7 +168,7 @@ fn what_an_engine_offloads_is_for_all_its_ranks_and_weights_need_no_power_of_two
 }
 
 #[test]
-fn the_forks_settings_are_read_as_the_fork_reads_them() {
+fn settings_of_a_fork_keep_its_meaning() {
     let engine = verl("actor_rollout_ref.rollout.engine_kwargs.vllm.swap_space=4");
     says(
         &engine,
@@ -181,8 +184,9 @@ fn the_forks_settings_are_read_as_the_fork_reads_them() {
     silent(&fork, "setting-does-not-help");
 }
 
+/// A job can print its configuration again after a restart.
 #[test]
-fn a_job_that_began_again_with_another_setting_has_the_later_one() {
+fn last_printed_setting_counts() {
     let key = format!("{ACTOR}.param_offload");
     let mut scene = verl("");
     prints(&mut scene, &[(&key, "True")]);
@@ -199,7 +203,7 @@ fn a_job_that_began_again_with_another_setting_has_the_later_one() {
 }
 
 #[test]
-fn what_no_ray_reads_is_named_where_a_driver_exported_it() {
+fn variable_that_no_ray_reads_is_named() {
     let with = |name: &str| {
         let mut scene = Scene::new();
         let driver = Observation::DriverSettings {
@@ -224,8 +228,9 @@ fn what_no_ray_reads_is_named_where_a_driver_exported_it() {
     silent(&with("RAY_ADDRESS"), "setting-without-effect");
 }
 
+/// Ray ignores RAY_object_store_memory, and the size of the object store is only a cap.
 #[test]
-fn rayless_object_store_memory_is_ignored_and_the_store_is_a_cap_and_no_cost() {
+fn object_store_memory_is_not_reserved() {
     let with = |used: u64| {
         let mut scene = Scene::new();
         settings(&mut scene, &[("RAY_object_store_memory", "30000000000")]);
@@ -251,7 +256,7 @@ fn rayless_object_store_memory_is_ignored_and_the_store_is_a_cap_and_no_cost() {
 }
 
 #[test]
-fn options_and_lines_that_do_nothing_are_named() {
+fn bad_options_and_commands_are_named() {
     let with = |line: &str| {
         let mut scene = Scene::new();
         scene.process(70, 1, "bash", Role::Other);
@@ -291,9 +296,9 @@ fn typed(scene: &mut Scene, line: &str) {
     scene.describe(70, |process: &mut Process| process.argv = argv);
 }
 
+/// Another allocator is not a remedy for memory that each call keeps.
 #[test]
-fn growth_of_each_call_is_not_fragmentation_and_another_allocator_is_said_to_be_none_of_its_cures()
-{
+fn growth_per_call_is_not_fragmentation() {
     const LINE: &str = "bash -c LD_PRELOAD=/usr/lib/libjemalloc.so.2 python train.py";
     const GROWS: [u64; 6] = [100, 300, 500, 700, 900, 1100];
     let with = |line: &str, mib: &[u64]| {
@@ -336,7 +341,7 @@ fn growth_of_each_call_is_not_fragmentation_and_another_allocator_is_said_to_be_
 }
 
 #[test]
-fn rss_less_shr_leaves_out_shared_memory_that_is_a_processs_own() {
+fn private_shared_memory_is_not_in_rss() {
     let with = |shared: u64, looked: bool| {
         let mut scene = Scene::new();
         scene.ray_worker(8);
@@ -376,8 +381,9 @@ fn rss_less_shr_leaves_out_shared_memory_that_is_a_processs_own() {
     silent(&with(70, false), "private-shared-memory");
 }
 
+/// With --colocate_all_models the parts share GPUs, and nothing is reported.
 #[test]
-fn openrlhfs_parts_are_counted_with_the_critic_and_not_where_they_share() {
+fn openrlhf_gpus_include_the_critic() {
     let with = |gpus: u32, more: &str| {
         let mut scene = Scene::new();
         let argv = vec![
@@ -401,8 +407,9 @@ fn openrlhfs_parts_are_counted_with_the_critic_and_not_where_they_share() {
     silent(&with(8, " --colocate_all_models"), "gpus-short");
 }
 
+/// From Ray 2.56 on, the monitor can kill several workers, those with the newest leases first.
 #[test]
-fn from_2_56_on_several_are_killed_newest_lease_first_and_that_is_said() {
+fn newest_leases_are_killed_first() {
     let with = |version: &str| {
         let mut scene = Scene::new();
         let version = version.to_owned();
@@ -417,7 +424,7 @@ fn from_2_56_on_several_are_killed_newest_lease_first_and_that_is_said() {
 }
 
 #[test]
-fn a_printed_configuration_counts_before_the_command_line() {
+fn printed_configuration_overrides_argv() {
     let key = format!("{ACTOR}.param_offload");
     let mut scene = verl(&format!("{key}=False"));
     prints(&mut scene, &[(&key, "True")]);
@@ -440,7 +447,7 @@ fn a_printed_configuration_counts_before_the_command_line() {
 }
 
 #[test]
-fn no_remedy_names_a_key_that_the_printed_configuration_does_not_have() {
+fn remedy_names_only_keys_in_the_configuration() {
     let with = |pairs: &[(&str, &str)]| {
         let mut scene = Scene::new();
         prints(&mut scene, pairs);
@@ -459,7 +466,7 @@ fn no_remedy_names_a_key_that_the_printed_configuration_does_not_have() {
 }
 
 #[test]
-fn remedies_are_worded_for_the_way_in_which_the_node_was_started() {
+fn remedy_fits_how_the_node_was_started() {
     let with = |change: fn(&mut Process), more: &[(&str, &str)]| {
         let mut scene = Scene::new();
         let mut pairs = vec![("RAY_memory_usage_threshold_fraction", "0.9")];

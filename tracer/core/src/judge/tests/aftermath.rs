@@ -50,7 +50,7 @@ fn late(words: &[RayFact], status: i32) -> Scene {
 }
 
 #[test]
-fn an_actor_that_exits_in_its_constructor_was_not_ended_by_the_clean_up_after_it() {
+fn constructor_exit_is_not_rays_cleanup() {
     let error = || dropped(ExitType::SystemError, false);
     for words in [
         vec![requested()],
@@ -65,8 +65,9 @@ fn an_actor_that_exits_in_its_constructor_was_not_ended_by_the_clean_up_after_it
     }
 }
 
+/// The exit code is one that Ray's own exits have too.
 #[test]
-fn with_a_code_of_rays_own_an_end_that_ray_noted_as_an_error_is_not_rays_doing() {
+fn error_noted_by_ray_is_no_kill() {
     for (words, status) in [
         (vec![dropped(ExitType::SystemError, false), requested()], 0),
         (vec![requested(), dropped(ExitType::SystemError, false)], 0),
@@ -82,7 +83,7 @@ fn with_a_code_of_rays_own_an_end_that_ray_noted_as_an_error_is_not_rays_doing()
 
 /// The raylet asks a worker that is gone to exit, and drops it as a worker that it has ended.
 #[test]
-fn a_worker_that_ray_could_not_reach_any_more_was_not_ended_by_it() {
+fn unreachable_worker_was_not_ended_by_ray() {
     let words = [requested(), dropped(ExitType::IntendedSystemExit, false)];
     assert_verdict!(late(&words, 0), 7, Exit, Proven);
     assert_verdict!(late(&words, 1 << 8), 7, Unknown, Unknown);
@@ -93,7 +94,7 @@ fn a_worker_that_ray_could_not_reach_any_more_was_not_ended_by_it() {
 
 /// The program handles SIGTERM itself and exits with its own code.
 #[test]
-fn a_raylets_sigterm_with_a_reason_stays_the_cause_whatever_the_handlers_code() {
+fn raylet_sigterm_explains_any_exit_code() {
     for code in [7, 143] {
         let mut scene = Scene::new();
         scene
@@ -110,7 +111,7 @@ fn a_raylets_sigterm_with_a_reason_stays_the_cause_whatever_the_handlers_code() 
 
 /// A worker that loses its raylet exits with code 1.
 #[test]
-fn a_code_of_the_workers_own_after_its_raylets_end_is_its_own() {
+fn own_code_after_raylet_death_is_exit() {
     for code in [1, 4] {
         let mut scene = Scene::new();
         scene.ray_worker(7).signal(66, RAYLET, 9, 0, true).after(50);
@@ -125,7 +126,7 @@ fn a_code_of_the_workers_own_after_its_raylets_end_is_its_own() {
 }
 
 #[test]
-fn a_kill_that_ray_was_asked_for_stays_one() {
+fn requested_kill_stays_intended() {
     let graceful = dropped(ExitType::IntendedSystemExit, true);
     for words in [
         vec![requested()],
@@ -140,7 +141,7 @@ fn a_kill_that_ray_was_asked_for_stays_one() {
 
 /// An exit handler of the program may have changed the exit code.
 #[test]
-fn a_worker_that_said_itself_that_it_was_asked_to_end_is_believed_whatever_its_code() {
+fn worker_log_of_requested_kill_is_believed() {
     let mut scene = Scene::new();
     scene.without_ebpf().ray_worker(7).says_from(
         Source::WorkerLog,
@@ -154,7 +155,7 @@ fn a_worker_that_said_itself_that_it_was_asked_to_end_is_believed_whatever_its_c
 }
 
 #[test]
-fn a_fault_is_the_workers_own_whatever_ray_asked_for_at_that_time() {
+fn fault_during_requested_kill_is_a_crash() {
     for signal in [4, 5, 6, 7, 8, 11] {
         for words in [
             vec![requested()],
@@ -172,7 +173,7 @@ fn a_fault_is_the_workers_own_whatever_ray_asked_for_at_that_time() {
 }
 
 #[test]
-fn a_kill_that_nobody_saw_is_not_rays_because_ray_cleaned_up_after_it() {
+fn unseen_sigkill_before_cleanup_is_unknown() {
     let words = [dropped(ExitType::SystemError, false), requested()];
     assert_verdict!(late(&words, 9), 7, Unknown, Unknown);
     let asked = [requested(), dropped(ExitType::IntendedSystemExit, false)];
@@ -181,7 +182,7 @@ fn a_kill_that_nobody_saw_is_not_rays_because_ray_cleaned_up_after_it() {
 
 /// The job fails because of this worker: the driver leaves, and Ray ends the rest of the job.
 #[test]
-fn the_end_of_the_job_or_of_an_owner_that_follows_a_workers_end_is_not_its_reason() {
+fn later_end_of_job_is_no_cause() {
     let follows = [
         RayFact::JobFinished { worker_id: hex(7) },
         RayFact::OwnerDied {
@@ -203,7 +204,7 @@ fn the_end_of_the_job_or_of_an_owner_that_follows_a_workers_end_is_not_its_reaso
 }
 
 #[test]
-fn a_raylet_that_is_told_to_end_after_a_workers_end_did_not_end_it() {
+fn later_raylet_sigterm_is_not_the_cause() {
     let mut scene = late(
         &[
             dropped(ExitType::SystemError, false),

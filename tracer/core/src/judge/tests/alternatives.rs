@@ -32,7 +32,7 @@ fn with_resources(scene: &mut Scene) {
 }
 
 #[test]
-fn a_class_that_filled_the_limit_at_each_kill_has_one_finding_for_all_of_them() {
+fn kills_of_one_class_share_a_finding() {
     let mut scene = Scene::new();
     // These tasks are still growing: no three of them have the same size.
     let first = hogs(&mut scene, 7, &[2900, 2100, 1500, 1000]);
@@ -48,8 +48,9 @@ fn a_class_that_filled_the_limit_at_each_kill_has_one_finding_for_all_of_them() 
     silent(&scene, "nothing-fits");
 }
 
+/// All workers of a class count as this class, so they do not reduce the room for it.
 #[test]
-fn workers_of_the_class_in_another_size_are_nobody_elses_memory() {
+fn other_sizes_belong_to_the_class() {
     let mut scene = Scene::new();
     with_resources(&mut scene);
     // This class holds 9.2 of the 10 GiB: two tasks of 2.2 GiB fit beside the memory of others.
@@ -66,7 +67,7 @@ fn workers_of_the_class_in_another_size_are_nobody_elses_memory() {
 }
 
 #[test]
-fn only_the_users_own_tasks_are_given_memory() {
+fn only_user_tasks_get_a_memory_remedy() {
     let alone = |title: &str| {
         let mut scene = Scene::new();
         worker(&mut scene, 8, "ray::other", 2 * 1024);
@@ -94,7 +95,7 @@ fn only_the_users_own_tasks_are_given_memory() {
 }
 
 #[test]
-fn a_librarys_task_that_leaks_gets_no_max_calls() {
+fn leaking_library_task_gets_no_max_calls() {
     let remedy = |title: &str| {
         let mut scene = Scene::new();
         leaks(&mut scene, title, 200);
@@ -126,7 +127,7 @@ fn leaks(scene: &mut Scene, title: &str, mib: u64) {
 }
 
 #[test]
-fn a_victims_calls_without_a_row_count_too() {
+fn victims_calls_without_a_row_are_counted() {
     let mut scene = Scene::new();
     leaks(&mut scene, "ray::hog", 200);
     let call = Call {
@@ -184,7 +185,7 @@ fn steady(scene: &mut Scene) {
 }
 
 #[test]
-fn a_lower_threshold_is_a_remedy_only_for_what_is_retried() {
+fn lower_threshold_is_advised_if_retried() {
     let of = |restarted| fires(&hidden(steady, restarted), "hidden-limit");
     let threshold = "RAY_memory_usage_threshold=0.57";
     let lost = of(false);
@@ -205,7 +206,7 @@ fn a_lower_threshold_is_a_remedy_only_for_what_is_retried() {
 }
 
 #[test]
-fn no_higher_limit_is_advised_beside_a_leak() {
+fn leak_gets_no_higher_limit() {
     let raises = |finding: &Finding| {
         let mut remedies = finding.remedy.iter();
         remedies.any(|text| text.starts_with("raise the limit of /job"))
@@ -222,8 +223,9 @@ fn no_higher_limit_is_advised_beside_a_leak() {
     assert!(!raises(&limit), "{limit:?}");
 }
 
+/// The remedy says how much memory the default threshold gives.
 #[test]
-fn a_threshold_that_somebody_lowered_is_the_last_remedy_with_what_it_gives() {
+fn lowered_threshold_is_the_last_remedy() {
     const KEY: &str = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu";
     let last = |threshold: &str| {
         let mut scene = Scene::new();

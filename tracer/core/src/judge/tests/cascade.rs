@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[test]
-fn a_dead_agent_takes_the_raylet_and_every_worker_along() {
+fn agent_death_ends_raylet_and_workers() {
     let mut scene = Scene::new();
     scene.dashboard_agent(30);
     scene.ray_worker(7).ray_worker(8);
@@ -68,7 +68,7 @@ fn an_agent_that_exits(gcs_killed: bool) -> (Scene, Option<EventId>, EventId) {
 }
 
 #[test]
-fn an_agent_that_fails_by_itself_is_not_its_own_cause() {
+fn failed_agent_is_not_its_own_cause() {
     let (scene, _, agent) = an_agent_that_exits(false);
     let death = assert_verdict!(scene, 30, Exit, Proven);
     assert_eq!(death.verdict.cause_death_id, None);
@@ -76,8 +76,9 @@ fn an_agent_that_fails_by_itself_is_not_its_own_cause() {
     assert_eq!(raylet.verdict.cause_death_id, Some(agent));
 }
 
+/// It exits before its raylet, which then follows the agent.
 #[test]
-fn an_agent_that_gives_up_before_its_raylet_hangs_on_the_death_of_the_gcs() {
+fn agent_that_lost_the_gcs_follows_it() {
     let (scene, gcs, agent) = an_agent_that_exits(true);
     let death = assert_verdict!(scene, 30, RayCollapse, Inferred);
     assert_eq!(death.verdict.cause_death_id, gcs);
@@ -86,7 +87,7 @@ fn an_agent_that_gives_up_before_its_raylet_hangs_on_the_death_of_the_gcs() {
 }
 
 #[test]
-fn what_ray_start_block_kills_hangs_on_the_component_that_had_died() {
+fn ray_start_block_kill_follows_dead_component() {
     let mut scene = Scene::new();
     // `ray start --block` (pid 9) is the parent of the raylet and of the GCS.
     scene.process(RAYLET, 9, "raylet", Role::Raylet);
@@ -109,7 +110,7 @@ fn what_ray_start_block_kills_hangs_on_the_component_that_had_died() {
 }
 
 #[test]
-fn what_ray_start_block_ends_as_it_is_told_to_end_is_intended() {
+fn stopped_ray_start_block_is_intended() {
     let mut scene = Scene::new();
     scene.process(RAYLET, 9, "raylet", Role::Raylet);
     scene.ray_worker(7);
@@ -126,7 +127,7 @@ fn what_ray_start_block_ends_as_it_is_told_to_end_is_intended() {
 }
 
 #[test]
-fn a_fork_that_has_its_workers_title_is_no_worker() {
+fn fork_with_workers_title_is_no_worker() {
     let mut scene = Scene::new();
     scene.without_ebpf().ray_worker(7);
     scene.process(70, 7, "ray::Host.start", Role::Worker);
@@ -138,8 +139,9 @@ fn a_fork_that_has_its_workers_title_is_no_worker() {
     );
 }
 
+/// The driver had released its workers long before.
 #[test]
-fn workers_that_a_driver_released_are_not_called_lost_when_it_is_killed_hours_later() {
+fn driver_killed_hours_later_is_no_cause() {
     for (hours, killer) in [(2, Killer::RayIntended), (0, Killer::RayCollapse)] {
         let mut scene = Scene::new();
         scene.ray_worker(7).says(RayFact::OwnerDied {
@@ -155,9 +157,9 @@ fn workers_that_a_driver_released_are_not_called_lost_when_it_is_killed_hours_la
     }
 }
 
+/// A worker that fails before the time-out fails by itself.
 #[test]
-fn a_worker_that_gives_up_before_its_raylet_hangs_on_the_gcs_and_one_that_fails_meanwhile_does_not()
-{
+fn worker_that_lost_the_gcs_follows_it() {
     let mut scene = Scene::new();
     scene.process(40, 1, "gcs_server", Role::Gcs);
     scene.ray_worker(7).ray_worker(8);
@@ -177,8 +179,9 @@ fn a_worker_that_gives_up_before_its_raylet_hangs_on_the_gcs_and_one_that_fails_
     assert_verdict!(scene, 8, Exit, Proven);
 }
 
+/// The new GCS was running when the agent failed.
 #[test]
-fn a_gcs_that_was_replaced_is_not_why_an_agent_fails() {
+fn agent_failure_after_gcs_replacement_is_exit() {
     let mut scene = Scene::new();
     scene.process(30, RAYLET, "ray::DashboardA", Role::Agent);
     scene.process(40, 1, "gcs_server", Role::Gcs);
@@ -192,8 +195,9 @@ fn a_gcs_that_was_replaced_is_not_why_an_agent_fails() {
     assert_verdict!(scene, 30, Exit, Proven);
 }
 
+/// The driver fails first and then shuts down its own Ray.
 #[test]
-fn a_job_that_shuts_its_own_ray_down_as_it_fails_was_not_stopped() {
+fn job_that_stops_its_ray_has_failed() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     let worker = scene.exit(7, 4 << 8);
@@ -213,7 +217,7 @@ fn a_job_that_shuts_its_own_ray_down_as_it_fails_was_not_stopped() {
 }
 
 #[test]
-fn workers_that_lose_their_raylet_hang_on_its_death() {
+fn workers_follow_their_raylets_death() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -238,7 +242,7 @@ fn workers_that_lose_their_raylet_hang_on_its_death() {
 }
 
 #[test]
-fn ray_stop_is_intended_for_the_raylet_and_its_workers() {
+fn ray_stop_and_its_kills_are_intended() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -258,7 +262,7 @@ fn ray_stop_is_intended_for_the_raylet_and_its_workers() {
 }
 
 #[test]
-fn a_strangers_term_to_the_raylet_is_the_cause_of_its_workers_ends() {
+fn foreign_sigterm_to_raylet_ends_workers() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -277,8 +281,9 @@ fn a_strangers_term_to_the_raylet_is_the_cause_of_its_workers_ends() {
     assert_verdict!(scene, RAYLET, Signal, Inferred);
 }
 
+/// A driver that finished is not the cause.
 #[test]
-fn a_killed_driver_is_the_cause_of_its_leased_workers_ends_and_a_finished_one_is_not() {
+fn killed_driver_ends_its_leased_workers() {
     for (status, collapse) in [(9, true), (0, false)] {
         let mut scene = Scene::new();
         scene.ray_worker(7);
@@ -303,7 +308,7 @@ fn a_killed_driver_is_the_cause_of_its_leased_workers_ends_and_a_finished_one_is
 }
 
 #[test]
-fn a_worker_whose_driver_has_left_ray_and_still_lives_waits_for_its_end() {
+fn worker_waits_for_end_of_disconnected_driver() {
     let mut scene = Scene::new();
     scene.ray_worker(7).says(RayFact::OwnerDied {
         worker_id: hex(7),
@@ -321,7 +326,7 @@ fn a_worker_whose_driver_has_left_ray_and_still_lives_waits_for_its_end() {
 }
 
 #[test]
-fn a_raylet_that_is_told_to_end_after_it_ended_a_worker_did_not_do_so_for_that() {
+fn later_sigterm_of_raylet_is_no_cause() {
     for (told_first, killer) in [(false, Killer::RayIntended), (true, Killer::RayCollapse)] {
         let mut scene = Scene::new();
         scene.ray_worker(7);
@@ -351,7 +356,7 @@ fn a_raylet_that_is_told_to_end_after_it_ended_a_worker_did_not_do_so_for_that()
 }
 
 #[test]
-fn a_driver_that_joins_one_cluster_after_another_leaves_each_on_purpose() {
+fn driver_that_changes_clusters_left_on_purpose() {
     for (driver_ends, killer) in [(false, Killer::RayIntended), (true, Killer::RayCollapse)] {
         let mut scene = Scene::new();
         // The driver has joined another cluster since: this raylet knows it by another worker id.
@@ -377,7 +382,7 @@ fn a_driver_that_joins_one_cluster_after_another_leaves_each_on_purpose() {
 }
 
 #[test]
-fn a_child_that_its_dying_worker_kills_hangs_on_the_worker() {
+fn raylet_kill_of_orphaned_child_follows_worker() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -391,7 +396,7 @@ fn a_child_that_its_dying_worker_kills_hangs_on_the_worker() {
 }
 
 #[test]
-fn a_child_that_exits_at_the_raylets_term_hangs_on_its_worker() {
+fn orphan_exit_after_raylet_term_follows_worker() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -405,7 +410,7 @@ fn a_child_that_exits_at_the_raylets_term_hangs_on_its_worker() {
 }
 
 #[test]
-fn a_child_that_is_killed_while_its_worker_lives_is_its_own_death() {
+fn child_killed_beside_worker_has_no_cause() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -445,7 +450,7 @@ fn submitted_job() -> Scene {
 }
 
 #[test]
-fn a_driver_that_its_jobs_watcher_kills_hangs_on_the_supervisor() {
+fn watcher_kill_of_driver_follows_supervisor() {
     let mut scene = submitted_job();
     scene.signal(66, 7, 9, 0, true).after(50);
     let supervisor = scene.exit(7, 9);
@@ -463,8 +468,9 @@ pub(super) fn watcher(supervisor: u32) -> Vec<String> {
     vec!["/bin/bash".into(), "-c".into(), text]
 }
 
+/// It kills the driver after an actor that is named as a job supervisor has died.
 #[test]
-fn a_shell_of_ones_own_that_kills_after_an_actor_named_as_a_supervisor_is_no_watcher() {
+fn shell_with_other_argv_is_no_watcher() {
     let mut scene = submitted_job();
     scene.signal(66, 7, 9, 0, true).after(50);
     scene.exit(7, 9);
@@ -487,7 +493,7 @@ fn a_worker_kills_its_child_and_ends(by_a_thread: bool) -> Scene {
 }
 
 #[test]
-fn a_child_that_its_workers_own_code_ends_is_not_rays_doing() {
+fn child_killed_by_job_is_a_signal() {
     let scene = a_worker_kills_its_child_and_ends(false);
     let death = assert_verdict!(scene, 70, Signal, Proven);
     assert_eq!(death.sender.expect("sender").relation, Relation::Parent);
@@ -497,8 +503,9 @@ fn a_child_that_its_workers_own_code_ends_is_not_rays_doing() {
     assert_verdict!(scene, 70, RayCollapse, Inferred);
 }
 
+/// The driver goes on and does not end the rest of its Ray.
 #[test]
-fn a_driver_that_kills_a_part_of_its_own_ray_and_goes_on_does_not_shut_it_down() {
+fn killing_own_raylet_is_no_shutdown() {
     for shuts_down in [false, true] {
         let mut scene = Scene::new();
         scene.ray_worker(7);
@@ -523,7 +530,7 @@ fn a_driver_that_kills_a_part_of_its_own_ray_and_goes_on_does_not_shut_it_down()
 }
 
 #[test]
-fn a_program_that_has_started_a_node_and_calls_itself_ray_is_a_stranger() {
+fn other_launcher_of_raylet_is_a_stranger() {
     let command = |words: &str| words.split(' ').map(str::to_owned).collect();
     let own: [Vec<String>; 2] = [
         command("python -c code --head"),
@@ -548,7 +555,7 @@ fn a_program_that_has_started_a_node_and_calls_itself_ray_is_a_stranger() {
 }
 
 #[test]
-fn a_workers_child_in_the_name_of_a_part_of_ray_is_its_child() {
+fn workers_child_named_gcs_is_a_descendant() {
     let mut scene = Scene::new();
     scene.ray_worker(7).ray_worker(8);
     scene.process(70, 7, "gcs_server", Role::Gcs);
@@ -566,7 +573,7 @@ fn a_workers_child_in_the_name_of_a_part_of_ray_is_its_child() {
 }
 
 #[test]
-fn a_shell_that_kills_a_driver_while_its_supervisor_lives_is_no_watcher() {
+fn shell_beside_live_supervisor_is_no_watcher() {
     let mut scene = submitted_job();
     scene.signal(71, 50, 9, 0, true).after(50);
     scene.exit(50, 9);
@@ -577,7 +584,7 @@ fn a_shell_that_kills_a_driver_while_its_supervisor_lives_is_no_watcher() {
 }
 
 #[test]
-fn what_a_raylet_ends_with_its_drained_node_was_ended_on_purpose() {
+fn kills_on_a_drained_node_are_intended() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     scene.process(30, RAYLET, "ray::DashboardA", Role::Agent);
@@ -602,7 +609,7 @@ fn what_a_raylet_ends_with_its_drained_node_was_ended_on_purpose() {
 }
 
 #[test]
-fn a_raylet_that_learns_that_it_was_declared_dead_takes_its_node_along() {
+fn raylet_declared_dead_ends_its_workers() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     scene.after(1000).says(RayFact::RayletMarkedDead {
@@ -617,8 +624,9 @@ fn a_raylet_that_learns_that_it_was_declared_dead_takes_its_node_along() {
     assert_eq!(death.verdict.cause_death_id, Some(raylet));
 }
 
+/// It tries for a minute to report the raylet's end to a GCS that is gone.
 #[test]
-fn an_agent_that_tells_a_gcs_which_is_gone_of_its_raylets_end_follows_it_after_a_minute() {
+fn agent_follows_its_raylet_after_a_minute() {
     let mut scene = Scene::new();
     scene.dashboard_agent(30);
     scene.ray_worker(7);

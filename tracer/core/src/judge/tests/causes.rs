@@ -37,7 +37,7 @@ fn phase(method: &str, now: [u64; 4]) -> Scene {
 }
 
 #[test]
-fn what_grew_while_a_checkpoint_was_written_is_a_save_spike() {
+fn growth_while_saving_is_a_save_spike() {
     let scene = phase("save_checkpoint", [1800, 1700, 1700, 1700]);
     let finding = fires(&scene, "save-spike");
     assert!(
@@ -70,8 +70,9 @@ fn what_grew_while_a_checkpoint_was_written_is_a_save_spike() {
     );
 }
 
+/// If one rank alone grew, the finding names it.
 #[test]
-fn what_grew_while_a_model_was_loaded_is_a_load_spike_and_one_rank_alone_is_named() {
+fn growth_while_loading_is_a_load_spike() {
     let all = fires(&phase("init_model", [2000, 2000, 2000, 2000]), "load-spike");
     assert!(
         all.summary.contains("the largest 1000 MiB") || all.summary.contains("the largest 1.0 GiB"),
@@ -88,7 +89,7 @@ fn moved(scene: &mut Scene, pid: u32, moved: GpuMoved) {
 }
 
 #[test]
-fn what_left_a_gpu_for_the_host_is_told_after_a_memory_kill_only() {
+fn sleep_offload_is_shown_after_memory_kill() {
     let with = |halves: u64, killed: bool| {
         let mut scene = Scene::new();
         worker(&mut scene, 7, "ray::WorkerDict.update_weights", 2048);
@@ -128,7 +129,7 @@ fn what_left_a_gpu_for_the_host_is_told_after_a_memory_kill_only() {
 }
 
 #[test]
-fn offload_on_against_a_full_gpu_and_off_against_full_ram_is_shown_as_a_contradiction() {
+fn full_gpu_and_ram_contradict_on_offload() {
     let with = |gpu: bool| {
         let mut scene = Scene::new();
         scene.describe(50, |driver: &mut Process| {
@@ -167,7 +168,7 @@ fn offload_on_against_a_full_gpu_and_off_against_full_ram_is_shown_as_a_contradi
 }
 
 #[test]
-fn a_worker_that_outlives_its_raylet_is_left_over_and_one_on_its_way_out_is_not() {
+fn process_outliving_its_raylet_is_left_over() {
     let with = |seconds: u64| {
         let mut scene = Scene::new();
         scene.process(80, 7, "VLLM::EngineCor", Role::Descendant);
@@ -211,8 +212,9 @@ fn second_head(by_driver: bool, first_ended: bool) -> Scene {
     scene
 }
 
+/// A second cluster counts while the head of the first one runs.
 #[test]
-fn a_second_cluster_is_one_that_a_driver_starts_while_another_head_runs() {
+fn driver_that_starts_a_second_cluster() {
     let finding = fires(&second_head(true, false), "second-cluster");
     assert!(
         finding.remedy[0].contains("address=\"auto\""),
@@ -223,7 +225,7 @@ fn a_second_cluster_is_one_that_a_driver_starts_while_another_head_runs() {
 }
 
 #[test]
-fn a_threshold_near_the_top_is_named_and_one_that_leaves_room_is_not() {
+fn high_threshold_is_named() {
     let with = |percent: u64, total: u64, isolated: bool| {
         let mut scene = Scene::new();
         let fraction = format!("0.{percent}");
@@ -259,7 +261,7 @@ fn a_threshold_near_the_top_is_named_and_one_that_leaves_room_is_not() {
 }
 
 #[test]
-fn spilling_is_pressure_on_the_object_store_and_no_kill() {
+fn spilling_is_object_store_pressure() {
     let with = |spilled: Option<u64>| {
         let mut scene = Scene::new();
         if let Some(mib) = spilled {
@@ -301,7 +303,7 @@ fn store(gib: u64, hog: u64) -> Scene {
 }
 
 #[test]
-fn an_object_store_that_filled_the_limit_is_the_cause_and_made_smaller() {
+fn full_object_store_is_made_smaller() {
     let scene = store(5, 1024);
     let finding = fires(&scene, "object-store-filled");
     assert!(
@@ -324,7 +326,7 @@ fn an_object_store_that_filled_the_limit_is_the_cause_and_made_smaller() {
 }
 
 #[test]
-fn a_process_that_filled_its_limit_is_not_left_without_a_rule_by_its_children() {
+fn victim_with_children_is_one_process() {
     // The child does not hold the most: the largest process is the victim itself.
     let mut scene = Scene::new();
     scene.ray_worker(7).anon_at_exit = Bytes(6 * GIB);
@@ -373,8 +375,9 @@ fn calls_of(title: &str, held: &[u64], at_death: u64) -> Scene {
     scene
 }
 
+/// The finding says how many calls the limit holds. Fewer than five calls are no leak.
 #[test]
-fn a_method_that_keeps_something_in_each_of_five_calls_is_a_leak_with_the_calls_that_fit() {
+fn growth_in_each_call_is_a_leak() {
     // Each of six calls keeps 200 MiB; the limit is 9 GiB.
     let scene = calls(&[100, 300, 500, 700, 900, 1100, 1300], 1300);
     let finding = fires(&scene, "leak");

@@ -24,8 +24,9 @@ fn says(scene: &mut Scene, pid: u32, class: &str, message: &str) {
     scene.says_from(Source::WorkerLog, fact);
 }
 
+/// The crash of the process that waited is one too.
 #[test]
-fn time_outs_after_a_kill_follow_from_it_and_so_does_the_crash_of_who_waited() {
+fn timeouts_after_a_kill_are_after_effects() {
     let mut scene = Scene::new();
     scene.ray_worker(7).ray_worker(8);
     let first = ray_kills(&mut scene, 7);
@@ -50,8 +51,9 @@ fn time_outs_after_a_kill_follow_from_it_and_so_does_the_crash_of_who_waited() {
     assert_eq!(scene.death(8).verdict.killer, Killer::Crash);
 }
 
+/// They come before a kill, long after it, or without one.
 #[test]
-fn time_outs_before_a_kill_long_after_it_or_without_one_are_no_after_effects() {
+fn unrelated_timeouts_are_no_after_effects() {
     let mut scene = Scene::new();
     scene.ray_worker(7).ray_worker(8);
     says(&mut scene, 8, "NCCL", NCCL);
@@ -75,7 +77,7 @@ fn time_outs_before_a_kill_long_after_it_or_without_one_are_no_after_effects() {
 }
 
 #[test]
-fn a_watchdogs_crash_after_its_time_out_is_no_new_first_cause() {
+fn watchdog_crash_after_timeout_has_a_cause() {
     let crash = |minutes: u64, words: &str| {
         let mut scene = Scene::new();
         scene.ray_worker(7).ray_worker(8);
@@ -136,8 +138,9 @@ fn after_an_older_kill(restarted: bool, minutes: u64, words: &str) -> (Option<u3
     )
 }
 
+/// A death that the job survived is not its cause.
 #[test]
-fn a_peer_notices_the_last_death_and_none_that_its_job_survived() {
+fn peer_error_names_the_last_death() {
     let broken = "[../gloo/transport/tcp/pair.cc:534] Connection closed by peer [192.0.2.2]:40123";
     for restarted in [true, false] {
         let told = after_an_older_kill(restarted, 0, broken);
@@ -153,7 +156,7 @@ fn a_peer_notices_the_last_death_and_none_that_its_job_survived() {
 }
 
 #[test]
-fn what_dies_at_once_is_noticed_as_its_first() {
+fn peer_error_names_first_of_grouped_deaths() {
     let mut scene = Scene::new();
     scene.ray_worker(7).ray_worker(8).ray_worker(9);
     let first = ray_kills(&mut scene, 7);
@@ -166,8 +169,9 @@ fn what_dies_at_once_is_noticed_as_its_first() {
     assert_eq!(scene.death(8).verdict.cause_death_id, Some(first));
 }
 
+/// The finding shows torch's figures, and the death is an exit.
 #[test]
-fn a_cuda_out_of_memory_is_told_with_torchs_figures_and_not_as_a_ram_kill() {
+fn cuda_out_of_memory_kills_no_process() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     let words = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.10 GiB of which 17.75 MiB is free. Process 41 has 79.08 GiB memory in use. Of the allocated memory 74.21 GiB is allocated by PyTorch, and 1.20 GiB is reserved by PyTorch but unallocated.";
@@ -198,7 +202,7 @@ pub(super) fn tasks(title: &str, mib: &[u64]) -> Scene {
 }
 
 #[test]
-fn memory_that_tasks_leave_resident_and_use_again_is_what_the_allocator_keeps() {
+fn reused_memory_is_kept_by_the_allocator() {
     let scene = tasks("ray::tokenize", &[50, 1800, 1810, 1800, 1805, 1800]);
     let finding = fires(&scene, "allocator-keeps");
     assert!(
@@ -212,8 +216,9 @@ fn memory_that_tasks_leave_resident_and_use_again_is_what_the_allocator_keeps() 
     silent(&scene, "nothing-fits");
 }
 
+/// It is freed, still rising, an actor's, or as little as modules take.
 #[test]
-fn what_is_given_back_rises_or_is_an_actors_is_not_what_the_allocator_keeps() {
+fn other_memory_is_not_allocator_memory() {
     for (title, mib) in [
         ("ray::tokenize", [50, 60, 50, 55, 50, 60]),
         ("ray::tokenize", [50, 500, 950, 1400, 1850, 2300]),
@@ -265,7 +270,7 @@ fn idle_from(before: u64, title: &str, seconds: u64, mib: u64, kill: bool) -> Sc
 }
 
 #[test]
-fn a_worker_that_idles_long_and_keeps_what_its_task_left_is_named_with_both_figures() {
+fn idle_worker_with_task_memory_is_named() {
     let scene = idle("ray::tokenize", 74, 1790, true);
     let finding = fires(&scene, "idle-workers");
     assert_eq!(
@@ -288,7 +293,7 @@ fn a_worker_that_idles_long_and_keeps_what_its_task_left_is_named_with_both_figu
 }
 
 #[test]
-fn what_a_worker_keeps_is_not_blamed_on_a_task_that_it_did_not_grow_with() {
+fn idle_memory_names_the_task_that_grew() {
     // One task takes most of the memory, then a short one runs.
     let reused = |before: u64| {
         let mut scene = idle("ray::tokenize", 74, 1790, false);
@@ -307,7 +312,7 @@ fn what_a_worker_keeps_is_not_blamed_on_a_task_that_it_did_not_grow_with() {
 }
 
 #[test]
-fn idle_workers_are_named_at_the_end_too_where_nobody_was_killed() {
+fn idle_workers_are_named_without_a_kill() {
     let mut scene = idle("ray::tokenize", 74, 1790, false);
     machine_used(&mut scene, 8192);
     let finding = fires(&scene, "idle-workers");
@@ -321,7 +326,7 @@ fn idle_workers_are_named_at_the_end_too_where_nobody_was_killed() {
 }
 
 #[test]
-fn a_worker_that_idles_for_a_moment_grows_meanwhile_holds_little_or_is_an_actors_is_not_idle() {
+fn busy_or_small_worker_is_not_idle() {
     for (title, seconds, mib) in [
         ("ray::tokenize", 50, 1790),
         // The worker grows, so something runs in it.

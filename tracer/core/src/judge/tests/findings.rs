@@ -84,7 +84,7 @@ pub(super) fn settings(scene: &mut Scene, pairs: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_limit_below_rays_threshold_is_one_that_ray_cannot_see() {
+fn limit_below_threshold_is_hidden_from_ray() {
     let mut scene = Scene::new();
     monitor(&mut scene, 95 << 20, 100 << 20);
     scene.ray_worker(7);
@@ -109,8 +109,9 @@ fn a_limit_below_rays_threshold_is_one_that_ray_cannot_see() {
     silent(&scene, "hidden-limit");
 }
 
+/// It is never rounded to 0. With resource isolation none is advised, since Ray ignores it.
 #[test]
-fn a_threshold_against_an_unseen_limit_is_never_nothing_and_none_is_advised_where_ray_reads_none() {
+fn threshold_for_a_small_hidden_limit() {
     let with = |total: u64, isolated: bool| {
         let mut scene = Scene::new();
         scene.says(RayFact::MonitorStarted {
@@ -132,7 +133,7 @@ fn a_threshold_against_an_unseen_limit_is_never_nothing_and_none_is_advised_wher
 }
 
 #[test]
-fn two_values_for_one_variable_are_said_to_be_two() {
+fn two_values_for_one_variable_contradict() {
     let mut scene = Scene::new();
     settings(&mut scene, &[("RAY_memory_usage_threshold", "0.98")]);
     monitor(&mut scene, 98 << 20, 100 << 20);
@@ -143,7 +144,7 @@ fn two_values_for_one_variable_are_said_to_be_two() {
 }
 
 #[test]
-fn a_monitor_that_is_off_explains_the_kernels_kill_and_no_other() {
+fn monitor_off_explains_only_kernel_kills() {
     let off = |scene: &mut Scene| {
         settings(scene, &[("RAY_memory_monitor_refresh_ms", "0")]);
         scene.says(RayFact::MonitorDisabled);
@@ -170,7 +171,7 @@ fn a_monitor_that_is_off_explains_the_kernels_kill_and_no_other() {
 }
 
 #[test]
-fn a_victim_that_is_smaller_than_five_others_is_listed_after_them() {
+fn small_victim_is_listed_last() {
     let mut scene = Scene::new();
     worker(&mut scene, 7, "ray::compute_score", 64);
     worker(&mut scene, 8, "ray::TaskRunner.run", 6 * 1024);
@@ -192,7 +193,7 @@ fn a_victim_that_is_smaller_than_five_others_is_listed_after_them() {
 }
 
 #[test]
-fn the_wrong_suspect_is_named_beside_what_held_the_memory() {
+fn biggest_holder_is_named_beside_the_victim() {
     let mut scene = Scene::new();
     worker(&mut scene, 7, "ray::compute_score", 1024);
     worker(&mut scene, 8, "ray::TaskRunner.run", 7 * 1024);
@@ -218,7 +219,7 @@ fn the_wrong_suspect_is_named_beside_what_held_the_memory() {
 }
 
 #[test]
-fn many_workers_of_one_size_are_parallelism_times_size() {
+fn many_workers_of_one_size() {
     let workers = |sizes: &[u64]| {
         let mut scene = Scene::new();
         for (pid, mib) in (7..).zip(sizes) {
@@ -291,7 +292,7 @@ fn workers_of(title: &str) -> Scene {
 }
 
 #[test]
-fn fewer_workers_are_advised_in_the_words_of_who_starts_them() {
+fn fewer_workers_in_the_frameworks_words() {
     for (title, wanted) in [
         (
             "ray::embed",
@@ -320,7 +321,7 @@ fn fewer_workers_are_advised_in_the_words_of_who_starts_them() {
 }
 
 #[test]
-fn workers_on_their_way_to_what_a_peer_has_reached_are_counted_with_that() {
+fn growing_workers_count_with_their_peers_peak() {
     let mut scene = Scene::new();
     worker(&mut scene, 6, "ray::embed", 4096);
     scene.anon_at_exit = Bytes(4 * GIB);
@@ -338,7 +339,7 @@ fn workers_on_their_way_to_what_a_peer_has_reached_are_counted_with_that() {
 }
 
 #[test]
-fn a_head_component_that_holds_a_tenth_of_the_limit_is_named() {
+fn large_head_component_is_named() {
     let with_gcs = |mib: u64| {
         let mut scene = Scene::new();
         scene.process(60, 50, "gcs_server", Role::Gcs);
@@ -367,7 +368,7 @@ fn a_head_component_that_holds_a_tenth_of_the_limit_is_named() {
 }
 
 #[test]
-fn memory_that_is_nobodys_of_this_ray_is_said_to_be_outside() {
+fn memory_outside_ray_is_named() {
     let with = |mib: u64, shmem: u64| {
         let mut scene = Scene::new();
         monitor(&mut scene, 9 * GIB, 10 * GIB);
@@ -418,13 +419,14 @@ fn sigbus(before: u64, own: u64, after: u64) -> Finding {
 }
 
 #[test]
-fn sigbus_is_joined_to_a_full_dev_shm_only_where_that_was_seen() {
+fn sigbus_with_full_dev_shm_is_inferred() {
     assert_eq!(sigbus(99, 0, 99).certainty, Certainty::Inferred);
     assert_eq!(sigbus(50, 0, 50).certainty, Certainty::Unknown);
 }
 
+/// It is empty after the death, since the victim alone had filled it.
 #[test]
-fn a_dev_shm_that_the_dead_filled_alone_was_full_though_it_is_empty_a_moment_later() {
+fn dev_shm_filled_by_victim_was_full() {
     let seen = sigbus(100, 0, 0);
     assert_eq!(
         (seen.certainty, seen.summary.as_str()),
@@ -446,7 +448,7 @@ fn a_dev_shm_that_the_dead_filled_alone_was_full_though_it_is_empty_a_moment_lat
 }
 
 #[test]
-fn another_fault_than_sigbus_is_no_matter_of_a_full_dev_shm() {
+fn segfault_is_not_shared_memory_full() {
     let mut scene = Scene::new();
     let state = SharedMemory {
         raylet: key(RAYLET),
@@ -478,7 +480,7 @@ pub(super) fn on_gpu(scene: &mut Scene, pid: u32, name: Option<&str>, parent: u3
 }
 
 #[test]
-fn an_engine_without_a_parent_on_a_gpu_is_an_orphan_and_others_are_not() {
+fn engine_without_parent_is_a_gpu_orphan() {
     let with = |name: &str, parent: u32| {
         let mut scene = Scene::new();
         on_gpu(&mut scene, 900, Some(name), parent, 21);
@@ -494,7 +496,7 @@ fn an_engine_without_a_parent_on_a_gpu_is_an_orphan_and_others_are_not() {
 }
 
 #[test]
-fn memory_that_falls_on_a_gpu_and_rises_on_the_host_is_an_offload() {
+fn gpu_to_host_move_is_an_offload() {
     let with = |host_mib: u64| {
         let mut scene = Scene::new();
         worker(&mut scene, 7, "ray::Actor.offload", 1024);
@@ -521,7 +523,7 @@ fn memory_that_falls_on_a_gpu_and_rises_on_the_host_is_an_offload() {
 }
 
 #[test]
-fn an_object_store_on_a_disk_is_named() {
+fn object_store_on_disk_is_named() {
     let with = |place: &str| {
         let mut scene = Scene::new();
         scene.change_cluster(|cluster| cluster.object_store_bytes = Some(Bytes(GIB)));
@@ -534,7 +536,7 @@ fn an_object_store_on_a_disk_is_named() {
 }
 
 #[test]
-fn three_kills_of_a_retried_task_are_a_loop_however_long_ray_waited() {
+fn three_kills_are_a_retry_loop() {
     let kills = |count: u32, gap_ms: u64| {
         let mut scene = Scene::new();
         for pid in 20..20 + count {
@@ -564,7 +566,7 @@ fn three_kills_of_a_retried_task_are_a_loop_however_long_ray_waited() {
 }
 
 #[test]
-fn settings_that_do_nothing_are_named_with_what_does() {
+fn settings_without_effect_are_named() {
     let mut scene = Scene::new();
     settings(
         &mut scene,
@@ -581,8 +583,9 @@ fn settings_that_do_nothing_are_named_with_what_does() {
     assert_eq!(in_force, [false, true]);
 }
 
+/// It counts only if the raylet has the same value.
 #[test]
-fn a_drivers_threshold_counts_only_where_the_raylet_has_the_same() {
+fn threshold_of_a_driver_has_no_effect() {
     let with = |raylet: &str| {
         let mut scene = Scene::new();
         settings(&mut scene, &[("RAY_memory_usage_threshold", raylet)]);
@@ -603,7 +606,7 @@ fn a_drivers_threshold_counts_only_where_the_raylet_has_the_same() {
 }
 
 #[test]
-fn redis_max_memory_is_no_option_any_more() {
+fn removed_option_redis_max_memory_is_named() {
     let mut scene = Scene::new();
     silent(&scene, "setting-without-effect");
     scene.process(70, 1, "ray", Role::Other);
@@ -613,7 +616,7 @@ fn redis_max_memory_is_no_option_any_more() {
 }
 
 #[test]
-fn a_frameworks_settings_are_spoken_of_only_after_a_memory_kill() {
+fn framework_settings_need_a_memory_kill() {
     let with = |killed: bool| {
         let mut scene = Scene::new();
         let argv = [
@@ -649,7 +652,7 @@ fn a_frameworks_settings_are_spoken_of_only_after_a_memory_kill() {
 }
 
 #[test]
-fn an_exception_of_cuda_is_the_gpus_memory_and_pythons_own_is_not() {
+fn cuda_exception_is_about_gpu_memory() {
     let with = |class: &str, message: &str| {
         let mut scene = Scene::new();
         scene.ray_worker(7).says_from(
@@ -671,7 +674,7 @@ fn an_exception_of_cuda_is_the_gpus_memory_and_pythons_own_is_not() {
 }
 
 #[test]
-fn a_kill_that_no_rule_explains_is_said_to_be_so() {
+fn unexplained_kill_is_nothing_fits() {
     let mut scene = Scene::new();
     worker(&mut scene, 7, "ray::hog", 1024);
     let death = ray_kills(&mut scene, 7);
@@ -690,7 +693,7 @@ fn a_kill_that_no_rule_explains_is_said_to_be_so() {
 }
 
 #[test]
-fn a_worker_that_the_raylet_ends_after_a_job_that_succeeded_is_teardown() {
+fn worker_killed_after_success_is_teardown() {
     let ends = |code: i32| {
         let mut scene = Scene::new();
         scene.ray_worker(7).exit(50, code << 8);
@@ -707,7 +710,7 @@ fn a_worker_that_the_raylet_ends_after_a_job_that_succeeded_is_teardown() {
 }
 
 #[test]
-fn a_process_that_fills_the_limit_alone_was_killed_for_itself() {
+fn one_process_fills_the_limit() {
     let with = |mib: u64| {
         let mut scene = Scene::new();
         scene.ray_worker(7);
@@ -736,7 +739,7 @@ fn a_process_that_fills_the_limit_alone_was_killed_for_itself() {
 }
 
 #[test]
-fn what_lies_outside_the_cgroup_at_its_limit_is_no_cause_of_its_kill() {
+fn process_outside_full_cgroup_is_no_cause() {
     let with_agent_in = |cgroup: &str| {
         let mut scene = Scene::new();
         scene.process(60, RAYLET, "ray::DashboardAgent", Role::Agent);
@@ -773,7 +776,7 @@ pub(super) fn machine_used(scene: &mut Scene, mib: u64) {
 }
 
 #[test]
-fn growth_of_each_call_is_told_with_the_calls_left() {
+fn growth_per_call_shows_the_calls_left() {
     let mut scene = Scene::new();
     monitor(&mut scene, 2 * GIB, 10 * GIB);
     worker(&mut scene, 7, "ray::Rollout.generate", 100);
@@ -788,8 +791,9 @@ fn growth_of_each_call_is_told_with_the_calls_left() {
     assert_eq!(finding.deaths, []);
 }
 
+/// The finding on the kill shows it instead.
 #[test]
-fn growth_that_led_to_a_kill_is_told_with_the_kill() {
+fn growth_before_a_kill_is_no_forecast() {
     let mut scene = Scene::new();
     monitor(&mut scene, 2 * GIB, 10 * GIB);
     worker(&mut scene, 7, "ray::Rollout.generate", 700);
@@ -799,8 +803,9 @@ fn growth_that_led_to_a_kill_is_told_with_the_kill() {
     silent(&scene, "grows-per-call");
 }
 
+/// They are no growth per call.
 #[test]
-fn calls_that_give_back_what_they_took_or_are_no_series_are_no_growth() {
+fn freed_memory_and_few_calls_are_ignored() {
     let mut scene = Scene::new();
     monitor(&mut scene, 2 * GIB, 10 * GIB);
     worker(&mut scene, 7, "ray::Rollout.generate", 100);
@@ -812,7 +817,7 @@ fn calls_that_give_back_what_they_took_or_are_no_series_are_no_growth() {
 }
 
 #[test]
-fn growth_that_is_little_beside_the_limit_is_no_trend() {
+fn small_growth_per_call_is_no_trend() {
     // 2 MiB in each of 30 calls after the warm-up is 3 % of 2.0 GiB. In two workers it is 6 %.
     let with = |workers: &[u32]| {
         let mut scene = Scene::new();

@@ -95,7 +95,7 @@ fn actor_dies_on_another_node() -> (Scene, Scene) {
 }
 
 #[test]
-fn an_actors_death_is_the_cause_of_its_drivers_failure_and_of_the_jobs() {
+fn actor_death_ends_remote_driver_and_job() {
     let (first, second) = actor_dies_on_another_node();
     let report = joined(&[&first, &second]);
     assert_eq!(link(&report, 0, 50), Some((LinkRule::ActorDied, 1, 7)));
@@ -120,14 +120,14 @@ fn an_actors_death_is_the_cause_of_its_drivers_failure_and_of_the_jobs() {
 }
 
 #[test]
-fn the_order_of_the_recordings_does_not_matter() {
+fn order_of_recordings_does_not_matter() {
     let (first, second) = actor_dies_on_another_node();
     let report = joined(&[&second, &first]);
     assert_eq!(link(&report, 1, 50), Some((LinkRule::ActorDied, 0, 7)));
 }
 
 #[test]
-fn a_call_that_failed_names_the_actor_by_its_tasks_id() {
+fn failed_call_names_actor_by_task_id() {
     let (_, second) = actor_dies_on_another_node();
     let mut first = node(1);
     logs(&mut first, "driver", 50, actor_state("ALIVE", 7, 2));
@@ -146,8 +146,9 @@ fn a_call_that_failed_names_the_actor_by_its_tasks_id() {
     assert_eq!(link(&report, 0, 50), Some((LinkRule::ActorDied, 1, 7)));
 }
 
+/// Closeness in time alone links nothing.
 #[test]
-fn without_an_id_in_anybodys_words_time_alone_links_nothing() {
+fn deaths_without_ids_are_not_linked() {
     let (_, second) = actor_dies_on_another_node();
     let mut first = node(1);
     first.after(1600).exit(50, 1 << 8);
@@ -217,8 +218,9 @@ fn with_a_clock_that_is_off(ms: i64) -> Report {
     joined(&[&first, &second])
 }
 
+/// Order and causes stay right, and the raw time is kept too.
 #[test]
-fn with_clocks_that_are_off_order_and_causes_stay_right_and_the_raw_time_is_told_too() {
+fn clock_offset_is_corrected() {
     let right = with_a_clock_that_is_off(0);
     let kill = death(&right, 1, 7).when.time.expect("a time");
     for ms in [0, 2_000, -2_000, 600_000, -600_000] {
@@ -250,7 +252,7 @@ fn with_clocks_that_are_off_order_and_causes_stay_right_and_the_raw_time_is_told
 }
 
 #[test]
-fn an_actor_that_was_told_of_its_owners_end_bounds_its_nodes_clock() {
+fn owner_death_message_bounds_the_clock() {
     for (whose, is_bound) in [("Owner's worker process", true), ("Owner's node", false)] {
         let reason = format!(
             "The actor is dead because its owner has died. Owner Id: {} Owner Ip address: 192.0.2.1 Owner worker exit type: SYSTEM_ERROR Worker exit detail: {whose} has crashed.",
@@ -272,7 +274,7 @@ fn an_actor_that_was_told_of_its_owners_end_bounds_its_nodes_clock() {
 }
 
 #[test]
-fn what_a_kernel_says_of_its_clock_is_kept_with_its_recording() {
+fn clock_error_is_kept_with_its_recording() {
     for max_us in [400_000, 900] {
         let mut second = node(2);
         let error = Some(ClockError {
@@ -290,7 +292,7 @@ fn what_a_kernel_says_of_its_clock_is_kept_with_its_recording() {
 }
 
 #[test]
-fn recordings_of_one_boot_have_one_clock() {
+fn one_boot_has_one_clock() {
     let mut scenes = [node(1), node(2)];
     for (scene, ms) in scenes.iter_mut().zip([0, 2_000]) {
         if let Observation::RecordingStarted(started) = &mut scene.events[0].what {
@@ -312,8 +314,9 @@ fn recordings_of_one_boot_have_one_clock() {
     assert!(report.nodes.iter().all(|node| node.clock.is_none()));
 }
 
+/// Its ids are the same.
 #[test]
-fn an_actor_of_another_cluster_with_the_same_ids_is_another() {
+fn actor_of_another_cluster_is_not_linked() {
     let (first, mut second) = actor_dies_on_another_node();
     second.change_cluster(|cluster| cluster.session = Some("session_y".into()));
     let report = joined(&[&first, &second]);
@@ -321,7 +324,7 @@ fn an_actor_of_another_cluster_with_the_same_ids_is_another() {
 }
 
 #[test]
-fn an_actor_that_was_restarted_or_died_long_before_ended_no_driver() {
+fn old_actor_death_ended_no_driver() {
     let (_, second) = actor_dies_on_another_node();
     let mut first = node(1);
     logs(&mut first, "driver", 50, actor_state("DEAD", 7, 2));
@@ -331,7 +334,7 @@ fn an_actor_that_was_restarted_or_died_long_before_ended_no_driver() {
 }
 
 #[test]
-fn a_driver_that_succeeded_is_linked_to_nothing() {
+fn successful_driver_is_not_linked() {
     let (_, second) = actor_dies_on_another_node();
     let mut first = node(1);
     logs(&mut first, "driver", 50, actor_state("DEAD", 7, 2));
@@ -355,7 +358,7 @@ fn owner_lost(number: u32, reason: &str) -> Scene {
 }
 
 #[test]
-fn an_owner_that_died_on_another_node_is_the_cause_of_its_workers_ends() {
+fn remote_owner_death_ends_its_workers() {
     let mut second = node(2);
     second.ray_worker(7).after(1000).signal(66, 7, 9, 0, true);
     second.after(20).exit(7, 9);
@@ -366,7 +369,7 @@ fn an_owner_that_died_on_another_node_is_the_cause_of_its_workers_ends() {
 }
 
 #[test]
-fn a_worker_that_outlived_its_owners_good_end_elsewhere_was_ended_on_purpose() {
+fn worker_of_a_finished_owner_is_intended() {
     let mut second = node(2);
     second.ray_worker(7).after(1000).exit(7, 0);
     let third = owner_lost(3, "owner died");
@@ -377,7 +380,7 @@ fn a_worker_that_outlived_its_owners_good_end_elsewhere_was_ended_on_purpose() {
 }
 
 #[test]
-fn an_owner_whose_node_was_lost_leads_to_the_raylet_of_that_node() {
+fn lost_owner_node_links_to_its_raylet() {
     let mut second = node(2);
     second.ray_worker(7).after(1000);
     second.signal(66, RAYLET, 9, 0, true).after(20);
@@ -397,7 +400,7 @@ fn an_owner_whose_node_was_lost_leads_to_the_raylet_of_that_node() {
 }
 
 #[test]
-fn a_node_without_a_recording_is_named_with_what_follows() {
+fn node_without_a_recording_is_named() {
     let (mut first, _) = actor_dies_on_another_node();
     first.says(RayFact::NodeRegistered {
         node_id: node_id(2),
@@ -423,7 +426,7 @@ fn a_node_without_a_recording_is_named_with_what_follows() {
 }
 
 #[test]
-fn a_raylet_that_lost_the_gcs_fell_with_it() {
+fn raylet_that_lost_the_gcs_follows_it() {
     let mut first = node(1);
     first.process(60, 1, "gcs_server", crate::event::Role::Gcs);
     first.after(1000).signal(66, 60, 9, 0, true).after(20);
@@ -437,8 +440,9 @@ fn a_raylet_that_lost_the_gcs_fell_with_it() {
     assert_eq!(link(&report, 1, RAYLET), Some((LinkRule::HeadDied, 0, 60)));
 }
 
+/// They exit before their raylet, and the GCS is on another node.
 #[test]
-fn who_gives_up_the_gcs_of_another_node_before_its_raylet_fell_with_it_too() {
+fn processes_that_lost_remote_gcs_follow_it() {
     let mut first = node(1);
     first.process(60, 1, "gcs_server", crate::event::Role::Gcs);
     first.after(1000).signal(66, 60, 9, 0, true).after(20);
@@ -491,7 +495,7 @@ fn node_ends(reason: &str) -> Report {
 }
 
 #[test]
-fn what_ends_with_a_drained_node_was_ended_on_purpose() {
+fn ends_on_a_drained_node_are_intended() {
     let undrained = node_ends("UNEXPECTED_TERMINATION");
     let before = death(&undrained, 1, RAYLET).verdict.killer;
     assert_ne!(before, Killer::RayIntended, "the test stages nothing");
@@ -509,8 +513,9 @@ fn what_ends_with_a_drained_node_was_ended_on_purpose() {
     assert!(killed.listed);
 }
 
+/// The error names no time-out of its own.
 #[test]
-fn a_broken_connection_without_a_time_out_is_an_after_effect_for_half_an_hour() {
+fn connection_error_links_for_half_an_hour() {
     for (minutes, linked) in [(20, true), (40, false)] {
         let mut second = node(2);
         second.ray_worker(7);
@@ -535,7 +540,7 @@ fn a_broken_connection_without_a_time_out_is_an_after_effect_for_half_an_hour() 
 }
 
 #[test]
-fn a_peer_on_another_node_notices_the_last_death_of_its_job() {
+fn remote_peer_error_names_the_last_death() {
     let mut second = node(2);
     second.ray_worker(7).ray_worker(9);
     killed_by_the_kernel(&mut second, 9);
@@ -571,8 +576,9 @@ fn head(seconds: u64, killed: bool) -> Scene {
     scene
 }
 
+/// A GCS that died an hour earlier or later is not its cause.
 #[test]
-fn a_raylet_fell_with_the_gcs_that_died_just_before_it_and_with_none_of_another_hour() {
+fn raylet_follows_the_gcs_that_just_died() {
     let lost = |seconds: u64| {
         let mut scene = node(2);
         scene.after(seconds * 1_000_000);
@@ -601,8 +607,9 @@ fn a_raylet_fell_with_the_gcs_that_died_just_before_it_and_with_none_of_another_
     }
 }
 
+/// The recorder of the head was restarted during the job.
 #[test]
-fn a_job_whose_heads_recorder_was_restarted_is_told_once_as_it_ended() {
+fn job_in_two_recordings_is_shown_once() {
     let before = node(1);
     let mut after = node(1);
     if let Observation::RecordingStarted(started) = &mut after.events[0].what {
@@ -622,8 +629,9 @@ fn a_job_whose_heads_recorder_was_restarted_is_told_once_as_it_ended() {
     assert_eq!(joined(&[&before, &other]).jobs.len(), 2);
 }
 
+/// A recording without a cluster id joins by its session.
 #[test]
-fn clusters_of_one_session_with_other_ids_are_others_and_a_part_without_an_id_is_its_sessions() {
+fn clusters_are_told_apart_by_id() {
     let told = |number: u32, id: Option<&str>| {
         let mut scene = node(number);
         let id = id.map(|id| format!("--cluster-id={id}"));
@@ -641,7 +649,7 @@ fn clusters_of_one_session_with_other_ids_are_others_and_a_part_without_an_id_is
 }
 
 #[test]
-fn a_node_that_was_declared_dead_is_not_one_that_died() {
+fn node_declared_dead_has_not_died() {
     let mut first = node(1);
     first.says(RayFact::NodeDied {
         node_id: node_id(2),
@@ -696,8 +704,9 @@ fn assert_failed_by_the_declaration(report: &Report) {
     assert_eq!(declared.raylet_died, Some(false));
 }
 
+/// The raylet ends when it learns that its node was declared dead.
 #[test]
-fn what_ends_as_it_learns_that_its_node_was_declared_dead_ended_nobody_elsewhere() {
+fn end_after_declared_dead_ended_no_driver() {
     let (first, mut second) = cut_off();
     second.after(3_000_000).says(RayFact::RayletMarkedDead {
         reason: MARKED.into(),
@@ -715,7 +724,7 @@ fn what_ends_as_it_learns_that_its_node_was_declared_dead_ended_nobody_elsewhere
 }
 
 #[test]
-fn what_is_killed_on_a_node_that_was_cut_off_ended_no_driver_before() {
+fn kill_after_cut_off_ended_no_driver() {
     let (first, mut second) = cut_off();
     second.after(20_000_000).signal(66, 7, 9, 0, true).after(20);
     second.exit(7, 9);
@@ -727,7 +736,7 @@ fn what_is_killed_on_a_node_that_was_cut_off_ended_no_driver_before() {
 }
 
 #[test]
-fn what_died_before_its_node_was_declared_dead_ended_the_driver() {
+fn death_before_declared_dead_ended_driver() {
     let (first, mut second) = cut_off();
     second
         .after(1_000_000)
@@ -763,7 +772,7 @@ fn peer(number: u32, pid: u32, after: u64, timeout_ms: u64) -> Scene {
 }
 
 #[test]
-fn a_collective_that_timed_out_is_an_after_effect_of_the_first_death_of_its_job() {
+fn collective_timeout_names_the_first_death() {
     let mut second = node(2);
     second.ray_worker(7);
     killed_by_the_kernel(&mut second, 7);
@@ -777,8 +786,9 @@ fn a_collective_that_timed_out_is_an_after_effect_of_the_first_death_of_its_job(
     assert_eq!(death(&report, 1, 30).verdict.killer, Killer::Crash);
 }
 
+/// It comes long after the death plus the time-out that it names.
 #[test]
-fn a_collective_that_timed_out_long_after_the_time_out_it_names_has_another_cause() {
+fn late_collective_timeout_has_another_cause() {
     let mut second = node(2);
     second.ray_worker(7);
     killed_by_the_kernel(&mut second, 7);
@@ -788,7 +798,7 @@ fn a_collective_that_timed_out_long_after_the_time_out_it_names_has_another_caus
 }
 
 #[test]
-fn two_recorders_of_one_machine_tell_a_death_once() {
+fn death_in_two_recordings_is_shown_once() {
     let mut second = node(2);
     second.ray_worker(7);
     killed_by_the_kernel(&mut second, 7);
@@ -797,7 +807,7 @@ fn two_recorders_of_one_machine_tell_a_death_once() {
 }
 
 #[test]
-fn a_cause_that_another_recording_of_the_machine_tells_is_a_link_to_it() {
+fn cause_in_another_recording_is_a_link() {
     let [known, mut both] = [(); 2].map(|()| {
         let mut scene = node(2);
         scene.ray_worker(7).after(1000);
@@ -819,7 +829,7 @@ fn a_cause_that_another_recording_of_the_machine_tells_is_a_link_to_it() {
 }
 
 #[test]
-fn two_recordings_of_one_node_leave_a_gap_that_is_told() {
+fn gap_between_recordings_is_shown() {
     let mut before = node(2);
     before.after(5_000_000).worker(8, false);
     let mut after = node(2);
@@ -833,7 +843,7 @@ fn two_recordings_of_one_node_leave_a_gap_that_is_told() {
 }
 
 #[test]
-fn ids_of_deaths_are_written_as_rows_of_their_recordings() {
+fn death_ids_are_written_as_rows() {
     let (first, second) = actor_dies_on_another_node();
     let alone = second.report().deaths[0].id;
     let report = joined(&[&first, &second]);

@@ -35,7 +35,7 @@ fn is_a_listed_stranger(scene: &Scene) {
 }
 
 #[test]
-fn the_ray_of_this_installation_is_rays_tool_and_its_reason_is_inferred() {
+fn ray_stop_of_this_installation_is_rays() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(9, 7, 9, 0, true).after(5);
     scene.exit(7, 9);
@@ -44,7 +44,7 @@ fn the_ray_of_this_installation_is_rays_tool_and_its_reason_is_inferred() {
 }
 
 #[test]
-fn another_program_that_is_called_ray_is_a_stranger() {
+fn other_program_named_ray_is_a_stranger() {
     let forge: [&dyn Fn(&mut Signal); 6] = [
         // A copy of a shell.
         &|signal| signal.sender.file = Some(BASH),
@@ -70,8 +70,9 @@ fn another_program_that_is_called_ray_is_a_stranger() {
     }
 }
 
+/// Its exec was not seen, it has other mounts, or its effective user differs.
 #[test]
-fn a_tool_that_was_not_seen_to_start_or_has_other_mounts_is_only_inferred() {
+fn doubtful_ray_tool_is_inferred() {
     let doubt: [&dyn Fn(&mut Signal); 3] = [
         &|signal| signal.sender.exec_seen = false,
         &|signal| signal.sender.same_root = false,
@@ -99,8 +100,9 @@ fn stop_by_a_link(change_it: impl FnOnce(&mut Signal)) -> Scene {
     scene
 }
 
+/// If anything else about the sender differs, it is a stranger.
 #[test]
-fn a_path_that_led_to_this_installations_ray_is_inferred_and_nothing_else_of_it_may_be_foreign() {
+fn linked_path_to_ray_is_inferred() {
     assert_verdict!(stop_by_a_link(|_| {}), 7, RayIntended, Inferred);
     let forge: [fn(&mut Signal); 3] = [
         |signal| signal.sender.file = Some(BASH),
@@ -114,7 +116,7 @@ fn a_path_that_led_to_this_installations_ray_is_inferred_and_nothing_else_of_it_
 }
 
 #[test]
-fn a_raylet_of_another_cluster_is_a_stranger_whatever_its_log_says() {
+fn raylet_of_another_cluster_is_a_stranger() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     scene.process(200, 50, "raylet", Role::Raylet);
@@ -124,8 +126,9 @@ fn a_raylet_of_another_cluster_is_a_stranger_whatever_its_log_says() {
     is_a_listed_stranger(&scene);
 }
 
+/// It has not started them, although they are of its cluster.
 #[test]
-fn a_raylet_is_a_stranger_to_what_it_has_not_started_though_it_is_of_its_cluster() {
+fn raylet_is_stranger_to_drivers_and_gcs() {
     // A driver, the GCS and their children count as Ray's by the session that they name. Any
     // process can name one.
     for (pid, parent, role) in [
@@ -146,7 +149,7 @@ fn a_raylet_is_a_stranger_to_what_it_has_not_started_though_it_is_of_its_cluster
 }
 
 #[test]
-fn a_worker_whose_start_was_not_seen_is_its_raylets_as_far_as_can_be_inferred() {
+fn worker_with_unseen_start_is_inferred() {
     // A worker in its own container has another parent.
     let mut scene = Scene::new();
     scene
@@ -167,7 +170,7 @@ fn a_worker_whose_start_was_not_seen_is_its_raylets_as_far_as_can_be_inferred() 
 }
 
 #[test]
-fn a_fork_that_has_executed_nothing_is_no_tool_whatever_its_command_line_is() {
+fn fork_without_exec_is_no_tool() {
     let forked = |scene: &mut Scene| {
         let fork = Observation::Fork {
             parent: key(66),
@@ -197,7 +200,7 @@ fn a_fork_that_has_executed_nothing_is_no_tool_whatever_its_command_line_is() {
 }
 
 #[test]
-fn a_program_at_the_path_of_the_agents_interpreter_is_another_one() {
+fn other_file_at_interpreter_path_is_foreign() {
     let stop = |late: bool| {
         let mut scene = Scene::new();
         scene.ray_worker(7);
@@ -218,7 +221,7 @@ fn a_program_at_the_path_of_the_agents_interpreter_is_another_one() {
 }
 
 #[test]
-fn of_many_that_call_themselves_raylets_some_are_forgotten() {
+fn forged_raylets_are_limited_in_number() {
     let mut judge = Judge::default();
     let scene = Scene::new();
     for event in &scene.events {
@@ -238,7 +241,7 @@ fn of_many_that_call_themselves_raylets_some_are_forgotten() {
 }
 
 #[test]
-fn a_worker_that_calls_itself_a_supervisor_is_believed_of_its_own_children_alone() {
+fn self_named_supervisor_ends_own_children_only() {
     for (parent, killed, watched) in [(8, 70, true), (8, 70, false), (RAYLET, 7, true)] {
         let mut scene = Scene::new();
         scene.ray_worker(7).ray_worker(8);
@@ -297,7 +300,7 @@ fn killed_for_memory(lines: &[u64], used_gib: Option<u64>, asked: bool) -> Scene
 }
 
 #[test]
-fn a_kill_for_memory_is_proven_by_the_use_that_was_measured_and_by_no_line() {
+fn only_measured_use_proves_a_memory_kill() {
     for (used, certainty) in [
         (Some(10), Certainty::Proven),
         (Some(8), Certainty::Inferred),
@@ -309,8 +312,9 @@ fn a_kill_for_memory_is_proven_by_the_use_that_was_measured_and_by_no_line() {
     }
 }
 
+/// Another reason then goes first.
 #[test]
-fn a_record_of_the_monitor_on_an_empty_node_gives_way_to_another_reason() {
+fn kill_record_on_empty_node_is_doubted() {
     let scene = killed_for_memory(&[], Some(2), true);
     let death = assert_verdict!(scene, 7, RayIntended, Proven);
     assert_eq!(death.verdict.reason_certainty, Certainty::Inferred);
@@ -319,8 +323,9 @@ fn a_record_of_the_monitor_on_an_empty_node_gives_way_to_another_reason() {
     assert_verdict!(scene, 7, RayMemoryMonitor, Proven);
 }
 
+/// A driver can pass a threshold that is not in the raylet's settings.
 #[test]
-fn a_threshold_that_a_driver_has_passed_is_known_by_the_first_line_of_the_monitor() {
+fn first_monitor_line_gives_the_threshold() {
     // The raylet's own settings say 9 GiB, and 3 GiB were in use.
     for (lines, killer) in [
         (&[3][..], Killer::RayMemoryMonitor),
@@ -334,7 +339,7 @@ fn a_threshold_that_a_driver_has_passed_is_known_by_the_first_line_of_the_monito
 }
 
 #[test]
-fn a_queued_code_of_the_kernels_is_its_senders() {
+fn queued_kernel_code_is_the_senders() {
     for code in [-2, -3, -60] {
         let mut scene = Scene::new();
         scene.call = Some(SystemCall {
@@ -350,7 +355,7 @@ fn a_queued_code_of_the_kernels_is_its_senders() {
 }
 
 #[test]
-fn a_file_that_became_ready_is_no_fault_of_the_victims() {
+fn ready_file_signal_is_no_fault() {
     let mut scene = Scene::new();
     scene.call = Some(SystemCall {
         name: "write".into(),
@@ -366,8 +371,9 @@ fn a_file_that_became_ready_is_no_fault_of_the_victims() {
     );
 }
 
+/// It does not explain the exit of an agent's child either.
 #[test]
-fn an_old_shutdown_explains_no_exit_of_a_younger_process_and_none_of_a_grandchild() {
+fn old_shutdown_explains_no_later_exit() {
     for role in [Role::Worker, Role::Other] {
         let mut scene = Scene::new();
         // By its key, the process started long after the shutdown.
@@ -389,7 +395,7 @@ fn an_old_shutdown_explains_no_exit_of_a_younger_process_and_none_of_a_grandchil
 }
 
 #[test]
-fn what_the_dashboard_has_started_ends_with_the_dashboard_and_with_no_agent() {
+fn dashboard_child_follows_the_dashboard() {
     let mut scene = Scene::new();
     scene.dashboard_agent(30);
     scene.process(40, 1, "python", Role::Dashboard);

@@ -75,8 +75,9 @@ fn is_the_keepers(death: &Death) {
     assert_eq!(*gcs, expected);
 }
 
+/// The GCS's rows may arrive before or after the worker is seen.
 #[test]
-fn a_worker_that_dies_is_named_by_the_gcs_whichever_was_seen_first() {
+fn gcs_names_dead_worker_in_any_order() {
     for row_first in [true, false] {
         let mut scene = Scene::new();
         if row_first {
@@ -104,7 +105,7 @@ fn a_worker_that_dies_is_named_by_the_gcs_whichever_was_seen_first() {
 }
 
 #[test]
-fn a_process_that_an_actor_started_is_the_actors() {
+fn child_of_an_actor_has_its_name() {
     let mut scene = Scene::new();
     scene.ray_worker(200);
     push_rows(&mut scene, key(RAYLET), 200);
@@ -117,7 +118,7 @@ fn a_process_that_an_actor_started_is_the_actors() {
 }
 
 #[test]
-fn the_gcs_of_another_cluster_says_nothing_of_a_worker_and_changes_no_verdict() {
+fn gcs_of_another_cluster_is_ignored() {
     let mut plain = Scene::new();
     plain.ray_worker(200).exit(200, 9);
     let mut told = Scene::new();

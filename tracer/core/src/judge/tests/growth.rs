@@ -52,7 +52,7 @@ fn owners(growth: &[Growth]) -> Vec<(&str, u64)> {
 }
 
 #[test]
-fn growth_is_the_tasks_that_ran_then_and_not_the_last_one_that_ran_long() {
+fn growth_belongs_to_the_call_that_ran() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     calls(&mut scene, "ray::load", 2000, None);
@@ -73,7 +73,7 @@ fn growth_is_the_tasks_that_ran_then_and_not_the_last_one_that_ran_long() {
 }
 
 #[test]
-fn a_judge_that_goes_on_says_the_same_at_each_moment_of_what_is_known() {
+fn growth_is_reassigned_as_calls_arrive() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     grows(&mut scene, 7400, "parse", 300);
@@ -100,7 +100,7 @@ fn a_judge_that_goes_on_says_the_same_at_each_moment_of_what_is_known() {
 }
 
 #[test]
-fn what_grew_is_settled_when_its_call_is_known_and_forgotten_by_the_judge_then() {
+fn growth_survives_forgetting_its_process() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     grows(&mut scene, 7400, "parse", 300);

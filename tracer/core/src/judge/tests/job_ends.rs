@@ -70,7 +70,7 @@ fn ended_by(report: &Report) -> (Option<Pid>, Vec<Pid>) {
 }
 
 #[test]
-fn the_first_lost_call_ended_the_job() {
+fn first_lost_call_ended_the_job() {
     let mut scene = two_actors_killed();
     for pid in [10, 11] {
         scene.says_from(Source::WorkerLog, lost_call(pid, false));
@@ -80,7 +80,7 @@ fn the_first_lost_call_ended_the_job() {
 }
 
 #[test]
-fn what_the_drivers_exception_names_ended_the_job() {
+fn death_in_drivers_exception_ended_the_job() {
     let mut scene = two_actors_killed();
     scene.says_from(Source::WorkerLog, lost_call(10, false));
     let named = RayFact::DiedInException {
@@ -94,7 +94,7 @@ fn what_the_drivers_exception_names_ended_the_job() {
 }
 
 #[test]
-fn a_call_lost_long_before_is_no_end() {
+fn old_lost_call_did_not_end_job() {
     let mut scene = Scene::new();
     for pid in [10, 11] {
         scene.ray_worker(pid);
@@ -109,7 +109,7 @@ fn a_call_lost_long_before_is_no_end() {
 }
 
 #[test]
-fn an_actor_that_is_not_restarted_is_not_made_good_by_a_retry() {
+fn retry_does_not_replace_a_dead_actor() {
     let mut scene = two_actors_killed();
     scene.says_from(Source::WorkerLog, lost_call(10, true));
     scene.says_from(Source::WorkerLog, lost_call(10, false));
@@ -118,7 +118,7 @@ fn an_actor_that_is_not_restarted_is_not_made_good_by_a_retry() {
 }
 
 #[test]
-fn the_drivers_exit_hangs_on_the_death_that_it_failed_of() {
+fn driver_exit_names_the_death_as_cause() {
     let mut scene = two_actors_killed();
     scene.says_from(Source::WorkerLog, lost_call(10, false));
     scene.after(SECOND).exit(50, 1 << 8);
@@ -132,8 +132,9 @@ fn the_drivers_exit_hangs_on_the_death_that_it_failed_of() {
     assert!(cause.is_some());
 }
 
+/// The biggest victim stands for the act.
 #[test]
-fn one_decision_of_the_monitor_is_one_act_for_which_the_biggest_stands() {
+fn monitor_decision_is_one_act() {
     let mut scene = Scene::new();
     for pid in [10, 11, 12] {
         scene.ray_worker(pid);
@@ -155,7 +156,7 @@ fn one_decision_of_the_monitor_is_one_act_for_which_the_biggest_stands() {
 }
 
 #[test]
-fn what_was_held_at_one_decision_is_the_same_for_each_victim() {
+fn victims_of_one_decision_show_same_memory() {
     let mut scene = Scene::new();
     for pid in 10..18 {
         worker(&mut scene, pid, "ray::load", 100);
@@ -180,8 +181,9 @@ fn what_was_held_at_one_decision_is_the_same_for_each_victim() {
     }
 }
 
+/// The signals come within a second.
 #[test]
-fn one_senders_signals_within_a_second_are_one_act() {
+fn signals_of_one_sender_are_one_act() {
     let mut scene = Scene::new();
     for pid in 10..14 {
         scene.ray_worker(pid);
@@ -208,7 +210,7 @@ fn one_senders_signals_within_a_second_are_one_act() {
 }
 
 #[test]
-fn a_driver_that_aborts_at_the_sigterm_of_its_cluster_belongs_to_that_act() {
+fn driver_abort_at_sigterm_joins_the_act() {
     let mut scene = Scene::new();
     for pid in [10, 11] {
         scene.ray_worker(pid);
@@ -233,7 +235,7 @@ fn a_driver_that_aborts_at_the_sigterm_of_its_cluster_belongs_to_that_act() {
 }
 
 #[test]
-fn an_abort_without_a_signal_from_outside_is_a_crash() {
+fn abort_without_outside_signal_is_a_crash() {
     let mut scene = Scene::new();
     scene.ray_worker(10);
     // The raylet sends SIGTERM to a worker that is already ending.
@@ -244,7 +246,7 @@ fn an_abort_without_a_signal_from_outside_is_a_crash() {
 }
 
 #[test]
-fn a_restartable_actor_without_restarts_left_that_the_monitor_killed_ended_the_job() {
+fn killed_actor_without_restarts_ended_the_job() {
     let mut scene = Scene::new();
     for pid in [10, 11] {
         scene.ray_worker(pid);
@@ -298,7 +300,7 @@ fn trained(argv: &str, packages: &[(&str, &str)]) -> Scene {
 }
 
 #[test]
-fn a_job_tells_its_framework_with_its_version_and_the_last_step_that_was_done() {
+fn job_has_framework_version_and_last_step() {
     let installed = [("verl", "0.5.0"), ("vllm", "0.8.4")];
     let report = trained("python -m verl.trainer.main_ppo a=b", &installed).report();
     let job = &report.jobs[0];
@@ -310,7 +312,7 @@ fn a_job_tells_its_framework_with_its_version_and_the_last_step_that_was_done() 
 }
 
 #[test]
-fn what_is_installed_and_not_run_is_no_jobs_framework() {
+fn installed_framework_that_does_not_run() {
     let installed = [("verl", "0.5.0"), ("vllm", "0.8.4")];
     let report = trained("python train.py", &installed).report();
     assert_eq!(report.jobs[0].framework, None);
@@ -323,7 +325,7 @@ fn what_is_installed_and_not_run_is_no_jobs_framework() {
 }
 
 #[test]
-fn an_engine_that_a_setting_names_is_not_what_the_job_runs() {
+fn engine_in_a_setting_is_no_framework() {
     let mut scene = trained("python train.py rollout.name=vllm", &[]);
     scene.ray_worker(12);
     let title = Observation::Title {

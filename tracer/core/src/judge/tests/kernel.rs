@@ -15,7 +15,7 @@ const GLOBAL: [&str; 3] = [
 ];
 
 #[test]
-fn a_kernel_signal_and_a_mark_are_an_oom_kill_at_the_lowest_full_cgroup() {
+fn oom_kill_names_the_lowest_full_cgroup() {
     let mut scene = Scene::new();
     scene.ray_worker(7).ray_worker(8).after(10);
     scene
@@ -38,7 +38,7 @@ fn a_kernel_signal_and_a_mark_are_an_oom_kill_at_the_lowest_full_cgroup() {
 }
 
 #[test]
-fn a_stack_without_a_cgroup_is_the_machine_itself() {
+fn stack_without_memcg_is_a_global_oom() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -50,8 +50,9 @@ fn a_stack_without_a_cgroup_is_the_machine_itself() {
     assert_eq!(death.memory.oom.expect("context").cgroup, None);
 }
 
+/// The summary does not say that the machine was out of memory.
 #[test]
-fn an_oom_kill_that_sysrq_asked_for_does_not_say_that_memory_was_out() {
+fn sysrq_oom_kill_needs_no_full_memory() {
     let mut scene = Scene::new();
     let stack = ["oom_kill_process", "out_of_memory", "moom_callback"];
     scene
@@ -77,7 +78,7 @@ fn an_oom_kill_that_sysrq_asked_for_does_not_say_that_memory_was_out() {
 }
 
 #[test]
-fn a_mark_on_a_process_that_somebody_had_killed_before_is_no_kernel_kill() {
+fn mark_after_user_kill_is_no_oom() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -97,7 +98,7 @@ fn a_mark_on_a_process_that_somebody_had_killed_before_is_no_kernel_kill() {
 }
 
 #[test]
-fn a_process_that_shares_the_victims_memory_dies_of_the_same_kill() {
+fn process_with_shared_memory_follows_victim() {
     let mut scene = Scene::new();
     scene.ray_worker(7).process(8, 7, "child", Role::Descendant);
     scene
@@ -114,7 +115,7 @@ fn a_process_that_shares_the_victims_memory_dies_of_the_same_kill() {
 }
 
 #[test]
-fn the_end_of_a_namespaces_init_is_no_oom_kill_and_is_the_cause() {
+fn end_of_namespace_init_is_the_cause() {
     let mut scene = Scene::new();
     scene.process(6, 1, "init", Role::Other).ray_worker(7);
     scene.exiting = true;
@@ -129,8 +130,9 @@ fn the_end_of_a_namespaces_init_is_no_oom_kill_and_is_the_cause() {
     );
 }
 
+/// There is no kernel stack and no line in the kernel log.
 #[test]
-fn without_stack_and_log_a_cgroup_that_was_not_full_is_not_blamed() {
+fn cgroup_with_room_is_not_blamed() {
     let mut scene = Scene::new();
     scene.ray_worker(7).ray_worker(8).signal(8, 7, 9, 128, true);
     scene.after(4).marked(7, 8, true, &[]);
@@ -145,7 +147,7 @@ fn without_stack_and_log_a_cgroup_that_was_not_full_is_not_blamed() {
 }
 
 #[test]
-fn a_kernel_kill_that_nothing_explains_stays_unknown() {
+fn unexplained_kernel_kill_is_unknown() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(66, 7, 9, 128, true).after(5);
     scene.exit(7, 9);
@@ -153,8 +155,9 @@ fn a_kernel_kill_that_nothing_explains_stays_unknown() {
     assert!(death.verdict.missing.is_some());
 }
 
+/// It makes the verdict inferred, not proven.
 #[test]
-fn the_kernel_log_stands_in_for_a_lost_mark_but_proves_less() {
+fn kernel_log_replaces_a_lost_mark() {
     // Another process (66) asked for memory, or the victim itself did.
     for sender in [66, 7] {
         let mut scene = Scene::new();
@@ -174,7 +177,7 @@ fn the_kernel_log_stands_in_for_a_lost_mark_but_proves_less() {
 }
 
 #[test]
-fn what_the_oom_reaper_took_away_before_the_end_was_the_victims() {
+fn reaped_memory_counts_for_the_victim() {
     let mut scene = Scene::new();
     scene.ray_worker(7).after(10);
     scene.anon_at_mark = Some(Bytes(5 << 30));
@@ -207,7 +210,7 @@ fn gone_and_logged() -> Scene {
 }
 
 #[test]
-fn who_is_gone_without_a_status_was_killed_by_the_kernel_if_its_log_says_so() {
+fn kernel_log_explains_exit_without_status() {
     let scene = gone_and_logged();
     let death = assert_verdict!(scene, 7, KernelOomMemcg, Inferred);
     let oom = death.memory.oom.expect("context");
@@ -215,14 +218,15 @@ fn who_is_gone_without_a_status_was_killed_by_the_kernel_if_its_log_says_so() {
 }
 
 #[test]
-fn the_kernel_log_says_nothing_of_the_pids_of_another_namespace() {
+fn kernel_log_is_ignored_in_pid_namespace() {
     let mut scene = gone_and_logged();
     scene.in_pid_namespace(4_026_532_000);
     assert_verdict!(scene, 7, Unknown, Unknown);
 }
 
+/// Without the probe, the kernel's SIGKILL may be an OOM kill.
 #[test]
-fn where_no_mark_can_be_seen_a_kill_in_ones_own_name_is_not_called_a_cpu_limit() {
+fn missing_mark_probe_rules_out_cpu_limit() {
     let mut scene = Scene::new();
     scene.push(
         Source::Kernel,
@@ -239,7 +243,7 @@ fn where_no_mark_can_be_seen_a_kill_in_ones_own_name_is_not_called_a_cpu_limit()
 }
 
 #[test]
-fn the_cpu_time_limit_is_the_kernel_but_not_memory() {
+fn cpu_time_limit_is_no_memory_kill() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(7, 7, 9, 128, true).after(5);
     scene.exit(7, 9);
@@ -247,8 +251,9 @@ fn the_cpu_time_limit_is_the_kernel_but_not_memory() {
     assert_eq!(death.sender.expect("how").mechanism, Mechanism::RlimitCpu);
 }
 
+/// After a loss, the kernel's SIGKILL may be an OOM kill.
 #[test]
-fn where_marks_were_lost_a_kill_in_ones_own_name_is_not_called_a_cpu_limit() {
+fn lost_marks_rule_out_cpu_limit() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(7, 7, 9, 128, true).after(5);
     let lost = Ledger {
@@ -262,7 +267,7 @@ fn where_marks_were_lost_a_kill_in_ones_own_name_is_not_called_a_cpu_limit() {
 }
 
 #[test]
-fn a_kill_that_only_one_thread_was_sent_is_not_called_a_cpu_limit() {
+fn one_thread_sigkill_is_no_cpu_limit() {
     let mut scene = Scene::new();
     scene.group = false;
     scene.ray_worker(7).signal(7, 7, 9, 128, true).after(5);
@@ -270,8 +275,9 @@ fn a_kill_that_only_one_thread_was_sent_is_not_called_a_cpu_limit() {
     assert_verdict!(scene, 7, Unknown, Unknown);
 }
 
+/// The mark did not see the kill before it, but belongs to it.
 #[test]
-fn a_mark_that_did_not_see_the_kill_before_it_belongs_to_it_all_the_same() {
+fn mark_that_missed_its_kill_is_oom() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(7, 7, 9, 128, true).after(4);
     scene.marked(7, 7, false, &MEMCG).after(5);
@@ -282,8 +288,9 @@ fn a_mark_that_did_not_see_the_kill_before_it_belongs_to_it_all_the_same() {
     assert!(!evidence.iter().any(dying), "{evidence:?}");
 }
 
+/// No line of the kernel log is needed.
 #[test]
-fn thirty_kills_in_a_second_keep_their_own_context_without_the_kernel_log() {
+fn thirty_fast_kills_keep_their_own_context() {
     let mut scene = Scene::new();
     for pid in 1000..1030 {
         scene
@@ -305,7 +312,7 @@ fn thirty_kills_in_a_second_keep_their_own_context_without_the_kernel_log() {
 }
 
 #[test]
-fn a_group_kill_has_one_first_cause() {
+fn group_kill_has_one_first_cause() {
     let mut scene = Scene::new();
     scene.kmsg(KernelLog::OomGroup {
         cgroup: "/job".into(),
@@ -339,7 +346,7 @@ fn xid(pid: u32, code: u32) -> KernelLog {
 }
 
 #[test]
-fn an_xid_of_the_process_shortly_before_its_end_is_evidence_and_no_verdict() {
+fn xid_near_the_end_is_evidence() {
     let mut scene = Scene::new();
     scene.ray_worker(7).ray_worker(8).kmsg(xid(7, 31));
     scene.after(2_000_000).signal(7, 7, 6, -6, true).after(50);
@@ -372,8 +379,9 @@ fn an_xid_of_the_process_shortly_before_its_end_is_evidence_and_no_verdict() {
     assert!(errors[0].first.is_some());
 }
 
+/// It comes long before the end, or from an earlier process with that pid.
 #[test]
-fn an_xid_long_before_an_end_or_before_its_process_began_is_no_evidence_of_it() {
+fn old_xid_is_no_evidence() {
     let mut scene = Scene::new();
     scene.ray_worker(7).kmsg(xid(7, 31)).after(61_000_000);
     scene.exit(7, 1 << 8);

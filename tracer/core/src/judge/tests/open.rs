@@ -16,7 +16,7 @@ fn owner_died(worker: u32, owner: u32) -> RayFact {
 }
 
 #[test]
-fn a_child_that_its_worker_kills_waits_for_that_workers_end() {
+fn child_killed_by_worker_waits_for_it() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     scene.process(70, 7, "loader", Role::Descendant);
@@ -31,7 +31,7 @@ fn a_child_that_its_worker_kills_waits_for_that_workers_end() {
 }
 
 #[test]
-fn a_worker_waits_for_a_minute_for_the_end_of_its_owner() {
+fn worker_waits_a_minute_for_owners_end() {
     let mut scene = Scene::new();
     scene.ray_worker(7).ray_worker(8).says(owner_died(7, 8));
     scene.signal(RAYLET, 7, 9, 0, true).after(100);
@@ -51,7 +51,7 @@ fn a_worker_waits_for_a_minute_for_the_end_of_its_owner() {
 }
 
 #[test]
-fn two_that_ended_for_each_other_are_judged_the_same_whoever_is_asked_first() {
+fn cyclic_causes_are_judged_in_any_order() {
     let mut scene = Scene::new();
     scene.ray_worker(7).ray_worker(8);
     scene.says(owner_died(7, 8)).says(owner_died(8, 7));
@@ -70,7 +70,7 @@ fn two_that_ended_for_each_other_are_judged_the_same_whoever_is_asked_first() {
 }
 
 #[test]
-fn a_chain_of_owners_that_is_longer_than_any_of_rays_ends() {
+fn long_chain_of_owners_ends() {
     let mut scene = Scene::new();
     for pid in 200..260 {
         scene.ray_worker(pid).says(owner_died(pid, pid + 1));
@@ -87,7 +87,7 @@ fn a_chain_of_owners_that_is_longer_than_any_of_rays_ends() {
 }
 
 #[test]
-fn verdicts_stand_until_something_bears_on_them_or_they_wait_no_longer() {
+fn verdict_is_valid_until_evidence_or_timeout() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     scene.exit(7, 0);

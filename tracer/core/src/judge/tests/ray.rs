@@ -12,8 +12,9 @@ use crate::{
     ray::facts::{ExitType, MonitorKill, RayFact},
 };
 
+/// It names only a pid, which an earlier worker had.
 #[test]
-fn an_eviction_of_long_ago_that_names_a_pid_alone_is_an_earlier_workers() {
+fn old_eviction_by_pid_is_ignored() {
     for (seconds, killer) in [(3600, Killer::RayIntended), (0, Killer::RayMemoryMonitor)] {
         let mut scene = Scene::new();
         scene.ray_worker(7).says(RayFact::MonitorEvicted {
@@ -30,7 +31,7 @@ fn an_eviction_of_long_ago_that_names_a_pid_alone_is_an_earlier_workers() {
 }
 
 #[test]
-fn the_monitors_record_and_the_raylets_kill_are_proof() {
+fn monitor_record_and_raylet_kill_are_proof() {
     for term_first in [true, false] {
         let mut scene = Scene::new();
         scene
@@ -49,7 +50,7 @@ fn the_monitors_record_and_the_raylets_kill_are_proof() {
 }
 
 #[test]
-fn a_spared_candidate_that_the_user_kills_is_not_the_monitors() {
+fn user_kill_of_spared_worker_is_signal() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -62,7 +63,7 @@ fn a_spared_candidate_that_the_user_kills_is_not_the_monitors() {
 }
 
 #[test]
-fn a_raylets_kill_without_a_reason_is_unknown() {
+fn raylet_kill_without_reason_is_unknown() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(RAYLET, 7, 9, 0, true).after(50);
     scene.exit(7, 9);
@@ -70,7 +71,7 @@ fn a_raylets_kill_without_a_reason_is_unknown() {
 }
 
 #[test]
-fn a_forged_kill_record_in_a_workers_own_log_proves_nothing() {
+fn kill_record_in_worker_log_proves_nothing() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -81,8 +82,9 @@ fn a_forged_kill_record_in_a_workers_own_log_proves_nothing() {
     assert_verdict!(scene, 7, Unknown, Unknown);
 }
 
+/// The kernel had killed the worker first.
 #[test]
-fn rays_record_of_a_worker_that_the_kernel_killed_first_stays_evidence() {
+fn late_monitor_record_stays_evidence() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     scene
@@ -106,7 +108,7 @@ fn rays_record_of_a_worker_that_the_kernel_killed_first_stays_evidence() {
 }
 
 #[test]
-fn ray_kill_is_intended_and_only_text_says_so() {
+fn ray_kill_in_logs_only_is_inferred() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -121,7 +123,7 @@ fn ray_kill_is_intended_and_only_text_says_so() {
 }
 
 #[test]
-fn a_request_that_comes_after_the_exit_did_not_cause_it() {
+fn kill_request_after_exit_is_no_cause() {
     let mut scene = Scene::new();
     scene.ray_worker(7).exit(7, 4 << 8);
     scene.after(9000).says(RayFact::KillActorRequested {
@@ -132,7 +134,7 @@ fn a_request_that_comes_after_the_exit_did_not_cause_it() {
 }
 
 #[test]
-fn a_worker_that_says_why_it_exits_is_believed_about_itself() {
+fn worker_is_believed_about_its_own_exit() {
     let mut scene = Scene::new();
     let detail = "Worker exits because the actor is killed. The actor is dead because it was killed by `ray.kill`.";
     scene.ray_worker(7).ray_worker(8).says_from(
@@ -155,7 +157,7 @@ fn a_worker_that_says_why_it_exits_is_believed_about_itself() {
 }
 
 #[test]
-fn a_failure_in_an_actor_is_listed_although_its_process_exits_with_0() {
+fn actor_failure_with_exit_0_is_listed() {
     let failed = |exit_type, detail: &str| {
         let mut scene = Scene::new();
         scene.ray_worker(7).says_from(
@@ -186,7 +188,7 @@ fn a_failure_in_an_actor_is_listed_although_its_process_exits_with_0() {
 }
 
 #[test]
-fn an_exit_with_code_1_may_be_a_sigterm_that_could_not_be_seen() {
+fn exit_1_without_ebpf_may_be_sigterm() {
     let says = |code: u32| RayFact::SelfDisconnect {
         exit_type: ExitType::UserError,
         detail: format!("Worker exits with an exit code {code}."),
@@ -218,7 +220,7 @@ fn an_exit_with_code_1_may_be_a_sigterm_that_could_not_be_seen() {
 
 /// An earlier SIGTERM ends the worker. The raylet's SIGTERM only follows its disconnection.
 #[test]
-fn a_handler_that_runs_late_is_the_senders_doing_and_not_the_raylets() {
+fn late_handler_belongs_to_first_sender() {
     for (sender, killer) in [(66, Killer::Signal), (7, Killer::Exit)] {
         let mut scene = Scene::new();
         scene.ray_worker(7).signal(sender, 7, 15, 0, false);
@@ -238,7 +240,7 @@ fn a_handler_that_runs_late_is_the_senders_doing_and_not_the_raylets() {
 }
 
 #[test]
-fn an_exit_after_the_raylets_sigterm_is_unknown_without_a_worker_id() {
+fn exit_after_sigterm_without_id_is_unknown() {
     for (status, killer) in [
         (0, Killer::Unknown),
         (1 << 8, Killer::Unknown),
@@ -254,7 +256,7 @@ fn an_exit_after_the_raylets_sigterm_is_unknown_without_a_worker_id() {
 }
 
 #[test]
-fn an_exit_after_the_raylets_sigterm_is_unknown_where_no_log_was_read() {
+fn exit_after_sigterm_without_log_is_unknown() {
     for (status, read, killer) in [
         (0, false, Killer::Unknown),
         (0, true, Killer::Exit),
@@ -278,8 +280,9 @@ fn an_exit_after_the_raylets_sigterm_is_unknown_where_no_log_was_read() {
     }
 }
 
+/// The worker did not exit by itself, and the sender is not known.
 #[test]
-fn a_worker_whose_own_log_names_a_sigterm_did_not_exit_by_itself() {
+fn sigterm_in_own_log_is_unknown() {
     let mut scene = Scene::new();
     scene.ray_worker(7).says_from(
         Source::WorkerLog,
@@ -294,7 +297,7 @@ fn a_worker_whose_own_log_names_a_sigterm_did_not_exit_by_itself() {
 }
 
 #[test]
-fn an_owner_whose_node_crashed_is_not_the_cause_but_its_raylet_is() {
+fn crashed_owner_node_names_its_raylet() {
     let mut scene = Scene::new();
     let reason = "The actor is dead because its owner has died. Owner Id: 00000032 Owner Ip address: 192.0.2.2 Owner worker exit type: SYSTEM_ERROR Worker exit detail: Owner's node has crashed.";
     let reason = reason.replace("00000032", &hex(50).0);
@@ -318,7 +321,7 @@ fn an_owner_whose_node_crashed_is_not_the_cause_but_its_raylet_is() {
 }
 
 #[test]
-fn the_fall_back_kill_after_five_seconds_is_intended() {
+fn kill_after_five_second_grace_is_intended() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -338,7 +341,7 @@ fn the_fall_back_kill_after_five_seconds_is_intended() {
 }
 
 #[test]
-fn sys_exit_in_a_task_is_an_exit_although_the_raylet_sends_term_after_it() {
+fn sys_exit_before_raylet_sigterm_is_exit() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     scene.says(RayFact::Disconnected {
@@ -354,7 +357,7 @@ fn sys_exit_in_a_task_is_an_exit_although_the_raylet_sends_term_after_it() {
 }
 
 #[test]
-fn a_removed_placement_group_ends_its_workers_on_purpose() {
+fn removed_placement_group_is_intended() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     scene.says(RayFact::Disconnected {
@@ -370,7 +373,7 @@ fn a_removed_placement_group_ends_its_workers_on_purpose() {
 }
 
 #[test]
-fn a_task_that_was_retried_did_not_end_the_job() {
+fn retried_task_did_not_end_the_job() {
     for (will_retry, ended_by_driver) in [(true, true), (false, false)] {
         let mut scene = Scene::new();
         scene.ray_worker(7).says(monitor_kill(&[7], &[])).after(900);
@@ -402,7 +405,7 @@ fn a_task_that_was_retried_did_not_end_the_job() {
 }
 
 #[test]
-fn a_worker_that_was_dead_before_it_registered_was_not_killed_for_that() {
+fn worker_dead_before_register_is_unknown() {
     for alive in [true, false] {
         let mut scene = Scene::new();
         let pid = crate::ids::Pid(7);
@@ -420,7 +423,7 @@ fn a_worker_that_was_dead_before_it_registered_was_not_killed_for_that() {
 }
 
 #[test]
-fn an_end_without_a_known_reason_on_a_newer_ray_is_unknown_and_the_version_is_named() {
+fn unknown_reason_on_newer_ray_is_noted() {
     for (version, noted) in [("2.99.1", true), ("2.60.0", false)] {
         let mut scene = Scene::new();
         scene.change_cluster(|cluster| cluster.ray_version = Some(version.into()));
@@ -439,7 +442,7 @@ fn an_end_without_a_known_reason_on_a_newer_ray_is_unknown_and_the_version_is_na
 /// No grammar knows the kill record of this Ray version: the killer stays unknown, and a note names
 /// the version.
 #[test]
-fn a_kill_record_in_words_of_another_version_is_a_note_and_no_verdict() {
+fn unread_kill_record_is_a_note() {
     let mut scene = Scene::new();
     scene.change_cluster(|cluster| cluster.ray_version = Some("9.1.0".into()));
     scene

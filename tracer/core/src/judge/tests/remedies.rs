@@ -51,7 +51,7 @@ fn ranks_of(method: &str, now: u64, line: &str, seen: impl Fn(&mut Scene)) -> Sc
 }
 
 #[test]
-fn a_call_that_grew_is_bounded_by_the_setting_of_that_call() {
+fn grown_call_names_its_own_setting() {
     let scene = ranks("compute_log_prob", 3072, &format!("{KEY}=64"));
     let finding = fires(&scene, "call-grew");
     assert!(
@@ -88,7 +88,7 @@ fn a_call_that_grew_is_bounded_by_the_setting_of_that_call() {
 }
 
 #[test]
-fn calls_that_pass_the_same_batch_are_bounded_with_it() {
+fn calls_with_same_batch_are_set_together() {
     const REFERENCE: &str = "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu";
     let with = |reference: &str| {
         let mut scene = ranks("compute_log_prob", 3072, &format!("{KEY}=64"));
@@ -111,7 +111,7 @@ fn calls_that_pass_the_same_batch_are_bounded_with_it() {
 }
 
 #[test]
-fn a_batch_whose_logits_are_small_is_not_blamed() {
+fn batch_with_small_logits_is_not_blamed() {
     let with = |vocabulary: &str| {
         let mut scene = ranks("compute_log_prob", 3072, &format!("{KEY}=64"));
         let settings = [
@@ -143,8 +143,9 @@ fn a_batch_whose_logits_are_small_is_not_blamed() {
     assert!(small.remedy.is_empty(), "{small:?}");
 }
 
+/// No finding about sizes is shown beside it.
 #[test]
-fn a_controller_that_grew_explains_all_victims_and_no_size_is_told_beside_it() {
+fn grown_controller_explains_all_victims() {
     let mut scene = Scene::new();
     worker(&mut scene, 8, "ray::TaskRunner", 400);
     runs(&mut scene, 8, "ray::TaskRunner.run");
@@ -203,7 +204,7 @@ fn one_decision(signalled_first: bool) -> Scene {
 }
 
 #[test]
-fn subprocesses_that_died_in_the_same_decision_are_what_was_held_then() {
+fn subprocesses_killed_together_were_held() {
     for signalled_first in [false, true] {
         let scene = one_decision(signalled_first);
         let last = scene.death(12);
@@ -218,7 +219,7 @@ fn subprocesses_that_died_in_the_same_decision_are_what_was_held_then() {
 }
 
 #[test]
-fn settings_that_take_host_memory_come_before_the_size_of_the_same_processes() {
+fn host_memory_setting_precedes_worker_size() {
     let line = format!("-m verl.trainer.main_ppo {OFFLOAD}=True");
     let scene = ranks_of("WorkerDict.update_actor", 1900, &line, |scene| {
         for pid in [7, 8, 9, 10] {
@@ -238,7 +239,7 @@ const MICRO: &str = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu";
 const OFFLOAD: &str = "actor_rollout_ref.actor.fsdp_config.optimizer_offload";
 
 #[test]
-fn no_batch_is_advised_for_what_computes_on_gpus() {
+fn no_batch_is_advised_for_gpu_work() {
     let line = |more: &str| format!("-m verl.trainer.main_ppo {MICRO}=8 {more}");
     let first = |line: &str, seen: fn(&mut Scene)| {
         let scene = ranks_of("WorkerDict.update_actor", 3072, line, seen);
@@ -260,7 +261,7 @@ fn no_batch_is_advised_for_what_computes_on_gpus() {
 }
 
 #[test]
-fn fewer_ranks_are_advised_where_no_setting_of_their_call_helps() {
+fn fewer_ranks_if_no_call_setting_helps() {
     let line = format!("-m verl.trainer.main_ppo {MICRO}=8 trainer.n_gpus_per_node=4");
     let with = |more: &str| {
         let scene = ranks_of(
@@ -297,8 +298,9 @@ fn fewer_ranks_are_advised_where_no_setting_of_their_call_helps() {
     assert_eq!(cost, "that much more GPU memory is needed");
 }
 
+/// The growth has no remedy of its own.
 #[test]
-fn settings_that_take_host_memory_come_before_a_growth_without_a_remedy() {
+fn host_memory_setting_precedes_bare_growth() {
     let line = "-m openrlhf.cli.train_ppo_ray --ds.adam_offload";
     let grown = ranks_of("PolicyModelActor.fit", 3072, line, |_| {});
     let first = grown.report().findings[0].clone();
@@ -320,7 +322,7 @@ fn settings_that_take_host_memory_come_before_a_growth_without_a_remedy() {
 }
 
 #[test]
-fn a_driver_is_judged_by_what_it_took_since_workers_ran() {
+fn driver_growth_counts_from_first_worker() {
     let with = |loaded: u64, now: u64| {
         let mut scene = Scene::new();
         holds(&mut scene, 50, loaded);
@@ -343,7 +345,7 @@ fn a_driver_is_judged_by_what_it_took_since_workers_ran() {
 }
 
 #[test]
-fn of_two_causes_of_a_kill_the_one_that_explains_more_comes_first() {
+fn larger_cause_comes_first() {
     let line = format!("-m verl.trainer.main_ppo {KEY}=64");
     let scene = ranks_of("WorkerDict.compute_log_prob", 3072, &line, |scene| {
         worker(scene, 9, "ray::TaskRunner", 400);
@@ -359,8 +361,9 @@ fn of_two_causes_of_a_kill_the_one_that_explains_more_comes_first() {
     assert_eq!(rules[..2], ["call-grew", "controller-grew"]);
 }
 
+/// In the optimizer's step, neither a smaller batch nor fewer ranks help.
 #[test]
-fn in_the_optimizers_step_no_batch_and_no_rank_helps_but_precision_does() {
+fn optimizer_growth_advises_precision() {
     let line = format!("-m verl.trainer.main_ppo {MICRO}=8 trainer.n_gpus_per_node=2");
     let with = |file: &str| {
         let scene = ranks_of("WorkerDict.update_actor", 3072, &line, |scene| {
@@ -397,7 +400,7 @@ fn in_the_optimizers_step_no_batch_and_no_rank_helps_but_precision_does() {
 }
 
 #[test]
-fn loaders_are_made_fewer_where_they_are_the_controllers() {
+fn fewer_loaders_only_for_the_controller() {
     let with = |class: &str| {
         let line = "-m verl.trainer.main_ppo data.dataloader_num_workers=8";
         let scene = ranks_of(&format!("{class}.run"), 600, line, |scene| {
@@ -417,7 +420,7 @@ fn loaders_are_made_fewer_where_they_are_the_controllers() {
 }
 
 #[test]
-fn what_left_a_gpu_is_answered_by_who_moved_it() {
+fn offload_remedy_names_what_moved_it() {
     let with = |class: &str, line: &str| {
         let scene = ranks_of(&format!("{class}.work"), 1024, line, |scene| {
             on_gpu(scene, 7, None, 0, 40);

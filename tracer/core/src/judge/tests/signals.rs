@@ -11,7 +11,7 @@ use crate::{
 use super::scene::key;
 
 #[test]
-fn a_users_kill_names_its_sender() {
+fn user_kill_names_its_sender() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(66, 7, 9, 0, true).after(5);
     scene.exit(7, 9);
@@ -24,7 +24,7 @@ fn a_users_kill_names_its_sender() {
 }
 
 #[test]
-fn who_is_killed_and_does_not_end_is_pending_and_no_death() {
+fn killed_process_that_lives_on_is_pending() {
     let mut scene = Scene::new();
     scene.ray_worker(7).ray_worker(8);
     scene.signal(66, 7, 9, 0, true).after(500_000);
@@ -51,7 +51,7 @@ fn who_is_killed_and_does_not_end_is_pending_and_no_death() {
 }
 
 #[test]
-fn the_first_signal_that_took_effect_wins() {
+fn first_effective_signal_wins() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(66, 7, 9, 0, true).after(6000);
     scene
@@ -71,7 +71,7 @@ fn the_first_signal_that_took_effect_wins() {
 }
 
 #[test]
-fn a_fault_whose_core_dump_was_cut_short_by_sigkill_stays_a_crash() {
+fn sigkill_during_core_dump_stays_a_crash() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal_with(7, 7, 11, 1, false, 0);
     let delivered = Observation::Delivered {
@@ -88,7 +88,7 @@ fn a_fault_whose_core_dump_was_cut_short_by_sigkill_stays_a_crash() {
 }
 
 #[test]
-fn a_caught_term_that_ends_in_exit_0_is_inferred() {
+fn caught_sigterm_with_exit_0_is_inferred() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -100,8 +100,9 @@ fn a_caught_term_that_ends_in_exit_0_is_inferred() {
     assert!(death.listed);
 }
 
+/// A busy machine can delay the exit by 9 s.
 #[test]
-fn a_caught_term_explains_an_exit_that_a_busy_machine_delayed() {
+fn caught_sigterm_explains_a_delayed_exit() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -112,7 +113,7 @@ fn a_caught_term_explains_an_exit_that_a_busy_machine_delayed() {
 }
 
 #[test]
-fn a_caught_term_long_before_an_exit_is_not_its_cause() {
+fn old_caught_sigterm_is_no_cause() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -123,7 +124,7 @@ fn a_caught_term_long_before_an_exit_is_not_its_cause() {
 }
 
 #[test]
-fn a_fault_is_a_crash() {
+fn fault_is_a_crash() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(7, 7, 11, 1, false).after(100);
     scene.signal(7, 7, 11, -6, false).after(1);
@@ -141,7 +142,7 @@ fn a_fault_is_a_crash() {
 }
 
 #[test]
-fn a_memory_error_that_a_failure_handler_raises_again_is_the_machines() {
+fn reraised_memory_error_is_the_machines() {
     // The process touched the broken page itself, or the kernel told it of one.
     for (sender, code) in [(7, 4), (66, 5)] {
         let mut scene = Scene::new();
@@ -161,7 +162,7 @@ fn a_memory_error_that_a_failure_handler_raises_again_is_the_machines() {
 }
 
 #[test]
-fn a_kill_of_oneself_is_ones_own_doing() {
+fn self_sigkill_is_a_crash() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(7, 7, 9, 0, true).after(100);
     scene.exit(7, 9);
@@ -169,7 +170,7 @@ fn a_kill_of_oneself_is_ones_own_doing() {
 }
 
 #[test]
-fn ctrl_c_that_python_raises_again_is_the_terminals() {
+fn reraised_ctrl_c_is_the_terminals() {
     let mut scene = Scene::new();
     scene.signal(3, 50, 2, 128, false).after(7000);
     scene.signal(50, 50, 2, 0, true).after(10);
@@ -183,7 +184,7 @@ fn ctrl_c_that_python_raises_again_is_the_terminals() {
 }
 
 #[test]
-fn a_ctrl_c_that_rays_processes_block_tells_no_raylet_to_end() {
+fn blocked_ctrl_c_is_no_raylet_shutdown() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -202,8 +203,9 @@ fn a_ctrl_c_that_rays_processes_block_tells_no_raylet_to_end() {
     assert_verdict!(scene, 8, Unknown, Unknown);
 }
 
+/// The kernel sends SIGHUP to a stopped process group that nobody is left to continue.
 #[test]
-fn a_stopped_process_that_nobody_is_left_to_continue_is_not_ended_by_its_terminal() {
+fn orphaned_stopped_group_dies_by_kernel() {
     let mut scene = Scene::new();
     scene.ray_worker(7).process(70, 7, "sh", Role::Descendant);
     scene.exiting = true;
@@ -227,8 +229,9 @@ fn a_stopped_process_that_nobody_is_left_to_continue_is_not_ended_by_its_termina
     assert_eq!(mechanism, Some(Mechanism::Tty));
 }
 
+/// A tracer may have changed the signal while it was pending.
 #[test]
-fn who_sent_a_signal_that_waited_is_inferred_because_a_tracer_may_have_changed_it() {
+fn sender_of_a_delayed_signal_is_inferred() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(66, 7, 15, 0, false);
     scene.after(2_000_000).exit(7, 15);
@@ -236,7 +239,7 @@ fn who_sent_a_signal_that_waited_is_inferred_because_a_tracer_may_have_changed_i
 }
 
 #[test]
-fn who_sent_a_signal_that_waited_in_a_stopped_process_is_inferred() {
+fn sender_is_inferred_if_target_was_stopped() {
     for number in [15, 11] {
         let mut scene = Scene::new();
         scene.stopped_by = 19;
@@ -254,8 +257,9 @@ fn who_sent_a_signal_that_waited_in_a_stopped_process_is_inferred() {
     }
 }
 
+/// One that waited may come from a tracer, so it is inferred.
 #[test]
-fn a_core_signal_that_is_taken_at_once_has_its_sender_and_one_that_waited_may_be_a_tracers() {
+fn core_signal_taken_at_once_is_proven() {
     for (waited, certainty) in [(100, Certainty::Proven), (2_000_000, Certainty::Inferred)] {
         let mut scene = Scene::new();
         scene.ray_worker(7).signal(66, 7, 11, 0, false);
@@ -273,8 +277,9 @@ fn a_core_signal_that_is_taken_at_once_has_its_sender_and_one_that_waited_may_be
     }
 }
 
+/// Most of its verdicts are inferred, since the tracer can change signals and exits.
 #[test]
-fn how_a_traced_process_ends_is_inferred_and_its_tracer_is_named() {
+fn end_of_traced_process_names_its_tracer() {
     let was_traced = |scene: &Scene| {
         let evidence = scene.death(7).verdict.evidence;
         let mut evidence = evidence.iter();
@@ -321,7 +326,7 @@ fn how_a_traced_process_ends_is_inferred_and_its_tracer_is_named() {
 }
 
 #[test]
-fn an_exit_is_inferred_where_a_signal_may_have_been_lost_before_it() {
+fn exit_after_lost_signals_is_inferred() {
     let count = |scene: &mut Scene, ring_full: u64| {
         let ledger = Ledger {
             hook: "signal/signal_generate".into(),
@@ -345,8 +350,9 @@ fn an_exit_is_inferred_where_a_signal_may_have_been_lost_before_it() {
     assert_verdict!(scene, 9, Exit, Proven);
 }
 
+/// A child made by clone can choose this signal; it does not come from a file.
 #[test]
-fn the_exit_signal_of_a_child_is_no_files_and_inferred() {
+fn exit_signal_of_a_child_is_inferred() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
@@ -364,7 +370,7 @@ fn the_exit_signal_of_a_child_is_no_files_and_inferred() {
 }
 
 #[test]
-fn a_users_term_that_is_raised_again_keeps_its_sender() {
+fn reraised_sigterm_keeps_its_sender() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(66, 7, 15, 0, false).after(7000);
     scene.signal(7, 7, 15, 0, true).after(10);
@@ -373,8 +379,9 @@ fn a_users_term_that_is_raised_again_keeps_its_sender() {
     assert_eq!(death.sender.expect("sender").pid.0, 66);
 }
 
+/// Another process may have been running on the CPU when the timer expired.
 #[test]
-fn a_timer_of_its_own_has_no_sender_whoever_ran_as_it_expired() {
+fn own_timer_has_no_sender() {
     for interrupted in [66, super::scene::RAYLET, 7] {
         let mut scene = Scene::new();
         scene.ray_worker(7).signal(interrupted, 7, 15, -2, true);
@@ -391,7 +398,7 @@ fn a_timer_of_its_own_has_no_sender_whoever_ran_as_it_expired() {
 }
 
 #[test]
-fn a_cgroup_kill_is_a_signal_and_no_memory_kill() {
+fn cgroup_kill_is_no_memory_kill() {
     let mut scene = Scene::new();
     scene.group = false;
     scene.ray_worker(7).signal(66, 7, 9, 0, true).after(5);
@@ -403,8 +410,9 @@ fn a_cgroup_kill_is_a_signal_and_no_memory_kill() {
     );
 }
 
+/// An unseen SIGSEGV is inferred to be a crash.
 #[test]
-fn a_signal_nobody_saw_stays_unknown_and_a_segv_is_only_inferred() {
+fn unseen_sigkill_is_unknown() {
     let mut scene = Scene::new();
     scene.ray_worker(7).ray_worker(8).after(1);
     scene.exit(7, 9);
@@ -414,8 +422,9 @@ fn a_signal_nobody_saw_stays_unknown_and_a_segv_is_only_inferred() {
     assert_verdict!(scene, 8, Crash, Inferred);
 }
 
+/// The parent's exit may come after the signal.
 #[test]
-fn a_parent_death_signal_has_the_parent_as_cause_although_it_exits_later() {
+fn parent_death_signal_names_the_parent() {
     let mut scene = Scene::new();
     scene.signal(66, 50, 9, 0, true).after(100);
     scene.exiting = true;
@@ -436,8 +445,9 @@ fn a_parent_death_signal_has_the_parent_as_cause_although_it_exits_later() {
     );
 }
 
+/// The driver itself lives on, so the end is not intended.
 #[test]
-fn a_raylet_that_ends_with_a_thread_of_a_driver_that_lives_on_is_no_intended_end() {
+fn raylet_end_with_driver_thread_is_collapse() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     (scene.exiting, scene.parent_death_signal) = (true, 9);
@@ -455,7 +465,7 @@ fn a_raylet_that_ends_with_a_thread_of_a_driver_that_lives_on_is_no_intended_end
 }
 
 #[test]
-fn a_parent_death_signal_that_a_child_catches_has_the_parent_as_cause() {
+fn caught_parent_death_signal_names_the_parent() {
     // `torch.multiprocessing.spawn` asks for SIGINT. Python catches it, and exits or raises it
     // again.
     for (again, status) in [(false, 0), (false, 1 << 8), (true, 2)] {
@@ -482,7 +492,7 @@ fn a_parent_death_signal_that_a_child_catches_has_the_parent_as_cause() {
 }
 
 #[test]
-fn an_exit_after_a_ctrl_c_is_only_inferred() {
+fn exit_after_ctrl_c_is_inferred() {
     let mut scene = Scene::new();
     scene.signal(3, 50, 2, 128, false).after(7000);
     scene.exit(50, 1 << 8);
@@ -491,7 +501,7 @@ fn an_exit_after_a_ctrl_c_is_only_inferred() {
 }
 
 #[test]
-fn outside_ray_a_parent_death_signal_is_a_signal() {
+fn parent_death_outside_ray_is_a_signal() {
     let mut scene = Scene::new();
     scene
         .process(60, 1, "sh", Role::Other)
@@ -508,8 +518,9 @@ fn outside_ray_a_parent_death_signal_is_a_signal() {
     );
 }
 
+/// An exit with code 0 is not listed.
 #[test]
-fn an_exit_by_code_is_its_own_and_a_normal_one_is_not_listed() {
+fn exit_with_a_code_is_listed() {
     let mut scene = Scene::new();
     scene.ray_worker(7).ray_worker(8).after(1);
     scene.exit(7, 3 << 8);
@@ -555,7 +566,7 @@ fn pid_reuse_gives_two_deaths() {
 }
 
 #[test]
-fn an_exit_that_was_not_told_is_judged_by_the_signal_that_took_effect() {
+fn lost_exit_is_judged_by_its_signal() {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn a_process_has_its_lifetime_its_samples_in_order_and_its_death() {
+fn process_has_lifetime_samples_and_death() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     for anon in [1 << 20, 5 << 20] {

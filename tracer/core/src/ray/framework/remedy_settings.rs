@@ -131,7 +131,7 @@ mod tests {
     use super::{super::is_known, *};
 
     #[test]
-    fn a_setting_of_openrlhf_acts_in_the_calls_that_grow_by_it() {
+    fn openrlhf_setting_acts_in_its_calls() {
         let acting = |method: &str| -> Vec<&str> {
             let settings = remedy_settings(Framework::OpenRlhf, RemedyGoal::LessOnHost).into_iter();
             let class = method.split('.').next().expect("a class");
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn no_remedy_names_a_key_that_the_table_does_not_know() {
+    fn remedies_name_only_known_keys() {
         let goals = [
             RemedyGoal::LessOnHost,
             RemedyGoal::LessInController,

@@ -183,8 +183,9 @@ pub(super) fn of(framework: Framework) -> Option<&'static Table> {
 mod tests {
     use super::*;
 
+    /// Each framework has a table, and no key is in two tables.
     #[test]
-    fn each_framework_has_its_table_and_no_two_tables_fight_for_a_key() {
+    fn tables_share_no_key() {
         let frameworks = Framework::ALL;
         for framework in frameworks {
             assert!(of(framework).is_some(), "{}", framework.name());

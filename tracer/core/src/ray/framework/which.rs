@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frameworks_are_known_by_their_modules_their_keys_and_their_classes() {
+    fn modules_keys_and_classes_show_the_framework() {
         let line = |line: &str| {
             let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
             Framework::of_command_line(&argv)

@@ -24,8 +24,9 @@ fn the_actor(rows: &[GcsRow]) -> &GcsActor {
     actors.next().expect("an actor")
 }
 
+/// Reads an actor, its placement group, its node and its job.
 #[test]
-fn an_actor_its_placement_group_its_node_and_its_job_are_read_from_old_and_new_replies() {
+fn old_and_new_replies_are_read() {
     for version in 0..2 {
         let rows = all(version);
         assert_eq!(rows.len(), 4, "{rows:#?}");
@@ -59,7 +60,7 @@ fn an_actor_its_placement_group_its_node_and_its_job_are_read_from_old_and_new_r
 }
 
 #[test]
-fn a_dead_actor_still_says_which_worker_it_ran_in() {
+fn dead_actor_names_its_last_worker() {
     let alive = all(0);
     let dead = Table::Actors.rows(DEAD).expect("rows");
     let expected = GcsActor {
@@ -70,7 +71,7 @@ fn a_dead_actor_still_says_which_worker_it_ran_in() {
 }
 
 #[test]
-fn of_a_cluster_only_what_concerns_the_own_node_is_kept() {
+fn only_rows_of_the_own_node_are_kept() {
     let rows = all(0);
     let kept = |node: &OwnNode| here(rows.clone(), node);
     let told = |node_id| OwnNode {
@@ -84,7 +85,7 @@ fn of_a_cluster_only_what_concerns_the_own_node_is_kept() {
 }
 
 #[test]
-fn a_raylet_that_was_not_told_its_id_is_found_by_its_socket() {
+fn raylet_without_id_is_found_by_its_socket() {
     let mut rows = all(1);
     let named = rows.iter().find_map(|row| match row {
         GcsRow::Node(node) => Some(node.clone()),
@@ -111,8 +112,9 @@ fn a_raylet_that_was_not_told_its_id_is_found_by_its_socket() {
     ));
 }
 
+/// Both are errors.
 #[test]
-fn a_refusal_and_garbled_bytes_are_errors_that_name_the_method() {
+fn refusal_and_garbage_name_the_method() {
     // GcsStatus{code: 7, message: "no"} in field 1.
     let refused = Table::Jobs.rows(b"\x0a\x06\x08\x07\x12\x02no");
     let refused = refused.expect_err("a refusal").to_string();
@@ -146,7 +148,7 @@ fn names_and_ids_are_bounded() {
 
 /// Concatenated messages are one message with joined lists.
 #[test]
-fn a_reply_of_as_many_actors_as_are_asked_for_is_read() {
+fn reply_with_the_most_actors_is_read() {
     let most = usize::try_from(MOST_ROWS).expect("a count");
     let (_, [reply, _]) = REPLIES[0];
     let reply = reply.repeat(most);

@@ -89,8 +89,9 @@ pub(super) fn of_nccl(line: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
+    /// Other lines are not after-effects.
     #[test]
-    fn the_watchdogs_words_are_known_after_any_prefix_and_others_are_none() {
+    fn watchdog_words_are_known_after_any_prefix() {
         let line = "[rank1]:[E1120 09:14:03.117 ProcessGroupNCCL.cpp:616] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=81)";
         let said = of_nccl(line).expect("NCCL's");
         assert!(said.starts_with("Watchdog caught"), "{said}");
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_lasts_as_long_as_the_time_out_that_it_names() {
+    fn error_lasts_as_long_as_its_timeout() {
         let nccl = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=81, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600029 milliseconds before timing out.";
         assert_eq!(timeout_ms(nccl), Some(600_000));
         let gloo = "[../gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete";

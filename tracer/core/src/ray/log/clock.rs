@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_usual_form_is_read() {
+    fn other_time_forms_are_refused() {
         assert_eq!(usual("1970-01-02 00:00:01,002"), Some(86_401_002_000_000));
         for other in [
             "",
@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_what_jiff_reads(
+        fn usual_form_is_read_like_jiff(
             year in 0i64..10_000, month in 0u8..14, day in 0u8..33,
             hour in 0u8..25, minute in 0u8..61, second in 0u8..60, millisecond in 0u16..1000,
         ) {

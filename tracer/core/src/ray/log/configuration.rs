@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_vocabulary_of_a_model_is_read_from_what_transformers_prints() {
+    fn model_vocabulary_is_read_from_transformers() {
         let text = "Model config after override: Qwen2Config {\n  \"hidden_size\": 64,\n  \"vocab_size\": 151936\n}\n";
         let found = read(text);
         assert_eq!(found.len(), 1, "{found:?}");
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pprint_and_json_print_is_read_as_flat_keys() {
+    fn pprint_and_json_are_read_as_flat_keys() {
         let found = read(&format!("TaskRunner hostname: a, PID: 7\n{VERL}\nnext"));
         let [verl] = found.as_slice() else {
             panic!("{found:?}")
@@ -290,8 +290,9 @@ mod tests {
         assert_eq!(read(headless), read(EASY_R1));
     }
 
+    /// A text that another print cuts in two yields nothing either.
     #[test]
-    fn what_is_cut_short_or_cut_in_two_or_only_looks_alike_says_nothing() {
+    fn cut_or_similar_text_is_no_configuration() {
         let half: Vec<&str> = VERL.lines().take(6).collect();
         assert_eq!(
             read(&half.join(

@@ -109,7 +109,7 @@ mod tests {
     const ACTOR: &str = "ae4bef52a28c88a8d40463d901000000";
 
     #[test]
-    fn an_actor_that_died_is_named_by_its_fields() {
+    fn dead_actor_is_named_by_its_fields() {
         let text = format!(
             "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\
              \tclass_name: WorkerDict\n\tactor_id: {ACTOR}\n\tpid: 16336\n\tname: x\n\tnamespace: y\n\tip: 192.0.2.2\n"
@@ -118,13 +118,13 @@ mod tests {
     }
 
     #[test]
-    fn an_actor_that_never_ran_has_no_pid() {
+    fn actor_that_never_ran_has_no_pid() {
         let text = format!("\tclass_name: A\n\tactor_id: {ACTOR}\n\tnamespace: y\n");
         assert_eq!(read(&text), names(Some(ACTOR), None));
     }
 
     #[test]
-    fn an_out_of_memory_error_names_its_victim() {
+    fn out_of_memory_error_names_its_victim() {
         let text = format!(
             "Memory on the node (IP: 192.0.2.2, ID: c4ea) where the task (actor ID: {ACTOR}, name=a:b, pid=22124, memory used=0.71GB) was running was 3.55GB"
         );
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn an_out_of_memory_error_of_today_names_those_that_were_selected() {
+    fn new_out_of_memory_error_names_the_selected() {
         let line = |mark: &str, pid: u32| {
             format!(
                 "{mark}(Actor({ACTOR}): job ID=01000000, lease ID=03000000, task name=W.__init__, required resources={{CPU: 1}}, pid={pid}, actual memory used=2.34GB, worker ID=92afeca97c04)"
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_something_else_name_nobody() {
+    fn fields_of_other_text_name_nobody() {
         assert_eq!(read("pid: 7\nname: x\nactor_id: no\npid: 8\n"), Vec::new());
     }
 }

@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_raylet_of_a_session_has_its_own_log() {
+    fn each_raylet_of_a_session_has_its_log() {
         for name in ["raylet.out", "raylet.err", "raylet.1.out", "raylet.12.out"] {
             assert!(is_raylets(name), "{name}");
         }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_worker_and_driver_files_are_read() {
+    fn worker_and_driver_file_names_are_parsed() {
         let worker = "2d84615f7f140986dbfe179f466ef9b6faa24b01641038cce6390fc9";
         let log = parse(&format!("python-core-worker-{worker}_24341.log")).expect("name");
         assert_eq!(log.worker_id, HexId::parse(worker));

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lines_of_three_frameworks_are_read() {
+    fn lines_of_three_frameworks_are_parsed() {
         let used = |text: &str| match parse(text) {
             Some(GpuMoved::Before { used, total, .. } | GpuMoved::After { used, total, .. }) => {
                 format!("{:.2} of {:.2}", used.gib(), total.gib())

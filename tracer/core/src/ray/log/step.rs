@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_of_four_frameworks_are_read() {
+    fn lines_of_four_frameworks_are_parsed() {
         let verl = "step:12 - global_seqlen/min:6537 - actor/entropy:6.89 - actor/kl_loss:0.0";
         assert_eq!(step(verl), Some((12, None)));
         let bar = "Training Progress:  25%|██▌       | 1/4 [00:02<00:07,  2.44s/it]";
@@ -88,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn of_a_bar_that_was_written_over_the_last_counts() {
+    fn last_state_of_an_overwritten_bar_counts() {
         let bar = |done: u32| format!("Training Progress:  25%|██▌       | {done}/4 [00:02<00:07]");
         let line = format!("\r{}\r{}\r", bar(1), bar(2));
         assert_eq!(step(&line), Some((2, Some(4))));
     }
 
     #[test]
-    fn other_bars_and_words_are_no_steps() {
+    fn other_bars_and_words_are_not_steps() {
         for text in [
             "Train epoch [1/1]: 100%|██████████| 8/8 [00:10<00:00]",
             "Episode [1/20]:  30%|███       | 3/10 [00:10<00:00]",

@@ -50,7 +50,7 @@ Top 10 memory users: PID\tMEM(GB)\tCOMMAND
 [2026-11-21 00:11:38,556 I 1261 1261] (raylet) node_manager.cc:1477: Disconnecting worker, graceful=false, disconnect_type=4, has_creation_task_exception=false worker_id=2abec82d job_id=01000000";
 
 #[test]
-fn a_kill_record_of_260_names_the_selected_and_the_spared() {
+fn kill_record_of_2_60_has_selected_and_spared() {
     let mut parser = LogParser::new(FileKind::Raylet, None);
     let mut out = Vec::new();
     for line in KILL_260.lines() {
@@ -88,7 +88,7 @@ fn a_kill_record_of_260_names_the_selected_and_the_spared() {
 }
 
 #[test]
-fn a_kill_record_of_256_in_one_line_kills_the_selected_only() {
+fn kill_record_of_2_56_kills_only_the_selected() {
     // Ray 2.56
     let kill = kill(
         "[2026-11-21 00:12:30,731 I 2600 2600] (raylet) node_manager.cc:3112: Killing 2 worker(s), kill details: Memory on the node (IP: 192.0.2.2, ID: 3d2dc5ef) was 4.37GB / 23.54GB (0.185637); OOM kill reason: Memory usage 4675805184B exceeded threshold of 4620544512B (18.3% of 25276502016B total); Ray killed 2 worker(s) based on the killing policy; Considered workers: [; Selected to kill: (Task: job ID=01000000, lease ID=03, task name=f, required resources={CPU: 1}, pid=11, actual memory used=0.70GB, worker ID=ab01); Selected to kill: (Worker with no lease granted: pid=12, actual memory used=1.20GB, worker ID=ab02); (Task: job ID=01000000, lease ID=04, task name=g, required resources={}, pid=13, actual memory used=0.10GB, worker ID=ab03); ]; Top 10 memory users: PID\tMEM(GB)\tCOMMAND; 11\t0.70\tray::f;  suggestions: Refer to the documentation",
@@ -100,7 +100,7 @@ fn a_kill_record_of_256_in_one_line_kills_the_selected_only() {
 }
 
 #[test]
-fn a_kill_record_of_255_kills_all_that_it_lists() {
+fn kill_record_of_2_55_kills_all_listed() {
     // Ray 2.55
     let kill = kill(
         "[2026-11-21 00:28:09,428 I 23954 23954] (raylet) node_manager.cc:3081: Killing 1 worker(s), kill details: Memory on the node (IP: 192.0.2.2, ID: 19ed5cab) was 5.14GB / 23.54GB (0.218157), which exceeds the memory usage threshold of 0.215700; Object store memory usage: []; Ray killed 1 worker(s) based on the killing policy: [(Task: job ID=01000000, lease ID=02, task name=f, required resources={CPU: 1}, pid=24001, actual memory used=0.70GB, worker ID=ab01)]; Top 10 memory users: PID\tMEM(GB)\tCOMMAND;  suggestions: Refer to the documentation",
@@ -112,7 +112,7 @@ fn a_kill_record_of_255_kills_all_that_it_lists() {
 }
 
 #[test]
-fn a_kill_record_up_to_254_has_one_worker() {
+fn kill_record_up_to_2_54_has_one_worker() {
     // Ray 2.9.3 to 2.49 print the task, 2.51 to 2.54 the lease.
     for (what, id) in [
         ("task (task ID: daf6", "task"),
@@ -137,7 +137,7 @@ fn a_kill_record_up_to_254_has_one_worker() {
 }
 
 #[test]
-fn a_json_log_says_the_same() {
+fn json_log_gives_the_same_facts() {
     // RAY_BACKEND_LOG_JSON=1
     let started = one(
         FileKind::Raylet,
@@ -162,7 +162,7 @@ fn a_json_log_says_the_same() {
 }
 
 #[test]
-fn what_the_raylet_says_about_workers() {
+fn raylet_lines_about_workers_are_parsed() {
     let says = |text: &str| {
         one(
             FileKind::Raylet,
@@ -258,7 +258,7 @@ fn what_the_raylet_says_about_workers() {
 }
 
 #[test]
-fn a_worker_that_has_not_registered_is_alive_or_dead() {
+fn unregistered_worker_is_alive_or_dead() {
     let says = |text: &str| {
         one(
             FileKind::Raylet,
@@ -284,7 +284,7 @@ fn a_worker_that_has_not_registered_is_alive_or_dead() {
 }
 
 #[test]
-fn what_the_raylet_says_about_the_node() {
+fn raylet_lines_about_the_node_are_parsed() {
     let says = |text: &str| {
         one(
             FileKind::Raylet,
@@ -343,7 +343,7 @@ fn what_the_raylet_says_about_the_node() {
 }
 
 #[test]
-fn a_worker_tells_its_own_end_and_nothing_about_others() {
+fn worker_log_reports_only_its_own_end() {
     let text = "[2026-11-21 00:07:00,000 I 28161 28200] raylet_ipc_client.cc:133: RayletIpcClient::Disconnect, exit_type=INTENDED_SYSTEM_EXIT, exit_detail=Worker exits because the actor is killed. The actor is dead because it was killed by `ray.kill`., has creation_task_exception_pb_bytes=0";
     let RayFact::SelfDisconnect {
         exit_type,
@@ -363,7 +363,7 @@ fn a_worker_tells_its_own_end_and_nothing_about_others() {
 }
 
 #[test]
-fn an_owner_tells_whether_a_task_is_tried_again() {
+fn owner_log_says_whether_a_task_is_retried() {
     let text = "[2026-11-21 07:06:56,963 I 21306 21468] core_worker.cc:5147: Will resubmit task after a 0ms delay: Type=NORMAL_TASK, Language=PYTHON, task_id=c8ef, task_name=f, job_id=01000000, num_args=2\n[2026-11-21 07:07:01,604 I 21306 21468] task_manager.cc:1649: Task failed: RpcError: RPC error: Socket closed rpc_code: 14: Type=NORMAL_TASK, task_id=f91b, task_name=g, job_id=01000000, num_args=0";
     let fates: Vec<_> = facts(FileKind::CoreWorker, text)
         .into_iter()
@@ -388,7 +388,7 @@ fn an_owner_tells_whether_a_task_is_tried_again() {
 }
 
 #[test]
-fn the_gcs_tells_whether_an_actor_comes_back() {
+fn gcs_log_says_whether_an_actor_restarts() {
     for (restarts, state) in [(1, "RESTARTING"), (0, "DEAD")] {
         let text = format!(
             "[2026-11-21 07:06:59,457 I 21307 21307] (gcs_server) gcs_actor_manager.cc:1515: Actor is failed on worker 593a at node ab18, need_reschedule = 1, death context type = ActorDiedErrorContext, remaining_restarts = {restarts}, num_restarts = 0 job_id=01000000 actor_id=9eb5"
@@ -406,7 +406,7 @@ fn the_gcs_tells_whether_an_actor_comes_back() {
 }
 
 #[test]
-fn an_exception_and_markers_are_read_from_a_workers_output() {
+fn exception_and_markers_are_read_from_output() {
     assert_eq!(
         one(FileKind::WorkerOutput, ":actor_name:Rollout"),
         RayFact::Marker {
@@ -441,7 +441,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn every_message_of_the_canary_is_one_that_a_grammar_looks_for() {
+fn every_canary_message_is_in_a_grammar() {
     #[derive(serde::Deserialize)]
     struct Message {
         text: String,
@@ -466,8 +466,9 @@ fn every_message_of_the_canary_is_one_that_a_grammar_looks_for() {
     }
 }
 
+/// The record is still reported.
 #[test]
-fn a_kill_record_in_unknown_words_selects_nobody_and_is_told() {
+fn unknown_kill_record_selects_nobody() {
     let line = "[2026-11-21 00:12:30,731 I 2600 2600] (raylet) node_manager.cc:3112: Killing 2 worker(s), kill details: Node memory 4.37 of 23.54 GiB; victims: 11/ab01, 12/ab02; suggestions: Refer to the documentation";
     let mut parser = LogParser::new(FileKind::Raylet, None);
     let mut out = Vec::new();

@@ -254,7 +254,7 @@ mod tests {
         }
 
         #[test]
-        fn a_family_adds_up(kinds in proptest::collection::vec(0_usize..8, 0..200)) {
+        fn family_adds_up(kinds in proptest::collection::vec(0_usize..8, 0..200)) {
             // A page is one process's own, or shared by all, or shared by all children after the
             // root freed it.
             let kinds: Vec<u8> = kinds
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_child_has_not_touched_is_its_parents() {
+    fn untouched_memory_counts_for_the_parent() {
         const MIB: u64 = 1 << 20;
         let child = |own: u64| Member {
             anon: (1024 + own) * MIB,
@@ -282,8 +282,9 @@ mod tests {
         assert_eq!(root.elsewhere(of_root(root, &all[1..])), 0);
     }
 
+    /// It counts for the root while its children hold it.
     #[test]
-    fn a_parent_that_gave_up_what_its_children_hold_counts_it_still() {
+    fn memory_freed_by_the_root_still_counts() {
         let root = Member { anon: 10, own: 4 };
         let child = Member { anon: 100, own: 1 };
         let counted = of_root(root, &[child, child]);

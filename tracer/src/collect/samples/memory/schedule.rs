@@ -239,8 +239,9 @@ mod tests {
         }
     }
 
+    /// Processes that run are sampled more often.
     #[test]
-    fn who_sleeps_is_left_alone_and_who_runs_has_a_turn_now_and_then() {
+    fn sleeping_processes_are_sampled_rarely() {
         let own = before(Some(level_of(1, 50 * MIB)));
         let slept = Some(level_of(1, 50 * MIB));
         let ran = Some(level_of(2, 50 * MIB));
@@ -254,8 +255,9 @@ mod tests {
         assert!(rank(&own, at(100), true, slept).is_some());
     }
 
+    /// A change of 1 MiB or of 1 % is large.
     #[test]
-    fn a_move_of_a_mebibyte_or_a_percent_is_looked_at_at_once() {
+    fn large_change_is_due_at_once() {
         let small = before(Some(level_of(1, 50 * MIB)));
         assert!(rank(&small, at(1), false, Some(level_of(1, 51 * MIB))).is_some());
         let large = before(Some(level_of(1, 1000 * MIB)));
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn who_moved_is_followed_for_a_while_near_a_limit() {
+    fn changed_process_is_followed_near_a_limit() {
         let own = Before {
             moved: Some(at(0)),
             ..before(Some(level_of(1, 50 * MIB)))
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_come_first_then_the_new_then_the_oldest() {
+    fn fastest_come_first_then_new_then_oldest() {
         let rank = |before: Before, level| rank(&before, at(1), true, level).expect("a turn");
         let fast = rank(before(Some(level_of(1, 0))), Some(level_of(2, 90 * MIB)));
         let slow = rank(before(Some(level_of(1, 0))), Some(level_of(2, 2 * MIB)));
@@ -301,8 +303,9 @@ mod tests {
         assert_eq!(in_order(due), [Pid(1), Pid(2), Pid(3), Pid(4)]);
     }
 
+    /// A change of whether a limit is near makes all processes due.
     #[test]
-    fn who_sleeps_is_not_even_asked_until_its_time_comes_or_the_kernel_sees_it_run() {
+    fn sleeping_process_is_asked_when_due() {
         let (one, other) = (ProcessKey::new(1, 0), ProcessKey::new(2, 0));
         let mut schedule = SampleSchedule::default();
         schedule.add(one);
@@ -351,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_s_look_at_a_process_has_it_asked_for() {
+    fn process_seen_running_is_asked() {
         let mut words = vec![0; 12];
         words[7] = 3;
         let levels = levels_of(&words);
@@ -377,7 +380,7 @@ mod tests {
         assert_eq!(asked(levels_of(&words)), 1);
     }
     #[test]
-    fn who_runs_on_without_moving_is_not_asked_again() {
+    fn running_process_without_change_is_not_asked() {
         let mut words = vec![0; 6];
         let (process, slot) = (ProcessKey::new(1, 0), slot_of(0));
         let mut schedule = SampleSchedule::default();

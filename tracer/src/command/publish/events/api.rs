@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_answer_means() {
+    fn http_statuses_are_interpreted() {
         let of = |status, counts| of_status(status, counts, String::new(), None);
         assert_eq!(of(201, false), Answer::Done);
         assert_eq!(of(409, false), Answer::Done);

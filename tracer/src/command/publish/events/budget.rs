@@ -169,8 +169,9 @@ mod tests {
             .collect()
     }
 
+    /// More than ten similar Events become one with a count.
     #[test]
-    fn many_alike_become_one_event_with_a_count_and_a_pod_has_a_budget() {
+    fn similar_events_are_counted_within_pods_budget() {
         let (mut budget, now) = (Budget::default(), Instant::now());
         let requests = asked(&mut budget, "a", 100, now);
         let created = |request: &&Option<Request>| matches!(request, Some(Request::Create { .. }));
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_far_apart_is_not_alike() {
+    fn events_far_apart_are_not_similar() {
         let (mut budget, mut now) = (Budget::default(), Instant::now());
         for number in 0..40 {
             let request = budget.request(&one("a", number), now);
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_remembered_are_bounded() {
+    fn number_of_remembered_pods_is_bounded() {
         let (mut budget, now) = (Budget::default(), Instant::now());
         for pod in 0..2 * PODS {
             asked(&mut budget, &format!("p{pod}"), 1, now);
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_says_how_long_to_wait() {
+    fn bucket_tells_how_long_to_wait() {
         let now = Instant::now();
         let mut bucket = Bucket::new(2.0, Duration::from_millis(200), now);
         assert!(bucket.take(now) && bucket.take(now) && !bucket.take(now));

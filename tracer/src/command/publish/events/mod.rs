@@ -207,7 +207,7 @@ mod tests {
     use crate::show::publish::pod_event::tests::one;
 
     #[test]
-    fn a_pause_grows_to_a_minute_and_obeys_the_server() {
+    fn pause_grows_or_obeys_the_server() {
         let event = one("a", 1);
         let pauses: Vec<Duration> = (0..TRIES).map(|tried| pause(tried, None, &event)).collect();
         assert!(
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_queue_is_bounded_and_an_old_death_is_not_sent() {
+    fn queue_is_bounded_and_drops_old_deaths() {
         let events = Events(Arc::default());
         events.push((0..300).map(|number| one("a", number)).collect());
         assert_eq!(events.waiting().len(), MOST);

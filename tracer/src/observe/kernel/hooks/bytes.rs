@@ -132,14 +132,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_padded_title_loses_its_padding_only() {
+    fn title_loses_its_padding_only() {
         assert_eq!(arguments(b"ray::A.go\0\0\0\0"), ["ray::A.go"]);
         assert_eq!(arguments(b"a\0\0b\0"), ["a", "", "b"]);
         assert!(arguments(b"\0\0").is_empty());
     }
 
     #[test]
-    fn a_cgroup_path_is_put_together_from_the_inside_out() {
+    fn path_is_joined_from_the_innermost_name() {
         let names = ["leaf".to_owned(), "ray".to_owned(), String::new()];
         assert_eq!(path(&names), "/ray/leaf");
         assert_eq!(path(&names[2..]), "/");

@@ -67,7 +67,7 @@ mod tests {
     use crate::observe::kernel::symbols::Symbols;
 
     #[test]
-    fn a_name_that_does_not_begin_the_title_is_no_title() {
+    fn name_must_begin_the_title() {
         let memory = records::Memory {
             file: 1,
             anon: 2,

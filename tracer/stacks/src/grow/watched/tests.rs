@@ -12,7 +12,7 @@ use super::{
 use crate::read::Reader;
 
 #[test]
-fn a_later_process_with_the_same_pid_is_not_taken_for_it() {
+fn later_process_with_the_same_pid_is_another() {
     let child = std::process::Command::new("python3")
         .args(["-c", "import time; time.sleep(60)"])
         .spawn();
@@ -55,8 +55,9 @@ held.write(b'x' * (64 << 20))
 print(ctypes.addressof(ctypes.c_char.from_buffer(held))); time.sleep(60)'''
 os.execv(sys.executable, [sys.executable, '-u', '-c', second])";
 
+/// They are in a new address space.
 #[test]
-fn what_a_process_maps_after_an_exec_is_measured_in_its_new_address_space() {
+fn mappings_after_exec_are_measured() {
     let child = Command::new("python3")
         .args(["-u", "-c", REPLACED])
         .stdin(Stdio::piped())

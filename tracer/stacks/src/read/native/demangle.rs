@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_read_as_their_authors_wrote_them() {
+    fn names_are_demangled() {
         let names = [
             ("malloc", "malloc"),
             ("__libc_malloc@@GLIBC_PRIVATE", "__libc_malloc"),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_is_longer_than_a_line() {
+    fn long_names_are_bounded() {
         let names = [
             "x".repeat(2000),
             // Each substitution names the previous one twice.

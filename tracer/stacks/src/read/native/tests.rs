@@ -65,9 +65,10 @@ fn own() -> (Pid, Memory) {
     (pid, Memory::open(pid).expect("own memory"))
 }
 
+/// They are known the second time.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn the_frames_of_this_thread_are_named_and_known_the_second_time() {
+fn own_frames_are_named_and_cached() {
     let (pid, memory) = own();
     let (mut unwinder, mut names) = (Unwinder::default(), Names::default());
     let taken = its_caller();
@@ -81,11 +82,7 @@ fn the_frames_of_this_thread_are_named_and_known_the_second_time() {
         .iter()
         .filter_map(|frame| frame.function.as_deref()?.rsplit("::").next())
         .collect();
-    let wanted = [
-        "innermost",
-        "its_caller",
-        "the_frames_of_this_thread_are_named_and_known_the_second_time",
-    ];
+    let wanted = ["innermost", "its_caller", "own_frames_are_named_and_cached"];
     assert_eq!(functions.get(..3), Some(wanted.as_slice()), "{functions:?}");
     let program = std::env::current_exe().expect("a program");
     let program = program.file_name().expect("a name").to_string_lossy();
@@ -114,9 +111,10 @@ impl<B: Bytes> Bytes for Damaged<'_, B> {
     }
 }
 
+/// Damaged tables, stacks and registers are tried.
 #[test]
 #[cfg(target_arch = "x86_64")]
-fn damaged_tables_stacks_and_registers_end_the_walk() {
+fn damaged_unwind_data_ends_the_walk() {
     let (pid, memory) = own();
     let mut names = Names::default();
     let now = Instant::now();
@@ -138,8 +136,9 @@ fn damaged_tables_stacks_and_registers_end_the_walk() {
     }
 }
 
+/// Names may be wrong or missing.
 #[test]
-fn damaged_symbols_are_others_or_none() {
+fn damaged_symbols_never_panic() {
     let file = File::open("/proc/self/exe").expect("this program");
     let addresses = [0, 0x1000, 0x10_0000, u64::MAX];
     for round in 0..20_u64 {
@@ -156,7 +155,7 @@ fn damaged_symbols_are_others_or_none() {
 }
 
 #[test]
-fn a_stack_that_reads_too_much_of_its_process_is_given_up() {
+fn stack_that_reads_too_much_is_given_up() {
     let (pid, memory) = own();
     let budget = Budget {
         memory: &memory,
@@ -175,8 +174,9 @@ fn a_stack_that_reads_too_much_of_its_process_is_given_up() {
     println!("{} bytes", MOST_READ - budget.left.get());
 }
 
+/// They count until their process is gone.
 #[test]
-fn what_all_processes_keep_is_counted_until_they_are_gone() {
+fn kept_places_are_counted_for_all_processes() {
     let all = Arc::new(AtomicUsize::new(0));
     let unwinder = || {
         let mut new = Unwinder::default();

@@ -45,7 +45,7 @@ fn said(table: &Table) -> Vec<String> {
 }
 
 #[test]
-fn a_node_that_alone_became_faster_is_named() {
+fn only_faster_node_is_named() {
     let found = all(&both(&[(100, 101), (100, 98), (100, 210), (102, 100)]));
     let [one] = found.as_slice() else {
         panic!("{found:?}");
@@ -60,7 +60,7 @@ fn a_node_that_alone_became_faster_is_named() {
 }
 
 #[test]
-fn where_all_became_faster_none_stands_out() {
+fn nothing_stands_out_if_all_are_faster() {
     assert_eq!(
         said(&both(&[(100, 201), (100, 198), (100, 210), (102, 200)])),
         [""; 0]
@@ -72,7 +72,7 @@ fn where_all_became_faster_none_stands_out() {
 }
 
 #[test]
-fn the_node_that_a_change_did_not_help_is_named() {
+fn node_without_improvement_is_named() {
     let found = said(&both(&[(200, 99), (200, 101), (200, 198), (200, 100)]));
     assert_eq!(
         found,
@@ -83,7 +83,7 @@ fn the_node_that_a_change_did_not_help_is_named() {
 }
 
 #[test]
-fn growth_that_is_new_has_no_factor() {
+fn new_growth_has_no_factor() {
     let found = all(&both(&[(0, 0), (0, 50), (0, 0)]));
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found[0].factor, None);
@@ -93,15 +93,16 @@ fn growth_that_is_new_has_no_factor() {
     );
 }
 
+/// If both of two nodes changed, neither is named.
 #[test]
-fn of_two_nodes_the_one_that_changed_is_named_where_the_other_did_not() {
+fn changed_one_of_two_nodes_is_named() {
     assert_eq!(said(&both(&[(100, 101), (100, 210)])).len(), 1);
     // Here either may be the odd one.
     assert_eq!(said(&both(&[(100, 50), (100, 210)])), [""; 0]);
 }
 
 #[test]
-fn a_node_that_was_always_faster_is_named_once() {
+fn always_faster_node_is_named_once() {
     let found = all(&both(&[(100, 100), (100, 101), (210, 212), (100, 99)]));
     let [one] = found.as_slice() else {
         panic!("{found:?}");
@@ -114,7 +115,7 @@ fn a_node_that_was_always_faster_is_named_once() {
 }
 
 #[test]
-fn nodes_without_a_match_are_compared_within_their_run() {
+fn unmatched_nodes_compare_within_their_run() {
     let only_b: Vec<_> = [100, 98, 250, 101].map(|mib| (None, Some(mib))).into();
     assert_eq!(
         said(&table(None, &only_b)),
@@ -133,8 +134,9 @@ fn nodes_without_a_match_are_compared_within_their_run() {
     assert_eq!(said(&table(None, &pair)), [""; 0]);
 }
 
+/// If all nodes differ, none stands out. Little growth is not reported.
 #[test]
-fn where_all_differ_none_stands_out_and_little_growth_is_not_told() {
+fn spread_or_small_growth_is_not_named() {
     assert_eq!(
         said(&both(&[(100, 60), (100, 120), (100, 230), (100, 170)])),
         [""; 0]
@@ -143,8 +145,9 @@ fn where_all_differ_none_stands_out_and_little_growth_is_not_told() {
     assert_eq!(said(&both(&[(1, 1), (1, 1), (1, 2), (1, 1)])), [""; 0]);
 }
 
+/// None of them is said to be alone.
 #[test]
-fn several_are_named_and_none_is_alone() {
+fn several_faster_nodes_are_named() {
     let mut nodes = vec![(100, 100); 14];
     nodes.extend([(100, 220), (100, 210)]);
     let found = said(&both(&nodes));
@@ -153,7 +156,7 @@ fn several_are_named_and_none_is_alone() {
 }
 
 #[test]
-fn a_class_is_told_by_its_calls_before_its_hours() {
+fn growth_per_call_precedes_growth_per_hour() {
     let nodes = [
         (Some(100), Some(100)),
         (Some(100), Some(100)),
@@ -167,7 +170,7 @@ fn a_class_is_told_by_its_calls_before_its_hours() {
 }
 
 #[test]
-fn a_thousand_nodes_are_compared_at_once() {
+fn compares_a_thousand_nodes() {
     let mut nodes: Vec<(u64, u64)> = (0..1000).map(|at| (100 + at % 7, 100 + at % 5)).collect();
     nodes[700] = (100, 400);
     let found = said(&both(&nodes));

@@ -39,8 +39,9 @@ fn grown(calls: &[Call]) -> Vec<(String, u32, Option<u64>)> {
         .collect()
 }
 
+/// The first calls are warm-up.
 #[test]
-fn a_leak_is_what_the_calls_after_the_first_left_each() {
+fn leak_is_what_later_calls_leave_each() {
     let calls = [
         call("ray::A.go", 1, 50, 400),
         call("ray::A.go", 2, 400, 600),
@@ -50,7 +51,7 @@ fn a_leak_is_what_the_calls_after_the_first_left_each() {
 }
 
 #[test]
-fn memory_that_is_given_back_is_no_leak() {
+fn memory_given_back_is_no_leak() {
     let calls = [
         call("ray::A.go", 1, 50, 400),
         call("ray::A.go", 2, 60, 400),
@@ -60,7 +61,7 @@ fn memory_that_is_given_back_is_no_leak() {
 }
 
 #[test]
-fn memory_that_another_method_gives_back_is_no_leak() {
+fn memory_freed_by_another_method_is_no_leak() {
     let calls = [
         call("ray::A.offload", 1, 50, 250),
         call("ray::A.load", 1, 250, 60),
@@ -76,7 +77,7 @@ fn memory_that_another_method_gives_back_is_no_leak() {
 }
 
 #[test]
-fn what_is_freed_right_after_a_call_is_not_kept() {
+fn memory_freed_after_a_call_is_not_kept() {
     let calls = [
         call("ray::A.load", 1, 20, 50),
         call("ray::A.go", 1, 50, 120),
@@ -98,7 +99,7 @@ fn what_is_freed_right_after_a_call_is_not_kept() {
 }
 
 #[test]
-fn of_two_methods_the_one_that_leaks_is_named() {
+fn leaking_one_of_two_methods_is_named() {
     let calls = [
         call("ray::A.step", 1, 50, 50),
         call("ray::A.load", 1, 50, 150),
@@ -115,7 +116,7 @@ fn of_two_methods_the_one_that_leaks_is_named() {
 }
 
 #[test]
-fn calls_without_a_row_count_in_the_mean() {
+fn unrecorded_calls_count_in_the_mean() {
     let calls = [
         call("ray::f", 1, 50, 52),
         call("ray::f", 5, 52, 54),
@@ -126,7 +127,7 @@ fn calls_without_a_row_count_in_the_mean() {
 }
 
 #[test]
-fn the_last_call_does_not_count_while_it_holds_its_arguments() {
+fn last_call_with_arguments_is_not_counted() {
     // Each call keeps 30 MiB, and takes 40 MiB for its arguments, which are freed after it.
     let calls = [
         call("ray::A.go", 1, 80, 150),
@@ -140,7 +141,7 @@ fn the_last_call_does_not_count_while_it_holds_its_arguments() {
 }
 
 #[test]
-fn what_happened_in_one_call_only_is_not_what_each_keeps() {
+fn single_large_call_does_not_change_the_mean() {
     let calls = [
         call("ray::A.go", 1, 10, 50),
         call("ray::A.go", 2, 50, 80),
@@ -152,8 +153,9 @@ fn what_happened_in_one_call_only_is_not_what_each_keeps() {
     assert_eq!(grown(&calls), [("ray::A.go".to_owned(), 6, Some(30))]);
 }
 
+/// What the running call already holds is subtracted.
 #[test]
-fn what_the_next_call_will_hold_counts_its_arguments_and_what_the_running_one_has_by_now() {
+fn next_call_estimate_includes_arguments() {
     let mut folded = folded(&[
         call("ray::A.go", 1, 80, 150),
         call("ray::A.go", 2, 110, 180),
@@ -182,7 +184,7 @@ fn what_the_next_call_will_hold_counts_its_arguments_and_what_the_running_one_ha
 }
 
 #[test]
-fn the_peak_of_a_call_is_that_of_its_samples_and_not_of_the_time_before() {
+fn call_peak_ignores_samples_before_the_call() {
     let mut calls = Calls::default();
     calls.sampled(BootTime(900), Bytes(900 * MIB));
     calls.sampled(BootTime(1100), Bytes(300 * MIB));
@@ -199,7 +201,7 @@ fn held_before(title: &str, mib: &[u64]) -> Vec<Call> {
 }
 
 #[test]
-fn what_the_first_task_left_and_later_ones_used_again_was_free() {
+fn memory_reused_by_later_tasks_was_free() {
     let reused = |title: &str, mib: &[u64]| {
         let found = folded(&held_before(title, mib)).reused();
         found.map(|reused| (reused.task, reused.calls, reused.kept.0 / MIB))
@@ -216,7 +218,7 @@ fn what_the_first_task_left_and_later_ones_used_again_was_free() {
 }
 
 #[test]
-fn tasks_that_give_all_back_right_after_their_end_keep_nothing() {
+fn tasks_that_free_all_keep_nothing() {
     // The title changes before the task's memory is freed.
     let calls = [
         call("ray::hog", 1, 35, 205),
@@ -227,7 +229,7 @@ fn tasks_that_give_all_back_right_after_their_end_keep_nothing() {
 }
 
 #[test]
-fn the_first_and_the_last_calls_of_a_process_tell_what_all_do() {
+fn first_and_last_calls_suffice_for_growth() {
     // What a long recording keeps: see `recording::retention`.
     let grown_by = grown;
     let tell = |grown: u64| {
@@ -250,7 +252,7 @@ fn the_first_and_the_last_calls_of_a_process_tell_what_all_do() {
 }
 
 #[test]
-fn two_calls_that_warm_up_are_no_trend() {
+fn two_warm_up_calls_are_no_trend() {
     let steady = |mib: &[u64]| folded(&held_before("ray::A.go", mib)).steady();
     // Then nothing more, or only what an allocator varies by.
     assert_eq!(steady(&[50, 400, 700, 700, 700, 700, 700]), None);

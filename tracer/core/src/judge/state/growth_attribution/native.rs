@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_allocator_serves_says_more_than_the_allocator() {
+    fn caller_of_the_allocator_is_preferred() {
         let torch = [
             ("libc.so.6", Some("malloc")),
             ("libc10.so", Some("c10::alloc_cpu")),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_everybodys_says_nothing() {
+    fn common_libraries_are_not_named() {
         assert_eq!(
             said(&[("libc.so.6", Some("malloc")), ("python3.11", None)]),
             None

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapping_of_one_line_is_measured() {
+    fn mapping_of_one_line_is_measured() {
         let mut pieces = Pieces::default();
         pieces.grew(Some(0), 1, 100);
         pieces.freed(BootTime(1), Some(0), 30);
@@ -101,8 +101,9 @@ mod tests {
         assert_eq!(held(&pieces), BTreeMap::from([(1, Some(80))]));
     }
 
+    /// Nobody can see whose part of the heap was given back.
     #[test]
-    fn whose_part_of_the_heap_was_given_back_is_not_known() {
+    fn partly_freed_heap_is_unknown() {
         let mut pieces = Pieces::default();
         pieces.grew(None, 1, 100);
         pieces.grew(None, 2, 100);
@@ -117,8 +118,9 @@ mod tests {
         assert_eq!(held(&pieces), BTreeMap::from([(1, Some(0)), (2, Some(0))]));
     }
 
+    /// What was freed may have been there before the line grew.
     #[test]
-    fn one_line_alone_in_the_heap_may_have_lost_what_was_there_before() {
+    fn single_line_in_a_shrunk_heap_is_unknown() {
         let mut pieces = Pieces::default();
         pieces.grew(None, 1, 100);
         pieces.freed(BootTime(1), None, 50);
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_interpreter_frees_while_it_ends_was_held() {
+    fn memory_freed_at_interpreter_exit_was_held() {
         const SECOND: u64 = 1_000_000_000;
         let mut pieces = Pieces::default();
         pieces.grew(Some(0), 1, 100);

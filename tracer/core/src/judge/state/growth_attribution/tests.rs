@@ -71,8 +71,9 @@ fn save() -> Vec<PythonFrame> {
     ]
 }
 
+/// The blamed line is one that its author can change.
 #[test]
-fn the_line_that_its_author_can_change_is_blamed_and_what_it_called_is_told() {
+fn users_line_is_blamed_with_its_callee() {
     let mut attribution = GrowthAttribution::default();
     grew(&mut attribution, &row(1, &save(), Some(0), 780, 0));
     grew(
@@ -97,7 +98,7 @@ fn the_line_that_its_author_can_change_is_blamed_and_what_it_called_is_told() {
 }
 
 #[test]
-fn the_line_that_ran_inside_is_told_where_it_grew_at_least_half() {
+fn running_line_is_named_from_half_the_growth() {
     let mut attribution = GrowthAttribution::default();
     let under = |inside: u32| {
         vec![
@@ -121,8 +122,9 @@ fn called(library: &str, function: Option<&str>) -> NativeFrame {
     }
 }
 
+/// The same line with different calls is one line.
 #[test]
-fn a_line_is_one_whatever_it_called_and_says_the_call_that_grew_most() {
+fn line_names_the_call_that_grew_most() {
     let mut attribution = GrowthAttribution::default();
     let line_of = [frame("a.py", "step", 3)];
     let torch = vec![
@@ -171,7 +173,7 @@ fn a_line_is_one_whatever_it_called_and_says_the_call_that_grew_most() {
 }
 
 #[test]
-fn memory_that_was_given_back_is_told_from_memory_that_stayed_and_from_what_cannot_be_known() {
+fn freed_held_and_unknown_memory_are_distinguished() {
     let mut attribution = GrowthAttribution::default();
     let mib = |count: u64| Some(Bytes(count * MIB));
     grew(
@@ -226,7 +228,7 @@ fn memory_that_was_given_back_is_told_from_memory_that_stayed_and_from_what_cann
 }
 
 #[test]
-fn a_later_process_with_the_same_pid_has_nothing_of_the_earlier_one() {
+fn reused_pid_starts_without_growth() {
     let mut attribution = GrowthAttribution::default();
     grew(&mut attribution, &row(1, &save(), None, 10, 0));
     let later = ProcessKey::new(1, 50_000_000);
@@ -254,8 +256,9 @@ fn a_later_process_with_the_same_pid_has_nothing_of_the_earlier_one() {
     );
 }
 
+/// A call of an actor may have any name.
 #[test]
-fn what_a_call_of_any_name_grows_is_its_actors_and_that_of_a_task_is_the_tasks() {
+fn call_growth_belongs_to_actor_or_task() {
     let title = |class: Option<&str>, task: &str| Title {
         actor_class: class.map(str::to_owned),
         task: Some(task.to_owned()),

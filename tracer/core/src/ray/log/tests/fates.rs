@@ -33,8 +33,9 @@ const TWO_TASKS: &str = "\
 [2026-11-21 07:13:26,588 I 24823 24839] task_manager.cc:1572: No retries left for task 1631, not going to resubmit.
 [2026-11-21 07:13:26,588 I 24823 24839] task_manager.cc:1649: Task failed: RpcError: RPC error: Socket closed rpc_code: 14: Type=NORMAL_TASK, Language=PYTHON, task_id=1631, task_name=die, job_id=01000000, num_args=0";
 
+/// A task that was killed for memory has a retry budget of its own.
 #[test]
-fn a_failed_task_carries_its_error_type_and_the_budget_that_counts() {
+fn failed_task_has_error_type_and_retry_budget() {
     let expected = |task: &str, error: &str, will_retry, left, name: &str| RayFact::TaskFailed {
         task_id: Some(id(task)),
         error: error.into(),
@@ -53,7 +54,7 @@ fn a_failed_task_carries_its_error_type_and_the_budget_that_counts() {
 }
 
 #[test]
-fn a_shutdown_of_the_raylet_has_its_reason_and_message() {
+fn raylet_shutdown_has_reason_and_message() {
     // 2.54 to 2.60
     let text = "[2026-11-21 00:40:39,695 I 1515 1540] (raylet) main.cc:481: Raylet graceful shutdown triggered with death info: reason: UNEXPECTED_TERMINATION\nreason_message: \"dashboard_agent failed and raylet fate-shares with it.\"\n";
     assert_eq!(
@@ -66,7 +67,7 @@ fn a_shutdown_of_the_raylet_has_its_reason_and_message() {
 }
 
 #[test]
-fn a_raylet_that_the_gcs_gave_up_says_so() {
+fn raylet_reports_that_it_is_marked_dead() {
     // 2.9 to 2.60
     let fact = raylet(
         "[Timeout] Exiting because this node manager has mistakenly been marked as dead by the GCS: GCS failed to check the health of this node for 5 times.",
@@ -80,7 +81,7 @@ fn a_raylet_that_the_gcs_gave_up_says_so() {
 }
 
 #[test]
-fn leased_workers_that_die_with_their_job_or_owner() {
+fn leased_workers_die_with_their_job_or_owner() {
     let died = |reason: &str| RayFact::OwnerDied {
         worker_id: id("ab"),
         owner_worker_id: None,
@@ -107,7 +108,7 @@ fn leased_workers_that_die_with_their_job_or_owner() {
 }
 
 #[test]
-fn the_gcs_tells_when_jobs_begin_and_end() {
+fn gcs_log_has_starts_and_ends_of_jobs() {
     let started = RayFact::JobStarted {
         job_id: id("01000000"),
         driver_pid: Pid(24823),
@@ -130,7 +131,7 @@ fn the_gcs_tells_when_jobs_begin_and_end() {
 }
 
 #[test]
-fn an_actor_that_comes_back_names_its_new_worker() {
+fn restarted_actor_names_its_new_worker() {
     let alive = RayFact::ActorState {
         actor_id: id("549e"),
         state: "ALIVE".into(),
@@ -176,7 +177,7 @@ fn an_actor_that_comes_back_names_its_new_worker() {
 }
 
 #[test]
-fn fields_of_a_json_line_that_belong_to_another_worker_are_not_taken_for_its_own() {
+fn json_fields_of_other_workers_are_not_its_own() {
     let line = r#"{"asctime":"2026-11-21 00:33:16,655","levelname":"I","message":"Killing leased worker because its owner died.","component":"raylet","filename":"node_manager.cc","lineno":1050,"owner_worker_id":"cd","worker_id":"ab"}"#;
     assert_eq!(
         one(FileKind::Raylet, line),
@@ -189,7 +190,7 @@ fn fields_of_a_json_line_that_belong_to_another_worker_are_not_taken_for_its_own
 }
 
 #[test]
-fn a_crash_is_read_from_what_the_worker_printed() {
+fn crash_is_read_from_worker_output() {
     // Every version, worker-….err
     let text = "*** SIGSEGV received at time=1795245212 on cpu 1 ***\nPC: @     0x7f6430a5a267  (unknown)  kill";
     assert_eq!(
@@ -202,7 +203,7 @@ fn a_crash_is_read_from_what_the_worker_printed() {
 }
 
 #[test]
-fn the_gcs_names_its_nodes_and_tells_which_is_dead() {
+fn gcs_log_has_node_names_and_deaths() {
     let registered = |node: &str, name: &str, address: &str| RayFact::NodeRegistered {
         node_id: id(node),
         name: Some(name.into()),

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_is_named_by_the_table_of_its_width() {
+    fn system_call_is_named_by_its_width() {
         let named = |number, compat| {
             let call = read(number, compat, [u64::MAX, 9, 0]).expect("a call");
             assert_eq!(call.arguments, [-1, 9, 0]);
