@@ -1,10 +1,14 @@
-"""Fetches what each node recorded through Ray itself: one task a node, which returns a part of that node's recordings.
+"""Fetches what each node recorded through Ray itself.
 
-    python collect.py FOLDER [--since -2h] [--recordings /var/lib/raytrace] [--raytrace raytrace]
+One task on each node cuts the last hours out of the recordings there and returns the slices: one for each recorder that ran in that
+time, so several if the recorder was restarted.
+
+    python collect.py FOLDER [--since=-2h] [--recordings /var/lib/raytrace] [--raytrace raytrace]
 """
 
 import argparse
 import os
+import pathlib
 import subprocess
 import tempfile
 
@@ -13,15 +17,16 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 
 @ray.remote(num_cpus=0, max_retries=0)
-def part(program, recordings, since):
+def slices(program, recordings, since):
+    """Returns the contents of the slices of this node."""
     with tempfile.TemporaryDirectory() as folder:
-        file = os.path.join(folder, "part.raytrace")
-        command = [program, "slice", recordings, "--since", since, "-o", file]
+        command = [program, "slice", recordings, "--since", since, "-o", os.path.join(folder, "slice.raytrace")]
         done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode not in (0, 6):  # 6: a file is damaged, and the rest is there
+        # Several slices are slice-1.raytrace, slice-2.raytrace and so on.
+        written = sorted(pathlib.Path(folder).glob("slice*.raytrace"), key=lambda file: (len(file.name), file.name))
+        if done.returncode not in (0, 6) or not written:  # 6: a file is damaged, and the rest is there
             raise RuntimeError(done.stderr)
-        with open(file, "rb") as slice:
-            return slice.read()
+        return [file.read_bytes() for file in written]
 
 
 def collect(arguments):
@@ -29,17 +34,19 @@ def collect(arguments):
     nodes = [node for node in ray.nodes() if node["Alive"]]
     on = {node["NodeID"]: NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes}
     asked = (arguments.raytrace, arguments.recordings, arguments.since)
-    parts = {node: part.options(scheduling_strategy=where).remote(*asked) for node, where in on.items()}
+    tasks = {node: slices.options(scheduling_strategy=where).remote(*asked) for node, where in on.items()}
     for node in nodes:
         try:
-            content = ray.get(parts[node["NodeID"]], timeout=300)
+            contents = ray.get(tasks[node["NodeID"]], timeout=300)
         except Exception as error:
-            print(node["NodeManagerHostname"], "has nothing for us:", error)
+            print(node["NodeManagerHostname"], "could not be read:", error)
             continue
-        name = f"{node['NodeManagerHostname']}-{node['NodeID'][:8]}.raytrace"
-        with open(os.path.join(arguments.folder, name), "wb") as file:
-            file.write(content)
-        print(name, len(content), "bytes")
+        for number, content in enumerate(contents, 1):
+            end = f"-{number}" if len(contents) > 1 else ""
+            name = f"{node['NodeManagerHostname']}-{node['NodeID'][:8]}{end}.raytrace"
+            with open(os.path.join(arguments.folder, name), "wb") as file:
+                file.write(content)
+            print(name, len(content), "bytes")
 
 
 if __name__ == "__main__":

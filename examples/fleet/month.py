@@ -1,4 +1,4 @@
-"""Who died of what on which node, by the JSON lines that `raytrace publish --json` wrote on many nodes, read by DuckDB.
+"""Counts deaths by day, node and killer with DuckDB, from the JSON lines that `raytrace publish --json` wrote on many nodes.
 
     pip install duckdb
     python month.py 'collected/*.jsonl'

@@ -1,4 +1,4 @@
-"""Who was killed by SIGKILL on which node, straight from recordings: DuckDB reads them as the SQLite files that they are.
+"""Counts deaths by SIGKILL by node and process, directly from recordings: DuckDB reads them as SQLite files.
 
     pip install duckdb-extension-sqlite-scanner
     python recordings.py recordings/*.raytrace
@@ -22,7 +22,7 @@ BY_NODE = """
 
 
 def load_sqlite(connection):
-    """From the package where it is installed, else as DuckDB does it: from extensions.duckdb.org."""
+    """Loads the extension from its package if that is installed, else lets DuckDB download it from extensions.duckdb.org."""
     try:
         files = importlib.resources.files("duckdb_extension_sqlite_scanner")
         connection.execute(f"LOAD '{files / 'extensions' / f'v{duckdb.__version__}' / 'sqlite_scanner.duckdb_extension'}'")

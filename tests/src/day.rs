@@ -31,7 +31,7 @@ const MIB: u64 = 1 << 20;
 
 /// Returns task names that must be shown as text: markup, terminal codes, characters that change
 /// the direction of text, a formula, and ten kilobytes of all of these.
-fn hostile() -> [String; 5] {
+fn hostile_names() -> [String; 5] {
     let short = [
         "</script><script>document.title='owned'</script>",
         "\u{1b}[31mred\u{1b}[0m \u{202e}exe.gnp",
@@ -54,7 +54,7 @@ pub enum Detail {
     Full,
     /// Those that `record` keeps at the end of the day: all of the last six hours and around
     /// deaths, and otherwise the highest of each minute.
-    Kept,
+    Downsampled,
 }
 
 impl Detail {
@@ -72,7 +72,7 @@ impl Detail {
 
 /// How many events of a kind were written.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Written {
+pub struct EventCounts {
     /// Deaths by a signal.
     pub deaths: usize,
     /// Memory samples of processes.
@@ -82,9 +82,9 @@ pub struct Written {
 }
 
 /// Writes the day to `file`, with a sample of each worker every `every_s` seconds.
-pub fn write(file: &Path, every_s: u64, detail: Detail) -> Result<Written> {
+pub fn write(file: &Path, every_s: u64, detail: Detail) -> Result<EventCounts> {
     let mut events = beginning(started(), cluster());
-    let mut written = Written::default();
+    let mut written = EventCounts::default();
     for slot in 0..SLOTS {
         for turn in 0..EACH {
             let place = (0, slot, turn);
@@ -96,7 +96,7 @@ pub fn write(file: &Path, every_s: u64, detail: Detail) -> Result<Written> {
 
 /// Writes the day of one of many nodes, with 16 workers at a time. 48 of them are killed; on each
 /// third node none is.
-pub fn write_node(file: &Path, node: u64, every_s: u64) -> Result<Written> {
+pub fn write_node(file: &Path, node: u64, every_s: u64) -> Result<EventCounts> {
     let (mut begins, mut part) = (started(), cluster());
     if let (Observation::RecordingStarted(started), Observation::Cluster(cluster)) =
         (&mut begins, &mut part)
@@ -107,7 +107,7 @@ pub fn write_node(file: &Path, node: u64, every_s: u64) -> Result<Written> {
         cluster.head = node == 0;
     }
     let mut events = beginning(begins, part);
-    let mut written = Written::default();
+    let mut written = EventCounts::default();
     let first = if node % 3 == 2 { EACH - 1 } else { 0 };
     for slot in 0..NODE_SLOTS {
         for turn in first..EACH {
@@ -128,8 +128,8 @@ fn beginning(started: Observation, cluster: Observation) -> Vec<(u64, Observatio
 fn write_all(
     file: &Path,
     mut events: Vec<(u64, Observation)>,
-    mut written: Written,
-) -> Result<Written> {
+    mut written: EventCounts,
+) -> Result<EventCounts> {
     for second in (0..LENGTH_S).step_by(10) {
         let node = NodeMemory {
             total: Bytes(1 << 40),
@@ -164,7 +164,7 @@ fn write_all(
     }
     let _summary = writer.finish();
     let (deaths, samples) = sender.dropped();
-    let words = sender.dropped_words();
+    let words = sender.dropped_log_records();
     ensure!(
         (deaths, samples, words) == (0, 0, 0),
         "the writer dropped {deaths} deaths and their like, {samples} samples and {words} lines"
@@ -175,7 +175,7 @@ fn write_all(
 /// Adds the life of one worker. Its samples rise until it is killed.
 fn worker(
     events: &mut Vec<(u64, Observation)>,
-    written: &mut Written,
+    written: &mut EventCounts,
     (node, slot, turn): (u64, u64, u64),
     every_s: u64,
     detail: Detail,
@@ -186,7 +186,7 @@ fn worker(
     let ends = begins + life - BREAK_S * SECOND;
     let pid = 1000 + u32::try_from(number).unwrap_or(0);
     let who = key(pid, begins);
-    let name = match hostile().get(usize::try_from(slot / 40).unwrap_or(usize::MAX)) {
+    let name = match hostile_names().get(usize::try_from(slot / 40).unwrap_or(usize::MAX)) {
         Some(hostile) if slot.is_multiple_of(40) => format!("ray::{hostile}"),
         _ => format!("ray::Class{}.step", number % 14),
     };

@@ -125,16 +125,16 @@ impl Exits {
     }
 
     /// Returns the wait statuses of the threads with this pid, without the core dump flag.
-    fn of(&self, pid: u64) -> Vec<u64> {
+    fn statuses_of(&self, pid: u64) -> Vec<u64> {
         let rows = self.0.range((pid, 0)..=(pid, u64::MAX));
         rows.map(|(_, status)| *status & !0x80).collect()
     }
 
     /// Returns whether a thread with the death's pid ended by the death's signal.
     #[must_use]
-    pub fn same_signal(&self, death: &Value) -> bool {
+    pub fn confirms_signal(&self, death: &Value) -> bool {
         let pid = death["pid"].as_u64().unwrap_or_default();
-        let of_pid = self.of(pid);
+        let of_pid = self.statuses_of(pid);
         death["signal"]
             .as_u64()
             .is_some_and(|signal| of_pid.contains(&signal))
@@ -148,7 +148,7 @@ impl Exits {
         deaths.filter_map(|death| {
             let signal = death["signal"].as_u64().unwrap_or_default();
             let status = death["exit_code"].as_u64().unwrap_or_default() << 8 | signal;
-            let told = self.of(death["pid"].as_u64()?);
+            let told = self.statuses_of(death["pid"].as_u64()?);
             let leader_first = told == [0] && status == LEADER_FIRST;
             let summary = &death["verdict"]["summary"];
             // The kernel may lack the memory for the row of a victim of a global OOM kill

@@ -15,16 +15,16 @@ pub struct FakeRaylet(Child);
 impl FakeRaylet {
     /// Starts it. The program that gives it its name is put into `folder`.
     pub fn start(folder: &Path, session: &Path) -> Result<Self> {
-        Self::doing(folder, session, "while :; do sleep 1; done")
+        Self::start_with_script(folder, session, "while :; do sleep 1; done")
     }
 
     /// Starts it with a shell script to run.
-    pub fn doing(folder: &Path, session: &Path, shell: &str) -> Result<Self> {
-        Self::with(folder, session, shell, &[])
+    pub fn start_with_script(folder: &Path, session: &Path, shell: &str) -> Result<Self> {
+        Self::start_with_environment(folder, session, shell, &[])
     }
 
     /// Starts it with a shell script to run and more in its environment.
-    pub fn with(
+    pub fn start_with_environment(
         folder: &Path,
         session: &Path,
         shell: &str,
@@ -68,7 +68,7 @@ impl Drop for FakeRaylet {
 
 /// Returns what a raylet logs about a worker that it has started.
 #[must_use]
-pub fn started(pid: u32, worker_id: &str) -> String {
+pub fn worker_started_line(pid: u32, worker_id: &str) -> String {
     format!(
         "[2026-11-21 00:00:00,000 I 1 1] (raylet) worker_pool.cc:1: Started worker process with pid {pid} worker_id={worker_id}"
     )

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// What was staged on four nodes, and a recording of each.
-pub struct Staged {
+pub struct StagedFleet {
     /// What was staged.
     pub truth: Truth,
     /// The recordings. The head's is the first.
@@ -23,13 +23,13 @@ pub struct Staged {
 
 /// Runs `fleet.py`, with a recorder for each raylet that writes into `folder`. `arguments` choose
 /// what is staged.
-pub fn stage(version: &str, arguments: &[&str], folder: &Path) -> Result<Staged> {
+pub fn stage(version: &str, arguments: &[&str], folder: &Path) -> Result<StagedFleet> {
     let logs = folder.join("logs");
     std::fs::create_dir(&logs)?;
     let kept = logs.display().to_string();
     let arguments = [&["--keep-logs", &kept], arguments].concat();
-    let mut script = staging::start_held(version, "fleet.py", &arguments, folder)?;
-    let raylets = script.raylets_at("ready")?;
+    let mut script = staging::start_waiting(version, "fleet.py", &arguments, folder)?;
+    let raylets = script.wait_for_raylets("ready")?;
     let mut files = Vec::new();
     let mut recorders = Vec::new();
     for (number, raylet) in (1..).zip(raylets) {
@@ -45,7 +45,7 @@ pub fn stage(version: &str, arguments: &[&str], folder: &Path) -> Result<Staged>
     }
     let truth = script.finish()?;
     let logs = (1..=files.len()).map(|number| logs.join(format!("node{number}")));
-    Ok(Staged {
+    Ok(StagedFleet {
         truth,
         logs: logs.collect(),
         files,
@@ -82,7 +82,7 @@ fn run_json(command: &str, files: &[PathBuf], arguments: &[&str]) -> Result<Valu
 /// actors, jobs and nodes have ids of their own, and all parts have the same session. An id is
 /// replaced by one of the same length, so the files stay valid: SQLite has no checksums of its
 /// pages.
-pub fn multiply(files: &[PathBuf], count: usize, folder: &Path) -> Result<()> {
+pub fn copy_with_new_ids(files: &[PathBuf], count: usize, folder: &Path) -> Result<()> {
     let read: Vec<Vec<u8>> = files
         .iter()
         .map(|file| Ok(std::fs::read(file)?))
@@ -90,8 +90,8 @@ pub fn multiply(files: &[PathBuf], count: usize, folder: &Path) -> Result<()> {
     for number in 0..count {
         let group = u32::try_from(number / read.len())?;
         let path = folder.join(format!("gpu-{number:04}.raytrace"));
-        let mut bytes = with_ids(&read[number % read.len()], group);
-        rebooted(&mut bytes, number);
+        let mut bytes = with_new_ids(&read[number % read.len()], group);
+        replace_boot_ids(&mut bytes, number);
         std::fs::write(path, bytes)?;
     }
     Ok(())
@@ -99,7 +99,7 @@ pub fn multiply(files: &[PathBuf], count: usize, folder: &Path) -> Result<()> {
 
 /// Replaces the boot id by that of another machine. It does so everywhere, because free pages may
 /// hold it too.
-fn rebooted(bytes: &mut [u8], number: usize) {
+fn replace_boot_ids(bytes: &mut [u8], number: usize) {
     let key = b"\"boot_id\":\"";
     let found: Vec<usize> = (bytes.windows(key.len()).enumerate())
         .filter(|(_, window)| window == key)
@@ -113,7 +113,7 @@ fn rebooted(bytes: &mut [u8], number: usize) {
 }
 
 /// Returns the bytes with the ids of workers, nodes, actors, tasks and jobs changed for this group.
-fn with_ids(bytes: &[u8], group: u32) -> Vec<u8> {
+fn with_new_ids(bytes: &[u8], group: u32) -> Vec<u8> {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let mut changed = bytes.to_vec();
     let mut at = 0;
@@ -122,7 +122,7 @@ fn with_ids(bytes: &[u8], group: u32) -> Vec<u8> {
         if let Ok(text) = std::str::from_utf8(&bytes[at..at + run])
             && matches!(run, 8 | 32 | 48 | 56)
         {
-            changed[at..at + run].copy_from_slice(id(text, group).as_bytes());
+            changed[at..at + run].copy_from_slice(new_id(text, group).as_bytes());
         }
         at += run.max(1);
     }
@@ -131,7 +131,7 @@ fn with_ids(bytes: &[u8], group: u32) -> Vec<u8> {
 
 /// Returns an id changed for this group. Its length gives its kind: worker and node have 56 digits,
 /// task 48, actor 32, job 8.
-fn id(run: &str, group: u32) -> String {
+fn new_id(run: &str, group: u32) -> String {
     let job = |text: &str| match u32::from_str_radix(text, 16) {
         // Ray's first jobs: 01000000, 02000000, …
         Ok(number) if number.trailing_zeros() >= 24 && number >> 24 < 16 => {
@@ -166,15 +166,15 @@ mod tests {
     #[test]
     fn actor_id_changes_the_same_everywhere() {
         let actor = "dc09d58e1f546824e9fb6c1a03000000";
-        let changed = id(actor, 5);
+        let changed = new_id(actor, 5);
         assert_ne!(changed, actor);
-        assert!(changed.ends_with(&id("03000000", 5)), "{changed}");
+        assert!(changed.ends_with(&new_id("03000000", 5)), "{changed}");
         let task = format!("44bfa4a5859b21ac{actor}");
-        assert!(id(&task, 5).ends_with(&changed));
+        assert!(new_id(&task, 5).ends_with(&changed));
         let driver = format!("03000000{}", "f".repeat(48));
-        assert!(id(&driver, 5).starts_with(&id("03000000", 5)));
+        assert!(new_id(&driver, 5).starts_with(&new_id("03000000", 5)));
         let text = format!("\"file\":\"worker-{actor}-7.out\",\"pid\":7");
-        let with = String::from_utf8(with_ids(text.as_bytes(), 5)).expect("text");
+        let with = String::from_utf8(with_new_ids(text.as_bytes(), 5)).expect("text");
         assert!(
             with.contains(&changed) && with.ends_with("\"pid\":7"),
             "{with}"

@@ -32,24 +32,24 @@ impl<W: Write> Initrd<W> {
     /// Adds an executable file and the folders above it. A path that the archive already has is
     /// left as it is.
     pub fn file(&mut self, path: &Path, content: &[u8]) -> Result<()> {
-        self.changed(path, content, UNIX_EPOCH)
+        self.file_with_time(path, content, UNIX_EPOCH)
     }
 
     /// Adds a file with its modification time. Python compiles a file again if its time is not the
     /// one that it knows.
-    pub fn changed(&mut self, path: &Path, content: &[u8], time: SystemTime) -> Result<()> {
-        self.above(path)?;
+    pub fn file_with_time(&mut self, path: &Path, content: &[u8], time: SystemTime) -> Result<()> {
+        self.add_folders_above(path)?;
         let time = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.entry(path, PROGRAM, time.as_secs(), content)
     }
 
     /// Adds a symbolic link and the folders above it.
     pub fn link(&mut self, path: &Path, to: &Path) -> Result<()> {
-        self.above(path)?;
+        self.add_folders_above(path)?;
         self.entry(path, LINK, 0, to.as_os_str().as_bytes())
     }
 
-    fn above(&mut self, path: &Path) -> Result<()> {
+    fn add_folders_above(&mut self, path: &Path) -> Result<()> {
         let mut above: Vec<&Path> = path
             .ancestors()
             .skip(1)
@@ -96,11 +96,11 @@ impl<W: Write> Initrd<W> {
         }
         head.push_str(&name);
         head.push('\0');
-        self.padded(head.as_bytes())?;
-        self.padded(content)
+        self.write_padded(head.as_bytes())?;
+        self.write_padded(content)
     }
 
-    fn padded(&mut self, bytes: &[u8]) -> Result<()> {
+    fn write_padded(&mut self, bytes: &[u8]) -> Result<()> {
         self.to.write_all(bytes)?;
         self.to.write_all(&[0; 3][..bytes.len().wrapping_neg() % 4])
     }

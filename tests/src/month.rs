@@ -124,9 +124,9 @@ pub fn write(file: &Path, plan: Plan, mut each: impl FnMut(Hour)) -> Result<Vec<
         clock.store(now, Ordering::Relaxed);
         node.second(second, now);
         if second.is_multiple_of(60) {
-            seen.waiting = seen
-                .waiting
-                .max(caught_up(&writer, now, second.is_multiple_of(300))?);
+            seen.waiting =
+                seen.waiting
+                    .max(wait_for_writer(&writer, now, second.is_multiple_of(300))?);
         }
         if (second + 1).is_multiple_of(HOUR_S) {
             seen.hour = second / HOUR_S;
@@ -142,7 +142,7 @@ pub fn write(file: &Path, plan: Plan, mut each: impl FnMut(Hour)) -> Result<Vec<
         Source::Recorder,
         Observation::RecordingEnded,
     );
-    let dropped = (node.sender.dropped(), node.sender.dropped_words());
+    let dropped = (node.sender.dropped(), node.sender.dropped_log_records());
     let summary = writer.finish();
     ensure!(dropped == ((0, 0), 0), "the writer dropped {dropped:?}");
     ensure!(
@@ -156,7 +156,7 @@ pub fn write(file: &Path, plan: Plan, mut each: impl FnMut(Hour)) -> Result<Vec<
 /// Waits until the writer has room, and returns the most events that waited.
 ///
 /// Each five minutes it also waits until old rows have been removed, as they would be in real time.
-fn caught_up(writer: &Writer, now: u64, downsampled: bool) -> Result<usize> {
+fn wait_for_writer(writer: &Writer, now: u64, downsampled: bool) -> Result<usize> {
     let began = Instant::now();
     let (most, _) = writer.waiting();
     loop {
@@ -234,7 +234,7 @@ impl Node {
         let raylet = day::process(raylet, "raylet", Role::Raylet);
         self.emit(now, Source::Proc, raylet);
         for slot in 0..self.plan.workers {
-            self.starts(slot, now);
+            self.start_worker(slot, now);
         }
     }
 
@@ -247,7 +247,7 @@ impl Node {
             _ => None,
         };
         if every.is_some_and(|every| second.is_multiple_of(every)) {
-            self.dies(second / 5 % self.plan.workers, now);
+            self.kill_worker(second / 5 % self.plan.workers, now);
         }
         self.samples(second, now);
         if second.is_multiple_of(60) {
@@ -262,7 +262,7 @@ impl Node {
         for process in gone {
             self.judge.forget(process);
         }
-        self.judge.forget_words();
+        self.judge.drop_old_log_records();
     }
 
     /// Samples workers and the machine. A worker moves each few seconds; one in ten rests.
@@ -313,7 +313,7 @@ impl Node {
         }
     }
 
-    fn starts(&mut self, slot: u64, now: u64) {
+    fn start_worker(&mut self, slot: u64, now: u64) {
         let process = self.pids[usize::try_from(slot).unwrap_or(0)];
         let described = day::process(process, &title(slot), Role::Worker);
         self.emit(now, Source::Proc, described);
@@ -323,7 +323,7 @@ impl Node {
     }
 
     /// Kills a worker, and starts another one in its place.
-    fn dies(&mut self, slot: u64, now: u64) {
+    fn kill_worker(&mut self, slot: u64, now: u64) {
         let place = usize::try_from(slot).unwrap_or(0);
         let process = self.pids[place];
         self.emit(now, Source::Kernel, day::signal(process));
@@ -332,6 +332,6 @@ impl Node {
         self.dead.push((now, process));
         self.deaths += 1;
         self.pids[place] = pid(slot, now - BEGAN_S * SECOND + SECOND / 2);
-        self.starts(slot, now + SECOND / 2);
+        self.start_worker(slot, now + SECOND / 2);
     }
 }

@@ -22,10 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// The user and group of `publish`. No other process has it.
 const USER: u32 = 65_532;
 
-/// A program that ends with the test.
-pub struct Running(pub Child);
+/// A program that is killed when this is dropped.
+pub struct KillOnDrop(pub Child);
 
-impl Running {
+impl KillOnDrop {
     /// Starts it.
     ///
     /// # Panics
@@ -38,7 +38,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let _ended = self.0.kill();
         let _status = self.0.wait();
@@ -52,7 +52,11 @@ impl Drop for Running {
 /// # Panics
 ///
 /// If it does not start.
-pub fn publish(folder: &Path, own: &Path, more: impl FnOnce(&mut Command)) -> (Running, String) {
+pub fn start_publisher(
+    folder: &Path,
+    own: &Path,
+    more: impl FnOnce(&mut Command),
+) -> (KillOnDrop, String) {
     let mut command = Command::new("setpriv");
     command
         .args([format!("--reuid={USER}"), format!("--regid={USER}")])
@@ -71,7 +75,7 @@ pub fn publish(folder: &Path, own: &Path, more: impl FnOnce(&mut Command)) -> (R
         .arg(own.join("publish.json"))
         .stderr(Stdio::piped());
     more(&mut command);
-    let mut running = Running::start(&mut command);
+    let mut running = KillOnDrop::start(&mut command);
     let errors = running.0.stderr.take().expect("stderr");
     let mut lines = BufReader::new(errors).lines().map_while(Result::ok);
     let address = lines.find_map(|line| {
@@ -99,7 +103,7 @@ pub fn get(address: &str, path: &str) -> Option<String> {
 /// # Panics
 ///
 /// If it returns nothing for five minutes.
-pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = look() {
@@ -116,7 +120,7 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 ///
 /// If the answer says that the query failed.
 #[must_use]
-pub fn rows(prometheus: &str, query: &str) -> Option<Vec<Value>> {
+pub fn query_rows(prometheus: &str, query: &str) -> Option<Vec<Value>> {
     let mut encoded = String::new();
     for byte in query.bytes() {
         encoded.push_str(&format!("%{byte:02X}"));
@@ -134,14 +138,14 @@ pub fn rows(prometheus: &str, query: &str) -> Option<Vec<Value>> {
 ///
 /// If one is no JSON object.
 #[must_use]
-pub fn lines(own: &Path) -> Vec<Value> {
+pub fn published_lines(own: &Path) -> Vec<Value> {
     let text = fs::read_to_string(own.join("deaths.jsonl")).unwrap_or_default();
     let lines = text.lines().map(serde_json::from_str);
     lines.map(|line| line.expect("an object a line")).collect()
 }
 
 /// Returns a port that is free now.
-fn port() -> u16 {
+fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address").port()
 }
@@ -153,8 +157,12 @@ fn port() -> u16 {
 ///
 /// If they cannot be started.
 #[must_use]
-pub fn watch(own: &Path, targets: &[(&str, String)], webhook: u16) -> (Running, Running, String) {
-    let (web, alerts, cluster) = (port(), port(), port());
+pub fn start_prometheus(
+    own: &Path,
+    targets: &[(&str, String)],
+    webhook: u16,
+) -> (KillOnDrop, KillOnDrop, String) {
+    let (web, alerts, cluster) = (free_port(), free_port(), free_port());
     let rules = staging::root().join("deploy/prometheus/rules.yml");
     let jobs: Vec<String> = targets
         .iter()
@@ -183,7 +191,7 @@ pub fn watch(own: &Path, targets: &[(&str, String)], webhook: u16) -> (Running, 
     )
     .expect("a file");
     let log = |name: &str| fs::File::create(own.join(name)).expect("a log");
-    let prometheus = Running::start(
+    let prometheus = KillOnDrop::start(
         Command::new("prometheus")
             .arg(format!(
                 "--config.file={}",
@@ -197,7 +205,7 @@ pub fn watch(own: &Path, targets: &[(&str, String)], webhook: u16) -> (Running, 
             .stdout(log("prometheus.out"))
             .stderr(log("prometheus.log")),
     );
-    let manager = Running::start(
+    let manager = KillOnDrop::start(
         Command::new("prometheus-alertmanager")
             .arg(format!(
                 "--config.file={}",
@@ -218,9 +226,9 @@ pub fn watch(own: &Path, targets: &[(&str, String)], webhook: u16) -> (Running, 
 ///
 /// If there is none.
 #[must_use]
-pub fn webhook(listener: &TcpListener) -> String {
+pub fn next_webhook_request(listener: &TcpListener) -> String {
     listener.set_nonblocking(true).expect("a mode");
-    let (mut stream, _) = until("a request", || listener.accept().ok());
+    let (mut stream, _) = wait_for("a request", || listener.accept().ok());
     stream.set_nonblocking(false).expect("a mode");
     stream
         .set_read_timeout(Some(Duration::from_secs(2)))
@@ -244,7 +252,7 @@ pub fn webhook(listener: &TcpListener) -> String {
 ///
 /// If they cannot be made.
 #[must_use]
-pub fn folders(root: &Path) -> (PathBuf, PathBuf) {
+pub fn make_folders(root: &Path) -> (PathBuf, PathBuf) {
     let (folder, own) = (root.join("recordings"), root.join("own"));
     for path in [root, &folder, &own] {
         fs::create_dir_all(path).expect("a folder");
@@ -260,7 +268,7 @@ pub fn folders(root: &Path) -> (PathBuf, PathBuf) {
 ///
 /// If it does not record.
 #[must_use]
-pub fn record(folder: &Path, raylet: &str) -> Recorder {
+pub fn start_recorder(folder: &Path, raylet: &str) -> Recorder {
     let mut command = Command::new("setpriv");
     command
         .args([format!("--regid={USER}"), "--clear-groups".into()])

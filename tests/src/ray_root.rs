@@ -120,7 +120,7 @@ fn add<W: std::io::Write>(
         if content.starts_with(b"\x7fELF") {
             programs.insert(from.to_owned());
         }
-        archive.changed(to, &content, known.modified()?)?;
+        archive.file_with_time(to, &content, known.modified()?)?;
     }
     Ok(())
 }

@@ -124,7 +124,7 @@ impl Recorder {
     }
 
     /// Ends the recorder with SIGINT, as Ctrl-C does, and reads its recording.
-    pub fn stop(mut self) -> Result<Recorded> {
+    pub fn stop(mut self) -> Result<RecorderOutput> {
         self.signal(Signal::INT)?;
         let status = self.wait(Duration::from_secs(120))?;
         if !status.success() {
@@ -133,7 +133,7 @@ impl Recorder {
         self.seen.extend(self.lines.iter());
         keep::file(&self.file)?;
         let report = report(&self.file)?;
-        Ok(Recorded {
+        Ok(RecorderOutput {
             lines: std::mem::take(&mut self.seen),
             report,
         })
@@ -173,14 +173,14 @@ impl Drop for Recorder {
 }
 
 /// The output and the report of a recorder that has ended.
-pub struct Recorded {
+pub struct RecorderOutput {
     /// All lines that it printed.
     pub lines: Vec<Line>,
     /// `raytrace report --format json`.
     pub report: Value,
 }
 
-impl Recorded {
+impl RecorderOutput {
     /// Returns the milliseconds from each exit, by the kernel's clock, to the moment when its line
     /// was read here, sorted.
     #[must_use]
@@ -248,7 +248,7 @@ pub fn missed_besides_events(report: &Value) -> u64 {
 /// # Panics
 ///
 /// If it does not balance.
-pub fn balanced(report: &Value) {
+pub fn assert_balanced(report: &Value) {
     let missed = missed_besides_events(report);
     let recording = &report["recordings"][0];
     let lost = recording["lost_events"].as_u64();

@@ -97,14 +97,19 @@ fn spawn(
 }
 
 /// A script that prints a word and then waits for its standard input.
-pub struct Held {
+pub struct WaitingScript {
     script: Script,
     input: Option<ChildStdin>,
     output: Lines<BufReader<ChildStdout>>,
 }
 
 /// Starts a script that waits. Otherwise the same as [`start`].
-pub fn start_held(version: &str, name: &str, arguments: &[&str], folder: &Path) -> Result<Held> {
+pub fn start_waiting(
+    version: &str,
+    name: &str,
+    arguments: &[&str],
+    folder: &Path,
+) -> Result<WaitingScript> {
     let mut script = spawn(
         version,
         name,
@@ -114,14 +119,14 @@ pub fn start_held(version: &str, name: &str, arguments: &[&str], folder: &Path) 
         Some(Stdio::piped()),
     )?;
     let output = script.child.stdout.take().context("no stdout")?;
-    Ok(Held {
+    Ok(WaitingScript {
         input: script.child.stdin.take(),
         output: BufReader::new(output).lines(),
         script,
     })
 }
 
-impl Held {
+impl WaitingScript {
     /// Waits until the script prints this line.
     pub fn wait_for(&mut self, word: &str) -> Result<()> {
         for line in self.output.by_ref() {
@@ -135,7 +140,7 @@ impl Held {
 
     /// Waits until the script prints this line, once its cluster is up. Returns the pid of its
     /// raylet.
-    pub fn raylet_at(&mut self, word: &str) -> Result<u32> {
+    pub fn wait_for_raylet(&mut self, word: &str) -> Result<u32> {
         self.wait_for(word)?;
         let truth = Truth::read(&self.script.truth)?;
         let raylet = truth.raylet();
@@ -144,7 +149,7 @@ impl Held {
 
     /// Waits until the script prints this line, once all its nodes are up. Returns the pids of
     /// their raylets.
-    pub fn raylets_at(&mut self, word: &str) -> Result<Vec<u32>> {
+    pub fn wait_for_raylets(&mut self, word: &str) -> Result<Vec<u32>> {
         self.wait_for(word)?;
         Ok(Truth::read(&self.script.truth)?.raylets())
     }
@@ -171,6 +176,8 @@ impl Script {
             bail!("the staging ended with {status}:\n{}", log());
         }
         let exits = Exits::parse(&self.feed.text())?;
-        Ok(Truth::read(&self.truth).with_context(log)?.with(exits))
+        Ok(Truth::read(&self.truth)
+            .with_context(log)?
+            .with_exits(exits))
     }
 }

@@ -13,7 +13,7 @@ use crate::exits::Exits;
 
 /// A process by pid and start, in clock ticks since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
-pub struct Who {
+pub struct ProcessIdentity {
     /// Pid.
     pub pid: u32,
     /// Start.
@@ -22,12 +22,12 @@ pub struct Who {
 
 /// One expected death.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Expected {
+pub struct ExpectedDeath {
     /// `KIND/NUMBER`.
     pub label: String,
     /// The process.
     #[serde(flatten)]
-    pub who: Who,
+    pub who: ProcessIdentity,
     /// The killer must be one of these.
     pub killer: Vec<String>,
     /// The label of the death at the root of its chain of causes.
@@ -37,7 +37,7 @@ pub struct Expected {
     pub fields: HashMap<String, Value>,
 }
 
-impl Expected {
+impl ExpectedDeath {
     /// Returns whether the killer may stay unknown without privilege. The sender of a SIGKILL
     /// cannot be seen then. An exit code, a fault and Ray's own reason can.
     fn may_stay_unknown(&self) -> bool {
@@ -52,17 +52,17 @@ impl Expected {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Row {
-    Death(Expected),
+    Death(ExpectedDeath),
     Alive {
         label: String,
         #[serde(flatten)]
-        who: Who,
+        who: ProcessIdentity,
     },
     /// A process outside any cluster. It must have no death in the report.
     Stranger {
         label: String,
         #[serde(flatten)]
-        who: Who,
+        who: ProcessIdentity,
     },
     Failed {
         label: String,
@@ -70,7 +70,7 @@ enum Row {
     },
     Cluster {
         session: String,
-        raylet: Who,
+        raylet: ProcessIdentity,
     },
     Job(ExpectedJob),
     Boot {
@@ -100,7 +100,7 @@ pub struct RecorderSeen {
 #[derive(Debug, Clone, Deserialize)]
 pub struct ExpectedJob {
     /// Its driver.
-    pub driver: Who,
+    pub driver: ProcessIdentity,
     /// Its outcome.
     pub outcome: String,
     /// The label of the death that ended it.
@@ -153,13 +153,13 @@ impl Truth {
 
     /// Adds the kernel's own feed of exits.
     #[must_use]
-    pub fn with(self, exits: Exits) -> Self {
+    pub fn with_exits(self, exits: Exits) -> Self {
         Self { exits, ..self }
     }
 
     /// Returns the deaths of a report that were staged, and the others.
     #[must_use]
-    pub fn staged_or_not<'a>(&self, report: &'a Value) -> (Vec<&'a Value>, Vec<&'a Value>) {
+    pub fn split_staged<'a>(&self, report: &'a Value) -> (Vec<&'a Value>, Vec<&'a Value>) {
         let staged: BTreeSet<u64> = self.pids().map(u64::from).collect();
         let deaths = report["deaths"].as_array().into_iter().flatten();
         deaths.partition(|death| {
@@ -171,7 +171,7 @@ impl Truth {
     /// Returns where the kernel's own feed of exits contradicts the staged deaths.
     #[must_use]
     pub fn disagreements(&self, report: &Value) -> Vec<String> {
-        let (staged, _) = self.staged_or_not(report);
+        let (staged, _) = self.split_staged(report);
         self.exits.disagreements(staged.into_iter()).collect()
     }
 
@@ -182,10 +182,10 @@ impl Truth {
         let of_a_crash = death["signal"] == 6 || death["signal"] == 11;
         let told = death["verdict"]["killer"] == "crash" && of_a_crash;
         let alone = death["sender"].is_null();
-        told && alone && self.exits.same_signal(death)
+        told && alone && self.exits.confirms_signal(death)
     }
 
-    fn deaths(&self) -> impl Iterator<Item = &Expected> {
+    fn deaths(&self) -> impl Iterator<Item = &ExpectedDeath> {
         self.rows.iter().filter_map(|row| match row {
             Row::Death(expected) => Some(expected),
             _ => None,
@@ -255,15 +255,15 @@ impl Truth {
     /// Compares every staged death with the report.
     #[must_use]
     pub fn compare(&self, report: &Value, mode: PrivilegeMode) -> Comparison {
-        let found = Found::new(report, self.boot().unwrap_or_else(boot));
+        let found = DeathIndex::new(report, self.boot().unwrap_or_else(boot));
         let mut wrong = Vec::new();
         for row in &self.rows {
             match row {
                 Row::Death(expected) => self.compare_one(expected, &found, mode, &mut wrong),
                 Row::Failed { label, why } => wrong.push(format!("{label}: not staged: {why}")),
-                Row::Alive { label, who } => self.outlived(label, *who, &found, &mut wrong),
+                Row::Alive { label, who } => self.check_survivor(label, *who, &found, &mut wrong),
                 Row::Stranger { label, who } => {
-                    let deaths = found.of(*who);
+                    let deaths = found.deaths_of(*who);
                     wrong.extend(deaths.first().map(|death| {
                         format!(
                             "{label}: a process outside Ray has a death: {}",
@@ -281,7 +281,7 @@ impl Truth {
                 | Row::Gcs => {}
             }
         }
-        self.nothing_invented(report, &found, &mut wrong);
+        self.check_no_unstaged_kills(report, &found, &mut wrong);
         Comparison {
             deaths: self.len(),
             wrong,
@@ -290,13 +290,13 @@ impl Truth {
 
     fn compare_one(
         &self,
-        expected: &Expected,
-        found: &Found<'_>,
+        expected: &ExpectedDeath,
+        found: &DeathIndex<'_>,
         mode: PrivilegeMode,
         wrong: &mut Vec<String>,
     ) {
         let label = &expected.label;
-        let deaths = found.of(expected.who);
+        let deaths = found.deaths_of(expected.who);
         let [death] = deaths.as_slice() else {
             wrong.push(format!(
                 "{label}: {} deaths of pid {}, not 1",
@@ -338,7 +338,7 @@ impl Truth {
             for name in KNOWN_WITHOUT_PRIVILEGE {
                 let wanted = expected.fields.get(name);
                 let told = wanted.filter(|_| !death[name].is_null());
-                if let Some(what) = told.and_then(|wanted| differs(death, name, wanted)) {
+                if let Some(what) = told.and_then(|wanted| difference(death, name, wanted)) {
                     complain(what);
                 }
             }
@@ -348,7 +348,7 @@ impl Truth {
         let of_the_end = |name: &str| !KNOWN_FOR_ANY_END.contains(&name);
         let fields = expected.fields.iter();
         for (name, wanted) in fields.filter(|(name, _)| !crashed || !of_the_end(name)) {
-            if let Some(what) = differs(death, name, wanted) {
+            if let Some(what) = difference(death, name, wanted) {
                 complain(what);
             }
         }
@@ -364,7 +364,7 @@ impl Truth {
     }
 
     /// Returns whether the chain of causes reaches the death with this label.
-    fn leads_to(&self, death: &Value, label: &str, found: &Found<'_>) -> bool {
+    fn leads_to(&self, death: &Value, label: &str, found: &DeathIndex<'_>) -> bool {
         let Some(wanted) = self.id_of(label, found) else {
             return false;
         };
@@ -379,15 +379,15 @@ impl Truth {
         false
     }
 
-    fn id_of(&self, label: &str, found: &Found<'_>) -> Option<u64> {
+    fn id_of(&self, label: &str, found: &DeathIndex<'_>) -> Option<u64> {
         let cause = self.deaths().find(|expected| expected.label == label)?;
-        id_in_report(found.of(cause.who).first()?)
+        id_in_report(found.deaths_of(cause.who).first()?)
     }
 
     fn compare_job(
         &self,
         expected: &ExpectedJob,
-        found: &Found<'_>,
+        found: &DeathIndex<'_>,
         report: &Value,
         wrong: &mut Vec<String>,
     ) {
@@ -421,8 +421,14 @@ impl Truth {
     }
 
     /// Checks that a process that survived an act is not called killed by it.
-    fn outlived(&self, label: &str, who: Who, found: &Found<'_>, wrong: &mut Vec<String>) {
-        for death in found.of(who) {
+    fn check_survivor(
+        &self,
+        label: &str,
+        who: ProcessIdentity,
+        found: &DeathIndex<'_>,
+        wrong: &mut Vec<String>,
+    ) {
+        for death in found.deaths_of(who) {
             let killer = death["verdict"]["killer"].as_str().unwrap_or_default();
             let shot = matches!(
                 killer,
@@ -439,7 +445,12 @@ impl Truth {
 
     /// Checks that the report has no kill that was not staged. The harness itself never causes one
     /// of these.
-    fn nothing_invented(&self, report: &Value, found: &Found<'_>, wrong: &mut Vec<String>) {
+    fn check_no_unstaged_kills(
+        &self,
+        report: &Value,
+        found: &DeathIndex<'_>,
+        wrong: &mut Vec<String>,
+    ) {
         let sessions: BTreeSet<&str> = self
             .rows
             .iter()
@@ -461,7 +472,7 @@ impl Truth {
             .collect();
         let staged: BTreeSet<u64> = self
             .deaths()
-            .flat_map(|expected| found.of(expected.who))
+            .flat_map(|expected| found.deaths_of(expected.who))
             .filter_map(id_in_report)
             .collect();
         for death in found.by_id.values() {
@@ -509,14 +520,14 @@ const KNOWN_WITHOUT_PRIVILEGE: [&str; 5] =
     ["exit_code", "signal", "worker_id", "job_id", "actor_class"];
 
 /// Returns how the death differs from what is demanded of this field.
-fn differs(death: &Value, name: &str, wanted: &Value) -> Option<String> {
+fn difference(death: &Value, name: &str, wanted: &Value) -> Option<String> {
     let sender = &death["sender"];
     let found = match name {
         "certainty" | "reason_certainty" => &death["verdict"][name],
         "listed" | "signal" | "exit_code" | "role" | "worker_id" | "job_id" | "actor_class"
         | "node" => &death[name],
         "limit_bytes" | "cgroup" | "constraint" => &death["oom"][name],
-        "at_least" => return less(&death["memory"], wanted),
+        "at_least" => return memory_shortfall(&death["memory"], wanted),
         "says" => {
             let says = death["verdict"]["summary"].as_str().zip(wanted.as_str());
             let says = says.is_some_and(|(summary, wanted)| summary.contains(wanted));
@@ -577,7 +588,7 @@ fn logged_too_far_away(death: &Value, within: f64) -> Option<String> {
 }
 
 /// Returns the first of the `wanted` figures of memory that is not reached.
-fn less(memory: &Value, wanted: &Value) -> Option<String> {
+fn memory_shortfall(memory: &Value, wanted: &Value) -> Option<String> {
     let short = |(key, least): (&String, &Value)| {
         let found = memory[key.as_str()].as_u64();
         let least = least.as_u64().unwrap_or(u64::MAX);
@@ -590,13 +601,13 @@ fn less(memory: &Value, wanted: &Value) -> Option<String> {
 }
 
 /// The deaths of a report, by id and by pid.
-struct Found<'a> {
+struct DeathIndex<'a> {
     by_id: HashMap<u64, &'a Value>,
     /// Time of the boot, in seconds since 1970.
     boot: f64,
 }
 
-impl<'a> Found<'a> {
+impl<'a> DeathIndex<'a> {
     fn new(report: &'a Value, boot: f64) -> Self {
         let deaths = report["deaths"].as_array();
         let by_id = deaths
@@ -607,7 +618,7 @@ impl<'a> Found<'a> {
         Self { by_id, boot }
     }
 
-    fn of(&self, who: Who) -> Vec<&'a Value> {
+    fn deaths_of(&self, who: ProcessIdentity) -> Vec<&'a Value> {
         let ticks = who.start_ticks as f64;
         let start = self.boot + ticks / 100.0;
         let same = |death: &&&Value| {

@@ -10,7 +10,7 @@ use std::{
 
 use raytrace_tests::{
     fake_raylet::FakeRaylet,
-    recorder::{Recorder, balanced, report},
+    recorder::{Recorder, assert_balanced, report},
 };
 
 /// Keeps the two tests apart. One floods the machine, and the other needs a process to have stopped
@@ -47,7 +47,7 @@ fn signal_sent_before_attach_has_no_sender() {
         pid_file.display(),
         ended.display()
     );
-    let raylet = FakeRaylet::doing(folder.path(), &session, &shell).expect("a script");
+    let raylet = FakeRaylet::start_with_script(folder.path(), &session, &shell).expect("a script");
     let pid = loop {
         match fs::read_to_string(&pid_file) {
             Ok(text) if text.ends_with('\n') => break text.trim().to_owned(),
@@ -69,7 +69,7 @@ fn signal_sent_before_attach_has_no_sender() {
         thread::sleep(Duration::from_millis(10));
     }
     let recorded = recorder.stop().expect("a recording");
-    balanced(&recorded.report);
+    assert_balanced(&recorded.report);
     let deaths = recorded.report["deaths"].as_array().expect("deaths");
     let death = deaths
         .iter()
@@ -95,7 +95,7 @@ fn exit_begun_before_attach_is_not_lost() {
     // ending whenever the recorder starts.
     let brief = "while kill -0 $$ 2>/dev/null; do /bin/true; done &";
     let shell = format!("sh -c 'true & exec sleep 60' & {brief} {brief} {brief} wait");
-    let raylet = FakeRaylet::doing(folder.path(), &session, &shell).expect("a script");
+    let raylet = FakeRaylet::start_with_script(folder.path(), &session, &shell).expect("a script");
     let of = raylet.pid().to_string();
     for round in 0..8 {
         let file = folder.path().join(format!("{round}.raytrace"));
@@ -108,7 +108,7 @@ fn exit_begun_before_attach_is_not_lost() {
             thread::sleep(Duration::from_millis(100));
         }
         let recorded = recorder.stop().expect("a recording");
-        balanced(&recorded.report);
+        assert_balanced(&recorded.report);
         let deaths = recorded.report["deaths"].as_array().expect("deaths");
         let told = |death: &&serde_json::Value| death["exit_code"] == 0;
         let other: Vec<_> = deaths.iter().filter(|death| !told(death)).collect();

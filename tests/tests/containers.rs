@@ -15,7 +15,7 @@ use raytrace::{
     recording,
 };
 use raytrace_tests::{
-    recorder::{Recorder, balanced, raytrace, report},
+    recorder::{Recorder, assert_balanced, raytrace, report},
     staging,
     stream::Stream,
     truth::{Comparison, PrivilegeMode},
@@ -52,8 +52,8 @@ fn raylets_in_containers_are_told_apart() {
         panic!("kept in {}:\n{}", kept.display(), wrong.join("\n"));
     }
     assert!(deaths >= 4, "only {deaths} deaths were staged");
-    balanced(&recorded.report);
-    let (staged, _) = truth.staged_or_not(&recorded.report);
+    assert_balanced(&recorded.report);
+    let (staged, _) = truth.split_staged(&recorded.report);
     let by_a_shell =
         |death: &&Value| death["sender"]["comm"] == "bash" && death["role"] == "worker";
     let killed: Vec<&Value> = staged.into_iter().filter(by_a_shell).collect();
@@ -115,7 +115,7 @@ fn hidden_tracefs_and_bpffs_lose_nothing() {
     for probe in recording["probes"].as_array().into_iter().flatten() {
         assert_eq!(probe["state"], "ok", "{probe}");
     }
-    balanced(&report);
+    assert_balanced(&report);
     let missing = stream.missing(&report).expect("truth");
     assert!(missing.is_empty(), "missing: {missing:?}");
 }

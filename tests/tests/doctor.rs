@@ -15,14 +15,14 @@ struct Said {
 impl Said {
     fn of(machine: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut held = staging::start_held(
+        let mut held = staging::start_waiting(
             "2.60.0",
             "machines.py",
             &["--machine", machine],
             folder.path(),
         )
         .expect("a staging");
-        let raylet = held.raylet_at("staged").expect("a raylet");
+        let raylet = held.wait_for_raylet("staged").expect("a raylet");
         let doctor = |format: &str| {
             Command::new(raytrace())
                 .args([

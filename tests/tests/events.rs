@@ -17,7 +17,9 @@ use std::{
 use raytrace_tests::{
     cgroup,
     fake_raylet::FakeRaylet,
-    publishing::{Running, folders, get, lines, publish, record, until},
+    publishing::{
+        KillOnDrop, get, make_folders, published_lines, start_publisher, start_recorder, wait_for,
+    },
     staging,
 };
 use serde_json::Value;
@@ -35,7 +37,7 @@ const KILLS: usize = 13;
 
 /// The server, and everything that it has told.
 struct ApiServer {
-    _running: Running,
+    _running: KillOnDrop,
     port: String,
     folder: PathBuf,
     told: Arc<Mutex<Vec<Value>>>,
@@ -49,7 +51,7 @@ impl ApiServer {
         python
             .arg(staging::root().join("tests/staging/apiserver.py"))
             .arg(&folder);
-        let mut running = Running::start(python.stdout(Stdio::piped()));
+        let mut running = KillOnDrop::start(python.stdout(Stdio::piped()));
         let mut lines = BufReader::new(running.0.stdout.take().expect("stdout")).lines();
         let port = lines.next().expect("a port").expect("a line");
         let told: Arc<Mutex<Vec<Value>>> = Arc::default();
@@ -131,7 +133,8 @@ fn raylet(folder: &Path, container: &Container) -> (FakeRaylet, PathBuf) {
         pids.display(),
         go.display(),
     );
-    let raylet = FakeRaylet::with(folder, &session, &shell, &POD).expect("a script");
+    let raylet =
+        FakeRaylet::start_with_environment(folder, &session, &shell, &POD).expect("a script");
     (raylet, pids)
 }
 
@@ -146,7 +149,7 @@ fn names_the_pod(created: &[Value], own: &Path) {
     assert_eq!(event["involvedObject"]["uid"], UID);
     assert_eq!(event["involvedObject"]["name"], "rl-prod-gpu-worker-x7k2p");
     assert_eq!(event["metadata"]["namespace"], "team-a");
-    let lines = lines(own);
+    let lines = published_lines(own);
     let line = lines
         .iter()
         .find(|line| line["raytrace.killer"] == "kernel-oom-memcg");
@@ -165,17 +168,17 @@ fn another_authority(server: &ApiServer, folder: &Path, own: &Path) {
     fs::set_permissions(account.join("ca.crt"), fs::Permissions::from_mode(0o644)).expect("a mode");
     fs::remove_file(own.join("publish.json")).expect("its state");
     // The last request of the ended publisher may be told a moment later.
-    let before = until("a server with nothing to do", || {
+    let before = wait_for("a server with nothing to do", || {
         let before = server.received().len();
         thread::sleep(Duration::from_secs(1));
         (server.received().len() == before).then_some(before)
     });
-    let (_publisher, _) = publish(folder, own, |command| server.reach(command, &account));
+    let (_publisher, _) = start_publisher(folder, own, |command| server.reach(command, &account));
     let refused = || {
         let told = server.received().into_iter().skip(before);
         told.into_iter().find(|line| line["handshake"].is_string())
     };
-    println!("{}", until("a handshake that fails", refused));
+    println!("{}", wait_for("a handshake that fails", refused));
     let told = server.received();
     let asked = told[before..].iter();
     assert_eq!(asked.filter(|line| line["method"].is_string()).count(), 0);
@@ -185,11 +188,11 @@ fn another_authority(server: &ApiServer, folder: &Path, own: &Path) {
 #[test]
 fn kills_become_events_on_their_pod() {
     let held = tempfile::tempdir().expect("a folder");
-    let (folder, own) = folders(held.path());
+    let (folder, own) = make_folders(held.path());
     let server = ApiServer::start(held.path().join("api"));
     let container = Container::new();
     let (raylet, pids) = raylet(held.path(), &container);
-    let pids: Vec<String> = until("children", || {
+    let pids: Vec<String> = wait_for("children", || {
         let pids: Vec<String> = fs::read_to_string(&pids)
             .ok()?
             .lines()
@@ -197,12 +200,12 @@ fn kills_become_events_on_their_pod() {
             .collect();
         (pids.len() == KILLS).then_some(pids)
     });
-    let _recorder = record(&folder, &raylet.pid().to_string());
-    let (publisher, address) = publish(&folder, &own, |command| {
+    let _recorder = start_recorder(&folder, &raylet.pid().to_string());
+    let (publisher, address) = start_publisher(&folder, &own, |command| {
         server.reach(command, &server.folder);
     });
     fs::write(held.path().join("go"), "").expect("a file");
-    until("an Event", || {
+    wait_for("an Event", || {
         (!server.answered(201).is_empty()).then_some(())
     });
     names_the_pod(&server.answered(201), &own);
@@ -218,7 +221,7 @@ fn kills_become_events_on_their_pod() {
             .expect("kill");
         assert!(killed.success());
     }
-    let counted = until("an Event for several", || {
+    let counted = wait_for("an Event for several", || {
         let counted = server.answered(200);
         (counted.len() == KILLS - 11).then_some(counted)
     });
@@ -232,7 +235,7 @@ fn kills_become_events_on_their_pod() {
     let created = server.answered(201);
     assert_eq!(created.len(), 12, "{created:#?}");
     let sent = "raytrace_k8s_events_total{result=\"sent\"";
-    until("14 that were sent", || {
+    wait_for("14 that were sent", || {
         let metrics = get(&address, "/metrics")?;
         let mut lines = metrics.lines();
         lines
@@ -242,10 +245,10 @@ fn kills_become_events_on_their_pod() {
     drop(publisher);
     // Without its state the publisher sends everything again. Nothing may appear twice.
     fs::remove_file(own.join("publish.json")).expect("its state");
-    let (again, _) = publish(&folder, &own, |command| {
+    let (again, _) = start_publisher(&folder, &own, |command| {
         server.reach(command, &server.folder);
     });
-    until("Events that are known", || {
+    wait_for("Events that are known", || {
         (server.answered(409).len() == 12).then_some(())
     });
     assert_eq!(server.answered(201).len(), 12);

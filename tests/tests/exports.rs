@@ -6,7 +6,7 @@ use std::{
 };
 
 use raytrace_tests::{
-    day::{self, Written},
+    day::{self, EventCounts},
     recorder::raytrace,
     staging,
 };
@@ -27,7 +27,7 @@ fn succeeds(output: &Output) {
 }
 
 /// Writes a day with few samples into a folder of its own.
-fn recording() -> (tempfile::TempDir, Written) {
+fn recording() -> (tempfile::TempDir, EventCounts) {
     let folder = tempfile::tempdir().expect("a folder");
     let written = day::write(&folder.path().join("run.raytrace"), 1800, day::Detail::Full)
         .expect("a recording");

@@ -6,7 +6,7 @@ use std::{
 };
 
 use raytrace_tests::{
-    fleet::{Staged, explain, report, stage},
+    fleet::{StagedFleet, explain, report, stage},
     recorder::raytrace,
     skipped, soak, staging,
     truth::PrivilegeMode,
@@ -38,7 +38,7 @@ fn causes_on_other_nodes_are_found() {
 }
 
 /// Checks the report of all recordings against the truth. Returns it, and the number of deaths.
-fn as_staged(staged: &Staged) -> (Value, usize) {
+fn as_staged(staged: &StagedFleet) -> (Value, usize) {
     let report_of_all = report(&staged.files, &[]).expect("a report");
     let comparison = staged.truth.compare(&report_of_all, PrivilegeMode::Full);
     assert!(

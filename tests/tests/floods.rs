@@ -11,7 +11,7 @@ use std::{
 };
 
 use raytrace_tests::{
-    fake_raylet::{FakeRaylet, started},
+    fake_raylet::{FakeRaylet, worker_started_line},
     recorder::{Recorder, missed_besides_events, report},
     soak,
 };
@@ -200,7 +200,7 @@ fn meaningless_log_lines_take_no_memory() {
 fn endless_log_records_lose_no_death() {
     only_lines_are_lost(&flooded_log(
         size(50_000, 1_000_000),
-        &started(77, "abcdef77"),
+        &worker_started_line(77, "abcdef77"),
     ));
 }
 

@@ -13,7 +13,7 @@ use raytrace::{
 use raytrace_tests::{
     recorder::Recorder,
     skipped,
-    staging::{self, Held},
+    staging::{self, WaitingScript},
     truth::PrivilegeMode,
 };
 
@@ -24,24 +24,27 @@ const BEFORE_NS: u64 = 10_000_000_000;
 const TRIES: u32 = 3;
 
 /// Who must be named as the first to kill.
-enum First {
+enum FirstKiller {
     Ray,
     Cgroup,
 }
 
 /// Stages a machine and records its cluster alone, because others may be staged at the same time.
-fn staged(machine: &str, folder: &Path) -> (Held, Recorder) {
+fn staged(machine: &str, folder: &Path) -> (WaitingScript, Recorder) {
     let arguments = ["--machine", machine];
     let mut script =
-        staging::start_held("2.60.0", "ramp.py", &arguments, folder).expect("a script");
-    let raylet = script.raylet_at("ready").expect("a raylet").to_string();
+        staging::start_waiting("2.60.0", "ramp.py", &arguments, folder).expect("a script");
+    let raylet = script
+        .wait_for_raylet("ready")
+        .expect("a raylet")
+        .to_string();
     let file = folder.join("ramp.raytrace");
     let recorder = Recorder::start(&file, &["--raylet-pid", &raylet]).expect("a recorder");
     script.go_on().expect("the script");
     (script, recorder)
 }
 
-fn foretold(machine: &str, first: &First) {
+fn foretold(machine: &str, first: &FirstKiller) {
     let steady = (0..TRIES).any(|_| ramped(machine, first));
     if !steady {
         skipped(format!(
@@ -51,7 +54,7 @@ fn foretold(machine: &str, first: &First) {
 }
 
 /// Returns whether the ramp was steady. If so, it also checks the forecast.
-fn ramped(machine: &str, first: &First) -> bool {
+fn ramped(machine: &str, first: &FirstKiller) -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let (script, recorder) = staged(machine, folder.path());
     let truth = script.finish().expect("staging");
@@ -75,7 +78,7 @@ fn ramped(machine: &str, first: &First) -> bool {
     let next = &live.threats[0];
     let named = matches!(
         (&next.limit_owner, first),
-        (LimitOwner::RayMonitor, First::Ray) | (LimitOwner::Cgroup(_), First::Cgroup)
+        (LimitOwner::RayMonitor, FirstKiller::Ray) | (LimitOwner::Cgroup(_), FirstKiller::Cgroup)
     );
     assert!(named, "{machine}: {:#?}", live.threats);
     let seconds = next.left.expect("seconds").as_secs_f64();
@@ -104,21 +107,21 @@ fn killed(events: &[Event]) -> BootTime {
 
 #[test]
 fn plain_machine_rays_monitor_is_foretold() {
-    foretold("plain", &First::Ray);
+    foretold("plain", &FirstKiller::Ray);
 }
 
 /// The threshold comes from the raylet's environment.
 #[test]
 fn threshold_of_the_environment_is_foretold() {
-    foretold("env-threshold", &First::Ray);
+    foretold("env-threshold", &FirstKiller::Ray);
 }
 
 #[test]
 fn limit_unseen_by_ray_is_foretold_first() {
-    foretold("nested-limit", &First::Cgroup);
+    foretold("nested-limit", &FirstKiller::Cgroup);
 }
 
 #[test]
 fn monitor_off_the_kernel_is_foretold() {
-    foretold("monitor-off", &First::Cgroup);
+    foretold("monitor-off", &FirstKiller::Cgroup);
 }

@@ -191,7 +191,7 @@ fn easyr1_texts_name_the_offload() {
     made("EasyR1");
 }
 
-/// The remedy of the Ray guide's example is a doubled num_cpus.
+/// The remedy of the Ray guide's example is a doubled `num_cpus`.
 #[test]
 fn half_as_many_tasks_fit_at_once() {
     made("ray-guide");
@@ -336,4 +336,32 @@ fn chinese_readme_matches_the_english_one() {
     };
     assert_eq!(killers(&english), killers(&chinese));
     assert!(!killers(&english).is_empty());
+}
+
+/// A restarted recorder leaves two recordings, and `raytrace slice` writes a slice of each.
+#[test]
+fn collect_keeps_each_slice() {
+    let held = tempfile::tempdir().expect("a folder");
+    let (recordings, collected) = (
+        held.path().join("recordings"),
+        held.path().join("collected"),
+    );
+    fs::create_dir(&recordings).expect("a folder");
+    for name in ["verl-c", "verl-d"] {
+        let packed = staging::root().join(format!("tests/golden/{name}.raytrace.gz"));
+        let packed = fs::File::open(packed).expect("a golden recording");
+        let file = recordings.join(format!("{name}.raytrace"));
+        let mut file = fs::File::create(file).expect("a file");
+        std::io::copy(&mut flate2::read::GzDecoder::new(packed), &mut file).expect("a recording");
+    }
+    let mut command = Command::new("python3");
+    command.arg(staging::root().join("tests/staging/without_ray.py"));
+    command.arg(staging::root().join("examples/fleet/collect.py"));
+    command.arg(&collected).arg("--recordings").arg(&recordings);
+    let done = command.arg("--raytrace").arg(raytrace()).output();
+    let done = done.expect("python3");
+    assert!(done.status.success(), "{done:?}");
+    let report = report(&collected).expect("a report");
+    let files = report["recordings"].as_array().expect("recordings");
+    assert_eq!(files.len(), 2, "{files:#?}");
 }

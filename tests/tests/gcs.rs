@@ -11,7 +11,7 @@ use std::{
 };
 
 use raytrace_tests::{
-    recorder::{Recorded, Recorder, raytrace},
+    recorder::{Recorder, RecorderOutput, raytrace},
     staging,
     truth::PrivilegeMode,
 };
@@ -22,10 +22,14 @@ use serde_json::Value;
 const TOKEN: &str = "5eb1d0d2a3c94f2e8c1b7a6f5e4d3c2b1a0f9e8d7c6b5a493827160504030201";
 
 /// Records the death of the actor of `gcs.py`. The actor dies after the GCS has answered.
-fn recorded(version: &str, arguments: &[&str], folder: &Path) -> (Recorded, Value) {
-    let mut script = staging::start_held(version, "gcs.py", arguments, folder).expect("a script");
+fn recorded(version: &str, arguments: &[&str], folder: &Path) -> (RecorderOutput, Value) {
+    let mut script =
+        staging::start_waiting(version, "gcs.py", arguments, folder).expect("a script");
     // Only this cluster, because others are staged at the same time.
-    let raylet = script.raylet_at("ready").expect("a raylet").to_string();
+    let raylet = script
+        .wait_for_raylet("ready")
+        .expect("a raylet")
+        .to_string();
     let file = folder.join("gcs.raytrace");
     let mut recorder =
         Recorder::start(&file, &["--gcs", "--raylet-pid", &raylet]).expect("a recorder");
@@ -45,7 +49,7 @@ fn recorded(version: &str, arguments: &[&str], folder: &Path) -> (Recorded, Valu
 }
 
 /// Checks that the death of the actor has what the staging knows about it.
-fn is_named(recorded: &Recorded, ids: &Value) {
+fn is_named(recorded: &RecorderOutput, ids: &Value) {
     let deaths = recorded.report["deaths"].as_array().expect("deaths");
     let death = deaths
         .iter()

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// One line of `growth.py`.
 #[derive(Debug, Deserialize)]
-struct Held {
+struct Holder {
     label: String,
     pid: u32,
     bytes: u64,
@@ -51,7 +51,7 @@ fn each_holder_of_memory_is_named() {
     assert!(done.status.success(), "{said}");
     let recorded = recorder.stop().expect("a recording");
     let lines = String::from_utf8_lossy(&done.stdout).into_owned();
-    let held: Vec<Held> = lines
+    let held: Vec<Holder> = lines
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect();
@@ -109,7 +109,7 @@ fn last(events: &[Event], pid: Pid) -> u64 {
 }
 
 /// Returns the size of the file that is held by the process of `one`, as the report says.
-fn shared_file(report: &Value, one: &Held) -> u64 {
+fn shared_file(report: &Value, one: &Holder) -> u64 {
     let files = report["shared_memory"]["files"].as_array().expect("files");
     let its = files.iter().find(|file| file["holder_pid"] == one.pid);
     let its = its.unwrap_or_else(|| panic!("{one:?}: {files:#?}"));
@@ -129,7 +129,7 @@ fn shared_file(report: &Value, one: &Held) -> u64 {
 
 /// Checks that the object store is one file of the raylet's, however many processes have mapped it,
 /// and that it is as large as what was put into it.
-fn check_store(report: &Value, events: &[Event], held: &[Held]) {
+fn check_store(report: &Value, events: &[Event], held: &[Holder]) {
     let of = |label: &str| held.iter().find(|one| one.label == label).expect(label);
     let rows = events.iter().filter_map(|event| match &event.what {
         Observation::SharedFile(file) if owned(file, of("raylet").pid) => Some(file.bytes),
@@ -154,7 +154,7 @@ fn owned(file: &SharedFile, raylet: u32) -> bool {
 }
 
 /// Returns the sum of what is held under one of `labels`.
-fn of(held: &[Held], labels: &[&str]) -> u64 {
+fn of(held: &[Holder], labels: &[&str]) -> u64 {
     let named = held
         .iter()
         .filter(|one| labels.contains(&one.label.as_str()));

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use raytrace_tests::{
     fleet::report,
     keep,
-    recorder::{balanced, report as report_of_one},
+    recorder::{assert_balanced, report as report_of_one},
     skipped, soak, staging,
     truth::{PrivilegeMode, Truth},
     vm::{Machine, Root, Sections},
@@ -40,7 +40,7 @@ fn on_two_machines(ahead_s: i64) {
     for (number, guest) in (1..).zip(&guests) {
         let file = folder.path().join(format!("guest{number}.raytrace"));
         keep::unpack(&guest["recording"], &file).expect("a recording");
-        balanced(&report_of_one(&file).expect("a report"));
+        assert_balanced(&report_of_one(&file).expect("a report"));
         files.push(file);
     }
     let truth = guests.iter().map(|guest| guest["truth"].as_str());

@@ -3,7 +3,7 @@
 //! Ray and the kernel are real. No verdict is more certain than its evidence.
 
 use raytrace_tests::{
-    recorder::{Recorder, balanced},
+    recorder::{Recorder, assert_balanced},
     staging,
     truth::{Comparison, PrivilegeMode},
 };
@@ -30,5 +30,5 @@ fn disguised_acts_have_their_true_sender() {
         );
     }
     assert!(deaths >= 38, "only {deaths} acts were staged");
-    balanced(&recorded.report);
+    assert_balanced(&recorded.report);
 }

@@ -432,7 +432,7 @@ fn stuck_helpers(recorder: u32) -> usize {
 }
 
 /// The processes of `machine hang`.
-struct Held {
+struct HungProcesses {
     roots: u32,
     driver: u32,
     raylet: u32,
@@ -441,7 +441,7 @@ struct Held {
     later: Vec<u32>,
 }
 
-impl Held {
+impl HungProcesses {
     fn of(pids: &[u32]) -> Self {
         let [roots, driver, raylet, child, ref later @ ..] = pids[..] else {
             panic!("{pids:?}");
@@ -537,7 +537,7 @@ fn reads_that_hang_delay_no_death() {
     // This ends before the recorder, because no process can end while such a file system holds one
     // of its threads.
     let mut hang = Act::start(&words);
-    let held = Held::of(&hang.pids);
+    let held = HungProcesses::of(&hang.pids);
 
     // Measure the usual latency first.
     let is_sample = |what: &Observation| match what {

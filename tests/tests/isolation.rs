@@ -3,7 +3,7 @@
 //! Ray runs in a virtual machine with cgroup v2.
 
 use raytrace_tests::{
-    recorder::balanced,
+    recorder::assert_balanced,
     truth::{PrivilegeMode, Truth},
     vm::{Machine, Root},
 };
@@ -36,5 +36,5 @@ fn deaths_in_rays_own_cgroups_are_named() {
         sections["log"]
     );
     assert_eq!(compared.deaths, 3);
-    balanced(&report);
+    assert_balanced(&report);
 }

@@ -36,8 +36,8 @@ fn thousands_of_exits_are_recorded_not_printed() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("stress.raytrace");
     let mut script =
-        staging::start_held("2.60.0", "stress.py", &[], folder.path()).expect("a script");
-    let raylet = script.raylet_at("ready").expect("a raylet");
+        staging::start_waiting("2.60.0", "stress.py", &[], folder.path()).expect("a script");
+    let raylet = script.wait_for_raylet("ready").expect("a raylet");
     // Only this cluster, because others are staged at the same time.
     let arguments = ["--raylet-pid", &raylet.to_string()];
     let recorder = Recorder::start(&file, &arguments).expect("a recorder");
@@ -108,7 +108,7 @@ fn workers_older_than_the_recorder_are_identified() {
     let workers = if soak() { 200 } else { 8 };
     let arguments = ["--workers", &workers.to_string()];
     let mut script =
-        staging::start_held("2.60.0", "late.py", &arguments, folder.path()).expect("a script");
+        staging::start_waiting("2.60.0", "late.py", &arguments, folder.path()).expect("a script");
     script.wait_for("ready").expect("a cluster");
     let file = folder.path().join("late.raytrace");
     let recorder = Recorder::start(&file, &[]).expect("a recorder");

@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 
 use raytrace_tests::{
     exits::Exits,
-    recorder::{balanced, missed_besides_events},
+    recorder::{assert_balanced, missed_besides_events},
     skipped,
     staging::target,
     truth::{Comparison, PrivilegeMode, Truth},
@@ -59,7 +59,7 @@ fn lost(report: &Value) -> u64 {
 fn compare(sections: &Sections, report: &Value, least: usize) {
     let exits = Exits::parse(&sections["taskstats"]).expect("the feed of exits");
     let truth = Truth::parse(&sections["truth"]).expect("truth");
-    let truth = truth.with(exits);
+    let truth = truth.with_exits(exits);
     let recording = &report["recordings"][0];
     let kernel = recording["host"]["kernel"].as_str().unwrap_or_default();
     let Comparison { deaths, mut wrong } = truth.compare(report, PrivilegeMode::Full);
@@ -87,7 +87,7 @@ fn compare(sections: &Sections, report: &Value, least: usize) {
         recorder.oom_score_adj, -1000,
         "the recorder is protected from what it records"
     );
-    balanced(report);
+    assert_balanced(report);
 }
 
 /// Describes what this kernel lacks and how much memory the recorder took.
@@ -119,7 +119,7 @@ fn said(sections: &Sections) -> &str {
 
 /// Returns deaths that were not staged, except those of helpers that end well.
 fn unstaged(truth: &Truth, report: &Value) -> Vec<String> {
-    let (_, unstaged) = truth.staged_or_not(report);
+    let (_, unstaged) = truth.split_staged(report);
     unstaged
         .into_iter()
         .filter(|death| death["exit_code"] != 0)

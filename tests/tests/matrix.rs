@@ -3,7 +3,7 @@
 //! Every verdict is compared with the truth.
 
 use raytrace_tests::{
-    recorder::{Recorder, balanced, raytrace, without_privilege},
+    recorder::{Recorder, assert_balanced, raytrace, without_privilege},
     soak, staging,
     truth::{Comparison, PrivilegeMode},
 };
@@ -45,7 +45,7 @@ fn matrix(version: &str, arguments: &[&str], least: usize) {
         );
     }
     assert!(deaths >= least, "{name}: only {deaths} deaths were staged");
-    balanced(&recorded.report);
+    assert_balanced(&recorded.report);
 }
 
 /// Returns how often each death is staged on the newest Ray.

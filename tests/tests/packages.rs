@@ -16,7 +16,7 @@ use std::{
 use raytrace::{event::Observation, recording};
 use raytrace_tests::{
     cgroup,
-    fake_raylet::{FakeRaylet, started},
+    fake_raylet::{FakeRaylet, worker_started_line},
     recorder::report,
     skipped, soak, staging,
 };
@@ -285,7 +285,7 @@ fn image_needs_each_right_of_the_daemon_set() {
         go.display(),
         folder.path().join("child").display()
     );
-    let _raylet = FakeRaylet::doing(folder.path(), &session, &shell).expect("a script");
+    let _raylet = FakeRaylet::start_with_script(folder.path(), &session, &shell).expect("a script");
     let child: u32 = until("a child", || {
         fs::read_to_string(folder.path().join("child"))
             .ok()?
@@ -294,7 +294,7 @@ fn image_needs_each_right_of_the_daemon_set() {
             .ok()
     });
     let log = session.join("logs/raylet.out");
-    fs::write(&log, started(child, &"ab".repeat(28)) + "\n").expect("a log");
+    fs::write(&log, worker_started_line(child, &"ab".repeat(28)) + "\n").expect("a log");
     // Ray's logs belong to another user.
     for path in [&log, &session.join("logs"), &session] {
         chown(path, Some(USER), Some(USER)).expect("an owner");

@@ -14,7 +14,7 @@ use std::{
 
 use raytrace::{event::Observation, recording};
 use raytrace_tests::{
-    fake_raylet::{FakeRaylet, started},
+    fake_raylet::{FakeRaylet, worker_started_line},
     recorder::{Recorder, raytrace, report},
     stream::Stream,
 };
@@ -235,7 +235,7 @@ fn recorded_of(make: impl FnOnce(&Path, &Path)) -> String {
     for folder in [&session, &there] {
         fs::create_dir(folder).expect("a folder");
     }
-    let line = format!("{}\n", started(77, "abcdef77"));
+    let line = format!("{}\n", worker_started_line(77, "abcdef77"));
     fs::write(there.join("raylet.out"), line).expect("a log");
     make(&session.join("logs"), &there);
     let raylet = FakeRaylet::start(folder.path(), &session).expect("a script");

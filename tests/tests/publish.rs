@@ -13,7 +13,10 @@ use std::{
 };
 
 use raytrace_tests::{
-    publishing::{Running, folders, get, lines, publish, record, rows, until, watch, webhook},
+    publishing::{
+        KillOnDrop, get, make_folders, next_webhook_request, published_lines, query_rows,
+        start_prometheus, start_publisher, start_recorder, wait_for,
+    },
     staging,
     truth::PrivilegeMode,
 };
@@ -73,7 +76,7 @@ fn complaints(metrics: &str) -> Vec<String> {
 /// Checks that each kill is a line that names its pod and holds no private data.
 fn check_kill_lines(own: &Path) {
     for killer in ["kernel-oom-memcg", "ray-memory-monitor"] {
-        let all = until(killer, || of_killer(&lines(own), killer).cloned());
+        let all = wait_for(killer, || of_killer(&published_lines(own), killer).cloned());
         println!("{all:#}");
         assert_eq!(all["raytrace.certainty"], "proven");
         assert_eq!(all["k8s.pod.name"], "rl-prod-gpu-worker-x7k2p");
@@ -91,16 +94,16 @@ fn check_kill_lines(own: &Path) {
 
 /// Checks that Ray's metrics can be joined with raytrace's by node, and that no panel of the
 /// dashboard is empty.
-fn joined(prometheus: &str) {
+fn check_join(prometheus: &str) {
     let join = "ray_node_mem_used * on (SessionName, ip) group_left (NodeId, pod, ray_io_cluster) raytrace_ray_node_info";
-    let joined = until("the join", || rows(prometheus, join));
+    let joined = wait_for("the join", || query_rows(prometheus, join));
     assert_eq!(joined[0]["metric"]["ray_io_cluster"], "rl-prod");
     let node = joined[0]["metric"]["NodeId"].as_str();
     assert!(node.is_some_and(|id| id.len() == 56), "{joined:#?}");
     let queries = queries();
     assert!(queries.len() >= 6, "{queries:#?}");
     for query in &queries {
-        until(query, || rows(prometheus, query));
+        wait_for(query, || query_rows(prometheus, query));
     }
 }
 
@@ -119,9 +122,9 @@ fn kills(metrics: &str) -> BTreeSet<String> {
 }
 
 /// Checks that a restarted publisher continues where it ended, and repeats nothing.
-fn started_again(folder: &Path, own: &Path, before: &[Value], metrics: &str) -> Running {
-    let (publisher, address) = publish(folder, own, |_| ());
-    let again = until("a recorder that runs", || {
+fn restart_publisher(folder: &Path, own: &Path, before: &[Value], metrics: &str) -> KillOnDrop {
+    let (publisher, address) = start_publisher(folder, own, |_| ());
+    let again = wait_for("a recorder that runs", || {
         let text = get(&address, "/metrics")?;
         let runs = text
             .lines()
@@ -129,7 +132,7 @@ fn started_again(folder: &Path, own: &Path, before: &[Value], metrics: &str) -> 
         runs.then_some(text)
     });
     assert_eq!(kills(&again), kills(metrics));
-    let after = ids(&lines(own));
+    let after = ids(&published_lines(own));
     assert!(after.starts_with(&ids(before)));
     let once: BTreeSet<&String> = after.iter().collect();
     assert_eq!(once.len(), after.len(), "{after:?}");
@@ -145,33 +148,36 @@ fn port_of_ray(root: &Path) -> u64 {
 #[test]
 fn deaths_reach_prometheus_alerts_and_logs() {
     let held = tempfile::tempdir().expect("a folder");
-    let (folder, own) = folders(held.path());
+    let (folder, own) = make_folders(held.path());
     let mut script =
-        staging::start_held("2.60.0", "metrics.py", &[], held.path()).expect("a script");
-    let raylet = script.raylet_at("ready").expect("a raylet").to_string();
-    let mut recorder = record(&folder, &raylet);
-    let (publisher, address) = publish(&folder, &own, |_| ());
+        staging::start_waiting("2.60.0", "metrics.py", &[], held.path()).expect("a script");
+    let raylet = script
+        .wait_for_raylet("ready")
+        .expect("a raylet")
+        .to_string();
+    let mut recorder = start_recorder(&folder, &raylet);
+    let (publisher, address) = start_publisher(&folder, &own, |_| ());
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let hook = listener.local_addr().expect("an address").port();
     let ray = format!("127.0.0.1:{}", port_of_ray(held.path()));
     let targets = [("raytrace", address.clone()), ("ray", ray)];
-    let (_prometheus, _manager, prometheus) = watch(&own, &targets, hook);
+    let (_prometheus, _manager, prometheus) = start_prometheus(&own, &targets, hook);
     for job in ["raytrace", "ray"] {
-        until("a target that is up", || {
-            rows(&prometheus, &format!("up{{job=\"{job}\"}} == 1"))
+        wait_for("a target that is up", || {
+            query_rows(&prometheus, &format!("up{{job=\"{job}\"}} == 1"))
         });
     }
     // Prometheus counts an increase from its first scrape on.
-    until("a first look", || {
-        rows(&prometheus, "raytrace_deaths_total")
+    wait_for("a first look", || {
+        query_rows(&prometheus, "raytrace_deaths_total")
     });
     script.go_on().expect("the script");
     script.wait_for("staged").expect("staging");
     check_kill_lines(&own);
-    joined(&prometheus);
+    check_join(&prometheus);
     let firing = "ALERTS{alertname=\"RayMemoryKill\",alertstate=\"firing\"}";
-    until("an alert", || rows(&prometheus, firing));
-    let alert = webhook(&listener);
+    wait_for("an alert", || query_rows(&prometheus, firing));
+    let alert = next_webhook_request(&listener);
     assert!(
         alert.contains("RayMemoryKill") && alert.contains("cause   "),
         "{alert}"
@@ -181,9 +187,9 @@ fn deaths_reach_prometheus_alerts_and_logs() {
     let series = text.lines().filter(|line| !line.starts_with('#')).count();
     println!("{series} series");
     assert!(series <= 500, "{series} series");
-    let before = lines(&own);
+    let before = published_lines(&own);
     drop(publisher);
-    let _publisher = started_again(&folder, &own, &before, &text);
+    let _publisher = restart_publisher(&folder, &own, &before, &text);
     // The recorder leaves one file, although the publisher follows it.
     recorder.signal(Signal::INT).expect("a signal");
     let status = recorder.wait(Duration::from_secs(60)).expect("an end");

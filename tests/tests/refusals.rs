@@ -143,6 +143,22 @@ fn require_ray_without_ray_ends_with_5() {
         said.contains("raylet") && said.contains("/proc") && said.contains("ray start"),
         "{said}"
     );
+    let left = std::fs::read_dir(folder.path()).expect("a folder").count();
+    assert_eq!(left, 0, "no file is left");
+}
+
+#[test]
+fn command_that_is_missing_leaves_no_file() {
+    let folder = folder();
+    let mut command = Command::new(raytrace());
+    command.args(["record", "-o"]).arg(folder.path().join("a"));
+    let output = command.args(["--", "nosuchcommand"]).output();
+    let output = output.expect("a run");
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(127), "{said}");
+    assert!(said.contains("cannot run nosuchcommand"), "{said}");
+    let left = std::fs::read_dir(folder.path()).expect("a folder").count();
+    assert_eq!(left, 0, "no file is left");
 }
 
 /// A file that exists is left alone.

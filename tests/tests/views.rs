@@ -9,7 +9,7 @@ use std::{
 };
 
 use raytrace_tests::{
-    recorder::{Recorded, Recorder, raytrace},
+    recorder::{Recorder, RecorderOutput, raytrace},
     staging,
     truth::PrivilegeMode,
 };
@@ -28,7 +28,7 @@ const KINDS: [&str; 7] = [
 ];
 
 /// Records while `script` stages deaths. Every verdict is compared before any view is made.
-fn record(folder: &Path, script: &str, arguments: &[&str]) -> Recorded {
+fn record(folder: &Path, script: &str, arguments: &[&str]) -> RecorderOutput {
     let recorder = Recorder::start(&folder.join("run.raytrace"), &[]).expect("a recorder");
     let script = staging::start(VERSION, script, arguments, folder).expect("a script");
     let truth = script.finish().expect("staging");

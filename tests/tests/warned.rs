@@ -15,7 +15,7 @@ use raytrace::{
     recording,
 };
 use raytrace_tests::{
-    publishing::{folders, lines, publish, record, until},
+    publishing::{make_folders, published_lines, start_publisher, start_recorder, wait_for},
     recorder::{raytrace, report},
     staging,
     truth::PrivilegeMode,
@@ -32,7 +32,7 @@ const LEAD_MS: f64 = 4_000.0;
 
 /// Returns the warnings of Ray's monitor that were published, in their order.
 fn warnings(own: &Path) -> Vec<Value> {
-    let mut lines = lines(own);
+    let mut lines = published_lines(own);
     lines.retain(|line| {
         line["event.name"] == "raytrace.warning" && line["raytrace.killer"] == "ray-memory-monitor"
     });
@@ -47,7 +47,7 @@ fn is_over(line: &Value) -> bool {
 /// or over, as `over` says.
 fn wait_for_warnings(own: &Path, before: usize, over: bool) -> Vec<Value> {
     let what = format!("a warning after {before} lines, over: {over}");
-    until(&what, || {
+    wait_for(&what, || {
         let lines = warnings(own);
         let mut new = lines.iter().skip(before);
         let found = new.any(|line| !is_over(line)) && is_over(lines.last()?) == over;
@@ -132,7 +132,7 @@ impl Drop for Kept<'_> {
 #[test]
 fn warned_run_loses_no_step() {
     let held = tempfile::tempdir().expect("a folder");
-    let (folder, own) = folders(held.path());
+    let (folder, own) = make_folders(held.path());
     let path = |name: &str| held.path().join(name).display().to_string();
     let (json, steps) = (own.join("deaths.jsonl"), path("steps"));
     let arguments = [
@@ -145,11 +145,14 @@ fn warned_run_loses_no_step() {
     ];
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut script =
-        staging::start_held("2.60.0", "warned.py", &arguments, held.path()).expect("a script");
-    let raylet = script.raylet_at("ready").expect("a raylet").to_string();
+        staging::start_waiting("2.60.0", "warned.py", &arguments, held.path()).expect("a script");
+    let raylet = script
+        .wait_for_raylet("ready")
+        .expect("a raylet")
+        .to_string();
     let _kept = Kept(&folder);
-    let mut recorder = record(&folder, &raylet);
-    let (_publisher, _) = publish(&folder, &own, |command| {
+    let mut recorder = start_recorder(&folder, &raylet);
+    let (_publisher, _) = start_publisher(&folder, &own, |command| {
         command.arg("--with-arguments");
     });
     script.go_on().expect("the script");
@@ -270,7 +273,7 @@ fn said(file: &Path, recorder: &mut raytrace_tests::recorder::Recorder) {
     let printed = recorder.lines();
     let is_said = |word: &str| printed.iter().any(|line| line.text.contains(word));
     assert!(
-        is_said("NEAR Ray's monitor") && is_said("over: Loader gave back"),
+        is_said("WARNING Ray's monitor") && is_said("over: Loader gave back"),
         "{printed:#?}"
     );
 }

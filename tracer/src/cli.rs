@@ -34,7 +34,7 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Record every death on this Ray node and prove who caused it.
+    /// Record each death of a Ray process on this node, and who caused it.
     #[cfg(feature = "record")]
     Record(RecordArgs),
     /// Print who killed whom, with the evidence, from one or many recordings.

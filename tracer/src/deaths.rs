@@ -30,7 +30,7 @@ const OVER_NS: i64 = 60 * MINUTE_NS;
 
 /// Returns a time so long after `last` that no verdict waits any more.
 #[must_use]
-pub fn over(last: BootTime) -> BootTime {
+pub fn time_when_all_settled(last: BootTime) -> BootTime {
     last.plus(OVER_NS)
 }
 
@@ -112,7 +112,11 @@ impl Deaths {
         let validity = LazyCell::new(|| judge.validity(now));
         self.waiting.retain_mut(|waiting| {
             let given_up = too_many && now.since(waiting.exit) > LONG_NS;
-            let at = if given_up { over(now) } else { now };
+            let at = if given_up {
+                time_when_all_settled(now)
+            } else {
+                now
+            };
             if !waiting.is_due(judge, at) {
                 return true;
             }

@@ -80,14 +80,14 @@ fn taken(growth: &mut Growth, python: &str) -> Option<Taken> {
     let (mut child, mut output, minor) = grower(python)?;
     let process = ProcessKey::new(child.id(), 7);
     growth.watch(process);
-    let mut pythons = growth.take_pythons().expect("a map of interpreters");
+    let mut interpreters = growth.take_interpreters().expect("a map of interpreters");
     let mut reader = Reader::default();
     let mut opened = reader.open(process.pid).expect("an interpreter");
     // The kernel's events have the start in nanoseconds, but /proc only in clock ticks.
     let exact = ProcessKey::new(child.id(), 9_999_999);
     assert!(exact.same(process), "within a tick");
     let located = opened.located(exact).expect("a layout");
-    pythons.add(process.pid, &located);
+    interpreters.add(process.pid, &located);
     writeln!(child.stdin.take().expect("stdin")).expect("a line");
     let mut line = String::new();
     output.read_line(&mut line).expect("a line");

@@ -24,13 +24,13 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 pub(crate) use forked_processes::Kind as Processes;
 pub(crate) use load::Load;
-use load::{Cost, Served};
+use load::{Cost, LoadProcess};
 pub(crate) use many_processes::run as many_processes;
 use observer_tool::ObserverTool;
 use statistics::Ratio;
 
 use crate::{
-    process::{end, step},
+    process::{interrupt, step},
     setup, test,
 };
 
@@ -86,7 +86,7 @@ pub(crate) fn run(parts: &[Part]) -> Result<()> {
         return Ok(());
     }
     if parts == [Part::Explain] {
-        return explanation(&test::measured()?);
+        return explanation(&test::program_to_measure()?);
     }
     let wanted = |part| parts.is_empty() || parts.contains(&part);
     if [Part::Tools, Part::Job, Part::Idle].into_iter().any(wanted) {
@@ -94,11 +94,11 @@ pub(crate) fn run(parts: &[Part]) -> Result<()> {
     } else {
         setup::for_demo()?;
     }
-    let raytrace = test::measured()?;
+    let raytrace = test::program_to_measure()?;
     let tables = [Part::Loads, Part::Armed, Part::Tools, Part::Job];
     if tables.into_iter().any(wanted) {
         println!(
-            "| load | beside it | what | median | 95 % of the median up to | control up to |\n|---|---|---|---|---|---|",
+            "| load | beside it | what | median | 95 % upper bound | upper bound of the control |\n|---|---|---|---|---|---|",
         );
     }
     let recorder = |load| (load, ObserverTool::Recorder);
@@ -197,15 +197,15 @@ fn loads(raytrace: &Path, what: impl IntoIterator<Item = (Load, ObserverTool)>) 
 /// Measures one load with one tool beside it.
 fn pairs(load: Load, tool: ObserverTool, raytrace: &Path, count: usize) -> Result<String> {
     let folder = tempfile::tempdir()?;
-    let mut served = Served::start(load)?;
-    let rows = compared(load.name(), tool.name(), count, |number| {
+    let mut served = LoadProcess::start(load)?;
+    let rows = compare_runs(load.name(), tool.name(), count, |number| {
         let Some(number) = number else {
             return served.run();
         };
         let file = folder.path().join(format!("{number}.raytrace"));
         let mut beside = tool.start(raytrace, &file, served.pid())?;
         let cost = served.run();
-        end(&mut beside)?;
+        interrupt(&mut beside)?;
         let cost = cost?;
         anyhow::ensure!(file.exists(), "{} has recorded nothing", tool.name());
         Ok(cost)
@@ -220,7 +220,7 @@ fn pairs(load: Load, tool: ObserverTool, raytrace: &Path, count: usize) -> Resul
 /// The runs alternate: off, on, off, on, … off. Each run with the tool is compared with the mean of
 /// the runs right before and right after it. The control compares each run without the tool in the
 /// same way. So a machine that becomes slower or faster affects all alike.
-fn compared(
+fn compare_runs(
     load: &str,
     tool: &str,
     count: usize,

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{
     layout,
-    process::{end, run, step},
+    process::{interrupt, run, step},
     setup, test,
 };
 
@@ -50,7 +50,7 @@ pub(crate) fn run_demo() -> Result<()> {
         || stage(&folder),
     );
     // This is before the cluster is taken down, which would cause deaths too.
-    let status = end(&mut recorder)?;
+    let status = interrupt(&mut recorder)?;
     let _printed = output_thread.join();
     take_down(cluster?)?;
     if !status.success() {

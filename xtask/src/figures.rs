@@ -44,7 +44,7 @@ pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
 
 /// Returns the bytes that a recording holds. The size of the file would be misleading: committed
 /// pages stay in the write-ahead log until they are copied over.
-pub(crate) fn recorded(file: &Path) -> Result<f64> {
+pub(crate) fn recording_bytes(file: &Path) -> Result<f64> {
     let query = "import sqlite3, sys; file = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True); \
         print(file.execute('pragma page_count').fetchone()[0] * file.execute('pragma page_size').fetchone()[0])";
     let text = output(Command::new("python3").args(["-c", query]).arg(file))?;
@@ -52,7 +52,7 @@ pub(crate) fn recorded(file: &Path) -> Result<f64> {
 }
 
 /// Returns how many events a recording says it lost.
-pub(crate) fn lost(raytrace: &Path, file: &Path) -> Result<u64> {
+pub(crate) fn lost_events(raytrace: &Path, file: &Path) -> Result<u64> {
     let mut report = Command::new(raytrace);
     report.arg("report").arg(file).args(["--format", "json"]);
     let report: serde_json::Value = serde_json::from_str(&output(&mut report)?)?;

@@ -34,13 +34,13 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what the tests need: Ray into target/ray, the eBPF toolchain, Chromium, QEMU and Debian's kernels, lint tools. May be repeated.
+    /// Install what the tests need: Ray into target/ray, the eBPF toolchain, Chromium, QEMU and Debian's kernels, lint tools. What is installed already is left as it is.
     Setup,
     /// Compile the eBPF programs and replace the committed object; needed after a change in tracer-ebpf.
     BuildEbpf,
     /// Record a private Ray cluster while its workers die in real ways, and print the report.
     Demo,
-    /// Run the examples on private Ray clusters and keep beside each what raytrace says of it.
+    /// Run the examples on private Ray clusters and save what raytrace prints about each beside it.
     Gallery {
         /// Their folders below examples; all without one.
         names: Vec<String>,
@@ -54,7 +54,7 @@ enum Task {
         /// Run each once more with the first remedy that the report prints, applied as printed.
         #[arg(long)]
         remedies: bool,
-        /// How often each.
+        /// Number of runs of each job.
         #[arg(long, default_value_t = 1)]
         times: u32,
         /// Run Ray's own tests instead, from this folder (`python/ray/tests` of its repository); the names are files in it.
@@ -69,7 +69,7 @@ enum Task {
         )]
         ray: String,
     },
-    /// Stage on an NVIDIA GPU what only one shows, and compare what raytrace says with the truth. Exit code 3: there is no GPU to use.
+    /// Stage on an NVIDIA GPU what only a GPU shows, and compare what raytrace says with the truth. Exit code 3: there is no GPU to use.
     Gpu {
         /// Only these.
         cases: Vec<real::gpu::Case>,
@@ -77,22 +77,22 @@ enum Task {
         #[arg(long)]
         python: Option<std::path::PathBuf>,
     },
-    /// Boot Debian's kernels in QEMU, and compare every verdict on what dies there (a part of `test`).
+    /// Boot Debian's kernels in QEMU, and compare each verdict with what was staged there (a part of `test`).
     Vm,
-    /// Give each parser of foreign bytes what libFuzzer makes of real samples (`cargo xtask fuzz --seconds 3600 raylet_log`).
+    /// Run libFuzzer on each parser of foreign bytes, from real samples (`cargo xtask fuzz --seconds 3600 raylet_log`).
     Fuzz {
         /// Their names, the files of `tests/fuzz/fuzz_targets`; all without one.
         names: Vec<String>,
-        /// How long each.
+        /// Seconds for each parser.
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
-    /// The long versions of tests: an hour of fuzzing a parser, the recorder killed 200 times, floods at full size, a month on simulated time.
+    /// Run the long versions of tests: an hour of fuzzing for each parser, the recorder killed 200 times, floods at full size, a month on simulated time.
     Soak {
         #[command(subcommand)]
         part: Option<Soak>,
     },
-    /// Whether the newest Ray of the package index still says what the grammars look for (a part of `soak`).
+    /// Check that the newest Ray of the package index still logs what raytrace reads (a part of `soak`).
     Canary,
     /// Build programs for `x86_64` and `aarch64` that need glibc 2.28 and nothing else, and pack them: wheel, deb, rpm, image, tarball,
     /// into target/dist (some of them: `cargo xtask dist x86_64`).
@@ -138,9 +138,9 @@ enum Task {
 /// A part of the soak.
 #[derive(Subcommand)]
 enum Soak {
-    /// Record a job of Ray for hours. The raw figures stay in target/soak/long.jsonl; a run that was broken off is gone on with.
+    /// Record a job of Ray for hours. The raw figures stay in target/soak/long.jsonl; an interrupted run is continued.
     Long {
-        /// In all.
+        /// Hours in all, those of an interrupted run included.
         hours: f64,
     },
     /// Write thirty days on simulated time.

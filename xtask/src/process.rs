@@ -20,7 +20,7 @@ pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T>
 }
 
 /// Prints that a step is not needed.
-pub(crate) fn already(name: &str) {
+pub(crate) fn print_not_needed(name: &str) {
     eprintln!("    already there: {name}");
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// Runs `command` without showing its output, unless it fails.
 pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
     let line = command_line(command);
-    let output = finished(command)?;
+    let output = capture(command)?;
     if !output.status.success() {
         eprint!("{}", String::from_utf8_lossy(&output.stdout));
         eprint!("{}", String::from_utf8_lossy(&output.stderr));
@@ -48,7 +48,7 @@ pub(crate) fn run_quietly(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-fn finished(command: &mut Command) -> Result<Output> {
+fn capture(command: &mut Command) -> Result<Output> {
     command
         .stdin(Stdio::null())
         .output()
@@ -58,7 +58,7 @@ fn finished(command: &mut Command) -> Result<Output> {
 /// Returns the standard output of `command`.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = command_line(command);
-    let output = finished(command)?;
+    let output = capture(command)?;
     if !output.status.success() {
         eprint!("{}", String::from_utf8_lossy(&output.stderr));
         bail!("`{line}` ended with {}", output.status);
@@ -75,7 +75,7 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
 }
 
 /// Ends a recorder with SIGINT, as Ctrl-C does.
-pub(crate) fn end(recorder: &mut Child) -> Result<ExitStatus> {
+pub(crate) fn interrupt(recorder: &mut Child) -> Result<ExitStatus> {
     if let Some(status) = recorder.try_wait()? {
         bail!("the recorder had ended by itself, with {status}");
     }

@@ -25,7 +25,7 @@ use crate::{
     setup::{self, Packages},
     test,
 };
-use remedy::{First, Remedy};
+use remedy::{FirstRemedy, Remedy};
 use truth::{Sample, Truth};
 
 /// The jobs of `tests/real/cases.py`, by the environment in which they run. `openrlhf` is left out,
@@ -46,7 +46,7 @@ const NEAR: f64 = 0.3;
 const GIB: f64 = (1_u64 << 30) as f64;
 
 /// One recorded run: the truth about it, and what raytrace says.
-struct Ran {
+struct JobRun {
     truth: Truth,
     samples: Vec<Sample>,
     report: Value,
@@ -63,7 +63,7 @@ pub(crate) fn run_all(names: &[String], remedies: bool, times: u32) -> Result<()
             setup::for_real(packages)?;
         }
     }
-    let raytrace = test::measured()?;
+    let raytrace = test::program_to_measure()?;
     let mut wrong = Vec::new();
     let mut table = Vec::new();
     for name in names {
@@ -73,7 +73,7 @@ pub(crate) fn run_all(names: &[String], remedies: bool, times: u32) -> Result<()
                 let ran = one(&raytrace, name, &run, None)?;
                 wrong.extend(disagreements(name, &ran));
                 if remedies && !ran.truth.killer.is_empty() && !ran.truth.survived {
-                    let (row, failure) = tried(&raytrace, name, &run, &ran)?;
+                    let (row, failure) = try_remedy(&raytrace, name, &run, &ran)?;
                     println!("{row}");
                     table.push(row);
                     wrong.extend(failure.map(|why| format!("{run}: {why}")));
@@ -90,7 +90,7 @@ pub(crate) fn run_all(names: &[String], remedies: bool, times: u32) -> Result<()
     Ok(())
 }
 
-fn disagreements(name: &str, ran: &Ran) -> Vec<String> {
+fn disagreements(name: &str, ran: &JobRun) -> Vec<String> {
     let found = compare::disagreements(&ran.truth, &ran.samples, &ran.report);
     for one in &found {
         eprintln!("    WRONG {one}");
@@ -102,7 +102,7 @@ fn disagreements(name: &str, ran: &Ran) -> Vec<String> {
 }
 
 /// Runs a job once, with a remedy or without. `label` is the name of its files.
-fn one(raytrace: &Path, name: &str, label: &str, remedy: Option<&Remedy>) -> Result<Ran> {
+fn one(raytrace: &Path, name: &str, label: &str, remedy: Option<&Remedy>) -> Result<JobRun> {
     let runs = layout::real().join("runs");
     let mut jobs = JOBS.iter().filter(|(_, names)| names.contains(&name));
     let (packages, _) = jobs.next().with_context(|| format!("no job {name}"))?;
@@ -126,7 +126,7 @@ fn one(raytrace: &Path, name: &str, label: &str, remedy: Option<&Remedy>) -> Res
     read(raytrace, &runs, label)
 }
 
-fn read(raytrace: &Path, runs: &Path, label: &str) -> Result<Ran> {
+fn read(raytrace: &Path, runs: &Path, label: &str) -> Result<JobRun> {
     let file = |end: &str| -> PathBuf { runs.join(format!("{label}.{end}")) };
     let text = |end: &str| {
         let path = file(end);
@@ -137,7 +137,7 @@ fn read(raytrace: &Path, runs: &Path, label: &str) -> Result<Ran> {
     fs::write(file("txt"), output(&mut report)?)?;
     let report = output(report.args(["--format", "json"]))?;
     let samples = text("samples.jsonl")?;
-    Ok(Ran {
+    Ok(JobRun {
         truth: serde_json::from_str(&text("truth.json")?)?,
         // The last line may be incomplete.
         samples: samples
@@ -150,17 +150,17 @@ fn read(raytrace: &Path, runs: &Path, label: &str) -> Result<Ran> {
 
 /// Returns a line of a table: the first remedy, whether the job survives with it, and what was
 /// saved. Returns also what is wrong, if anything is.
-fn tried(
+fn try_remedy(
     raytrace: &Path,
     name: &str,
     run: &str,
-    before: &Ran,
+    before: &JobRun,
 ) -> Result<(String, Option<&'static str>)> {
     let Some(first) = remedy::first(&before.report) else {
         let row = format!("| {run} | none printed | | |");
         return Ok((row, Some("no remedy")));
     };
-    let Some(remedy) = remedy::applied(&first.text, &before.truth.line) else {
+    let Some(remedy) = remedy::parse(&first.text, &before.truth.line) else {
         let why = "no setting of the job, nor its line";
         return Ok((format!("| {run} | {} | {why} | |", first.text), Some(why)));
     };
@@ -177,8 +177,8 @@ fn tried(
 
 /// Returns the saving that the report expected and the one that was seen, at the peak of the class
 /// or method that it names.
-fn saved(first: &First, before: &Ran, after: &Ran) -> String {
-    let held = |ran: &Ran| truth::held(&ran.samples, first.whose.as_deref());
+fn saved(first: &FirstRemedy, before: &JobRun, after: &JobRun) -> String {
+    let held = |ran: &JobRun| truth::held(&ran.samples, first.owner.as_deref());
     let seen = held(before) - held(after);
     let Some(expected) = first.saving else {
         return format!("no saving expected, seen {:+.1} GiB", -seen / GIB);

@@ -16,7 +16,7 @@ use anyhow::Result;
 
 use crate::{
     layout,
-    process::{already, run_quietly, step, succeeds},
+    process::{print_not_needed, run_quietly, step, succeeds},
 };
 
 use ray::VERSIONS;
@@ -102,7 +102,7 @@ pub(crate) fn lint_tools() -> Result<()> {
     step("lint tools (rustup component add rustfmt clippy)", || {
         let there = |tool: &str| succeeds(Command::new("cargo").args([tool, "--version"]));
         if there("fmt") && there("clippy") {
-            already("rustfmt and clippy");
+            print_not_needed("rustfmt and clippy");
             return Ok(());
         }
         run_quietly(Command::new("rustup").args(["component", "add", "rustfmt", "clippy"]))

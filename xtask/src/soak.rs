@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     figures, layout,
-    process::{end, step},
+    process::{interrupt, step},
     setup,
     steady::{Job, Steady},
     test,
@@ -56,7 +56,7 @@ struct Figures {
 /// Records until the file has figures of this many hours, and prints the verdict on each run.
 pub(crate) fn long(hours: f64) -> Result<()> {
     setup::for_demo()?;
-    let raytrace = test::measured()?;
+    let raytrace = test::program_to_measure()?;
     let folder = layout::target().join("soak");
     fs::create_dir_all(&folder)?;
     let file = folder.join("long.jsonl");
@@ -141,7 +141,7 @@ fn record(raytrace: &Path, folder: &Path, run: u32, time: Duration) -> Result<()
             resident_kib: figures::kib(pid, "VmRSS").context("the recorder has ended")?,
             descriptors: figures::descriptors(pid)?,
             cpu_seconds: figures::cpu_seconds(pid)?,
-            recorded_bytes: figures::recorded(&recording)?,
+            recorded_bytes: figures::recording_bytes(&recording)?,
             steps: cluster.progress().steps,
             lost: None,
         })
@@ -151,9 +151,9 @@ fn record(raytrace: &Path, folder: &Path, run: u32, time: Duration) -> Result<()
         let now = look(&recorder)?;
         writeln!(file, "{}", serde_json::to_string(&now)?)?;
         if began.elapsed() >= time {
-            let status = end(&mut recorder)?;
+            let status = interrupt(&mut recorder)?;
             ensure!(status.success(), "the recorder ended with {status}");
-            let lost = Some(figures::lost(raytrace, &recording)?);
+            let lost = Some(figures::lost_events(raytrace, &recording)?);
             let last = Figures { lost, ..now };
             writeln!(file, "{}", serde_json::to_string(&last)?)?;
             return cluster.end();

@@ -14,7 +14,7 @@ use crate::{
     process::{run, step},
     real, setup,
 };
-use programs::{Kind, Program, built};
+use programs::{Kind, Program, build_all};
 
 /// Files of tests that run one after the other. They flood the machine, measure what others would
 /// disturb, or count what is on the machine.
@@ -97,9 +97,9 @@ fn checks() -> Result<()> {
             run(cargo("clippy").args(build).arg(parts).args(strict))
         })
     })?;
-    let programs = step("build the program and all tests", built)?;
+    let programs = step("build the program and all tests", build_all)?;
     step("unit tests", || {
-        one_by_one(&of(&programs, Kind::Units), &[])
+        one_by_one(&of_kind(&programs, Kind::Units), &[])
     })
 }
 
@@ -108,18 +108,18 @@ fn on_this_kernel() -> Result<()> {
         step(
             "tests of the program, and of its eBPF part on this kernel",
             // With this option skipped tests are printed.
-            || one_by_one(&of(&built()?, Kind::Program), &["--nocapture"]),
+            || one_by_one(&of_kind(&build_all()?, Kind::Program), &["--nocapture"]),
         )
     })
 }
 
 /// Runs the tests on real Ray with real kills.
 fn end_to_end() -> Result<()> {
-    let programs = built()?;
+    let programs = build_all()?;
     step("pack the program", || {
         dist::for_tests(&layout::target().join("debug/raytrace"))
     })?;
-    let (alone, together): (Vec<&Program>, Vec<&Program>) = of(&programs, Kind::EndToEnd)
+    let (alone, together): (Vec<&Program>, Vec<&Program>) = of_kind(&programs, Kind::EndToEnd)
         .into_iter()
         .partition(|program| ALONE.contains(&program.suite.as_str()));
     let alone = step("end to end: what floods or measures the machine", || {
@@ -149,7 +149,7 @@ fn one_by_one(programs: &[&Program], arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn of(programs: &[Program], kind: Kind) -> Vec<&Program> {
+fn of_kind(programs: &[Program], kind: Kind) -> Vec<&Program> {
     let mut found: Vec<_> = programs
         .iter()
         .filter(|program| program.kind == kind)
@@ -199,7 +199,7 @@ pub(crate) fn soak() -> Result<()> {
 }
 
 /// Returns the program to measure: the one that `RAYTRACE` names, or else the release build.
-pub(crate) fn measured() -> Result<PathBuf> {
+pub(crate) fn program_to_measure() -> Result<PathBuf> {
     match std::env::var_os("RAYTRACE") {
         Some(program) => Ok(program.into()),
         None => step("build raytrace", build),

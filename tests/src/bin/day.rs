@@ -17,7 +17,7 @@ fn main() -> ExitCode {
 
 fn write() -> Result<()> {
     let file: PathBuf = std::env::args_os().nth(1).context("which file?")?.into();
-    let written = day::write(&file, 10, Detail::Kept)?;
+    let written = day::write(&file, 10, Detail::Downsampled)?;
     println!("{} samples, {} deaths", written.samples, written.deaths);
     Ok(())
 }

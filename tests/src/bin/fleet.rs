@@ -38,7 +38,7 @@ fn run() -> Result<()> {
         ["copy", folder, count, target] => {
             let files = recordings(folder.as_ref())?;
             let count = count.parse().context("COUNT is no number")?;
-            fleet::multiply(&files, count, target.as_ref())?;
+            fleet::copy_with_new_ids(&files, count, target.as_ref())?;
         }
         _ => bail!(
             "fleet stage FOLDER [VERSION [ARGUMENTS]], fleet compare FOLDER, or fleet copy FOLDER COUNT TARGET"

@@ -42,7 +42,7 @@ fn limit_of(death: &Death) -> Option<LimitName> {
 
 /// Returns the deaths by a limit of memory, and the warnings that `events` give with one look a
 /// second.
-fn recorded(events: &[Event]) -> (Vec<Death>, Warnings) {
+fn kills_and_warnings(events: &[Event]) -> (Vec<Death>, Warnings) {
     let mut whole = Judge::default();
     for event in events {
         whole.observe(event);
@@ -84,7 +84,7 @@ pub fn of_file(file: &Path) -> Result<String> {
     let events = recording::read(file)?.events;
     let began = events.first().map_or(BootTime(0), |event| event.time);
     let seconds = |time: BootTime| time.since(began) as f64 / 1e9;
-    let (kills, told) = recorded(&events);
+    let (kills, told) = kills_and_warnings(&events);
     let mut text = String::new();
     for (time, warning) in &told {
         let line = raytrace::show::limit_warning::sentence(warning);
@@ -101,7 +101,7 @@ pub fn of_file(file: &Path) -> Result<String> {
 }
 
 /// Returns how long before a kill the active warning was given.
-fn active<'a>(death: &Death, told: &'a Warnings) -> Option<(f64, &'a LimitWarning)> {
+fn active_warning<'a>(death: &Death, told: &'a Warnings) -> Option<(f64, &'a LimitWarning)> {
     let limit = limit_of(death);
     let of_it = |row: &&(BootTime, LimitWarning)| {
         Some(&row.1.limit) == limit.as_ref() && row.0 <= death.when.act_time
@@ -112,7 +112,7 @@ fn active<'a>(death: &Death, told: &'a Warnings) -> Option<(f64, &'a LimitWarnin
 }
 
 fn kill(death: &Death, told: &Warnings) -> String {
-    let Some((lead, warning)) = active(death, told) else {
+    let Some((lead, warning)) = active_warning(death, told) else {
         return "killed, not warned of".to_owned();
     };
     let within = warning.within.map(raytrace::show::limit_warning::interval);
@@ -127,8 +127,10 @@ pub fn golden() -> Result<String> {
         .to_owned();
     let folder = tempfile::tempdir()?;
     for file in unpacked(folder.path())? {
-        let (kills, told) = recorded(&recording::read(&file)?.events);
-        let leads = kills.iter().filter_map(|death| active(death, &told));
+        let (kills, told) = kills_and_warnings(&recording::read(&file)?.events);
+        let leads = kills
+            .iter()
+            .filter_map(|death| active_warning(death, &told));
         let leads: Vec<String> = leads.map(|(lead, _)| format!("{lead:.0} s")).collect();
         let warnings = told.iter().filter(|(_, warning)| warning.within.is_some());
         let name = file.file_stem().unwrap_or_default().display();

@@ -222,7 +222,7 @@ pub fn replay(shape: &mut Shape) -> Outcome {
             let told = [within.soonest_ms, within.latest_ms].map(|ms| ms as f64 / 1e3);
             active = Some((now, told[0], told[1]));
         }
-        if let Some((title, began, ended)) = shape.called(second) {
+        if let Some((title, began, ended)) = shape.ended_call(second) {
             machine.observe(at(now), Observation::Call(call(title, began, ended)));
         }
         levels.push(level);
@@ -233,7 +233,7 @@ pub fn replay(shape: &mut Shape) -> Outcome {
         outcome.naive_warnings += u32::from(is_near && naive_since.is_none());
         naive_since = naive_since.or(Some(now)).filter(|_| is_near);
         if second % 600 == 0 {
-            machine.judge.forget_words();
+            machine.judge.drop_old_log_records();
         }
     }
     if let Some(killed) = outcome.killed {

@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use super::{
     Outcome, replay,
-    shapes::{End, FAMILIES, Family, Use},
+    shapes::{End, FAMILIES, Family, Purpose},
 };
 
 /// A warning is in time if it is given this many seconds before the kill. Only growth that took
@@ -17,7 +17,7 @@ const GREW_S: f64 = 20.0;
 const DRAWS: usize = 1000;
 
 /// A family and the outcomes of its shapes.
-struct Played {
+struct FamilyOutcomes {
     family: &'static Family,
     outcomes: Vec<Outcome>,
 }
@@ -82,9 +82,9 @@ fn rate(count: u32, hours: f64) -> String {
     format!("{:.3} (up to {:.3})", seen / hours, most / hours)
 }
 
-fn play(family: &'static Family, numbers: Range<u32>) -> Played {
+fn replay_family(family: &'static Family, numbers: Range<u32>) -> FamilyOutcomes {
     let outcomes = numbers.map(|number| replay(&mut family.shape(number)));
-    Played {
+    FamilyOutcomes {
         family,
         outcomes: outcomes.collect(),
     }
@@ -102,10 +102,10 @@ pub fn table(approaches: u32, healthy: u32, first: u32) -> String {
         End::Healthy if family.name.contains("week") => 1,
         End::Healthy => healthy,
     };
-    let played: Vec<Played> = thread::scope(|scope| {
+    let played: Vec<FamilyOutcomes> = thread::scope(|scope| {
         let started = FAMILIES.each_ref().map(|family| {
             let family: &'static Family = &FAMILIES[index_of(family)];
-            scope.spawn(move || play(family, first..first + count(family)))
+            scope.spawn(move || replay_family(family, first..first + count(family)))
         });
         started
             .into_iter()
@@ -113,14 +113,14 @@ pub fn table(approaches: u32, healthy: u32, first: u32) -> String {
             .collect()
     });
     let mut text = String::new();
-    for used in [Use::Scored, Use::Tuning] {
-        let own: Vec<&Played> = played
+    for purpose in [Purpose::Scored, Purpose::Tuning] {
+        let own: Vec<&FamilyOutcomes> = played
             .iter()
-            .filter(|one| one.family.used == used)
+            .filter(|one| one.family.purpose == purpose)
             .collect();
-        text += &format!("\n{used:?} families\n\n");
+        text += &format!("\n{purpose:?} families\n\n");
         text += "| family | kills | warned in time | naive | median lead | naive | interval held |\n|---|---|---|---|---|---|---|\n";
-        let killed: Vec<&&Played> = own
+        let killed: Vec<&&FamilyOutcomes> = own
             .iter()
             .filter(|one| one.family.end == End::Killed)
             .collect();
@@ -139,9 +139,9 @@ pub fn table(approaches: u32, healthy: u32, first: u32) -> String {
         for one in healthy {
             let sum = sum(&one.outcomes);
             sums = (sums.0 + sum.0, sums.1 + sum.1, sums.2 + sum.2);
-            text += &calm(one.family.name, sum);
+            text += &healthy_row(one.family.name, sum);
         }
-        text += &calm("all", sums);
+        text += &healthy_row("all", sums);
         for one in own.iter().filter(|one| one.family.end == End::TurnsBack) {
             let warned = one.outcomes.iter().filter(|one| one.warnings > 0).count();
             text += &format!(
@@ -168,7 +168,7 @@ fn sum(outcomes: &[Outcome]) -> (f64, u32, u32) {
     )
 }
 
-fn calm(name: &str, (hours, warnings, naive): (f64, u32, u32)) -> String {
+fn healthy_row(name: &str, (hours, warnings, naive): (f64, u32, u32)) -> String {
     format!(
         "| {name} | {hours:.0} | {} | {} |\n",
         rate(warnings, hours),

@@ -1,7 +1,7 @@
 //! Generates shapes of memory over time from a seed. Some reach their limit, some never do. Pure.
 //!
 //! A family is used for tuning or for scoring, never for both: the forecast's constants were chosen
-//! with the families of [`Use::Tuning`] alone.
+//! with the families of [`Purpose::Tuning`] alone.
 
 use std::f64::consts::TAU;
 
@@ -9,7 +9,7 @@ use fastrand::Rng;
 
 /// What a family is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Use {
+pub enum Purpose {
     /// The forecast's constants were chosen with it.
     Tuning,
     /// No constant was chosen with it.
@@ -33,7 +33,7 @@ pub struct Family {
     /// Its name.
     pub name: &'static str,
     /// What it is used for.
-    pub used: Use,
+    pub purpose: Purpose,
     /// How its shapes end.
     pub end: End,
     /// Whether its shapes go up and down: saw-teeth and spikes.
@@ -42,12 +42,12 @@ pub struct Family {
 }
 
 /// A call that has ended: title, beginning and end in seconds.
-pub type Called = (&'static str, f64, f64);
+pub type EndedCall = (&'static str, f64, f64);
 
 /// Gives the memory in use at a second, as a share of the limit.
 type Level = Box<dyn FnMut(f64, &mut Rng) -> f64>;
 /// Gives the call that has ended at a second.
-type Calls = Box<dyn FnMut(f64) -> Option<Called>>;
+type Calls = Box<dyn FnMut(f64) -> Option<EndedCall>>;
 
 /// Memory in use over time, as a share of the limit.
 pub struct Shape {
@@ -67,7 +67,7 @@ impl Shape {
     }
 
     /// Returns the call that has ended in this second.
-    pub fn called(&mut self, second: u32) -> Option<Called> {
+    pub fn ended_call(&mut self, second: u32) -> Option<EndedCall> {
         (self.calls)(f64::from(second))
     }
 }
@@ -86,14 +86,14 @@ impl Family {
 
 const fn family(
     name: &'static str,
-    used: Use,
+    purpose: Purpose,
     end: End,
     swings: bool,
     make: fn(&mut Rng) -> Shape,
 ) -> Family {
     Family {
         name,
-        used,
+        purpose,
         end,
         swings,
         make,
@@ -103,7 +103,7 @@ const fn family(
 /// All families.
 pub const FAMILIES: [Family; 34] = {
     use End::{Healthy, Killed, TurnsBack};
-    use Use::{Scored, Tuning};
+    use Purpose::{Scored, Tuning};
     [
         family("ramp", Tuning, Killed, false, ramp),
         family("saw-teeth", Tuning, Killed, true, teeth),
@@ -192,7 +192,7 @@ fn each(
     period: f64,
     from: f64,
     lasts: f64,
-) -> impl FnMut(f64) -> Option<Called> {
+) -> impl FnMut(f64) -> Option<EndedCall> {
     move |now| {
         let number = ((now - from - lasts) / period).floor();
         let began = from + number * period;

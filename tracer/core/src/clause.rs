@@ -84,7 +84,7 @@ pub fn because(because: &OutcomeReason) -> String {
             ),
             Basis::Order => {
                 format!(
-                    "its driver exited with code {code} after this death; Ray did not retry the task"
+                    "its driver exited with code {code} after this death; no log says which death it failed on"
                 )
             }
         },
@@ -224,10 +224,7 @@ impl ClauseContext {
 
 fn unknown(cause: &Cause) -> String {
     match cause {
-        Cause::SuddenEnd => {
-            "ended suddenly; Ray prints these words for a kernel OOM kill, kill -9, a crash and os._exit alike"
-                .into()
-        }
+        Cause::SuddenEnd => "ended suddenly (the logs do not show why)".into(),
         Cause::NotSeen => "ended; how is unknown".into(),
         _ => "ended; the cause is unknown".into(),
     }
@@ -295,6 +292,10 @@ mod tests {
         assert_eq!(
             many.clause(&caught),
             "were killed by their parent-death signal when their parent bash (pid 7) exited; they caught the signal and exited with code 1"
+        );
+        assert_eq!(
+            many.clause(&Cause::ExitThenRaylet { code: 7 }),
+            "were exiting on their own (exit code 7, according to Ray) and were then stopped by their raylet"
         );
     }
 }

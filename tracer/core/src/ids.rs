@@ -104,7 +104,7 @@ impl Bytes {
 
     /// Formats a size that grows in small steps: `120 MiB`, `1.90 GiB`.
     #[must_use]
-    pub fn fine(self) -> String {
+    pub fn finer_size(self) -> String {
         if self.0 >= 1 << 30 {
             format!("{:.2} GiB", self.gib())
         } else {
@@ -300,8 +300,8 @@ mod tests {
 
     #[test]
     fn small_steps_have_two_decimals() {
-        assert_eq!(Bytes(120 << 20).fine(), "120 MiB");
-        assert_eq!(Bytes((19 << 30) / 10).fine(), "1.90 GiB");
+        assert_eq!(Bytes(120 << 20).finer_size(), "120 MiB");
+        assert_eq!(Bytes((19 << 30) / 10).finer_size(), "1.90 GiB");
     }
 
     #[test]

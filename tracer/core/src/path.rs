@@ -9,7 +9,7 @@ pub fn base(path: &str) -> &str {
 /// Shortens the path of a code file to the part below its installed package, or else to its last
 /// name. A path that is already relative to a package is unchanged.
 #[must_use]
-pub fn of_code(file: &str) -> &str {
+pub fn short_code_path(file: &str) -> &str {
     let installed = ["/site-packages/", "/dist-packages/"];
     let below = installed.iter().find_map(|folder| file.rsplit_once(folder));
     match below {
@@ -33,7 +33,8 @@ mod tests {
     fn paths_are_split_at_the_last_slash() {
         let bases = ["/u/a.py", "a.py", "", "/u/"].map(base);
         assert_eq!(bases, ["a.py", "a.py", "", ""]);
-        let code = ["/u/a.py", "/v/site-packages/verl/a.py", "verl/a.py", "<x>"].map(of_code);
+        let code =
+            ["/u/a.py", "/v/site-packages/verl/a.py", "verl/a.py", "<x>"].map(short_code_path);
         assert_eq!(code, ["a.py", "verl/a.py", "verl/a.py", "<x>"]);
         let folders = ["/u/a.py", "a.py", "", "/u/"].map(folder);
         assert_eq!(folders, ["/u/", "", "", "/u/"]);

@@ -39,7 +39,7 @@ const MODELS: [&str; 3] = ["transformers", "tensordict", "accelerate"];
 
 /// Whether a frame belongs to Ray's own code that runs and wraps tasks, its Cython frames included.
 #[must_use]
-pub fn is_rays_own(file: &str) -> bool {
+pub fn is_ray_code(file: &str) -> bool {
     let cython = matches!(
         Path::new(file).extension().and_then(|end| end.to_str()),
         Some("pyx" | "pxi" | "pxd")
@@ -59,24 +59,24 @@ pub(crate) fn is_library(file: &str) -> bool {
 
 /// Whether a file is the user's own: not in an installed package, the standard library or Ray.
 #[must_use]
-pub fn is_users(file: &str) -> bool {
+pub fn is_user_code(file: &str) -> bool {
     let installed = file.contains("/site-packages/") || file.contains("/dist-packages/");
     !file.is_empty()
         && !file.starts_with('<')
         && !installed
         && !is_library(file)
-        && !is_rays_own(file)
+        && !is_ray_code(file)
 }
 
 /// Returns the innermost frame of the user's own code. Without one, returns the innermost frame
 /// that belongs to no library, model or code of Ray's own; then the result of [`user_frame`].
 #[must_use]
-pub fn users(frames: &[PythonFrame]) -> Option<&PythonFrame> {
-    let own = frames.iter().find(|frame| is_users(&frame.file));
+pub fn user_or_framework_frame(frames: &[PythonFrame]) -> Option<&PythonFrame> {
+    let own = frames.iter().find(|frame| is_user_code(&frame.file));
     let models = |file: &str| MODELS.iter().any(|name| package(file, name).is_some());
     let of_framework = |frame: &&PythonFrame| {
         let file = frame.file.as_str();
-        !models(file) && !is_library(file) && !is_rays_own(file)
+        !models(file) && !is_library(file) && !is_ray_code(file)
     };
     let of_framework = || frames.iter().find(of_framework);
     own.or_else(of_framework).or_else(|| user_frame(frames))
@@ -88,7 +88,7 @@ pub fn users(frames: &[PythonFrame]) -> Option<&PythonFrame> {
 pub fn user_frame(frames: &[PythonFrame]) -> Option<&PythonFrame> {
     let of_job = frames
         .iter()
-        .find(|frame| !is_library(&frame.file) && !is_rays_own(&frame.file));
+        .find(|frame| !is_library(&frame.file) && !is_ray_code(&frame.file));
     of_job.or(frames.first())
 }
 
@@ -115,17 +115,17 @@ mod tests {
             "ray/util/tracing/tracing_helper.py",
             "ray/actor.py",
         ] {
-            assert!(is_rays_own(&format!("{SITE}/{own}")), "{own}");
+            assert!(is_ray_code(&format!("{SITE}/{own}")), "{own}");
         }
-        assert!(is_rays_own("python/ray/_raylet.pyx"));
+        assert!(is_ray_code("python/ray/_raylet.pyx"));
         for job in [
             "ray/data/dataset.py",
             "ray/train/trainer.py",
             "verl/workers/fsdp_workers.py",
         ] {
-            assert!(!is_rays_own(&format!("{SITE}/{job}")), "{job}");
+            assert!(!is_ray_code(&format!("{SITE}/{job}")), "{job}");
         }
-        assert!(!is_rays_own("/home/u/ray/_private/train.py"));
+        assert!(!is_ray_code("/home/u/ray/_private/train.py"));
     }
 
     #[test]
@@ -168,9 +168,9 @@ mod tests {
         let own = frame("/home/u/reward.py");
         let standard = frame("/usr/lib/python3.11/contextlib.py");
         let frames = [torch, qwen, verl.clone(), standard];
-        assert_eq!(users(&frames), Some(&verl));
+        assert_eq!(user_or_framework_frame(&frames), Some(&verl));
         let with_own = [frames.as_slice(), std::slice::from_ref(&own)].concat();
-        assert_eq!(users(&with_own), Some(&own));
-        assert!(!is_users("") && !is_users("<string>"));
+        assert_eq!(user_or_framework_frame(&with_own), Some(&own));
+        assert!(!is_user_code("") && !is_user_code("<string>"));
     }
 }

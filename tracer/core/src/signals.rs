@@ -37,6 +37,25 @@ pub fn name(number: i32) -> String {
     known.to_owned()
 }
 
+/// Returns whether the default action of a signal is to end the process with a core dump
+/// (`SIG_KERNEL_COREDUMP_MASK`, include/linux/signal.h).
+#[must_use]
+pub(crate) fn dumps_core(number: i32) -> bool {
+    matches!(
+        number,
+        SIGQUIT
+            | SIGILL
+            | SIGTRAP
+            | SIGABRT
+            | SIGFPE
+            | SIGSEGV
+            | SIGBUS
+            | SIGSYS
+            | SIGXCPU
+            | SIGXFSZ
+    )
+}
+
 /// Returns the signal of a fault, from its name or from the words of shells and the kernel:
 /// `Segmentation fault (core dumped)`.
 #[must_use]

@@ -16,12 +16,25 @@ pub fn sizes(one: Bytes, other: Bytes) -> (String, String) {
     if rough.0 != rough.1 || one == other {
         return rough;
     }
-    let fine = (one.fine(), other.fine());
+    let fine = (one.finer_size(), other.finer_size());
     if fine.0 != fine.1 {
         return fine;
     }
-    let mib = |bytes: Bytes| format!("{:.1} MiB", bytes.gib() * 1024.0);
-    (mib(one), mib(other))
+    let is_large = one.0.max(other.0) >= LARGE;
+    let more = |digits: usize| {
+        [one, other].map(|bytes| {
+            if is_large {
+                format!("{:.digits$} GiB", bytes.gib())
+            } else {
+                format!("{:.digits$} MiB", bytes.0 as f64 / MIB)
+            }
+        })
+    };
+    let digits = if is_large { 3..=6 } else { 1..=3 };
+    let mut tried = digits.map(more);
+    let finest = more(6);
+    let [one, other] = tried.find(|[one, other]| one != other).unwrap_or(finest);
+    (one, other)
 }
 
 /// Formats GiB with one decimal and no unit, for sums that name the unit once.
@@ -122,7 +135,12 @@ mod tests {
         assert_eq!(sizes(mib(2048), mib(1024)).0, "2.0 GiB");
         assert_eq!(sizes(mib(3930), mib(3900)).0, "3.84 GiB");
         let close = sizes(mib(1640), mib(1639));
-        assert_eq!(close, ("1640.0 MiB".into(), "1639.0 MiB".into()));
+        assert_eq!(close, ("1.602 GiB".into(), "1.601 GiB".into()));
+        let kib = |kib: u64| Bytes(kib << 10);
+        let close = sizes(kib(8_741_069), kib(8_740_659));
+        assert_eq!(close, ("8.3361 GiB".into(), "8.3357 GiB".into()));
+        let small = sizes(kib(2100), kib(2000));
+        assert_eq!(small, ("2.1 MiB".into(), "2.0 MiB".into()));
     }
 
     #[test]

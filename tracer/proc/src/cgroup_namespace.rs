@@ -19,8 +19,8 @@ use crate::{bounded, ids::Pid, mounts};
 
 /// The machine's own cgroup and pid namespaces: `PROC_CGROUP_INIT_INO` and `PROC_PID_INIT_INO` of
 /// include/uapi/linux/nsfs.h.
-const FIRST_CGROUP_NAMESPACE: &str = "cgroup:[4026531835]";
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+const MACHINE_CGROUP_NAMESPACE: &str = "cgroup:[4026531835]";
+const MACHINE_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// How many cgroups are searched at most.
 const MOST: usize = 50_000;
@@ -58,13 +58,13 @@ fn is_in(kind: &str, namespace: &str) -> bool {
 /// Whether the pids in /proc are the machine's, and pid 1 is its init.
 #[must_use]
 pub(super) fn is_among_all_processes() -> bool {
-    is_in("pid", FIRST_PID_NAMESPACE)
+    is_in("pid", MACHINE_PID_NAMESPACE)
 }
 
 /// Whether this process is in the machine's own cgroup namespace.
 #[must_use]
-pub(super) fn is_first() -> bool {
-    is_in("cgroup", FIRST_CGROUP_NAMESPACE)
+pub(super) fn is_in_machine_namespace() -> bool {
+    is_in("cgroup", MACHINE_CGROUP_NAMESPACE)
 }
 
 /// The namespace that this process was in before it entered the machine's.
@@ -73,8 +73,8 @@ static BEFORE: OnceLock<File> = OnceLock::new();
 /// Enters the machine's own namespace, if this process sees the machine's processes and has the
 /// right to. From another namespace, their cgroups have no path. Threads that start later are in it
 /// too.
-pub fn enter_first() {
-    if is_first() || !is_among_all_processes() {
+pub fn enter_machine_namespace() {
+    if is_in_machine_namespace() || !is_among_all_processes() {
         return;
     }
     let entered = File::open("/proc/self/ns/cgroup").and_then(|own| {
@@ -90,7 +90,7 @@ pub fn enter_first() {
 }
 
 /// Returns to the namespace that this process was in. For a command that it starts.
-pub fn leave_first() -> std::io::Result<()> {
+pub fn leave_machine_namespace() -> std::io::Result<()> {
     BEFORE.get().map_or(Ok(()), move_into)
 }
 

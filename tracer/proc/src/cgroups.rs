@@ -90,7 +90,10 @@ impl Hierarchy {
     /// Returns the levels of these paths, and of the levels above them those that have a limit,
     /// each once. For a level above without a limit, only its limit is read.
     #[must_use]
-    pub fn that_bind<'a>(&self, paths: impl IntoIterator<Item = &'a str>) -> Vec<CgroupState> {
+    pub fn levels_with_limits<'a>(
+        &self,
+        paths: impl IntoIterator<Item = &'a str>,
+    ) -> Vec<CgroupState> {
         let mut levels: BTreeMap<&Path, Option<CgroupState>> = BTreeMap::new();
         for path in paths {
             for level in ancestors(path) {
@@ -151,7 +154,8 @@ fn ancestors(path: &str) -> impl Iterator<Item = &Path> {
 #[must_use]
 pub fn why_partial() -> Option<String> {
     let is_whole = || Hierarchy::find().is_none_or(|found| found.is_whole());
-    let sees = cgroup_namespace::is_known() || (cgroup_namespace::is_first() && is_whole());
+    let sees =
+        cgroup_namespace::is_known() || (cgroup_namespace::is_in_machine_namespace() && is_whole());
     (cgroup_namespace::is_among_all_processes() && !sees).then(|| {
         "limits are not known: the recorder is in a cgroup namespace of its own, from which the cgroups of others cannot be read; \
          docker run --cgroupns=host …, or with CAP_SYS_ADMIN and CAP_SYS_PTRACE"
@@ -343,16 +347,19 @@ mod tests {
             root: "/".into(),
             files: V2,
         };
-        let that_bind = |paths: &[&str]| {
-            let levels = hierarchy.that_bind(paths.iter().copied());
+        let levels_with_limits = |paths: &[&str]| {
+            let levels = hierarchy.levels_with_limits(paths.iter().copied());
             let names = levels.into_iter().map(|level| level.path);
             names.collect::<Vec<_>>()
         };
-        assert_eq!(that_bind(&["/pod/slice/a"]), ["/pod", "/pod/slice/a"]);
+        assert_eq!(
+            levels_with_limits(&["/pod/slice/a"]),
+            ["/pod", "/pod/slice/a"]
+        );
         let both = ["/pod", "/pod/slice", "/pod/slice/a"];
-        assert_eq!(that_bind(&["/pod/slice/a", "/pod/slice"]), both);
-        assert_eq!(that_bind(&["/pod/slice", "/pod/slice/a"]), both);
-        assert!(that_bind(&["/../others/job"]).is_empty());
+        assert_eq!(levels_with_limits(&["/pod/slice/a", "/pod/slice"]), both);
+        assert_eq!(levels_with_limits(&["/pod/slice", "/pod/slice/a"]), both);
+        assert!(levels_with_limits(&["/../others/job"]).is_empty());
     }
 
     #[test]

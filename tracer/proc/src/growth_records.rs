@@ -34,7 +34,7 @@ pub struct NewGrowth {
     /// The thread that ran then.
     pub tid: Pid,
     /// Whether that thread runs no Python. If so, the stack is the main thread's.
-    pub of_main: bool,
+    pub has_main_thread_stack: bool,
     /// How much its private memory grew since the last report.
     pub private: Bytes,
     /// How much its shared memory grew since then.

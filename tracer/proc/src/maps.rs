@@ -31,7 +31,7 @@ pub struct Map<'a> {
 /// whole lines.
 pub fn read(pid: Pid, most: u64) -> io::Result<String> {
     let read = move || bounded::text_of_process(pid, "maps", most);
-    let text = timed_read::ask(pid, read).ok_or(io::ErrorKind::TimedOut)??;
+    let text = timed_read::run(pid, read).ok_or(io::ErrorKind::TimedOut)??;
     Ok(bounded::whole_lines(text, most))
 }
 

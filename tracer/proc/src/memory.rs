@@ -83,7 +83,7 @@ pub struct MemoryFiles {
 
 /// The figures of /proc/PID/statm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counted {
+pub struct PageCounts {
     /// Anonymous pages.
     pub anon: Bytes,
     /// File and shared memory together.
@@ -101,7 +101,7 @@ impl MemoryFiles {
 
     /// Reads the two figures that cost least; `None` when the process is gone or has no memory.
     #[must_use]
-    pub fn count(&self) -> Option<Counted> {
+    pub fn count(&self) -> Option<PageCounts> {
         let mut buffer = [0; 128];
         let length = self.statm.read_at(&mut buffer, 0).ok()?;
         statm(std::str::from_utf8(&buffer[..length]).ok()?)
@@ -118,17 +118,17 @@ impl MemoryFiles {
 
 /// Reads the two figures of a process that is not read again soon.
 #[must_use]
-pub fn count(pid: Pid) -> Option<Counted> {
+pub fn count(pid: Pid) -> Option<PageCounts> {
     statm(&bounded::text_of_process(pid, "statm", bounded::SMALL).ok()?)
 }
 
 /// Parses `size resident shared …`, in pages.
-fn statm(text: &str) -> Option<Counted> {
+fn statm(text: &str) -> Option<PageCounts> {
     let mut figures = text.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
     let resident = figures.next()?.ok().filter(|pages| *pages > 0)?;
     let shared = figures.next()?.ok()?;
     let bytes = |pages: u64| Bytes(pages * rustix::param::page_size() as u64);
-    Some(Counted {
+    Some(PageCounts {
         anon: bytes(resident.saturating_sub(shared)),
         shared: bytes(shared),
     })

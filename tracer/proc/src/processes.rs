@@ -99,7 +99,7 @@ pub fn all() -> Vec<Pid> {
 #[must_use]
 pub fn argv(pid: Pid) -> Vec<String> {
     let read = move || bounded::of_process(pid, "cmdline", ARGV_BYTES).ok();
-    let bytes = timed_read::ask_for(pid, read).unwrap_or_default();
+    let bytes = timed_read::run_optional(pid, read).unwrap_or_default();
     let Some(last) = bytes.iter().rposition(|byte| *byte != 0) else {
         return Vec::new();
     };
@@ -150,7 +150,7 @@ pub fn only_user(pid: Pid) -> Option<u32> {
 /// Whether its program takes the rights of the file's owner or group. True where that is not known.
 #[must_use]
 pub fn is_set_id(pid: Pid) -> bool {
-    let data = timed_read::ask_for(pid, move || {
+    let data = timed_read::run_optional(pid, move || {
         std::fs::metadata(format!("/proc/{pid}/exe")).ok()
     });
     data.is_none_or(|data| data.mode() & (libc::S_ISUID | libc::S_ISGID) != 0)
@@ -231,7 +231,7 @@ pub fn holds_open(pid: Pid, file: File, is_it: impl Fn(&Path) -> bool) -> bool {
     let paths: Vec<PathBuf> = found.map(|(path, _)| path).collect();
     let same =
         |data: Metadata, other: &Metadata| (data.dev(), data.ino()) == (other.dev(), other.ino());
-    let holds = timed_read::ask_for(pid, move || {
+    let holds = timed_read::run_optional(pid, move || {
         let wanted = file.metadata().ok()?;
         let mut open = paths.iter().filter_map(|path| std::fs::metadata(path).ok());
         Some(open.any(|data| same(data, &wanted)))
@@ -241,7 +241,7 @@ pub fn holds_open(pid: Pid, file: File, is_it: impl Fn(&Path) -> bool) -> bool {
 
 /// Whether there is such a process. This needs no new descriptor. True where that is not known.
 #[must_use]
-pub fn is_there(pid: Pid) -> bool {
+pub fn exists(pid: Pid) -> bool {
     let found = std::fs::metadata(format!("/proc/{pid}"));
     !found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
@@ -276,7 +276,7 @@ mod tests {
         assert!(holds(own, "python-core-driver-01_1.log"));
         assert!(!holds(own, "another.log"));
         assert!(!holds(Pid(1), "python-core-driver-01_1.log"));
-        assert!(is_there(own) && !is_there(Pid(5_000_000)));
+        assert!(exists(own) && !exists(Pid(5_000_000)));
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub struct Folder {
 
 /// A regular file that was opened.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedFile {
     /// The file.
     pub file: File,
     /// Its length.
@@ -132,7 +132,7 @@ impl Folder {
         if user == ROOT {
             return Some(self);
         }
-        self.ask(move |folder| may_reach(folder, user).then_some(()))?;
+        self.run(move |folder| may_reach(folder, user).then_some(()))?;
         Some(Self {
             reader: Some(user),
             ..self
@@ -142,7 +142,7 @@ impl Folder {
     /// Returns its device, its inode and its owner.
     #[must_use]
     pub fn identity(&self) -> Option<(u64, u64, u32)> {
-        self.ask(|folder| {
+        self.run(|folder| {
             let found = fstat(folder).ok()?;
             Some((found.st_dev, found.st_ino, found.st_uid))
         })
@@ -168,7 +168,8 @@ impl Folder {
     fn inside(pid: Pid, path: &Path, more: ResolveFlags) -> Option<Self> {
         let relative = path.strip_prefix("/").ok()?.to_owned();
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | more;
-        let folder = timed_read::ask_for(pid, move || resolved(&root(pid)?, &relative, resolve))?;
+        let folder =
+            timed_read::run_optional(pid, move || resolved(&root(pid)?, &relative, resolve))?;
         Some(Self {
             folder: Arc::new(folder),
             of: pid,
@@ -181,7 +182,7 @@ impl Folder {
     pub fn below(&self, path: &Path) -> Option<Self> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let path = path.to_owned();
-        let folder = self.ask(move |folder| resolved(folder, &path, resolve))?;
+        let folder = self.run(move |folder| resolved(folder, &path, resolve))?;
         Some(Self {
             folder: Arc::new(folder),
             of: self.of,
@@ -196,7 +197,7 @@ impl Folder {
             return None;
         }
         let (name, reader) = (name.to_owned(), self.reader);
-        self.ask(move |folder| {
+        self.run(move |folder| {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let path = Path::new(&name);
             let opened = ok_or_log(path, openat(folder, path, flags, Mode::empty()))?;
@@ -209,11 +210,11 @@ impl Folder {
 
     /// Opens such a file and returns it with its size and inode.
     #[must_use]
-    pub fn opened(&self, name: &OsStr) -> Option<Opened> {
+    pub fn opened(&self, name: &OsStr) -> Option<OpenedFile> {
         let file = self.file(name)?;
-        timed_read::ask_for(self.of, move || {
+        timed_read::run_optional(self.of, move || {
             let data = file.metadata().ok()?;
-            Some(Opened {
+            Some(OpenedFile {
                 file,
                 size: data.len(),
                 inode: data.ino(),
@@ -225,7 +226,7 @@ impl Folder {
     #[must_use]
     pub fn text(&self, name: &str, most: u64) -> Option<String> {
         let file = self.file(name.as_ref())?;
-        let bytes = timed_read::ask_for(self.of, move || bounded::read(file, most).ok())?;
+        let bytes = timed_read::run_optional(self.of, move || bounded::read(file, most).ok())?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -233,7 +234,7 @@ impl Folder {
     #[must_use]
     pub fn entry(&self, name: &OsStr) -> Option<Entry> {
         let name = name.to_owned();
-        self.ask(move |folder| {
+        self.run(move |folder| {
             let found = statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
             let kind = FileType::from_raw_mode(found.st_mode);
             Some(Entry {
@@ -250,7 +251,7 @@ impl Folder {
     /// Returns the names that `wanted` accepts, among the folder's first entries.
     #[must_use]
     pub fn names(&self, wanted: impl Fn(&str) -> bool + Send + 'static) -> Vec<String> {
-        let found = self.ask(move |folder| {
+        let found = self.run(move |folder| {
             let entries = std::fs::read_dir(path_of(folder)).ok()?.take(MOST_ENTRIES);
             let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
             let wanted = names.filter(|name| wanted(name));
@@ -262,17 +263,17 @@ impl Folder {
     /// Starts to list its names.
     #[must_use]
     pub fn list(&self) -> Option<Listing> {
-        self.ask(|folder| std::fs::read_dir(path_of(folder)).ok().map(Listing))
+        self.run(|folder| std::fs::read_dir(path_of(folder)).ok().map(Listing))
     }
 
     /// Returns at most `most` further names, with the rest of the listing.
     #[must_use]
-    pub fn more(
+    pub fn next_names(
         &self,
         mut listing: Listing,
         most: usize,
     ) -> Option<(Vec<String>, Option<Listing>)> {
-        timed_read::ask(self.of, move || {
+        timed_read::run(self.of, move || {
             let entries: Vec<_> = listing.0.by_ref().take(most).collect();
             let left = (entries.len() == most).then_some(listing);
             let names = entries.into_iter().flatten();
@@ -284,7 +285,7 @@ impl Folder {
     /// Watches for names that appear from now on; `None` where this user has too many such watches.
     #[must_use]
     pub fn new_names(&self) -> Option<NewNames> {
-        self.ask(|folder| {
+        self.run(|folder| {
             let news = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
             let wanted = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ONLYDIR;
             inotify::add_watch(&news, path_of(folder), wanted).ok()?;
@@ -295,13 +296,13 @@ impl Folder {
     /// Returns when something in it was last made or removed.
     #[must_use]
     pub fn changed(&self) -> Option<SystemTime> {
-        self.ask(|folder| std::fs::metadata(path_of(folder)).ok()?.modified().ok())
+        self.run(|folder| std::fs::metadata(path_of(folder)).ok()?.modified().ok())
     }
 
     /// Returns the space in its file system: free for an unprivileged user, and in all.
     #[must_use]
     pub fn space(&self) -> Option<(Bytes, Bytes)> {
-        self.ask(|folder| {
+        self.run(|folder| {
             let found = rustix::fs::fstatvfs(folder).ok()?;
             Some((
                 Bytes(found.f_bavail * found.f_frsize),
@@ -310,13 +311,13 @@ impl Folder {
         })
     }
 
-    /// Runs `ask` with a time-out, because the folder's file system may never answer.
-    fn ask<T: Send + 'static>(
+    /// Runs `read` with a time-out, because the folder's file system may never answer.
+    fn run<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&OwnedFd) -> Option<T> + Send + 'static,
+        read: impl FnOnce(&OwnedFd) -> Option<T> + Send + 'static,
     ) -> Option<T> {
         let folder = Arc::clone(&self.folder);
-        timed_read::ask_for(self.of, move || ask(&folder))
+        timed_read::run_optional(self.of, move || read(&folder))
     }
 }
 
@@ -351,7 +352,7 @@ fn root(pid: Pid) -> Option<OwnedFd> {
 #[must_use]
 pub fn file(pid: Pid, path: &Path) -> Option<File> {
     let relative = path.strip_prefix("/").ok()?.to_owned();
-    timed_read::ask_for(pid, move || {
+    timed_read::run_optional(pid, move || {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         match openat2(root(pid)?, &relative, flags, Mode::empty(), resolve) {
@@ -372,14 +373,14 @@ pub fn file(pid: Pid, path: &Path) -> Option<File> {
 pub fn read(pid: Pid, path: &Path, most: u64) -> Option<Vec<u8>> {
     let file = file(pid, path)?;
     let path = path.to_owned();
-    timed_read::ask_for(pid, move || ok_or_log(&path, bounded::read(file, most)))
+    timed_read::run_optional(pid, move || ok_or_log(&path, bounded::read(file, most)))
 }
 
 /// Returns the device and the inode of such a file.
 #[must_use]
 pub fn identity(pid: Pid, path: &Path) -> Option<(u64, u64)> {
     let file = file(pid, path)?;
-    timed_read::ask_for(pid, move || {
+    timed_read::run_optional(pid, move || {
         let data = file.metadata().ok()?;
         Some((data.dev(), data.ino()))
     })

@@ -47,7 +47,7 @@ const STACK: usize = 256 << 10;
 type Job = Box<dyn FnOnce() + Send>;
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
-static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
+static SKIPPED_READS: AtomicU64 = AtomicU64::new(0);
 static HELPERS: Mutex<Helpers> = Mutex::new(Helpers::NONE);
 
 thread_local! {
@@ -131,7 +131,7 @@ impl Helpers {
         lost: Duration::ZERO,
     };
 
-    fn may_ask(&self, pid: Pid) -> bool {
+    fn may_run(&self, pid: Pid) -> bool {
         if self.stuck.is_empty() {
             return true;
         }
@@ -172,8 +172,8 @@ pub fn begin() {
 
 /// Returns how many reads were skipped or came too late.
 #[must_use]
-pub fn left_out() -> u64 {
-    LEFT_OUT.load(Ordering::Relaxed)
+pub fn skipped_reads() -> u64 {
+    SKIPPED_READS.load(Ordering::Relaxed)
 }
 
 /// Returns the processes with a read that hangs now.
@@ -188,23 +188,23 @@ pub fn hanging() -> Vec<Pid> {
 
 /// Runs `read` about process `pid`. Returns `None` if it takes too long, or if an earlier read of
 /// the process still hangs.
-pub fn ask<T: Send + 'static>(pid: Pid, read: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+pub fn run<T: Send + 'static>(pid: Pid, read: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     if !BEGUN.load(Ordering::Relaxed) || IS_HELPER.get() {
         return Some(read());
     }
     let found = on_helper(&HELPERS, pid, read);
     if found.is_none() {
-        LEFT_OUT.fetch_add(1, Ordering::Relaxed);
+        SKIPPED_READS.fetch_add(1, Ordering::Relaxed);
     }
     found
 }
 
 /// Does the same for a read that itself may find nothing: both cases are `None`.
-pub fn ask_for<T: Send + 'static>(
+pub fn run_optional<T: Send + 'static>(
     pid: Pid,
     read: impl FnOnce() -> Option<T> + Send + 'static,
 ) -> Option<T> {
-    ask(pid, read).flatten()
+    run(pid, read).flatten()
 }
 
 fn on_helper<T: Send + 'static>(
@@ -214,7 +214,7 @@ fn on_helper<T: Send + 'static>(
 ) -> Option<T> {
     let (number, helper, patience) = {
         let mut helpers = locked(all);
-        if !helpers.may_ask(pid) {
+        if !helpers.may_run(pid) {
             return None;
         }
         helpers.asked += 1;

@@ -13,7 +13,7 @@ use commands::Commands;
 
 use crate::{
     event::{Cluster, Process, Role},
-    ids::{HexId, Pid, ProcessKey},
+    ids::{Bytes, HexId, Pid, ProcessKey},
     observe::{clusters, processes, users},
     ray::{identify, tree::Part},
 };
@@ -24,7 +24,7 @@ const MOST_CLUSTERS: usize = 512;
 const MOST_OF_ONE: usize = 128;
 /// A cluster is over after this many scans, ten seconds apart, that found none of its processes
 /// alive. Until then its last log lines are written and causes may refer to it.
-pub(super) const ROUNDS: u32 = 15;
+pub(super) const SCANS_UNTIL_OVER: u32 = 15;
 
 /// Which raylets are wanted.
 #[derive(Debug, Clone, Default)]
@@ -57,6 +57,8 @@ struct Followed {
     user: Option<u32>,
     /// The address of its node, as its raylet's command line has it.
     address: Option<String>,
+    /// The threshold that its raylet's monitor logged first.
+    logged_threshold: Option<Bytes>,
     /// The number of scans since a process of it was alive.
     over: u32,
 }
@@ -82,6 +84,18 @@ impl Clusters {
     pub(super) fn get(&self, raylet: ProcessKey) -> Option<&Cluster> {
         let known = self.followed.get(&raylet.truncated());
         known.map(|known| &known.cluster)
+    }
+
+    /// Keeps the threshold that a raylet's monitor logged, if it is the first.
+    pub(super) fn threshold_logged(&mut self, raylet: ProcessKey, threshold: Bytes) {
+        if let Some(one) = self.followed.get_mut(&raylet.truncated()) {
+            one.logged_threshold.get_or_insert(threshold);
+        }
+    }
+
+    /// Returns the threshold that a raylet's monitor logged first.
+    pub(super) fn logged_threshold(&self, raylet: ProcessKey) -> Option<Bytes> {
+        self.followed.get(&raylet.truncated())?.logged_threshold
     }
 
     /// Returns the user, if only that user's clusters are wanted.
@@ -114,6 +128,7 @@ impl Clusters {
             owner: users::real_user(raylet.process.pid),
             user: processes::only_user(raylet.process.pid),
             address: address(&raylet.argv).map(str::to_owned),
+            logged_threshold: None,
             over: 0,
         };
         self.followed.insert(key, followed);
@@ -208,7 +223,9 @@ impl Clusters {
                 one.over + 1
             };
         }
-        let over = self.followed.extract_if(|_, one| one.over >= ROUNDS);
+        let over = self
+            .followed
+            .extract_if(|_, one| one.over >= SCANS_UNTIL_OVER);
         over.map(|(raylet, _)| raylet).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     Collector,
-    processes::{Found, Table},
+    processes::{ProcessTable, RayState},
 };
 use crate::{
     event::{Event, Exit, Observation, Source},
@@ -34,7 +34,7 @@ impl Collector {
     /// Reads a worker's last log lines. They must be known before its death is judged.
     fn last_words(&mut self, exit: &Exit) {
         let (clusters, processes) = (&self.clusters, &self.processes);
-        let found = Found {
+        let found = RayState {
             clusters,
             processes,
         };
@@ -65,7 +65,7 @@ impl Collector {
     }
 
     /// Records an exit, with what is known, for each process that is gone without an exit event.
-    pub(super) fn sweep_in(&mut self, table: &Table) {
+    pub(super) fn sweep_in(&mut self, table: &ProcessTable) {
         let missed = self.processes.missed(table, self.out.judge());
         let mut any = !missed.is_empty();
         for (process, status) in missed {

@@ -84,22 +84,22 @@ impl GcsRows {
 
     /// Takes the answers since the last call.
     pub(super) fn take(&mut self, out: &mut Output) {
-        let said: Vec<GcsAnswer> = self.from.iter().flat_map(Gcs::said).collect();
-        for said in said {
-            self.state(&said, out);
-            let raylet = said.raylet.truncated();
+        let answers: Vec<GcsAnswer> = self.from.iter().flat_map(Gcs::take_answers).collect();
+        for answer in answers {
+            self.state(&answer, out);
+            let raylet = answer.raylet.truncated();
             // An answer with an error is incomplete.
-            if said.trouble.is_none() {
-                self.last.prune(raylet, &said.rows);
+            if answer.trouble.is_none() {
+                self.last.prune(raylet, &answer.rows);
             }
-            let (rows, left_out) = self.last.new_rows(raylet, said.rows, MOST);
+            let (rows, left_out) = self.last.new_rows(raylet, answer.rows, MOST);
             for row in rows {
-                emit_row(raylet, &said.address, row, out);
+                emit_row(raylet, &answer.address, row, out);
             }
             if left_out > 0 && !self.full {
                 self.updates.push(format!(
                     "GCS {}: {MOST} rows are followed, {left_out} others are left out",
-                    said.address
+                    answer.address
                 ));
             }
             self.full = left_out > 0;
@@ -107,23 +107,23 @@ impl GcsRows {
     }
 
     /// Reports whether a GCS answers: at the first answer and at each change.
-    fn state(&mut self, said: &GcsAnswer, out: &mut Output) {
-        let trouble = said.trouble.as_deref();
+    fn state(&mut self, answer: &GcsAnswer, out: &mut Output) {
+        let trouble = answer.trouble.as_deref();
         let trouble: Option<String> = trouble.map(|text| text.chars().take(LONGEST).collect());
-        let before = self.state.insert(said.raylet, trouble.clone());
+        let before = self.state.insert(answer.raylet, trouble.clone());
         if before.as_ref() == Some(&trouble) {
             return;
         }
-        let name = format!("GCS {}", said.address);
+        let name = format!("GCS {}", answer.address);
         self.updates.push(match &trouble {
             Some(trouble) => format!("{name}: {trouble}"),
-            None => format!("{name}: {}", counted(&said.rows)),
+            None => format!("{name}: {}", counted(&answer.rows)),
         });
         let probe = Probe {
             name,
             state: match &trouble {
                 None => ProbeState::Ok,
-                Some(_) if said.rows.is_empty() => ProbeState::Missing,
+                Some(_) if answer.rows.is_empty() => ProbeState::Missing,
                 Some(_) => ProbeState::Degraded,
             },
             reason: trouble,

@@ -16,11 +16,11 @@ const STACKS: &str = "python stacks";
 
 /// The thread that reads stacks, where there is one.
 #[derive(Default)]
-pub(super) struct Growing {
+pub(super) struct GrowthForwarder {
     stacks: Option<Stacks>,
 }
 
-impl Growing {
+impl GrowthForwarder {
     /// Reads the Python stacks of processes that grow, from now on.
     pub(super) fn read_stacks(
         &mut self,
@@ -82,7 +82,7 @@ impl Growing {
             .map(|known| known.process.process)
             .map(|process| (process, slot(process)))
             .collect();
-        if let Some(reason) = stacks.known(python, near) {
+        if let Some(reason) = stacks.update_processes(python, near) {
             let probe = Probe {
                 name: STACKS.into(),
                 state: ProbeState::Missing,
@@ -93,15 +93,15 @@ impl Growing {
         }
     }
 
-    /// Returns a row for the records that the thread refused, if there are any. No event is lost by
+    /// Returns a row for the requests that were dropped, if there are any. No event is lost by
     /// that: the thread finds this growth itself later, mostly without a line.
-    pub(super) fn left_to_looks(&self) -> Option<Ledger> {
-        let refused = self.stacks.as_ref().map(Stacks::refused);
-        let refused = refused.filter(|refused| *refused > 0)?;
+    pub(super) fn refused_records(&self) -> Option<Ledger> {
+        let dropped = self.stacks.as_ref().map(Stacks::dropped_requests);
+        let dropped = dropped.filter(|dropped| *dropped > 0)?;
         Some(Ledger {
             hook: STACKS.into(),
-            seen: refused,
-            filtered: refused,
+            seen: dropped,
+            filtered: dropped,
             ..Ledger::default()
         })
     }

@@ -16,13 +16,13 @@ pub(super) use drivers::DriverLog;
 use drivers::Drivers;
 
 use super::{
-    clusters::{Clusters, ROUNDS},
+    clusters::{Clusters, SCANS_UNTIL_OVER},
     output::Output,
-    processes::{Found, OwnLog, Processes},
+    processes::{OwnLog, Processes, RayState},
 };
 use crate::{
     event::{Cluster, Ledger, Observation, Role, Source, Worker},
-    ids::{Pid, ProcessKey},
+    ids::{Bytes, Pid, ProcessKey},
     observe::{
         clock, clusters,
         kmsg::Kmsg,
@@ -31,7 +31,7 @@ use crate::{
         rooted::Folder,
         timed_read,
     },
-    ray::log::file_name,
+    ray::{facts::RayFact, log::file_name},
 };
 
 /// When the recorder ends, unread logs are read for this long at most.
@@ -46,6 +46,8 @@ pub(super) struct Logs {
     kmsg: Option<Kmsg>,
     folders: Folders,
     drivers: Drivers,
+    /// The threshold that each raylet's monitor logged first, until it is taken.
+    thresholds: HashMap<ProcessKey, Bytes>,
     /// The number of log records so far.
     words: u64,
     /// The number of log lines that were not read before the end.
@@ -160,7 +162,7 @@ impl Logs {
     /// Closes the logs of drivers that have been over for a while.
     pub(super) fn forget_drivers(&mut self, processes: &Processes) {
         let lives = |cluster, pid| processes.lives_in(cluster, pid);
-        self.files.forget_drivers(ROUNDS, lives);
+        self.files.forget_drivers(SCANS_UNTIL_OVER, lives);
     }
 
     /// Reads the last lines that a dying worker wrote.
@@ -168,7 +170,7 @@ impl Logs {
         &mut self,
         process: ProcessKey,
         ns_pid: Option<Pid>,
-        found: Found<'_>,
+        found: RayState<'_>,
         out: &mut Output,
     ) {
         if may_be_worker(process, found.processes, out) {
@@ -232,12 +234,17 @@ impl Logs {
 
     /// Reads what Ray wrote since the last call, if the queue has room for it.
     pub(super) fn read(&mut self, out: &mut Output) {
-        if !out.recording.has_room_for_words() {
+        if !out.recording.has_room_for_log_records() {
             return;
         }
         let mut lines = Vec::new();
         self.files.poll(&mut |line| lines.push(line));
         self.say(lines, out);
+    }
+
+    /// Takes the thresholds that raylets' monitors logged since the last call.
+    pub(super) fn take_thresholds(&mut self) -> HashMap<ProcessKey, Bytes> {
+        std::mem::take(&mut self.thresholds)
     }
 
     /// Reads what the kernel wrote since the last call.
@@ -257,9 +264,14 @@ impl Logs {
     fn say(&mut self, lines: Vec<Line>, out: &mut Output) {
         self.words += lines.len() as u64;
         for line in lines {
+            if let (Source::RayLog, Some(raylet), RayFact::MonitorStarted { threshold, .. }) =
+                (line.source, line.log.cluster, &line.log.fact)
+            {
+                self.thresholds.entry(raylet).or_insert(*threshold);
+            }
             out.emit(line.source, line.time, Observation::RayLog(line.log));
         }
-        out.forget_words();
+        out.drop_old_log_records();
     }
 
     /// Reads the rest of logs that were written faster than they were read, and counts what is left
@@ -268,7 +280,7 @@ impl Logs {
         let began = Instant::now();
         while self.files.is_behind() && began.elapsed() < CATCH_UP {
             self.read(out);
-            if !out.recording.has_room_for_words() {
+            if !out.recording.has_room_for_log_records() {
                 thread::sleep(A_BATCH);
             }
         }
@@ -288,7 +300,7 @@ impl Logs {
     /// Returns the ledger of Ray's logs. `dropped` counts records that were dropped. `missed`
     /// counts lines that were not read before the end, and files that were not opened.
     pub(super) fn ledger(&self, out: &Output) -> Ledger {
-        let dropped = out.recording.dropped_words();
+        let dropped = out.recording.dropped_log_records();
         Ledger {
             hook: "ray logs".into(),
             seen: self.words,
@@ -316,7 +328,7 @@ fn made_by(log: File, process: ProcessKey) -> bool {
         let data = log.metadata().ok()?;
         data.created().or_else(|_| data.modified()).ok()
     };
-    let Some(made) = timed_read::ask_for(process.pid, made) else {
+    let Some(made) = timed_read::run_optional(process.pid, made) else {
         return false;
     };
     let age = made.elapsed().unwrap_or_default();

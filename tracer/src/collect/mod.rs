@@ -2,7 +2,7 @@
 //!
 //! [`Collector`] has a part for each job. A part keeps the state it needs and answers small
 //! questions of the others: `processes` knows which processes live, `clusters` to which cluster
-//! each belongs, `logs` and `gcs` what Ray says, `samples` how much memory there is, `growing` what
+//! each belongs, `logs` and `gcs` what Ray says, `samples` how much memory there is, `growth` what
 //! takes it. Their findings go to `out`, which writes them to the recording and hands them to the
 //! judge. The judge says which deaths are reported.
 //!
@@ -33,12 +33,12 @@ pub use clusters::ClusterFilter;
 use clusters::Clusters;
 use costs::{Cause, Costs};
 use gcs::GcsRows;
-use growth::Growing;
+use growth::GrowthForwarder;
 use logs::Logs;
 pub use output::Ids;
 use output::Output;
 pub use processes::Watch;
-use processes::{Found, Processes, table};
+use processes::{Processes, RayState, read_process_table};
 use samples::Samples;
 
 use crate::{
@@ -57,7 +57,7 @@ pub struct Collector {
     logs: Logs,
     gcs: GcsRows,
     samples: Samples,
-    growing: Growing,
+    growth: GrowthForwarder,
     last_clock: LastClock,
     /// Events of the kernel that did not fit into the queue to the collector.
     missed: Arc<AtomicU64>,
@@ -88,7 +88,7 @@ impl Collector {
             logs: Logs::new(kmsg),
             gcs: GcsRows::default(),
             samples: Samples::default(),
-            growing: Growing::default(),
+            growth: GrowthForwarder::default(),
             last_clock: LastClock {
                 wall_offset: wall_offset(),
                 time: BootTime(0),
@@ -135,7 +135,7 @@ impl Collector {
     /// Reads the Python stacks of processes that grow, from now on.
     pub fn read_stacks(&mut self) -> std::io::Result<()> {
         let growth = self.processes.growth_mut();
-        self.growing.read_stacks(growth, &self.out)
+        self.growth.read_stacks(growth, &self.out)
     }
 
     /// Runs `spawn` so that the process it makes is tracked from its first instant: this process,
@@ -182,7 +182,7 @@ impl Collector {
                 let was_known = self.processes.executed(exec.process, event.time);
                 // Only a process that was known before can be watched.
                 if was_known {
-                    self.growing.replaced(exec.process);
+                    self.growth.replaced(exec.process);
                 }
             }
             // Many children never call exec: the workers of a DataLoader are forks.
@@ -194,7 +194,7 @@ impl Collector {
             // first, so the memory is still full now. The file may be gone with its process.
             Observation::Signal(signal) if signal.signal == libc::SIGBUS => {
                 let (clusters, processes) = (&self.clusters, &self.processes);
-                let found = Found {
+                let found = RayState {
                     clusters,
                     processes,
                 };
@@ -239,7 +239,7 @@ impl Collector {
     /// In procfs mode, finds processes that started since the last call.
     fn look_for_children(&mut self) {
         if self.processes.by_pidfds() {
-            self.track_family(&table());
+            self.track_family(&read_process_table());
             self.processes.refresh_titles(clock::boot(), &mut self.out);
         }
     }
@@ -249,7 +249,7 @@ impl Collector {
     pub fn take_mappings(&mut self) {
         self.costs.charged(Cause::Mappings, || {
             if let Some(growth) = self.processes.growth_mut() {
-                self.growing.take(growth, &mut self.out);
+                self.growth.take(growth, &mut self.out);
             }
         });
     }
@@ -258,7 +258,7 @@ impl Collector {
     fn sample(&mut self) {
         let changes = self.processes.changes();
         let (clusters, processes) = (&self.clusters, &self.processes);
-        let found = Found {
+        let found = RayState {
             clusters,
             processes,
         };
@@ -275,13 +275,16 @@ impl Collector {
 
     fn each_second(&mut self) {
         if self.processes.by_pidfds() {
-            self.find_raylets(&table());
+            self.find_raylets(&read_process_table());
         }
         self.logs.read_configurations(&mut self.out);
         self.logs.follow(&self.clusters, &self.processes);
+        for (raylet, threshold) in self.logs.take_thresholds() {
+            self.clusters.threshold_logged(raylet, threshold);
+        }
         self.gcs.take(&mut self.out);
         let near = self.samples.near();
-        self.growing.forward(&self.processes, near, &mut self.out);
+        self.growth.forward(&self.processes, near, &mut self.out);
         self.out.forecast_limits();
         let offset = wall_offset();
         let stepped = (offset - self.last_clock.wall_offset).abs() > 5_000_000;
@@ -311,14 +314,14 @@ impl Collector {
 
     /// Scans the whole machine for new raylets and for all processes of the known clusters.
     pub fn scan(&mut self) {
-        self.scan_in(&table());
+        self.scan_in(&read_process_table());
     }
 
     /// Does the same, and what is due as often: finds processes that ended unseen, and releases
     /// clusters that are over. /proc is read once for all of it.
     pub fn scan_processes(&mut self) {
         let began = self.costs.begin();
-        let table = table();
+        let table = read_process_table();
         self.scan_in(&table);
         self.sweep_in(&table);
         self.release();
@@ -328,7 +331,7 @@ impl Collector {
     /// Finds processes that ended without an exit event. `processes::sweep` says how such events
     /// get lost. The check is slow, so it is not done for each event.
     pub fn sweep(&mut self) {
-        self.sweep_in(&table());
+        self.sweep_in(&read_process_table());
     }
 
     /// Releases clusters and drivers that are over.
@@ -347,7 +350,7 @@ impl Collector {
         self.gcs.take(&mut self.out);
         self.logs.catch_up(&mut self.out);
         self.sample();
-        self.growing.end();
+        self.growth.end();
         self.write_ledgers();
         self.out.end();
     }
@@ -436,9 +439,9 @@ impl Collector {
         let lost = [self.logs.ledger(&self.out), lost_samples(samples)];
         rows.extend(lost.into_iter().filter(|row| row.lost() > 0));
         rows.extend(missed("kernel log", self.logs.lost_of_kernel()));
-        rows.extend(self.growing.left_to_looks());
+        rows.extend(self.growth.refused_records());
         rows.extend(missed("collector", self.missed.load(Ordering::Relaxed)));
-        rows.extend(missed("reads that hang", timed_read::left_out()));
+        rows.extend(missed("reads that hang", timed_read::skipped_reads()));
         rows.extend(missed("clusters", self.clusters.left_out));
         rows.extend(missed("drivers' logs", self.logs.left_out_drivers()));
         rows

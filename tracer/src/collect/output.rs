@@ -91,8 +91,8 @@ impl Output {
     }
 
     /// Forgets what logs said long ago.
-    pub(super) fn forget_words(&mut self) {
-        self.judge.forget_words();
+    pub(super) fn drop_old_log_records(&mut self) {
+        self.judge.drop_old_log_records();
     }
 
     /// Forecasts when each limit will be hit, and records warnings that begin or end.
@@ -114,7 +114,11 @@ impl Output {
     /// Returns deaths with a verdict that is new or has settled since the last call.
     pub(super) fn take_updates(&mut self) -> Vec<DeathUpdate> {
         let now = clock::boot();
-        let now = if self.over { deaths::over(now) } else { now };
+        let now = if self.over {
+            deaths::time_when_all_settled(now)
+        } else {
+            now
+        };
         let (told, done) = self.deaths.take_due(&self.judge, now);
         for update in &told {
             self.forecaster.died(&update.death);

@@ -4,7 +4,7 @@ mod family;
 mod identity;
 mod pidfds;
 mod sweep;
-mod watched;
+mod watchers;
 
 use std::collections::HashSet;
 
@@ -14,8 +14,8 @@ use family::NonRayProcesses;
 use identity::Identities;
 pub(super) use identity::OwnLog;
 use sweep::Sweep;
-pub use watched::Watch;
-use watched::Watched;
+pub use watchers::Watch;
+use watchers::Watchers;
 
 use super::{clusters::Clusters, output::Output};
 use crate::{
@@ -28,9 +28,9 @@ use crate::{
 };
 
 /// All processes of the machine.
-pub(super) type Table = FxHashMap<Pid, Stat>;
+pub(super) type ProcessTable = FxHashMap<Pid, Stat>;
 
-pub(super) fn table() -> Table {
+pub(super) fn read_process_table() -> ProcessTable {
     processes::all()
         .into_iter()
         .filter_map(|pid| Some((pid, processes::stat(pid)?)))
@@ -38,7 +38,7 @@ pub(super) fn table() -> Table {
 }
 
 /// What is known of a live, tracked process.
-pub(super) struct Known {
+pub(super) struct KnownProcess {
     pub(super) process: Process,
     pub(super) role: Role,
     /// Whether it is fully identified.
@@ -57,18 +57,18 @@ pub(super) enum Change {
 
 /// What has been found of Ray so far.
 #[derive(Clone, Copy)]
-pub(super) struct Found<'a> {
+pub(super) struct RayState<'a> {
     pub(super) clusters: &'a Clusters,
     pub(super) processes: &'a Processes,
 }
 
 /// All tracked processes.
 pub(super) struct Processes {
-    known: FxHashMap<Pid, Known>,
+    known: FxHashMap<Pid, KnownProcess>,
     changes: Vec<Change>,
     identities: Identities,
     non_ray: NonRayProcesses,
-    watched: Watched,
+    watchers: Watchers,
     sweep: Sweep,
 }
 
@@ -80,21 +80,21 @@ impl Processes {
             changes: Vec::new(),
             identities: Identities::default(),
             non_ray: NonRayProcesses::default(),
-            watched: Watched::new(watch),
+            watchers: Watchers::new(watch),
             sweep: Sweep::default(),
         }
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &Known> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &KnownProcess> {
         self.known.values()
     }
 
-    pub(super) fn get(&self, pid: Pid) -> Option<&Known> {
+    pub(super) fn get(&self, pid: Pid) -> Option<&KnownProcess> {
         self.known.get(&pid)
     }
 
     /// Returns the same for exactly this process. Its pid may be another's by now.
-    pub(super) fn get_as(&self, process: ProcessKey) -> Option<&Known> {
+    pub(super) fn get_as(&self, process: ProcessKey) -> Option<&KnownProcess> {
         let known = self.known.get(&process.pid);
         known.filter(|known| known.process.process.same(process))
     }
@@ -119,11 +119,11 @@ impl Processes {
 
     /// Returns what processes map and how their memory changes, where the kernel reports it.
     pub(super) fn growth(&self) -> Option<&Growth> {
-        self.watched.growth.as_ref()
+        self.watchers.growth.as_ref()
     }
 
     pub(super) fn growth_mut(&mut self) -> Option<&mut Growth> {
-        self.watched.growth.as_mut()
+        self.watchers.growth.as_mut()
     }
 
     /// Returns the changes of processes since the last call, in order.
@@ -133,21 +133,21 @@ impl Processes {
 
     /// Tracks a process and all processes that it will fork.
     pub(super) fn track(&mut self, process: ProcessKey) {
-        self.watched.track(process);
+        self.watchers.track(process);
     }
 
     /// Does `what` while this process is in the tracked set, with all that it forks.
     pub(super) fn while_tracked<T>(&mut self, process: ProcessKey, what: impl FnOnce() -> T) -> T {
-        self.watched.while_tracked(process, what)
+        self.watchers.while_tracked(process, what)
     }
 
     /// Whether ends of processes are found by pidfds, without the kernel's hooks.
     pub(super) fn by_pidfds(&self) -> bool {
-        self.watched.pidfds.is_some()
+        self.watchers.pidfds.is_some()
     }
 
     /// Tracks a process that is already identified.
-    pub(super) fn track_known(&mut self, known: Known, out: &mut Output) {
+    pub(super) fn track_known(&mut self, known: KnownProcess, out: &mut Output) {
         self.track(known.process.process);
         self.describe(&known.process, out);
         self.know(known);
@@ -156,11 +156,11 @@ impl Processes {
     /// Records what a process is.
     fn describe(&mut self, process: &Process, out: &mut Output) {
         out.emit_now(Source::Proc, Observation::Process(process.clone()));
-        self.watched.described(process.process);
+        self.watchers.watch_memory(process.process);
     }
 
     /// Keeps what is known of a process.
-    fn know(&mut self, known: Known) {
+    fn know(&mut self, known: KnownProcess) {
         let process = known.process.process;
         let role = known.role;
         let before = self.known.insert(process.pid, known);
@@ -182,7 +182,7 @@ impl Processes {
             self.changes.push(Change::Gone(process.pid));
         }
         self.identities.forget(process);
-        self.watched.forget(process)
+        self.watchers.forget(process)
     }
 
     /// Schedules the identification of a process that was forked or has executed a program.

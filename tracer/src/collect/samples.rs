@@ -24,7 +24,7 @@ use surroundings::Surroundings;
 use super::{
     costs::{Cause, Costs},
     output::Output,
-    processes::{Change, Found},
+    processes::{Change, RayState},
 };
 use crate::{
     event::{CgroupState, NodeMemory},
@@ -93,7 +93,7 @@ impl Samples {
 
     /// Called ten times a second. Checks the limits when they are due, and samples everything when
     /// one of them is near.
-    pub(super) fn sample(&mut self, found: Found<'_>, out: &mut Output, costs: &mut Costs) {
+    pub(super) fn sample(&mut self, found: RayState<'_>, out: &mut Output, costs: &mut Costs) {
         let ticks = self.ticks;
         self.ticks += 1;
         if !self.near && !ticks.is_multiple_of(LIMIT_TICKS) {
@@ -118,7 +118,7 @@ impl Samples {
     }
 
     /// Reads the machine and its cgroups, and finds what the next limit counts.
-    fn read_machine(&mut self, turn: bool, found: Found<'_>, out: &mut Output) -> Option<Now> {
+    fn read_machine(&mut self, turn: bool, found: RayState<'_>, out: &mut Output) -> Option<Now> {
         let mut node = observe::memory::node()?;
         // This is not reused between turns: the figures add up only if all are read at one moment.
         node.cpu_lists = turn.then(observe::memory::cpu_lists).flatten();
@@ -140,7 +140,7 @@ impl Samples {
         &mut self,
         now: Now,
         turn: bool,
-        found: Found<'_>,
+        found: RayState<'_>,
         out: &mut Output,
         costs: &mut Costs,
     ) {
@@ -164,7 +164,7 @@ impl Samples {
     }
 
     /// Samples `/dev/shm` as each raylet sees it.
-    pub(super) fn shared_memory(&mut self, now: BootTime, found: Found<'_>, out: &mut Output) {
+    pub(super) fn shared_memory(&mut self, now: BootTime, found: RayState<'_>, out: &mut Output) {
         self.surroundings.sample_shared_memory(now, found, out);
     }
 }

@@ -9,11 +9,11 @@ use super::Ids;
 use crate::{
     event::{Event, Source},
     ids::Pid,
-    observe::kernel::{Growth, Pythons},
+    observe::kernel::{Growth, InterpreterMap},
     recording,
 };
 
-impl Interpreters for Pythons {
+impl Interpreters for InterpreterMap {
     fn add(&mut self, pid: Pid, python: &raytrace_ebpf::records::Python) {
         self.add(pid, python);
     }
@@ -30,7 +30,7 @@ pub(super) fn start(
     growth: Option<&mut Growth>,
 ) -> std::io::Result<Stacks> {
     let (pythons, levels) = growth.map_or((None, None), |growth| {
-        (growth.take_pythons(), growth.levels())
+        (growth.take_interpreters(), growth.levels())
     });
     let pythons = pythons.map(|pythons| Box::new(pythons) as Box<dyn Interpreters>);
     let rows = move |time, what| {

@@ -3,7 +3,7 @@
 use super::{
     Collector,
     logs::DriverLog,
-    processes::{Known, Table, table},
+    processes::{KnownProcess, ProcessTable, read_process_table},
 };
 use crate::{
     event::{Observation, Process, Role, Source},
@@ -17,14 +17,14 @@ use crate::{
 
 impl Collector {
     /// Finds new raylets and all processes of the known clusters.
-    pub(super) fn scan_in(&mut self, table: &Table) {
+    pub(super) fn scan_in(&mut self, table: &ProcessTable) {
         self.find_raylets(table);
         self.track_family(table);
         self.find_drivers();
     }
 
     /// Begins to follow new raylets.
-    pub(super) fn find_raylets(&mut self, table: &Table) {
+    pub(super) fn find_raylets(&mut self, table: &ProcessTable) {
         let named = table.iter().filter(|(_, stat)| stat.comm == "raylet");
         let called: Vec<Pid> = named.map(|(pid, _)| *pid).collect();
         self.clusters.keep_refused(&called);
@@ -62,7 +62,7 @@ impl Collector {
         let pid = process.process.pid;
         process.cluster = Some(process.process.truncated());
         process.role = Role::Raylet;
-        let known = Known {
+        let known = KnownProcess {
             process,
             role: Role::Raylet,
             identified: true,
@@ -87,7 +87,7 @@ impl Collector {
     /// Tracks a process outside Ray with all its descendants.
     pub(super) fn watch_root(&mut self, pid: Pid) {
         if let Some(process) = describe(pid) {
-            let known = Known {
+            let known = KnownProcess {
                 process,
                 role: Role::Descendant,
                 identified: false,
@@ -98,7 +98,7 @@ impl Collector {
 
     /// Tracks every descendant of a tracked process, and the parts of a session that lost their
     /// parent. Repeats this until nothing new is found.
-    pub(super) fn track_family(&mut self, first: &Table) {
+    pub(super) fn track_family(&mut self, first: &ProcessTable) {
         let mut again;
         let mut current = first;
         for _ in 0..4 {
@@ -113,7 +113,7 @@ impl Collector {
             for process in new {
                 self.identify(process.pid);
             }
-            again = table();
+            again = read_process_table();
             current = &again;
         }
     }
@@ -161,7 +161,7 @@ impl Collector {
             found |= self.look_at_log(&log);
         }
         if found {
-            self.track_family(&table());
+            self.track_family(&read_process_table());
         }
     }
 
@@ -197,7 +197,7 @@ impl Collector {
             return false;
         };
         process.cluster = Some(cluster);
-        let known = Known {
+        let known = KnownProcess {
             process,
             role: Role::Other,
             identified: false,

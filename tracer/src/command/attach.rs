@@ -5,6 +5,7 @@ use crate::{
     collect::Watch,
     command::{Failure, code},
     event::{Mode, Probe, ProbeState},
+    judge::doctor::ADVICE_FOLLOWS,
     observe::{
         cgroup_namespace, cgroups, host,
         kernel::{self, KernelError, Ring},
@@ -20,7 +21,7 @@ pub(super) struct Attached {
     pub(super) kmsg: Option<Kmsg>,
     pub(super) probes: Vec<Probe>,
     /// Keeps the programs attached.
-    pub(super) keep: Option<kernel::Keep>,
+    pub(super) programs: Option<kernel::AttachedPrograms>,
 }
 
 /// Attaches to eBPF, or falls back to procfs. `narrow` is set when only some clusters of the
@@ -39,7 +40,7 @@ pub(super) fn attach(narrow: bool, require_ebpf: bool) -> anyhow::Result<Attache
             ring: Some(parts.ring),
             kmsg: opened.ok(),
             probes: parts.probes,
-            keep: Some(parts.keep),
+            programs: Some(parts.programs),
         },
         Err(error) if require_ebpf => anyhow::bail!(refusal(&error)),
         Err(error) => Attached {
@@ -53,7 +54,7 @@ pub(super) fn attach(narrow: bool, require_ebpf: bool) -> anyhow::Result<Attache
                 reason: Some(reason(&error)),
                 required: true,
             }],
-            keep: None,
+            programs: None,
         },
     };
     attached.probes.push(log);
@@ -67,7 +68,7 @@ pub(super) fn attach(narrow: bool, require_ebpf: bool) -> anyhow::Result<Attache
 
 /// Returns a missing probe if not all cgroup limits of the observed processes can be read.
 fn limits() -> Option<Probe> {
-    cgroup_namespace::enter_first();
+    cgroup_namespace::enter_machine_namespace();
     cgroups::why_partial().map(|reason| Probe {
         name: "cgroups".into(),
         state: ProbeState::Missing,
@@ -114,14 +115,11 @@ pub(super) fn reason(error: &KernelError) -> String {
             } else {
                 format!("missing {}", missing.join(", "))
             };
-            format!(
-                "{missing}. For full detail: {}",
-                host::advice(host::place())
-            )
+            format!("{missing}{ADVICE_FOLLOWS}{}", host::advice(host::place()))
         }
         KernelError::PidNamespace(_) => {
             let advice = "on the host, as root: raytrace record; in a container: docker run --pid=host …, or hostPID: true in the pod";
-            format!("{error}. For full detail: {advice}")
+            format!("{error}{ADVICE_FOLLOWS}{advice}")
         }
         other => other.to_string(),
     }

@@ -8,15 +8,15 @@ use anyhow::Context as _;
 
 use super::{
     code,
-    export::{Need, parts},
-    fleet,
-    only::OnlyArgs,
-    own_path, usage,
+    export::{ReadDepth, parts},
+    own_path, recording_files,
+    recording_filter::RecordingFilterArgs,
+    usage,
     view::output,
 };
 use crate::{
     judge::{self, diff::compare, report::Report},
-    show::{Style, diff, json, only::Only, time::Zone},
+    show::{Style, diff, json, recording_filter::RecordingFilter, time::Zone},
 };
 
 /// The forms of a comparison.
@@ -57,15 +57,15 @@ pub struct DiffArgs {
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     format: DiffFormat,
     #[command(flatten)]
-    only: OnlyArgs,
+    filter: RecordingFilterArgs,
 }
 
 /// Runs the subcommand.
 pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
-    let only = args.only.only();
+    let filter = args.filter.to_filter();
     let (first, second) = args.runs()?;
-    let (a, damaged_a) = read(first, &only)?;
-    let (b, damaged_b) = read(second, &only)?;
+    let (a, damaged_a) = read(first, &filter)?;
+    let (b, damaged_b) = read(second, &filter)?;
     let (first, second) = (named(first), named(second));
     let compared = compare((&first, &a), (&second, &b));
     let text = match args.format {
@@ -113,26 +113,31 @@ fn named(files: &[PathBuf]) -> String {
 }
 
 /// Joins a run's recordings into one report, and tells whether any is damaged.
-fn read(files: &[PathBuf], only: &Only) -> anyhow::Result<(Report, bool)> {
+fn read(files: &[PathBuf], filter: &RecordingFilter) -> anyhow::Result<(Report, bool)> {
     let one = matches!(files, [file] if !file.is_dir());
-    if one || !only.is_all() {
-        return of_some(files, only);
+    if one || !filter.is_all() {
+        return of_some(files, filter);
     }
     of_many(files)
 }
 
-/// Reads recordings or folders and keeps what `only` selects.
-fn of_some(files: &[PathBuf], only: &Only) -> anyhow::Result<(Report, bool)> {
-    let files = fleet::expand(files)?;
-    let (parts, damaged) = parts(&files, only, Need::Judged)?;
+/// Reads recordings or folders and keeps what `filter` selects.
+fn of_some(files: &[PathBuf], filter: &RecordingFilter) -> anyhow::Result<(Report, bool)> {
+    let files = recording_files::expand(files)?;
+    let (parts, damaged) = parts(&files, filter, ReadDepth::Judged)?;
     let reports = parts.iter().map(|part| part.judge.report());
     Ok((judge::fleet::join(reports.collect()), damaged))
 }
 
 fn of_many(files: &[PathBuf]) -> anyhow::Result<(Report, bool)> {
-    let files = fleet::expand(files)?;
-    let (outlines, failed) = fleet::outlines(&files);
-    let joined = fleet::join(outlines, failed, fleet::TimeRange::default(), false)?;
+    let files = recording_files::expand(files)?;
+    let (outlines, failed) = recording_files::outlines(&files);
+    let joined = recording_files::join(
+        outlines,
+        failed,
+        recording_files::TimeRange::default(),
+        false,
+    )?;
     if joined.damaged {
         for note in &joined.report.notes {
             anstream::eprintln!("raytrace: {note}");

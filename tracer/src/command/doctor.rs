@@ -9,7 +9,7 @@ mod probe;
 use std::{path::Path, process::ExitCode};
 
 use super::{
-    code, own_path, usage,
+    code, no_raylet, own_path, parse_pid,
     view::output::{print, width},
 };
 use crate::{
@@ -38,7 +38,7 @@ Exit codes:
   9  a problem was found")]
 pub struct DoctorArgs {
     /// Check only this raylet.
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", value_parser = parse_pid)]
     raylet_pid: Option<u32>,
     /// Output format.
     #[arg(long, value_enum, default_value_t)]
@@ -86,9 +86,7 @@ fn look(wanted: Option<Pid>) -> anyhow::Result<Machine> {
     let mut raylets = clusters::raylets();
     raylets.retain(|pid| wanted.is_none_or(|wanted| wanted == *pid));
     if let (Some(pid), true) = (wanted, raylets.is_empty()) {
-        return Err(usage(format!(
-            "no raylet has pid {pid} here; find it: pgrep -a raylet"
-        )));
+        return Err(no_raylet(pid));
     }
     let mut nodes: Vec<_> = raylets.into_iter().filter_map(node::running).collect();
     if nodes.is_empty() {

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use super::{
     Failure, code,
-    reading::Reading,
+    progress::Progress,
     report::{self, ReportArgs},
     usage,
     view::{ViewArgs, show},
@@ -66,7 +66,7 @@ pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     }
     let inputs = inputs(&files)?;
     let mut explainer = Explainer::default();
-    let progress = Reading::of(total(&inputs));
+    let progress = Progress::of(total(&inputs));
     let mut texts = 0;
     for input in &inputs {
         texts += read(input, &mut explainer, &progress)?;
@@ -202,7 +202,7 @@ fn total(inputs: &[Input]) -> Option<u64> {
 }
 
 /// Reads an input, and returns how many texts it held.
-fn read(input: &Input, explainer: &mut Explainer, progress: &Reading) -> anyhow::Result<usize> {
+fn read(input: &Input, explainer: &mut Explainer, progress: &Progress) -> anyhow::Result<usize> {
     let name = input.name();
     match read_texts(input, explainer, progress) {
         Err(error) if is_missing(&error) => Err(usage(format!(
@@ -221,13 +221,13 @@ fn is_missing(error: &anyhow::Error) -> bool {
 fn read_texts(
     input: &Input,
     explainer: &mut Explainer,
-    progress: &Reading,
+    progress: &Progress,
 ) -> anyhow::Result<usize> {
     let (path, other) = match input {
         Input::Stdin => {
             let stdin = io::stdin().lock();
             if !stdin.is_terminal() {
-                return text("stdin", progress.counts(stdin), Other::Refuse, explainer);
+                return text("stdin", progress.wrap_read(stdin), Other::Refuse, explainer);
             }
             anstream::eprintln!(
                 "reading from the terminal; press Ctrl-D to finish, or name files: raytrace explain FILE…"
@@ -237,7 +237,7 @@ fn read_texts(
         Input::File(path) => (path, Other::Refuse),
         Input::Found(path) => (path, Other::Skip),
     };
-    let file = progress.counts(File::open(path)?);
+    let file = progress.wrap_read(File::open(path)?);
     let name = path.display().to_string();
     if has_extension(path, &["gz", "tgz"]) {
         let plain = name.trim_end_matches(".gz").replace(".tgz", ".tar");
@@ -345,7 +345,7 @@ mod tests {
     fn deaths(given: &[PathBuf]) -> (usize, Vec<String>) {
         let mut explainer = Explainer::default();
         for input in inputs(given).expect("inputs") {
-            let _texts = read(&input, &mut explainer, &Reading::hidden()).expect("a text");
+            let _texts = read(&input, &mut explainer, &Progress::hidden()).expect("a text");
         }
         let report = from_text::judge(&explainer.finish(), None);
         let names = report.texts.into_iter().map(|text| text.name).collect();
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn missing_file_is_a_usage_error() {
         let missing = Input::File("/nowhere/raylet.out".into());
-        let error = read(&missing, &mut Explainer::default(), &Reading::hidden())
+        let error = read(&missing, &mut Explainer::default(), &Progress::hidden())
             .expect_err("no such file");
         assert_eq!(crate::command::exit_code(&error), code::USAGE);
         assert!(error.to_string().contains("/nowhere/raylet.out"), "{error}");

@@ -10,9 +10,10 @@ use std::{
 use anyhow::Context as _;
 
 use super::{
-    code, fleet,
-    only::{self, OnlyArgs},
+    code,
     recorder_events::{self, RecorderEvents},
+    recording_files,
+    recording_filter::{self, RecordingFilterArgs},
     report::{empty, newest},
     usage,
     view::output,
@@ -24,7 +25,7 @@ use crate::{
     recording::{self, ReadSummary},
     show::{
         csv, flamegraph, jsonl,
-        only::Only,
+        recording_filter::RecordingFilter,
         sanitize,
         trace::{self, RayTimeline},
         words,
@@ -73,7 +74,7 @@ pub struct ExportArgs {
     #[arg(long, value_name = "RAY.json", help_heading = "Input")]
     with: Option<PathBuf>,
     #[command(flatten)]
-    only: OnlyArgs,
+    filter: RecordingFilterArgs,
     /// Write to this file instead of stdout; it must not exist.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
@@ -91,42 +92,42 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     }
     let files = match args.files.as_slice() {
         [] => vec![newest()?],
-        named => fleet::expand(named)?,
+        named => recording_files::expand(named)?,
     };
     let ray = args.with.as_deref().map(ray_timeline).transpose()?;
-    let (parts, damaged) = parts(&files, &args.only.only(), Need::of(args.format))?;
+    let (parts, damaged) = parts(&files, &args.filter.to_filter(), ReadDepth::of(args.format))?;
     let made = Export { parts, ray };
     match &args.output {
         Some(path) => {
             // If the export cannot be made, no file must be left.
             let write = made.writer(args.format)?;
             let output = output::create(path, args.force, files.first().map(PathBuf::as_path))?;
-            finished(write, BufWriter::new(output))
+            write_and_flush(write, BufWriter::new(output))
                 .with_context(|| format!("cannot write {}", path.display()))?;
-            anstream::eprintln!("Wrote {}{}", path.display(), next(args.format));
+            anstream::eprintln!("Wrote {}{}", path.display(), next_step(args.format));
         }
         None => print(made, args.format)?,
     }
     Ok(ExitCode::from(if damaged { code::RECORDING } else { 0 }))
 }
 
-/// Reads what `only` selects of each recorder's recordings, and tells whether anything was
+/// Reads what `filter` selects of each recorder's recordings, and tells whether anything was
 /// unreadable.
 pub(super) fn parts(
     files: &[PathBuf],
-    only: &Only,
-    need: Need,
+    filter: &RecordingFilter,
+    depth: ReadDepth,
 ) -> anyhow::Result<(Vec<Part>, bool)> {
-    let need = if only.is_all() {
-        need
+    let depth = if filter.is_all() {
+        depth
     } else {
         // Only the report tells what belongs to a node, a job or a cluster.
-        need.max(Need::Judged)
+        depth.max(ReadDepth::Judged)
     };
-    let (groups, mut damaged) = by_recorder(files);
+    let (groups, mut damaged) = group_by_recorder(files);
     let mut parts = Vec::new();
     for files in groups {
-        let (part, told) = Part::read(RecorderEvents::of(files), need)?;
+        let (part, told) = Part::read(RecorderEvents::of(files), depth)?;
         for warning in &told.warnings {
             anstream::eprintln!("raytrace: {warning}");
         }
@@ -136,50 +137,55 @@ pub(super) fn parts(
     if parts.is_empty() {
         return Err(empty(files.first().map_or(Path::new(""), PathBuf::as_path)));
     }
-    if !only.is_all() {
-        parts = chosen(parts, only, need)?;
+    if !filter.is_all() {
+        parts = select_parts(parts, filter, depth)?;
     }
     Ok((parts, damaged))
 }
 
 /// Groups files by recorder, and tells whether a file was left out.
-fn by_recorder(files: &[PathBuf]) -> (Vec<Vec<PathBuf>>, bool) {
+fn group_by_recorder(files: &[PathBuf]) -> (Vec<Vec<PathBuf>>, bool) {
     if let [file] = files {
         return (vec![vec![file.clone()]], false);
     }
-    let (outlines, failed) = fleet::outlines(files);
+    let (outlines, failed) = recording_files::outlines(files);
     for (file, error) in &failed {
         anstream::eprintln!("raytrace: skipped: {}: {error}", file.display());
     }
-    let groups = recording::by_recorder(outlines).into_iter();
+    let groups = recording::group_by_recorder(outlines).into_iter();
     let groups = groups.map(|group| group.into_iter().map(|file| file.path).collect());
     (groups.collect(), !failed.is_empty())
 }
 
 /// Keeps the selected parts, reduced to the selected job.
-fn chosen(parts: Vec<Part>, only: &Only, need: Need) -> anyhow::Result<Vec<Part>> {
+fn select_parts(
+    parts: Vec<Part>,
+    filter: &RecordingFilter,
+    depth: ReadDepth,
+) -> anyhow::Result<Vec<Part>> {
     let reports = parts.iter().map(|part| part.judge.report());
     let report = judge::fleet::join(reports.collect());
     let mut kept = Vec::new();
     for (number, part) in (0..).zip(parts) {
-        if only.job.is_none() && only.has_recording(&report, number) {
+        if filter.job.is_none() && filter.has_recording(&report, number) {
             // All events of this part are wanted, and they have been read.
             kept.push(part);
             continue;
         }
-        let Some(events) = only::of_recording(only, (&report, number), part.events)? else {
+        let Some(events) = recording_filter::of_recording(filter, (&report, number), part.events)?
+        else {
             continue;
         };
-        let (part, _told_before) = Part::read(events, need)?;
+        let (part, _told_before) = Part::read(events, depth)?;
         kept.extend(part);
     }
     if kept.is_empty() {
-        return Err(only::nothing());
+        return Err(recording_filter::nothing());
     }
     Ok(kept)
 }
 
-fn next(format: ExportFormat) -> &'static str {
+fn next_step(format: ExportFormat) -> &'static str {
     match format {
         ExportFormat::ChromeTrace => {
             ": open it in https://ui.perfetto.dev (it stays in your browser)"
@@ -209,7 +215,7 @@ fn print(made: Export, format: ExportFormat) -> anyhow::Result<()> {
             "a trace is too long for a terminal: name a file, -o trace.json",
         ));
     }
-    match finished(made.writer(format)?, BufWriter::new(stdout.lock())) {
+    match write_and_flush(made.writer(format)?, BufWriter::new(stdout.lock())) {
         Err(error) if is_closed(&error) => Ok(()),
         written => written.context("cannot write to stdout"),
     }
@@ -221,7 +227,7 @@ fn is_closed(error: &anyhow::Error) -> bool {
 }
 
 /// Writes everything and flushes the output.
-fn finished(write: Writer, mut output: impl Write) -> anyhow::Result<()> {
+fn write_and_flush(write: Writer, mut output: impl Write) -> anyhow::Result<()> {
     write(&mut output)?;
     Ok(output.flush()?)
 }
@@ -231,7 +237,7 @@ type Writer = Box<dyn FnOnce(&mut dyn Write) -> anyhow::Result<()>>;
 
 /// How much of a recording a format needs before its first line is written, in increasing order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Need {
+pub(super) enum ReadDepth {
     /// The wall clock and the host's name.
     Clock,
     /// The state of the judge after the last event.
@@ -242,7 +248,7 @@ pub(super) enum Need {
     Series,
 }
 
-impl Need {
+impl ReadDepth {
     fn of(format: ExportFormat) -> Self {
         match format {
             ExportFormat::ChromeTrace => Self::Series,
@@ -268,7 +274,7 @@ impl Need {
 /// The events of one recorder.
 pub(super) struct Part {
     pub(super) judge: Judge,
-    taken: TimelineBuilder,
+    timeline: TimelineBuilder,
     events: RecorderEvents,
 }
 
@@ -280,15 +286,18 @@ struct Export {
 
 impl Part {
     /// Reads what the format needs. The part is `None` if there are no events.
-    fn read(mut events: RecorderEvents, need: Need) -> anyhow::Result<(Option<Self>, ReadSummary)> {
-        let (mut judge, mut taken) = (Judge::default(), TimelineBuilder::default());
+    fn read(
+        mut events: RecorderEvents,
+        depth: ReadDepth,
+    ) -> anyhow::Result<(Option<Self>, ReadSummary)> {
+        let (mut judge, mut timeline) = (Judge::default(), TimelineBuilder::default());
         let mut last = None;
-        let told = events.each(|event| {
-            if need.judges(event) {
+        let told = events.for_each(|event| {
+            if depth.judges(event) {
                 judge.observe(event);
             }
-            if need.draws(event) {
-                taken.observe(event);
+            if depth.draws(event) {
+                timeline.observe(event);
             }
             last = last.max(Some(event.id));
         })?;
@@ -296,7 +305,7 @@ impl Part {
             events.up_to(last);
             Self {
                 judge,
-                taken,
+                timeline,
                 events,
             }
         });
@@ -316,7 +325,7 @@ impl Part {
         line: impl Fn(&Event) -> std::io::Result<Option<String>>,
     ) -> anyhow::Result<()> {
         let mut written = Ok(());
-        self.events.each_until(|event| {
+        self.events.try_for_each(|event| {
             written = line(event).and_then(|line| match line {
                 Some(line) => writeln!(output, "{line}"),
                 None => Ok(()),
@@ -338,7 +347,7 @@ impl Part {
     }
 
     fn csv(mut self, host: Option<&str>, output: &mut dyn Write) -> anyhow::Result<()> {
-        let timeline = self.judge.timeline(std::mem::take(&mut self.taken));
+        let timeline = self.judge.timeline(std::mem::take(&mut self.timeline));
         let processes = timeline.into_iter().flat_map(|timeline| timeline.processes);
         let names: std::collections::HashMap<_, _> = processes
             .map(|process| (process.process.truncated(), words::name_of_series(&process)))
@@ -364,17 +373,19 @@ impl Export {
                 let svg = self.flamegraph()?;
                 Ok(Box::new(move |output| Ok(output.write_all(&svg)?)))
             }
-            ExportFormat::Jsonl => Ok(Box::new(move |output| self.each(Part::jsonl, output))),
+            ExportFormat::Jsonl => Ok(Box::new(move |output| {
+                self.write_parts(Part::jsonl, output)
+            })),
             ExportFormat::Csv => Ok(Box::new(move |output| {
                 let host = if self.parts.len() > 1 { "host," } else { "" };
                 writeln!(output, "{host}{}", csv::HEADER)?;
-                self.each(Part::csv, output)
+                self.write_parts(Part::csv, output)
             })),
         }
     }
 
     /// Writes the parts one after the other, each with its host's name if there are several.
-    fn each(
+    fn write_parts(
         self,
         write: fn(Part, Option<&str>, &mut dyn Write) -> anyhow::Result<()>,
         output: &mut dyn Write,
@@ -390,7 +401,7 @@ impl Export {
     fn trace(self) -> anyhow::Result<Writer> {
         let mut traced = Vec::new();
         for part in self.parts {
-            let timeline = part.judge.timeline(part.taken);
+            let timeline = part.judge.timeline(part.timeline);
             let timeline =
                 timeline.context("the recording has no clock: its beginning is missing")?;
             traced.push((part.judge.report(), timeline));

@@ -6,18 +6,18 @@ pub mod diff;
 pub mod doctor;
 pub mod explain;
 pub mod export;
-mod fleet;
 #[cfg(feature = "record")]
 mod observer_loop;
-pub mod only;
 pub mod own_path;
 #[cfg(feature = "record")]
 mod privileges;
+mod progress;
 pub mod publish;
-mod reading;
 #[cfg(feature = "record")]
 pub mod record;
 mod recorder_events;
+mod recording_files;
+pub mod recording_filter;
 pub mod report;
 pub mod slice;
 pub mod top;
@@ -25,7 +25,7 @@ pub mod view;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::recording::RecordingError;
+use crate::{ids::Pid, recording::RecordingError};
 
 /// Exit codes beyond 0 (ok) and 1 (unexpected).
 pub mod code {
@@ -45,6 +45,10 @@ pub mod code {
     pub const FAIL_ON: u8 = 8;
     /// `doctor` found a problem.
     pub const PROBLEM: u8 = 9;
+    /// The command of `record -- COMMAND` cannot be run. Shells use this code and the next one.
+    pub const CANNOT_RUN: u8 = 126;
+    /// The command of `record -- COMMAND` does not exist.
+    pub const NOT_FOUND: u8 = 127;
 }
 
 /// A failure with its own exit code.
@@ -66,19 +70,34 @@ fn usage(message: impl Into<String>) -> anyhow::Error {
     .into()
 }
 
-/// Formats an error with its causes. A cause that the error's own text already contains is left
-/// out.
+/// Returns the error for a pid that no raylet has.
+fn no_raylet(pid: Pid) -> anyhow::Error {
+    usage(format!(
+        "--raylet-pid {pid}: no raylet has this pid here; find it: pgrep -a raylet"
+    ))
+}
+
+/// Parses a pid.
+fn parse_pid(text: &str) -> Result<u32, String> {
+    let pid = text.parse().ok().filter(|pid| *pid > 0);
+    pid.ok_or_else(|| "give a pid: a number above 0".to_owned())
+}
+
+/// Formats an error with its causes. A cause that repeats what was printed before is left out.
 #[must_use]
 pub fn message(error: &anyhow::Error) -> String {
     let mut message = String::new();
+    let mut before: Option<String> = None;
     for cause in error.chain().map(ToString::to_string) {
-        if message.contains(&cause) {
-            continue;
+        // SQLite's errors end with the text of the error that they caused.
+        let repeats = before.is_some_and(|before| cause.ends_with(&before));
+        if !repeats && !message.contains(&cause) {
+            if !message.is_empty() {
+                message.push_str(": ");
+            }
+            message.push_str(&cause);
         }
-        if !message.is_empty() {
-            message.push_str(": ");
-        }
-        message.push_str(&cause);
+        before = Some(cause);
     }
     message
 }
@@ -141,5 +160,7 @@ mod tests {
         let said = message(&missing.context("a report").expect_err("no file"));
         assert!(said.starts_with("a report: cannot open"), "{said}");
         assert_eq!(said.matches("No such file").count(), 1, "{said}");
+        let longer = anyhow::anyhow!("Error code 11: malformed").context("malformed");
+        assert_eq!(message(&longer.context("a: malformed")), "a: malformed");
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     event::{Event, Previous},
     observe::{
         clock,
-        kernel::{Keep, Ring},
+        kernel::{AttachedPrograms, Ring},
     },
     recording::Sender,
 };
@@ -67,7 +67,7 @@ pub(super) struct ObserverLoop {
     /// The ring buffer of large mappings, if there is one.
     mappings: Option<AsyncFd<OwnedFd>>,
     /// Keeps the programs attached.
-    _keep: Option<Keep>,
+    _programs: Option<AttachedPrograms>,
 }
 
 impl ObserverLoop {
@@ -103,7 +103,7 @@ impl ObserverLoop {
             scan: every(SCAN),
             is_backlogged: false,
             mappings,
-            _keep: attached.keep,
+            _programs: attached.programs,
         })
     }
 

@@ -65,7 +65,7 @@ pub struct PublishArgs {
     #[arg(long, value_name = "PATH|-", help_heading = "Output")]
     json: Option<PathBuf>,
     /// Serve Prometheus metrics at this address, under /metrics.
-    #[arg(long, value_name = "ADDRESS", help_heading = "Output")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address, help_heading = "Output")]
     metrics: Option<SocketAddr>,
     /// Create a Warning Event on the pod of each first cause and memory kill; needs a service account that may create and patch Events.
     #[arg(long, help_heading = "Output")]
@@ -80,6 +80,12 @@ pub struct PublishArgs {
     /// ~/.local/state/raytrace].
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     state: Option<PathBuf>,
+}
+
+/// Parses an address with its port.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let address = text.parse().ok();
+    address.ok_or_else(|| "give ADDRESS:PORT, for example 127.0.0.1:9464".to_owned())
 }
 
 /// Runs the subcommand.

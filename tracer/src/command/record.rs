@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod directory;
+mod new_file;
 mod output;
 pub(super) mod self_protection;
 mod service;
@@ -29,6 +30,7 @@ use crate::{
     observe::{clusters, processes, timed_read},
     recording::{Retention, Writer},
 };
+use new_file::NewFile;
 use wrapped::Wrapped;
 
 /// How long to wait for the first events to be in the file; normally it takes some milliseconds. If
@@ -57,13 +59,15 @@ static MAX_SIZE: LazyLock<String> =
   raytrace record                           Record without root: senders of signals are not recorded
 
 Exit codes:
-  0  success; with -- COMMAND, the command's own
-  1  the recording could not be written (it exists, no permission, a network file system)
-  2  a bad option, or no session in --session-dir
-  3  a privilege is missing (--require-ebpf)
-  4  the kernel lacks a feature (--require-ebpf)
-  5  no Ray is running (--require-ray)
-  7  a probe is missing (--require-all-probes)")]
+  0    success; with -- COMMAND, the command's own
+  1    the recording could not be written (it exists, no permission, a network file system)
+  2    a bad option, or no such session or raylet
+  3    a privilege is missing (--require-ebpf)
+  4    the kernel lacks a feature (--require-ebpf)
+  5    no Ray is running (--require-ray)
+  7    a probe is missing (--require-all-probes)
+  126  COMMAND cannot be run
+  127  COMMAND was not found")]
 pub struct RecordArgs {
     /// Output file [default: raytrace-HOST-TIME.raytrace in the current folder].
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
@@ -73,7 +77,7 @@ pub struct RecordArgs {
     /// Stop after this time: 90s, 15m, 2h.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Output")]
     duration: Option<Duration>,
-    /// Keep all samples of this time; downsample older ones, those around deaths last.
+    /// Keep all samples of the last TIME; downsample older ones, beginning with those far from deaths.
     #[arg(long, value_name = "TIME", default_value = KEEP.as_str(), value_parser = parse_duration, help_heading = "Output")]
     keep: Duration,
     /// Keep the file below this size by downsampling older samples: 500MiB, 8GiB.
@@ -83,7 +87,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "DIR", help_heading = "What to record")]
     session_dir: Option<PathBuf>,
     /// Record only the cluster of this raylet.
-    #[arg(long, value_name = "PID", help_heading = "What to record")]
+    #[arg(long, value_name = "PID", value_parser = super::parse_pid, help_heading = "What to record")]
     raylet_pid: Option<u32>,
     /// Record only clusters of this user (whose raylet runs as the user); hide names of other users' processes.
     #[arg(long, value_name = "NAME|UID", value_parser = parse_user, help_heading = "What to record")]
@@ -94,7 +98,7 @@ pub struct RecordArgs {
     /// Fail instead of waiting for Ray to start.
     #[arg(long, help_heading = "Requirements")]
     require_ray: bool,
-    /// Fail if any probe is missing.
+    /// Fail if any probe (a hook in the kernel, or the kernel log) is missing.
     #[arg(long, help_heading = "Requirements")]
     require_all_probes: bool,
     /// Do not read Python stacks.
@@ -112,7 +116,8 @@ pub struct RecordArgs {
     /// Ask Ray's GCS every 10 s for names of actors, placement groups and jobs, with the raylet's token if it needs one.
     #[arg(long, help_heading = "What to record")]
     gcs: bool,
-    /// Run this command and record everything that it starts.
+    /// Run this command, record everything that it starts, and end with it. raytrace passes no signal on and ignores
+    /// SIGINT and SIGTERM meanwhile: Ctrl-C reaches the command from the terminal; elsewhere, signal the command.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -130,11 +135,13 @@ fn parse_user(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("/etc/passwd has no user {text}; give the number: id -u {text}"))
 }
 
+/// Parses a time with its unit: `90s`, `15m`, `2h`.
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    let span: jiff::SignedDuration = text
-        .parse()
-        .map_err(|error| format!("{error}; for example 90s, 15m or 2h"))?;
-    Duration::try_from(span).map_err(|error| error.to_string())
+    let span = text.parse::<jiff::SignedDuration>().ok();
+    span.and_then(|span| Duration::try_from(span).ok())
+        .ok_or_else(|| {
+            format!("{text} is not a time: give a number with a unit, for example 90s, 15m or 2h")
+        })
 }
 
 /// Parses a size: `500MiB`, `2GiB`, or bytes.
@@ -143,18 +150,26 @@ fn parse_size(text: &str) -> Result<u64, String> {
         .find(|one: char| !one.is_ascii_digit())
         .unwrap_or(text.len());
     let (figure, unit) = text.split_at(split);
+    let example = "for example 500MiB or 2GiB";
+    if figure.is_empty() {
+        return Err(format!(
+            "{text} is not a size: give a number with a unit, {example}"
+        ));
+    }
     let shift = match unit.trim() {
-        "" | "B" => Some(0),
-        "MiB" | "M" => Some(20),
-        "GiB" | "G" => Some(30),
-        _ => None,
+        "" | "B" => 0,
+        "MiB" | "M" => 20,
+        "GiB" | "G" => 30,
+        other => return Err(format!("unknown unit {other}: use MiB or GiB, {example}")),
     };
-    let bytes = figure.parse::<u64>().ok().zip(shift);
-    let bytes = bytes.and_then(|(figure, shift)| figure.checked_mul(1 << shift));
-    // Even an empty recording needs some pages.
-    bytes
-        .filter(|bytes| *bytes >= 1 << 20)
-        .ok_or_else(|| format!("invalid size {text}: minimum 1 MiB; for example 500MiB or 2GiB"))
+    let bytes = figure.parse::<u64>().ok();
+    let bytes = bytes.and_then(|figure| figure.checked_mul(1 << shift));
+    match bytes {
+        // Even an empty recording needs some pages.
+        Some(bytes) if bytes >= 1 << 20 => Ok(bytes),
+        Some(_) => Err(format!("{text} is below the minimum of 1 MiB, {example}")),
+        None => Err(format!("{text} is too large, {example}")),
+    }
 }
 
 /// Runs the subcommand.
@@ -178,14 +193,22 @@ fn refuse_missing_session(folder: &Path) -> anyhow::Result<()> {
     if folder.is_dir() || raylets.iter().any(|pid| given(pid) == Some(true)) {
         return Ok(());
     }
-    anyhow::bail!(super::Failure {
-        code: super::code::USAGE,
-        message: format!(
-            "--session-dir {}: there is no such folder, and none of {} raylets here has it; list them: ls -d /tmp/ray/session_*",
-            folder.display(),
-            raylets.len()
-        ),
-    });
+    let raylets = match raylets.len() {
+        0 => "no raylet is running here",
+        _ => "no raylet here has it",
+    };
+    Err(super::usage(format!(
+        "--session-dir {}: there is no such folder, and {raylets}; list them: ls -d /tmp/ray/session_*",
+        folder.display()
+    )))
+}
+
+/// Fails if no raylet has this pid.
+fn refuse_missing_raylet(pid: Pid) -> anyhow::Result<()> {
+    if clusters::raylets().contains(&pid) {
+        return Ok(());
+    }
+    Err(super::no_raylet(pid))
 }
 
 /// The signals that a recorder handles, caught before it says that it records.
@@ -218,6 +241,9 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.session_dir {
         refuse_missing_session(folder)?;
     }
+    if let Some(pid) = args.raylet_pid {
+        refuse_missing_raylet(Pid(pid))?;
+    }
     let directory = args.directory.open()?;
     let path = match &directory {
         Some(directory) => directory.path.clone(),
@@ -243,6 +269,7 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
         (Some(directory.rotation), directory.previous)
     });
     let prepared = Writer::prepare(&path, owner, retention)?.rotating(rotation);
+    let new_file = NewFile(path.clone());
     let wanted = ClusterFilter {
         session_dir: args.session_dir.clone(),
         raylet: args.raylet_pid.map(Pid),
@@ -255,7 +282,7 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     }
     let wrapped = Wrapped::start(&args.command, owner, &mut observers.collector)?;
     let _own_cgroup = args.own_cgroup.then(cgroup::OwnCgroup::enter).transpose()?;
-    self_protection::survive();
+    self_protection::protect();
     // Threads inherit the rights of the thread that starts them, so those from here on have few.
     let writer = privileges::reduce(owner, Some(folder), args.own_cgroup, || prepared.start())?;
     timed_read::begin();
@@ -273,12 +300,15 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     }
     collector.scan();
     if args.require_ray && collector.clusters() == 0 {
+        // The writer would make a file anew that is removed while it writes.
+        let _summary = writer.finish();
         anyhow::bail!(super::Failure {
             code: super::code::NO_RAY,
             message: output::no_ray()
         });
     }
     let signals = Signals::catch().context("cannot catch signals")?;
+    new_file.keep();
     let mut screen = output::Screen::new(wrapped.is_some());
     // A user who reads that recording has started may end it at once, and must then have a readable
     // file.
@@ -322,8 +352,8 @@ impl Session {
                 step = self.observers.step() => if step == Step::Second { self.second(); },
                 status = Wrapped::wait(&mut wrapped) => return Some(status),
                 _ = signals.hangup.recv() => {}
-                // With a wrapped command, the signal is left to the command; recording ends when
-                // the command ends.
+                // With a wrapped command, recording ends when the command ends. Ctrl-C on the
+                // terminal reaches both, and the command decides what to do.
                 _ = signals.interrupt.recv(), if wrapped.is_none() => return None,
                 _ = signals.terminate.recv(), if wrapped.is_none() => return None,
                 () = &mut over => return None,
@@ -364,5 +394,41 @@ impl Session {
             .ended(&path, self.began.elapsed(), &summary, lost);
         self.screen.hanging(&timed_read::hanging());
         summary.failure.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_errors_name_what_is_wrong() {
+        assert_eq!(parse_size("500MiB"), Ok(500 << 20));
+        assert_eq!(parse_size("2G"), Ok(2 << 30));
+        for (text, expected) in [
+            ("5TB", "unknown unit TB: use MiB or GiB"),
+            ("10K", "unknown unit K"),
+            ("100", "100 is below the minimum of 1 MiB"),
+            ("all", "all is not a size"),
+        ] {
+            let error = parse_size(text).expect_err("no size");
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn time_errors_ask_for_a_unit() {
+        assert_eq!(parse_duration("15m"), Ok(Duration::from_secs(900)));
+        for text in ["5", "forever", "-5m"] {
+            let error = parse_duration(text).expect_err("no time");
+            let expected = format!("{text} is not a time: give a number with a unit");
+            assert!(error.starts_with(&expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn unknown_raylet_is_a_usage_error() {
+        let error = refuse_missing_raylet(Pid(1)).expect_err("pid 1 is no raylet");
+        assert_eq!(super::super::exit_code(&error), super::super::code::USAGE);
     }
 }

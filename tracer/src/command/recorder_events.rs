@@ -39,15 +39,18 @@ impl RecorderEvents {
     }
 
     /// Calls `tell` for each event, in the order of ids.
-    pub(super) fn each(&self, mut tell: impl FnMut(&Event)) -> Result<ReadSummary, RecordingError> {
-        self.each_until(|event| {
+    pub(super) fn for_each(
+        &self,
+        mut tell: impl FnMut(&Event),
+    ) -> Result<ReadSummary, RecordingError> {
+        self.try_for_each(|event| {
             tell(event);
             ControlFlow::Continue(())
         })
     }
 
     /// Calls `tell` for each event until it breaks.
-    pub(super) fn each_until(
+    pub(super) fn try_for_each(
         &self,
         mut tell: impl FnMut(&Event) -> ControlFlow<()>,
     ) -> Result<ReadSummary, RecordingError> {
@@ -65,7 +68,7 @@ impl RecorderEvents {
     /// Returns all events except memory samples: few, even of a long recording.
     pub(super) fn without_samples(&self) -> Result<Vec<Event>, RecordingError> {
         let mut events = Vec::new();
-        self.each(|event| {
+        self.for_each(|event| {
             if !is_sample(event) {
                 events.push(event.clone());
             }

@@ -6,13 +6,13 @@ use std::{
 };
 
 use super::{
-    Failure, code, fleet, usage,
+    Failure, code, recording_files, usage,
     view::{self, ViewArgs},
 };
 use crate::{
     judge::{Judge, timeline::TimelineBuilder},
     recording::{self, place},
-    show::html::Drawn,
+    show::html::ChartSeries,
 };
 
 /// Arguments of `report`.
@@ -62,21 +62,21 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
 
 /// Reports on several recordings.
 fn several(arguments: &[PathBuf], view: &ViewArgs) -> anyhow::Result<ExitCode> {
-    let files = fleet::expand(arguments)?;
+    let files = recording_files::expand(arguments)?;
     if let [file] = files.as_slice() {
         return one(file, view);
     }
-    let (outlines, failed) = fleet::outlines(&files);
-    let range = match fleet::bounds(&outlines) {
+    let (outlines, failed) = recording_files::outlines(&files);
+    let range = match recording_files::bounds(&outlines) {
         Some((began, ended)) => view.time_range(began, ended)?,
-        None => fleet::TimeRange::default(),
+        None => recording_files::TimeRange::default(),
     };
-    let joined = fleet::join(outlines, failed, range, view.draws())?;
+    let joined = recording_files::join(outlines, failed, range, view.draws())?;
     let folder = match arguments {
         [folder] => Some(folder.as_path()),
         _ => None,
     };
-    let code = view::show(&joined.report, joined.drawn, folder, view)?;
+    let code = view::show(&joined.report, joined.charts, folder, view)?;
     if !joined.damaged || code != ExitCode::SUCCESS {
         return Ok(code);
     }
@@ -92,12 +92,12 @@ fn several(arguments: &[PathBuf], view: &ViewArgs) -> anyhow::Result<ExitCode> {
 /// Reports on one recording.
 fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
     let mut judge = Judge::default();
-    let mut drawn = view.draws().then(TimelineBuilder::default);
+    let mut series = view.draws().then(TimelineBuilder::default);
     let read = recording::in_batches(file, |batch| {
         for event in &batch {
             judge.observe(event);
-            if let Some(drawn) = &mut drawn {
-                drawn.observe(event);
+            if let Some(series) = &mut series {
+                series.observe(event);
             }
         }
     })?;
@@ -109,12 +109,12 @@ fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
         report = report.while_recording();
     }
     report.notes.extend(read.warnings.iter().cloned());
-    let timeline = drawn.and_then(|drawn| judge.timeline(drawn));
+    let timeline = series.and_then(|series| judge.timeline(series));
     // The views need only the report, and the judge's state is large if there are thousands of
     // deaths.
     drop(judge);
-    let drawn = timeline.map(|timeline| Drawn::of(&report, timeline, 1));
-    let code = view::show(&report, vec![drawn], Some(file), view)?;
+    let charts = timeline.map(|timeline| ChartSeries::of(&report, timeline, 1));
+    let code = view::show(&report, vec![charts], Some(file), view)?;
     if !read.damaged || code != ExitCode::SUCCESS {
         return Ok(code);
     }

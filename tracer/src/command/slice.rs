@@ -9,9 +9,9 @@ use anyhow::Context as _;
 
 use super::{
     code,
-    fleet::{self, TimeRange},
-    only::job,
     recorder_events::{RecorderEvents, is_sample},
+    recording_files::{self, TimeRange},
+    recording_filter::job,
     usage,
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
     ids::{BootTime, EventId, HexId, MINUTE_NS},
     judge::{Judge, report::Utc},
     recording::{self, ReadSummary},
-    show::{causes, select::Kill, time::Zone},
+    show::{causes, sanitize, select::Kill, time::Zone},
     slice::{Members, SliceError, Window, end_of},
 };
 
@@ -59,7 +59,7 @@ pub struct SliceArgs {
     /// from the JSON.
     #[arg(long, value_name = "ID", conflicts_with_all = ["since", "until"], help_heading = "Selection")]
     kill: Option<Kill>,
-    /// Keep events after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m (ten minutes before the end).
+    /// Keep events after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m (ten minutes before the end of the recordings).
     #[arg(
         long,
         value_name = "TIME",
@@ -102,11 +102,12 @@ pub fn run(args: &SliceArgs) -> anyhow::Result<ExitCode> {
         return Err(match refused {
             Some(error) => refusal(&error),
             None => usage(
-                "no recording reaches into the time of --since and --until; leave them out to see all",
+                "no recording covers the time between --since and --until; leave these options out to see all",
             ),
         });
     }
     let number_of = parts.len();
+    let mut written = Vec::new();
     for (number, part) in (1..).zip(parts) {
         let output = if number_of == 1 {
             args.output.clone()
@@ -114,13 +115,12 @@ pub fn run(args: &SliceArgs) -> anyhow::Result<ExitCode> {
             numbered(&args.output, number)
         };
         damaged |= part.write(&output)?.damaged;
+        written.push(sanitize::quoted(&output.to_string_lossy()));
     }
     if number_of > 1 {
         anstream::eprintln!(
-            "{number_of} recorders saw it, one after the other or on several nodes; read the slices together: raytrace report {}",
-            numbered(&args.output, 1)
-                .with_file_name("*.raytrace")
-                .display()
+            "The selection was recorded by {number_of} recorders. Report on all of it: raytrace report {}",
+            written.join(" ")
         );
     }
     Ok(ExitCode::from(if damaged { code::RECORDING } else { 0 }))
@@ -159,9 +159,9 @@ struct Chosen {
 /// Finds the requested death, and keeps only the files of the recorder that saw it. Returns the id
 /// of the death in these files.
 fn only_its_recorder(kill: Kill, chosen: &mut Chosen) -> anyhow::Result<EventId> {
-    let (outlines, failed) = fleet::outlines(&chosen.recorders.concat());
-    let report = fleet::join(outlines, failed, TimeRange::default(), false)?.report;
-    let unknown = || usage(kill.is_unknown(causes::all(&report).len()));
+    let (outlines, failed) = recording_files::outlines(&chosen.recorders.concat());
+    let report = recording_files::join(outlines, failed, TimeRange::default(), false)?.report;
+    let unknown = || usage(kill.not_found_message(causes::all(&report).len()));
     let death = kill.death(&report).ok_or_else(unknown)?;
     let recorder = usize::try_from(death.recording()).unwrap_or(usize::MAX);
     if recorder >= chosen.recorders.len() {
@@ -180,7 +180,7 @@ struct Part {
 impl Part {
     fn write(&self, output: &Path) -> anyhow::Result<ReadSummary> {
         let (mut kept, mut before) = (Vec::new(), 0);
-        let read = self.events.each(|event| {
+        let read = self.events.for_each(|event| {
             before += 1;
             // Samples before the window are dropped at once, because there may be days of them.
             let reaches = |window: Window| window.reaches(event.time) || !is_sample(event);
@@ -208,7 +208,7 @@ impl Part {
 impl SliceArgs {
     /// Finds the recorders whose files hold what was requested.
     fn choose(&self) -> anyhow::Result<Chosen> {
-        let files = fleet::expand(&self.files)?;
+        let files = recording_files::expand(&self.files)?;
         if let [_] = files.as_slice() {
             return Ok(Chosen {
                 recorders: vec![files],
@@ -216,19 +216,22 @@ impl SliceArgs {
                 damaged: false,
             });
         }
-        let (outlines, failed) = fleet::outlines(&files);
+        let (outlines, failed) = recording_files::outlines(&files);
         let damaged = !failed.is_empty();
         for (file, error) in &failed {
-            anstream::eprintln!("raytrace: left out: {}", fleet::named(file, error));
+            anstream::eprintln!(
+                "raytrace: left out: {}",
+                recording_files::named(file, error)
+            );
         }
-        let Some((began, ended)) = fleet::bounds(&outlines) else {
+        let Some((began, ended)) = recording_files::bounds(&outlines) else {
             let first = failed.into_iter().next().map(|(_, error)| error);
             return Err(first.map_or_else(|| usage("no recording"), anyhow::Error::from));
         };
         let range = self.time_range(began, ended)?;
         let needed = outlines.into_iter();
-        let needed = needed.filter(|outline| fleet::is_needed(outline, range));
-        let recorders = recording::by_recorder(needed.collect()).into_iter();
+        let needed = needed.filter(|outline| recording_files::is_needed(outline, range));
+        let recorders = recording::group_by_recorder(needed.collect()).into_iter();
         let recorders = recorders.filter(|files| {
             // A file that ended shortly before the window is read only for the sake of those that
             // follow it.
@@ -269,7 +272,7 @@ impl SliceArgs {
         let mut span: Option<(BootTime, BootTime)> = None;
         let mut judge = Judge::default();
         let mut kept = Vec::new();
-        recorded.each(|event| {
+        recorded.for_each(|event| {
             let (first, last) = span.get_or_insert((event.time, event.time));
             (*first, *last) = (event.time.min(*first), event.time.max(*last));
             if let Observation::RecordingStarted(_) | Observation::Clock { .. } = event.what {
@@ -429,7 +432,7 @@ mod tests {
             assert_eq!(around(kill).expect("a slice"), [[pid]], "{kill}");
         }
         let error = around("4").expect_err("three");
-        assert!(error.to_string().contains("there are 1 to 3"), "{error}");
+        assert!(error.to_string().contains("numbered 1 to 3"), "{error}");
         // A file that cannot be read is left out, and the others are sliced.
         std::fs::write(folder.path().join("d.raytrace"), "no recording").expect("written");
         assert_eq!(of(4900, 5100).expect("a slice"), [[8]]);

@@ -82,7 +82,7 @@ impl Drop for Screen {
 async fn top(file: Option<&Path>) -> anyhow::Result<ExitCode> {
     // Errors before the screen is opened are printed on a plain terminal.
     let mut source = Source::open(file)?;
-    let mut ends = Ends::listen()?;
+    let mut end_signals = EndSignals::listen()?;
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut top = Top::new(&source.name(), colour);
     source.refresh(&mut top)?;
@@ -99,7 +99,7 @@ async fn top(file: Option<&Path>) -> anyhow::Result<ExitCode> {
                 // The terminal is gone.
                 None => break,
             },
-            () = ends.come() => break,
+            () = end_signals.recv() => break,
             change = source.next(&mut top) => stale |= change?,
             // Changes are drawn together, so that a slow connection can keep up.
             _ = frame.tick(), if stale => {
@@ -114,9 +114,9 @@ async fn top(file: Option<&Path>) -> anyhow::Result<ExitCode> {
 }
 
 /// The signals that end the view.
-struct Ends([tokio::signal::unix::Signal; 4]);
+struct EndSignals([tokio::signal::unix::Signal; 4]);
 
-impl Ends {
+impl EndSignals {
     fn listen() -> anyhow::Result<Self> {
         Ok(Self([
             signal(SignalKind::interrupt())?,
@@ -126,7 +126,7 @@ impl Ends {
         ]))
     }
 
-    async fn come(&mut self) {
+    async fn recv(&mut self) {
         let [interrupt, terminate, hangup, quit] = &mut self.0;
         tokio::select! {
             _ = interrupt.recv() => {}

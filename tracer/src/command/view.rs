@@ -13,15 +13,17 @@ use std::{
 use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
 
-use super::{code, fleet::TimeRange, only::OnlyArgs, own_path, usage};
+use super::{
+    code, own_path, recording_files::TimeRange, recording_filter::RecordingFilterArgs, usage,
+};
 use crate::{
     judge::report::{Killer, Report, Utc},
     show::{
         Style, fail,
-        html::{self, Drawn},
+        html::{self, ChartSeries},
         json, limit, markdown,
-        redact::{self, Known},
-        select::{Kill, Selection, Shown, select},
+        redact::{self, KnownNames},
+        select::{Kill, SelectedReport, Selection, select},
         summary, text,
         time::Zone,
         words,
@@ -42,7 +44,7 @@ pub enum Format {
     Json,
     /// At most 60 lines, to paste into an issue or chat.
     Markdown,
-    /// One page for any browser, without a network; of recordings, with the timeline.
+    /// One self-contained page for any browser; for recordings, it has a timeline.
     Html,
 }
 
@@ -91,8 +93,8 @@ pub struct ViewArgs {
     #[arg(long = "match", value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), help_heading = "Selection")]
     matching: Option<String>,
     #[command(flatten)]
-    only: OnlyArgs,
-    /// Show deaths after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m (ten minutes before the end).
+    filter: RecordingFilterArgs,
+    /// Show deaths after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m (ten minutes before the end of the recordings).
     #[arg(
         long,
         value_name = "TIME",
@@ -121,11 +123,11 @@ pub struct ViewArgs {
 
 /// Prints `report` as requested, and returns the exit code.
 ///
-/// `recording` is the file that it was read from, if any. `drawn` has the series of each recording,
-/// if the format [draws](ViewArgs::draws) them.
+/// `recording` is the file that it was read from, if any. `charts` has the series of each
+/// recording, if the format [draws](ViewArgs::draws) them.
 pub fn show(
     report: &Report,
-    drawn: Vec<Option<Drawn>>,
+    charts: Vec<Option<ChartSeries>>,
     recording: Option<&Path>,
     args: &ViewArgs,
 ) -> anyhow::Result<ExitCode> {
@@ -134,13 +136,13 @@ pub fn show(
     let shown = select(report, &selection);
     args.refuse_nothing(report, &shown)?;
     let reasons = args.reasons(&shown);
-    let (text, known) = args.text(shown, drawn, recording)?;
+    let (text, known) = args.text(shown, charts, recording)?;
     match &args.output {
         Some(path) => output::write(path, args.force, recording, &text)?,
         None => output::print(&text)?,
     }
     for reason in &reasons {
-        anstream::eprintln!("raytrace: {}", known.take_out(reason));
+        anstream::eprintln!("raytrace: {}", known.replace_in(reason));
     }
     Ok(if reasons.is_empty() {
         ExitCode::SUCCESS
@@ -159,20 +161,21 @@ impl ViewArgs {
     /// Renders the report. Also returns the names that must not appear in the output.
     fn text(
         &self,
-        mut shown: Shown,
-        mut drawn: Vec<Option<Drawn>>,
+        mut shown: SelectedReport,
+        mut charts: Vec<Option<ChartSeries>>,
         recording: Option<&Path>,
-    ) -> anyhow::Result<(String, Known)> {
-        let mut known = Known::default();
+    ) -> anyhow::Result<(String, KnownNames)> {
+        let mut known = KnownNames::default();
         if self.redact {
-            let timelines = drawn.iter_mut().flatten().map(|one| &mut one.timeline);
-            (shown.report, known) = redact::redact_both(&shown.report, timelines, recording);
+            let timelines = charts.iter_mut().flatten().map(|one| &mut one.timeline);
+            (shown.report, known) =
+                redact::redact_with_timelines(&shown.report, timelines, recording);
         }
-        let text = self.render(&shown, &drawn, recording, &known)?;
+        let text = self.render(&shown, &charts, recording, &known)?;
         // The scripts of a page are the same for every report; only its data may contain names.
         let text = match self.format {
             Format::Html => text,
-            _ => known.take_out(&text),
+            _ => known.replace_in(&text),
         };
         Ok((text, known))
     }
@@ -224,7 +227,7 @@ impl ViewArgs {
         Ok(Selection {
             kill: self.kill,
             matching: self.matching.clone(),
-            only: self.only.only(),
+            filter: self.filter.to_filter(),
             since,
             until,
             all: self.all,
@@ -255,9 +258,9 @@ impl ViewArgs {
     }
 
     /// Fails if something that was requested by its id or name does not exist.
-    fn refuse_nothing(&self, report: &Report, shown: &Shown) -> anyhow::Result<()> {
-        if let Some(unknown) = self.only.only().unknown(report) {
-            return Err(usage(unknown));
+    fn refuse_nothing(&self, report: &Report, shown: &SelectedReport) -> anyhow::Result<()> {
+        if let Some(message) = self.filter.to_filter().not_found_message(report) {
+            return Err(usage(message));
         }
         if !shown.report.deaths.is_empty() {
             return Ok(());
@@ -265,7 +268,7 @@ impl ViewArgs {
         if let Some(kill) = self.kill {
             return Err(usage(format!(
                 "{}. Leave --kill and other filters out to see all",
-                kill.is_unknown(shown.totals.0)
+                kill.not_found_message(shown.totals.0)
             )));
         }
         let Some(text) = &self.matching else {
@@ -273,14 +276,14 @@ impl ViewArgs {
         };
         let normal = report.deaths.len() - shown.totals.1;
         Err(usage(format!(
-            "--match: none of {} deaths and {} matches {text:?}, which is compared with pids, the beginnings of ids, and names. List them: --all",
-            shown.totals.1,
+            "--match: none of {} and {} matches {text:?}, which is compared with pids, the beginnings of ids, and names. List them: --all",
+            words::count(shown.totals.1, "death", "deaths"),
             words::count(normal, "normal exit", "normal exits")
         )))
     }
 
     /// Returns the reasons for which a script should see a failure.
-    fn reasons(&self, shown: &Shown) -> Vec<String> {
+    fn reasons(&self, shown: &SelectedReport) -> Vec<String> {
         let when = fail::FailWhen {
             killers: self.fail_on.clone().unwrap_or_default(),
             above: self.fail_above,
@@ -295,10 +298,10 @@ impl ViewArgs {
 
     fn render(
         &self,
-        shown: &Shown,
-        drawn: &[Option<Drawn>],
+        shown: &SelectedReport,
+        charts: &[Option<ChartSeries>],
         recording: Option<&Path>,
-        known: &Known,
+        known: &KnownNames,
     ) -> anyhow::Result<String> {
         let file = recording.map(|path| path.display().to_string());
         let width = match self.output {
@@ -323,9 +326,8 @@ impl ViewArgs {
             Format::Text => text::render(shown, &style),
             Format::Json => json::render(&shown.report).context("cannot write the JSON")?,
             Format::Markdown => markdown::render(shown, &style),
-            Format::Html => {
-                html::render(shown, &style, drawn, known).context("cannot write the page's data")?
-            }
+            Format::Html => html::render(shown, &style, charts, known)
+                .context("cannot write the page's data")?,
         })
     }
 }

@@ -16,12 +16,12 @@ use crate::{
     ids::Pid,
     judge::{
         cause::Scope,
-        from_text::claim::{Claim, Daemon, Domain, KernelOom, Place, Statement, Subject},
+        from_text::claim::{Claim, Daemon, KernelOom, PidNamespace, Place, Statement, Subject},
     },
 };
 
 /// Keywords of these lines.
-pub(super) const ANCHORS: [&str; 19] = [
+pub(super) const KEYWORDS: [&str; 19] = [
     "illed by OOM Killer",
     "illed by OOM killer",
     "System OOM encountered",
@@ -85,7 +85,7 @@ pub(super) fn line(line: &LogLine, place: Place, out: &mut Vec<Statement>) {
         stamp: line.stamp,
         quote: super::cut(&line.text),
         subject: Subject {
-            domain: Domain::Host,
+            pid_namespace: PidNamespace::Host,
             ..subject
         },
         claim,

@@ -16,14 +16,14 @@ use crate::{
     judge::{
         cause::Scope,
         from_text::claim::{
-            Claim, Domain, KernelOom, Place, Stamp, Statement, Subject, Task, TextRemarks,
+            Claim, KernelOom, PidNamespace, Place, Stamp, Statement, Subject, Task, TextRemarks,
         },
     },
     kernel_log,
 };
 
 /// Keywords of these lines.
-pub(super) const ANCHORS: [&str; 14] = [
+pub(super) const KEYWORDS: [&str; 14] = [
     "oom-kill:constraint=",
     "Killed process ",
     "Kill process ",
@@ -86,7 +86,7 @@ struct Report {
     tasks: Vec<Task>,
     /// Whether a kill was read. Later lines belong to the next report, unless the whole group is
     /// killed.
-    spent: bool,
+    kill_seen: bool,
     group: bool,
 }
 
@@ -146,12 +146,12 @@ impl Kernel {
             Some(killed @ KernelLog::Killed { .. }) => self.killed(&killed, line, place, out),
             // A GPU error is not a death; `gpu_error` reads it.
             Some(KernelLog::Xid { .. }) => {}
-            None => self.loose(text, line, place, out),
+            None => self.unparsed_line(text, line, place, out),
         }
     }
 
     fn invoked(&mut self, comm: String, place: Place) {
-        let open = self.report.invoker.is_some() && !self.report.spent;
+        let open = self.report.invoker.is_some() && !self.report.kill_seen;
         self.report = Report {
             first: place.line,
             invoker: Some(comm),
@@ -303,7 +303,7 @@ impl Kernel {
             oom.cgroup = oom.cgroup.or(Some(limit));
         }
         let same = report.stats.is_none() || oom.cgroup.is_none() || report.stats == oom.cgroup;
-        let fresh = !report.mixed && same && (!report.spent || report.group);
+        let fresh = !report.mixed && same && (!report.kill_seen || report.group);
         if fresh {
             if oom.scope == Some(Scope::Memcg) {
                 oom.cgroup = oom.cgroup.or_else(|| report.stats.clone());
@@ -313,7 +313,7 @@ impl Kernel {
             oom.invoker.clone_from(&report.invoker);
             oom.tasks.clone_from(&report.tasks);
         }
-        report.spent = true;
+        report.kill_seen = true;
         if let Some(pending) = chosen {
             out.push(pending.statement(pid));
         }
@@ -322,7 +322,13 @@ impl Kernel {
 
     /// Reads lines that the parser of whole lines does not know: cut lines, and those of the OOM
     /// reaper.
-    fn loose(&mut self, text: &str, line: &LogLine, place: Place, out: &mut Vec<Statement>) {
+    fn unparsed_line(
+        &mut self,
+        text: &str,
+        line: &LogLine,
+        place: Place,
+        out: &mut Vec<Statement>,
+    ) {
         if let Some(found) = REAPED.captures(text) {
             let Ok(pid) = found[1].parse().map(Pid) else {
                 return;
@@ -421,7 +427,7 @@ fn agreed(scopes: impl Iterator<Item = Scope>) -> Option<Scope> {
 
 fn subject(pid: Pid, comm: String) -> Subject {
     Subject {
-        domain: Domain::Host,
+        pid_namespace: PidNamespace::Host,
         pid: Some(pid),
         comm: Some(comm),
         ..Subject::default()

@@ -9,9 +9,9 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use crate::ray::log::{after_effects, gpu_moved, kill};
 
 use super::{
-    configured, daemons, kernel,
-    line::{Found, Groups},
-    ray_actor, ray_component, ray_words, ray_worker, warnings,
+    configurations, daemons, kernel,
+    line::{FoundKeywords, Groups},
+    ray_actor, ray_component, ray_remarks, ray_worker, warnings,
 };
 
 /// All keywords, and the group of each.
@@ -35,17 +35,17 @@ fn index() -> Index {
         words.extend(more);
         groups.extend(more.iter().map(|_| group.0));
     };
-    add(Groups::MONITOR, &kill::ANCHORS);
-    add(Groups::ACTOR, &ray_actor::ANCHORS);
-    add(Groups::COMPONENT, &ray_component::ANCHORS);
-    add(Groups::WORKER, &ray_worker::ANCHORS);
-    add(Groups::KERNEL, &kernel::ANCHORS);
-    add(Groups::DAEMON, &daemons::ANCHORS);
-    add(Groups::WORDS, &ray_words::ANCHORS);
-    let configured: Vec<&'static str> = configured::anchors().collect();
-    add(Groups::CONFIGURED, &configured);
-    add(Groups::CONFIGURED, &gpu_moved::ANCHORS);
-    let warnings: Vec<&'static str> = warnings::anchors().collect();
+    add(Groups::MONITOR, &kill::KEYWORDS);
+    add(Groups::ACTOR, &ray_actor::KEYWORDS);
+    add(Groups::COMPONENT, &ray_component::KEYWORDS);
+    add(Groups::WORKER, &ray_worker::KEYWORDS);
+    add(Groups::KERNEL, &kernel::KEYWORDS);
+    add(Groups::DAEMON, &daemons::KEYWORDS);
+    add(Groups::RAY_REMARKS, &ray_remarks::KEYWORDS);
+    let configurations: Vec<&'static str> = configurations::keywords().collect();
+    add(Groups::CONFIGURATIONS, &configurations);
+    add(Groups::CONFIGURATIONS, &gpu_moved::KEYWORDS);
+    let warnings: Vec<&'static str> = warnings::keywords().collect();
     add(Groups::WARNING, &warnings);
     let words = AhoCorasick::builder()
         .kind(Some(AhoCorasickKind::DFA))
@@ -66,17 +66,18 @@ pub(super) fn find(bytes: &[u8]) -> Option<(usize, usize)> {
 }
 
 /// Finds all keywords in a line.
-pub(super) fn look(text: &str) -> Found {
-    let mut found = Found::default();
+pub(super) fn find_all(text: &str) -> FoundKeywords {
+    let mut found = FoundKeywords::default();
     for word in INDEX.words.find_overlapping_iter(text) {
         let number = word.pattern().as_usize();
         found.groups.0 |= INDEX.groups[number];
         let Some(number) = number.checked_sub(INDEX.first_warning) else {
             continue;
         };
-        let effects = warnings::RULES.len()..warnings::RULES.len() + after_effects::WORDS.len();
+        let effects =
+            warnings::KEYWORDS.len()..warnings::KEYWORDS.len() + after_effects::WORDS.len();
         let first = if number < effects.start {
-            &mut found.rule
+            &mut found.warning
         } else if effects.contains(&number) {
             &mut found.after_effect
         } else {

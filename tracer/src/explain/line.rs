@@ -18,7 +18,7 @@ pub(super) struct LogLine {
     /// The program of a journal line and its pid: `kernel`, `earlyoom`.
     pub(super) program: Option<(String, Option<Pid>)>,
     /// The keywords in the message.
-    pub(super) words: Found,
+    pub(super) keywords: FoundKeywords,
     /// How many more lines it stands for, from `repeated 3x across cluster`.
     pub(super) repeated: u64,
 }
@@ -46,8 +46,8 @@ impl Groups {
     pub(super) const KERNEL: Self = Self(16);
     pub(super) const DAEMON: Self = Self(32);
     pub(super) const WARNING: Self = Self(64);
-    pub(super) const WORDS: Self = Self(128);
-    pub(super) const CONFIGURED: Self = Self(256);
+    pub(super) const RAY_REMARKS: Self = Self(128);
+    pub(super) const CONFIGURATIONS: Self = Self(256);
     #[cfg(test)]
     pub(super) const ALL: Self = Self(511);
     /// Recognisers with sentences that may be broken over several lines.
@@ -61,11 +61,11 @@ impl Groups {
 
 /// The keywords that were found in a line.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Found {
+pub(super) struct FoundKeywords {
     /// The recognisers that they belong to.
     pub(super) groups: Groups,
-    /// The first keyword of a warning, by its number in `warnings::anchors`.
-    pub(super) rule: Option<usize>,
+    /// The first keyword of a warning, by its number in `warnings::keywords`.
+    pub(super) warning: Option<usize>,
     /// The first keyword of an after-effect, by its number there too.
     pub(super) after_effect: Option<usize>,
 }

@@ -3,8 +3,9 @@
 //! `command::explain` opens the texts, and `judge::from_text` makes the verdicts. Pure: a text is
 //! an `impl Read`.
 
+mod broken_lines;
 mod chunks;
-mod configured;
+mod configurations;
 mod daemons;
 mod kernel;
 mod keywords;
@@ -15,7 +16,7 @@ mod ray_actor;
 mod ray_component;
 mod ray_exit;
 mod ray_monitor;
-mod ray_words;
+mod ray_remarks;
 mod ray_worker;
 mod scan;
 mod source;
@@ -26,7 +27,6 @@ mod task_dump;
 mod tests;
 mod unwrap_line;
 mod warnings;
-mod wrapped;
 
 use std::{
     collections::VecDeque,

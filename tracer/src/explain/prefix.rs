@@ -27,7 +27,7 @@ const MAX_NAME: usize = 120;
 
 /// The parts of the parentheses before a line in a driver's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Speaks<'a> {
+pub(super) struct SpeakerPrefix<'a> {
     pub(super) name: &'a str,
     pub(super) pid: Option<&'a str>,
     pub(super) ip: Option<&'a str>,
@@ -37,7 +37,7 @@ pub(super) struct Speaks<'a> {
 
 /// The prefix of a component's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Record<'a> {
+pub(super) struct RecordPrefix<'a> {
     pub(super) time: &'a str,
     pub(super) pid: &'a str,
     pub(super) component: Option<&'a str>,
@@ -47,26 +47,26 @@ pub(super) struct Record<'a> {
 
 /// The outcome of reading a prefix without a pattern.
 #[derive(Debug)]
-enum Quick<T> {
+enum QuickResult<T> {
     Yes(T),
     No,
     /// Unclear: the pattern decides.
-    Unusual,
+    NeedsPattern,
 }
 
 /// Reads the prefix that names the process behind a line.
-pub(super) fn speaker(text: &str) -> Option<Speaks<'_>> {
+pub(super) fn speaker(text: &str) -> Option<SpeakerPrefix<'_>> {
     match quick_speaker(text) {
-        Quick::Yes(found) => Some(found),
-        Quick::No => None,
-        Quick::Unusual => by_pattern_speaker(text),
+        QuickResult::Yes(found) => Some(found),
+        QuickResult::No => None,
+        QuickResult::NeedsPattern => by_pattern_speaker(text),
     }
 }
 
-fn by_pattern_speaker(text: &str) -> Option<Speaks<'_>> {
+fn by_pattern_speaker(text: &str) -> Option<SpeakerPrefix<'_>> {
     let found = SPEAKER.captures(text)?;
     let group = |number| found.get(number).map(|group| group.as_str());
-    Some(Speaks {
+    Some(SpeakerPrefix {
         name: group(1).unwrap_or_default(),
         pid: group(2),
         ip: group(3),
@@ -74,17 +74,17 @@ fn by_pattern_speaker(text: &str) -> Option<Speaks<'_>> {
     })
 }
 
-fn quick_speaker(text: &str) -> Quick<Speaks<'_>> {
+fn quick_speaker(text: &str) -> QuickResult<SpeakerPrefix<'_>> {
     let Some(inside) = text.strip_prefix('(') else {
-        return Quick::No;
+        return QuickResult::No;
     };
     let Some(end) = memchr::memchr2(b')', b'(', inside.as_bytes()) else {
-        return Quick::No;
+        return QuickResult::No;
     };
     let behind = inside.as_bytes()[end] == b')';
     let inside = &inside[..end];
     if !behind || !inside.is_ascii() {
-        return Quick::Unusual;
+        return QuickResult::NeedsPattern;
     }
     let space = usize::from(text.as_bytes().get(end + 2) == Some(&b' '));
     let length = end + 2 + space;
@@ -95,7 +95,7 @@ fn quick_speaker(text: &str) -> Quick<Speaks<'_>> {
             && let Some((pid, ip)) = fields(&inside[at..])
         {
             let name = &inside[..at];
-            return Quick::Yes(Speaks {
+            return QuickResult::Yes(SpeakerPrefix {
                 name,
                 pid,
                 ip,
@@ -104,9 +104,9 @@ fn quick_speaker(text: &str) -> Quick<Speaks<'_>> {
         }
     }
     if inside.len() > MAX_NAME {
-        return Quick::No;
+        return QuickResult::No;
     }
-    Quick::Yes(Speaks {
+    QuickResult::Yes(SpeakerPrefix {
         name: inside,
         pid: None,
         ip: None,
@@ -137,17 +137,17 @@ fn fields(text: &str) -> Option<(Option<&str>, Option<&str>)> {
 }
 
 /// Reads the prefix of a component's record.
-pub(super) fn record(text: &str) -> Option<Record<'_>> {
+pub(super) fn record(text: &str) -> Option<RecordPrefix<'_>> {
     match quick_record(text) {
-        Quick::Yes(found) => Some(found),
-        Quick::No => None,
-        Quick::Unusual => by_pattern_record(text),
+        QuickResult::Yes(found) => Some(found),
+        QuickResult::No => None,
+        QuickResult::NeedsPattern => by_pattern_record(text),
     }
 }
 
-fn by_pattern_record(text: &str) -> Option<Record<'_>> {
+fn by_pattern_record(text: &str) -> Option<RecordPrefix<'_>> {
     let found = RAY.captures(text)?;
-    Some(Record {
+    Some(RecordPrefix {
         time: found.get(1)?.as_str(),
         pid: found.get(2)?.as_str(),
         component: found.get(3).map(|component| component.as_str()),
@@ -157,16 +157,16 @@ fn by_pattern_record(text: &str) -> Option<Record<'_>> {
 
 /// Reads the prefix from left to right. At each place only one character, or one class, is
 /// possible.
-fn quick_record(text: &str) -> Quick<Record<'_>> {
+fn quick_record(text: &str) -> QuickResult<RecordPrefix<'_>> {
     if !text.starts_with('[') {
-        return Quick::No;
+        return QuickResult::No;
     }
     let mut reader = Reader { text, at: 1 };
     match reader.record() {
-        Some(found) => Quick::Yes(found),
+        Some(found) => QuickResult::Yes(found),
         // The pattern also accepts letters and digits of other scripts.
-        None if reader.is_foreign() => Quick::Unusual,
-        None => Quick::No,
+        None if reader.is_foreign() => QuickResult::NeedsPattern,
+        None => QuickResult::No,
     }
 }
 
@@ -176,7 +176,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn record(&mut self) -> Option<Record<'a>> {
+    fn record(&mut self) -> Option<RecordPrefix<'a>> {
         let begin = self.at;
         for (count, sign) in [(4, "-"), (2, "-"), (2, " "), (2, ":"), (2, ":"), (2, ",")] {
             self.digits(count)?;
@@ -199,7 +199,7 @@ impl<'a> Reader<'a> {
         self.sign(":")?;
         self.run(u8::is_ascii_digit)?;
         self.sign(": ")?;
-        Some(Record {
+        Some(RecordPrefix {
             time,
             pid,
             component: Some(component).filter(|name| !name.is_empty()),

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Keywords that open a block or give a reason.
-pub(super) const ANCHORS: [&str; 4] = [
+pub(super) const KEYWORDS: [&str; 4] = [
     "The actor died ",
     "The actor is dead because",
     "class_name: ",
@@ -41,11 +41,11 @@ pub(super) struct Actors {
     /// The number of blocks without a reason, and the line of the last one.
     orphans: (u32, u64),
     /// A block with its reason, kept until no stray field can follow.
-    whole: Option<Whole>,
+    complete: Option<CompleteBlock>,
 }
 
 #[derive(Debug)]
-struct Whole {
+struct CompleteBlock {
     block: Block,
     /// The reason, without a subject.
     reason: Statement,
@@ -69,17 +69,17 @@ impl Actors {
 
     /// Returns whether the next lines may show that a block was mixed with another one.
     pub(super) fn is_watching(&self) -> bool {
-        self.whole.is_some()
+        self.complete.is_some()
     }
 
     /// Adds what is still open at the end of a text.
     pub(super) fn finish(&mut self, place: Place, out: &mut Vec<Statement>) {
         self.abandon(place, out);
-        self.believe(out);
+        self.accept_reason(out);
     }
 
-    fn believe(&mut self, out: &mut Vec<Statement>) {
-        if let Some(Whole { block, reason }) = self.whole.take() {
+    fn accept_reason(&mut self, out: &mut Vec<Statement>) {
+        if let Some(CompleteBlock { block, reason }) = self.complete.take() {
             out.push(Statement {
                 place: block.place,
                 stamp: block.stamp,
@@ -90,19 +90,21 @@ impl Actors {
     }
 
     /// Separates a reason from the block above it.
-    fn doubt(&mut self, out: &mut Vec<Statement>) {
-        if let Some(Whole { block, reason }) = self.whole.take() {
+    fn reject_reason(&mut self, out: &mut Vec<Statement>) {
+        if let Some(CompleteBlock { block, reason }) = self.complete.take() {
             out.extend(block.without_reason());
             out.push(reason);
         }
     }
 
     fn watch(&mut self, text: &str, place: Place, out: &mut Vec<Statement>) {
-        let Some(whole) = &self.whole else { return };
-        if place.line.saturating_sub(whole.reason.place.line) > WATCHED_LINES {
-            self.believe(out);
+        let Some(complete) = &self.complete else {
+            return;
+        };
+        if place.line.saturating_sub(complete.reason.place.line) > WATCHED_LINES {
+            self.accept_reason(out);
         } else if self.open.is_none() && is_field(text) && !text.starts_with(FIELDS[0]) {
-            self.doubt(out);
+            self.reject_reason(out);
         }
     }
 
@@ -186,12 +188,12 @@ impl Actors {
             return;
         }
         self.orphans.0 = 0;
-        self.believe(out);
+        self.accept_reason(out);
         let reason = statement(Subject::default());
         match block {
             // Its last field is right above the reason.
             Some(block) if block.subject.is_named() && block.next == FIELDS.len() => {
-                self.whole = Some(Whole { block, reason });
+                self.complete = Some(CompleteBlock { block, reason });
             }
             block => {
                 out.extend(block.and_then(Block::without_reason));

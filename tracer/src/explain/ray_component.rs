@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Keywords of these records.
-pub(super) const ANCHORS: [&str; 42] = [
+pub(super) const KEYWORDS: [&str; 42] = [
     "Registering job.",
     "Adding job,",
     "Marking job as finished.",
@@ -394,7 +394,7 @@ fn owner_died(owner: Option<&HexId>, reason: &str) -> Claim {
 /// reason.
 fn disconnected(exit_type: ExitType) -> Option<Claim> {
     Some(match exit_type {
-        ExitType::NodeOutOfMemory => Claim::MemoryDigit,
+        ExitType::NodeOutOfMemory => Claim::DisconnectTypeMemory,
         ExitType::SystemError => Claim::Lost,
         ExitType::UserError => Claim::Exit {
             code: None,

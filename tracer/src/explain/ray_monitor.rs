@@ -50,7 +50,7 @@ impl Monitor {
     pub(super) fn line(&mut self, line: &LogLine, place: Place, out: &mut Vec<Statement>) {
         let text = line.text.as_str();
         let opens = kill::opens(text) || super::ray_exit::killed_for_memory(text);
-        let table = kill::heads_table(text);
+        let table = kill::has_table_head(text);
         let done = self.open.as_ref().is_some_and(|open| {
             line.component.is_some()
                 || open.lines >= MAX_LINES
@@ -97,13 +97,13 @@ impl Block {
     fn read(&mut self, line: &LogLine, place: Place) {
         let text = line.text.as_str();
         self.claims |= super::ray_exit::killed_for_memory(text);
-        self.kills |= kill::says_kill(text);
+        self.kills |= kill::has_kill_details(text);
         if let Some((ip, id)) = kill::node(text) {
             self.ip = Some(ip);
             self.node = Some(id);
         }
         self.figures(text);
-        if kill::is_of_node(text)
+        if kill::is_node_line(text)
             && let Some(one) = kill::one(text).and_then(uncut)
         {
             self.add(one, line, place);
@@ -163,7 +163,7 @@ impl Block {
             let claim = if for_memory {
                 Claim::RayMemory(Box::new(self.figures))
             } else {
-                Claim::UnreadKill
+                Claim::UnparsedKill
             };
             out.push(Statement {
                 place: self.place,

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Keywords of these lines.
-pub(super) const ANCHORS: [&str; 17] = [
+pub(super) const KEYWORDS: [&str; 17] = [
     "terminated by signal ",
     ":actor_name:",
     ":task_name:",

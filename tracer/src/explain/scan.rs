@@ -5,7 +5,7 @@
 
 use super::{
     chunks::Piece,
-    configured, kernel, keywords,
+    configurations, kernel, keywords,
     line::{Groups, LogLine},
     unwrap_line,
 };
@@ -74,9 +74,12 @@ fn next_wanted(bytes: &[u8], at: usize, in_block: bool) -> Option<(Piece, bool)>
 /// They are unwrapped here, where threads share the work. A wrong number only costs time.
 fn lines_below(line: &LogLine) -> usize {
     let text = line.text.as_str();
-    let has = |group| line.words.groups.has(group);
+    let has = |group| line.keywords.groups.has(group);
     let likely = [
-        (has(Groups::CONFIGURED) && configured::opens(text), 340),
+        (
+            has(Groups::CONFIGURATIONS) && configurations::opens(text),
+            340,
+        ),
         (has(Groups::MONITOR) && kill::opens(text), 50),
         (has(Groups::KERNEL) && kernel::heads_dump(text), 40),
         (has(Groups::ACTOR), 7),

@@ -1,22 +1,22 @@
 //! Reads one text line by line with all recognisers, since a text may be any mix of logs.
 
 use super::{
-    configured::Configurations,
+    broken_lines::BrokenLines,
+    configurations::Configurations,
     daemons,
     kernel::{self, Kernel},
     line::{Groups, LogLine},
     ray_actor::Actors,
     ray_component::Components,
     ray_monitor::Monitor,
-    ray_words, ray_worker, warnings,
-    wrapped::Wrapped,
+    ray_remarks, ray_worker, warnings,
 };
 use crate::{
     event::Role,
     ids::MINUTE_NS,
     judge::{
         from_text::{
-            claim::{Claim, Domain, Place, Stamp, Statement, Subject, Text, TextMention},
+            claim::{Claim, PidNamespace, Place, Stamp, Statement, Subject, Text, TextMention},
             text_evidence::TextEvidence,
         },
         log_mentions,
@@ -38,7 +38,7 @@ pub(super) struct Source {
     actors: Actors,
     components: Components,
     kernel: Kernel,
-    wrapped: Wrapped,
+    broken_lines: BrokenLines,
     configurations: Configurations,
     /// The worker that writes this file, from the file's name and its markers.
     own: Subject,
@@ -75,7 +75,7 @@ impl Source {
             actors: Actors::default(),
             components: Components::new(worker, pid),
             kernel: Kernel::default(),
-            wrapped: Wrapped::default(),
+            broken_lines: BrokenLines::default(),
             configurations: Configurations::default(),
             own,
             folder,
@@ -94,7 +94,7 @@ impl Source {
             || self.actors.is_watching()
             || self.components.is_open()
             || self.kernel.is_open()
-            || self.wrapped.is_open()
+            || self.broken_lines.is_open()
             || self.configurations.is_open()
     }
 
@@ -106,7 +106,7 @@ impl Source {
         };
         for line in lines {
             clocks(&line, &mut gathered.texts[self.number]);
-            for (line, place) in self.wrapped.take(line, place) {
+            for (line, place) in self.broken_lines.take(line, place) {
                 self.take_line(&line, place, gathered);
             }
         }
@@ -115,11 +115,11 @@ impl Source {
 
     fn take_line(&mut self, line: &LogLine, place: Place, gathered: &mut TextEvidence) {
         let before = self.found.len();
-        let has = |group| line.words.groups.has(group);
+        let has = |group| line.keywords.groups.has(group);
         note_raylet(line, gathered);
-        if has(Groups::WORDS) && self.folder.is_some() {
+        if has(Groups::RAY_REMARKS) && self.folder.is_some() {
             let node_id = &mut gathered.texts[self.number].node_id;
-            *node_id = node_id.take().or_else(|| ray_words::node_id(line));
+            *node_id = node_id.take().or_else(|| ray_remarks::node_id(line));
         }
         if has(Groups::MONITOR) || self.monitor.is_open() {
             self.monitor.line(line, place, &mut self.found);
@@ -140,10 +140,14 @@ impl Source {
         if has(Groups::WORKER) && !self.actors.is_open() {
             self.other(line, place);
         }
-        if has(Groups::MONITOR) || has(Groups::ACTOR) || has(Groups::WORKER) || has(Groups::WORDS) {
-            ray_words::line(line, &mut gathered.remarks);
+        if has(Groups::MONITOR)
+            || has(Groups::ACTOR)
+            || has(Groups::WORKER)
+            || has(Groups::RAY_REMARKS)
+        {
+            ray_remarks::line(line, &mut gathered.remarks);
         }
-        if has(Groups::CONFIGURED) || self.configurations.is_open() {
+        if has(Groups::CONFIGURATIONS) || self.configurations.is_open() {
             let own = own_name(&self.own);
             self.configurations
                 .line(line, own, place, &mut gathered.remarks);
@@ -191,7 +195,7 @@ impl Source {
 
     /// Reads the pid of a raylet from the log lines that the driver quotes after its end.
     fn raylet(&mut self, line: &LogLine, place: Place) {
-        if line.words.groups.has(Groups::WORKER)
+        if line.keywords.groups.has(Groups::WORKER)
             && line.text.contains("Raylet is terminated. Termination is")
         {
             self.quoted = QUOTED;
@@ -224,7 +228,7 @@ impl Source {
 
     /// Ends the text and adds what is still open.
     pub(super) fn end(&mut self, gathered: &mut TextEvidence) {
-        for (line, place) in self.wrapped.flush() {
+        for (line, place) in self.broken_lines.flush() {
             self.take_line(&line, place, gathered);
         }
         let place = Place {
@@ -249,7 +253,7 @@ impl Source {
 
     fn hand_over(&mut self, gathered: &mut TextEvidence) {
         for mut statement in self.found.drain(..) {
-            if statement.subject.domain == Domain::Ray {
+            if statement.subject.pid_namespace == PidNamespace::Ray {
                 statement.subject.folder.clone_from(&self.folder);
             }
             gathered.claims.add(statement);

@@ -106,7 +106,7 @@ fn one(rest: &str, mut line: LogLine, out: &mut dyn FnMut(LogLine)) {
     {
         line.repeated = found[1].parse().unwrap_or(0);
     }
-    line.words = keywords::look(rest);
+    line.keywords = keywords::find_all(rest);
     rest.clone_into(&mut line.text);
     out(line);
 }

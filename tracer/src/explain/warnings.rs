@@ -14,7 +14,7 @@ use crate::{
 
 /// Keywords of each warning. GPU memory comes first: torch before and after 2.5, CUDA itself, XLA,
 /// vLLM.
-pub(super) const RULES: [(&str, Warning); 37] = [
+pub(super) const KEYWORDS: [(&str, Warning); 37] = [
     ("CUDA out of memory", Warning::GpuMemory),
     ("OutOfMemoryError: CUDA", Warning::GpuMemory),
     ("HIP out of memory", Warning::GpuMemory),
@@ -83,10 +83,10 @@ pub(super) const RULES: [(&str, Warning); 37] = [
 const OLD_PAGE: &str = "ray-oom-prevention.html";
 
 /// Returns the keywords of these lines.
-pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
-    let rules = RULES.iter().map(|(words, _)| *words);
+pub(super) fn keywords() -> impl Iterator<Item = &'static str> {
+    let warnings = KEYWORDS.iter().map(|(words, _)| *words);
     let effects = after_effects::WORDS.iter().map(|(words, _)| *words);
-    rules.chain(effects).chain([OLD_PAGE])
+    warnings.chain(effects).chain([OLD_PAGE])
 }
 
 /// Notes what a line warns of.
@@ -94,7 +94,11 @@ pub(super) fn line(line: &LogLine, place: Place, claimed: bool, remarks: &mut Te
     let text = line.text.as_str();
     remarks.old_page |= text.contains(OLD_PAGE);
     let weight = 1 + line.repeated;
-    if let Some((_, warning)) = line.words.rule.and_then(|number| RULES.get(number)) {
+    if let Some((_, warning)) = line
+        .keywords
+        .warning
+        .and_then(|number| KEYWORDS.get(number))
+    {
         note(
             remarks.warnings.entry(*warning).or_default(),
             text,
@@ -103,8 +107,8 @@ pub(super) fn line(line: &LogLine, place: Place, claimed: bool, remarks: &mut Te
         );
     }
     // A line that reports a death is not its after-effect.
-    let effect = line.words.after_effect.filter(|_| !claimed);
-    let effect = effect.and_then(|number| after_effects::WORDS.get(number - RULES.len()));
+    let effect = line.keywords.after_effect.filter(|_| !claimed);
+    let effect = effect.and_then(|number| after_effects::WORDS.get(number - KEYWORDS.len()));
     if let Some((_, kind)) = effect {
         note(
             remarks.after_effects.entry(kind).or_default(),

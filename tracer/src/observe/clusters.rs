@@ -107,7 +107,7 @@ pub fn log_name(raylet: Pid, argv: &[String]) -> String {
     let path = named.or_else(output);
     let name = path.as_deref().and_then(Path::file_name);
     let name = name.and_then(|name| name.to_str());
-    name.filter(|name| file_name::is_raylets(name))
+    name.filter(|name| file_name::is_raylet_file(name))
         .unwrap_or("raylet.out")
         .to_owned()
 }
@@ -180,7 +180,7 @@ pub fn has_readable_environment(pid: Pid) -> bool {
 
 fn environment(pid: Pid) -> Option<Vec<u8>> {
     let read = move || bounded::of_process(pid, "environ", ENVIRONMENT_BYTES).ok();
-    timed_read::ask_for(pid, read)
+    timed_read::run_optional(pid, read)
 }
 
 fn kept(environment: &[u8]) -> Vec<(String, String)> {

@@ -66,8 +66,8 @@ pub struct Forked {
 /// Samples a process's pages on a helper thread. Returns `None` if the process is gone, may not be
 /// read, or takes too long.
 #[must_use]
-pub fn look(pid: Pid) -> Option<Pages> {
-    timed_read::ask_for(pid, move || {
+pub fn sample_pages(pid: Pid) -> Option<Pages> {
+    timed_read::run_optional(pid, move || {
         let began = Instant::now();
         let maps = maps::read(pid, bounded::LARGE).ok()?;
         let pagemap = File::open(format!("/proc/{pid}/pagemap")).ok()?;
@@ -171,7 +171,7 @@ mod tests {
     fn own_process_is_no_fork() {
         let own = Pid(std::process::id());
         assert_eq!(forked(own), None);
-        let pages = look(own).expect("a look");
+        let pages = sample_pages(own).expect("a look");
         assert!(
             pages.present > 0 && pages.alone * 10 >= pages.present * 9,
             "{pages:?}"

@@ -77,7 +77,7 @@ fn may_have(folder: &Folder, name: &str) -> bool {
 /// `PYTHONPATH` and the working folder.
 fn searched_before(pid: Pid, argv: &[String]) -> Vec<PathBuf> {
     let here = move || std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
-    let here = timed_read::ask_for(pid, here).unwrap_or_else(|| PathBuf::from("/"));
+    let here = timed_read::run_optional(pid, here).unwrap_or_else(|| PathBuf::from("/"));
     let is_script = |path: &&Path| path.extension().is_some_and(|end| end == "py");
     let script = argv.iter().skip(1).map(Path::new).find(is_script);
     let script = script.and_then(Path::parent);

@@ -16,7 +16,7 @@ use crate::{
     observe::{
         clock, clusters,
         read_errors::ok_or_log,
-        rooted::{Folder, Opened},
+        rooted::{Folder, OpenedFile},
         timed_read,
     },
     ray::{
@@ -142,7 +142,7 @@ impl RayLogs {
             self.skipped += 1;
             return false;
         }
-        let Some(Opened { file, size, inode }) = folder.opened(name.as_ref()) else {
+        let Some(OpenedFile { file, size, inode }) = folder.opened(name.as_ref()) else {
             return false;
         };
         let position = size.saturating_sub(LOOK_BACK);
@@ -190,7 +190,7 @@ impl RayLogs {
             self.skipped += 1;
             return;
         }
-        if let Some(Opened { file, .. }) = folder.opened(name.as_ref()) {
+        if let Some(OpenedFile { file, .. }) = folder.opened(name.as_ref()) {
             tracing::debug!("keeping {name:?} open until {worker} exits");
             self.held += 1;
             let (kind, worker_id) = (parsed.kind, parsed.worker_id);
@@ -507,7 +507,7 @@ fn sizes<'a>(files: impl Iterator<Item = (ProcessKey, &'a Arc<File>)>) -> Vec<Op
     let mut sizes = vec![None; count];
     for (raylet, (places, files)) in of {
         let size = |file: &Arc<File>| file.metadata().ok().map(|data| data.len());
-        let found = timed_read::ask(raylet, move || files.iter().map(size).collect::<Vec<_>>());
+        let found = timed_read::run(raylet, move || files.iter().map(size).collect::<Vec<_>>());
         for (place, size) in places.into_iter().zip(found.into_iter().flatten()) {
             sizes[place] = size;
         }
@@ -518,7 +518,7 @@ fn sizes<'a>(files: impl Iterator<Item = (ProcessKey, &'a Arc<File>)>) -> Vec<Op
 /// Reads a part of a file of the cluster of `raylet`.
 fn part(raylet: Pid, file: &Arc<File>, start: u64, length: u64) -> Option<Vec<u8>> {
     let file = Arc::clone(file);
-    timed_read::ask_for(raylet, move || {
+    timed_read::run_optional(raylet, move || {
         let mut bytes = vec![0; usize::try_from(length.min(CHUNK as u64)).ok()?];
         let mut read = 0;
         while read < bytes.len() {

@@ -43,7 +43,7 @@ pub struct FileId {
 
 /// A file that was found, and the path by which its size can be read again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct SharedMemoryFile {
     /// The file.
     pub id: FileId,
     /// Its path as the process sees it, or `memfd:NAME`.
@@ -75,7 +75,7 @@ impl Mounts {
     #[must_use]
     pub fn of(pid: Pid) -> Option<Self> {
         let read = move || bounded::text_of_process(pid, "mountinfo", MOUNTS_BYTES).ok();
-        let text = timed_read::ask_for(pid, read)?;
+        let text = timed_read::run_optional(pid, read)?;
         let text = bounded::whole_lines(text, MOUNTS_BYTES);
         Some(Self::parse(&text, kernels_own()))
     }
@@ -132,13 +132,13 @@ fn kernels_own() -> Option<u64> {
 
 /// Returns the files of shared memory that `pid` has open.
 #[must_use]
-pub fn open(pid: Pid, mounts: &Arc<Mounts>) -> Vec<Found> {
+pub fn open(pid: Pid, mounts: &Arc<Mounts>) -> Vec<SharedMemoryFile> {
     let mounts = Arc::clone(mounts);
     // A path below a tmpfs may be on another mount whose file system never answers.
-    timed_read::ask(pid, move || opened(pid, &mounts)).unwrap_or_default()
+    timed_read::run(pid, move || opened(pid, &mounts)).unwrap_or_default()
 }
 
-fn opened(pid: Pid, mounts: &Mounts) -> Vec<Found> {
+fn opened(pid: Pid, mounts: &Mounts) -> Vec<SharedMemoryFile> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd"));
     let entries = entries.into_iter().flatten().flatten();
     entries
@@ -160,14 +160,14 @@ fn opened(pid: Pid, mounts: &Mounts) -> Vec<Found> {
 #[must_use]
 pub fn size(pid: Pid, path: &Path, id: FileId) -> Option<Bytes> {
     let path = path.to_owned();
-    let data = timed_read::ask_for(pid, move || fs::metadata(path).ok())?;
+    let data = timed_read::run_optional(pid, move || fs::metadata(path).ok())?;
     let same = (data.dev(), data.ino()) == (id.device, id.inode);
     same.then(|| Bytes(data.blocks() * BLOCK))
 }
 
-fn found(path: &Path, name: &str, devices: &HashSet<u64>) -> Option<Found> {
+fn found(path: &Path, name: &str, devices: &HashSet<u64>) -> Option<SharedMemoryFile> {
     let data = fs::metadata(path).ok()?;
-    (data.is_file() && devices.contains(&data.dev())).then(|| Found {
+    (data.is_file() && devices.contains(&data.dev())).then(|| SharedMemoryFile {
         id: FileId {
             device: data.dev(),
             inode: data.ino(),
@@ -216,12 +216,12 @@ fn mappings(text: &str, devices: &HashSet<u64>) -> BTreeMap<FileId, Mapping> {
 /// Returns the files of at least `smallest` bytes in the tmpfs that `pid` sees at `point`, whether
 /// or not a process has them open.
 #[must_use]
-pub fn lying_in(pid: Pid, point: &str, device: u64, smallest: u64) -> Vec<Found> {
+pub fn files_in(pid: Pid, point: &str, device: u64, smallest: u64) -> Vec<SharedMemoryFile> {
     let point = point.to_owned();
-    timed_read::ask(pid, move || lying(pid, &point, device, smallest)).unwrap_or_default()
+    timed_read::run(pid, move || walk(pid, &point, device, smallest)).unwrap_or_default()
 }
 
-fn lying(pid: Pid, point: &str, device: u64, smallest: u64) -> Vec<Found> {
+fn walk(pid: Pid, point: &str, device: u64, smallest: u64) -> Vec<SharedMemoryFile> {
     let point = Path::new(point);
     let root = PathBuf::from(format!("/proc/{pid}/root"));
     let first = Folder::at(pid, point).map(|folder| (folder, point.to_owned()));
@@ -241,7 +241,7 @@ fn lying(pid: Pid, point: &str, device: u64, smallest: u64) -> Vec<Found> {
                 let below = folder.below(Path::new(&name));
                 folders.extend(below.map(|folder| (folder, path)));
             } else if entry.is_file && entry.bytes.0 >= smallest {
-                files.push(Found {
+                files.push(SharedMemoryFile {
                     id: FileId {
                         device,
                         inode: entry.inode,
@@ -325,7 +325,7 @@ mod tests {
         };
         let path = format!("/dev/shm/raytrace-test-{own}");
         fs::write(&path, vec![1; 2 * MIB]).expect("room");
-        let found = lying_in(own, "/dev/shm", device, MIB as u64);
+        let found = files_in(own, "/dev/shm", device, MIB as u64);
         fs::remove_file(&path).expect("remove");
         let found = found.iter().find(|file| file.name == path);
         assert_eq!(found.map(|file| file.bytes), Some(Bytes(2 << 20)));

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// How long log records are carried over. A record may come before a death and explain it.
-const WORDS_NS: i64 = MINUTE_NS;
+const LOG_RECORDS_NS: i64 = MINUTE_NS;
 /// Samples older than this are not carried over. One is written at least every ten minutes, for
 /// cgroups every minute, so an item without a newer sample no longer exists.
 const SAMPLES_NS: i64 = 25 * MINUTE_NS;
@@ -26,7 +26,7 @@ const ENDED: &str =
 
 /// Copies what is still true at `now` from the file `old` to the empty file `new`, which becomes
 /// `part`.
-pub(super) fn over(
+pub(super) fn carry_over(
     old: &Connection,
     new: &Connection,
     part: &Part,
@@ -120,7 +120,7 @@ fn of_the_node(boot: i64) -> [String; 5] {
         ),
         format!(
             "SELECT * FROM events WHERE kind IN ('ray_log', 'kmsg') AND time > {}",
-            boot.saturating_sub(WORDS_NS)
+            boot.saturating_sub(LOG_RECORDS_NS)
         ),
     ]
 }

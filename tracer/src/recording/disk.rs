@@ -17,7 +17,7 @@ use super::{
     lock,
     place::beside,
     retention::{Downsampling, Space},
-    row::Class,
+    row::Priority,
     schema,
 };
 use crate::{
@@ -65,7 +65,7 @@ impl Disk {
 
     /// Writes the whole recording anew to its path if the file was deleted, renamed or lost its
     /// log. Returns true if it did.
-    pub(super) fn stay(&mut self) -> rusqlite::Result<bool> {
+    pub(super) fn rewrite_if_missing(&mut self) -> rusqlite::Result<bool> {
         if self.is_there() {
             return Ok(false);
         }
@@ -102,7 +102,7 @@ impl Disk {
         }
         let death = batch
             .iter()
-            .any(|event| Class::of(&event.what) == Class::Urgent);
+            .any(|event| Priority::of(&event.what) == Priority::Urgent);
         let synchronous = if death { "FULL" } else { "NORMAL" };
         self.connection
             .pragma_update(None, "synchronous", synchronous)?;
@@ -157,7 +157,7 @@ impl Disk {
             number,
             before: before.into_owned(),
         };
-        let carried = carry::over(&self.connection, &next.connection, &part, now);
+        let carried = carry::carry_over(&self.connection, &next.connection, &part, now);
         if let Err(source) = carried.and_then(|()| self.end(now.0)) {
             for end in ["", "-wal", "-shm"] {
                 let _not_there = std::fs::remove_file(beside(path, end));

@@ -1,12 +1,13 @@
 //! Why a recording could not be made or read.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Returns what to type when a recording cannot be opened.
-fn hint(path: &Path, source: &std::io::Error) -> String {
+fn hint(source: &std::io::Error) -> String {
     match source.kind() {
         std::io::ErrorKind::PermissionDenied => {
-            format!("take it over with: sudo chown $USER {}", path.display())
+            "read it with sudo, or join its group (raytrace, for the files of the systemd service)"
+                .to_owned()
         }
         _ => "list recordings with: ls *.raytrace".to_owned(),
     }
@@ -27,7 +28,7 @@ pub enum RecordingError {
         source: std::io::Error,
     },
     /// There is no such file.
-    #[error("cannot open {path}: {source}; {hint}", path = .path.display(), hint = hint(.path, .source))]
+    #[error("cannot open {path}: {source}; {hint}", path = .path.display(), hint = hint(.source))]
     Open {
         /// The file.
         path: PathBuf,
@@ -51,7 +52,7 @@ pub enum RecordingError {
         known: i64,
     },
     /// The file is cut short or damaged, and no event is left.
-    #[error("{path} is cut short or damaged ({reason}), and no event of it is left", path = .path.display())]
+    #[error("{path} is cut short or damaged, and no event of it can be read (look for what is left with: sqlite3 {path} .recover): {reason}", path = .path.display())]
     Cut {
         /// The file.
         path: PathBuf,
@@ -59,7 +60,7 @@ pub enum RecordingError {
         reason: String,
     },
     /// SQLite cannot make sense of it.
-    #[error("{path} is damaged ({source}); look for what is left with: sqlite3 {path} .recover", path = .path.display())]
+    #[error("{path} is cut short or damaged (look for what is left with: sqlite3 {path} .recover): {source}", path = .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

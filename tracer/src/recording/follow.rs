@@ -97,15 +97,16 @@ impl Follower {
         let mut events = Vec::new();
         // Events that were returned are not parsed again: there are thousands of them at each call.
         let wanted = |id: i64| !self.given.contains(&EventId(id.cast_unsigned()));
-        let ended_early = merge::each(&opened.connection, from.cast_signed(), wanted, |event| {
-            // An event of a kind that only a newer raytrace knows is left out.
-            events.extend(event?);
-            Ok(if events.len() >= MOST {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            })
-        })?;
+        let ended_early =
+            merge::for_each_row(&opened.connection, from.cast_signed(), wanted, |event| {
+                // An event of a kind that only a newer raytrace knows is left out.
+                events.extend(event?);
+                Ok(if events.len() >= MOST {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                })
+            })?;
         if let Some((_, error)) = ended_early.into_iter().next() {
             return Err(error);
         }

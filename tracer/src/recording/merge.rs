@@ -16,14 +16,14 @@ use super::{
 use crate::event::Event;
 
 /// The remaining rows of a table.
-struct Rest<'a> {
+struct RemainingRows<'a> {
     table: Table,
     rows: Rows<'a>,
     /// The id of the next row; `None` after the last.
     next: Option<i64>,
 }
 
-impl Rest<'_> {
+impl RemainingRows<'_> {
     fn advance(&mut self) -> rusqlite::Result<()> {
         self.rows.advance()?;
         self.next = self.rows.get().map(|row| row.get(0)).transpose()?;
@@ -56,7 +56,7 @@ impl fmt::Display for Part {
 
 /// Passes the event of each `wanted` row after the id `from` to `tell`, as [`schema::event`]
 /// returns it, until `tell` breaks. Returns the parts of damaged tables that could not be read.
-pub(super) fn each(
+pub(super) fn for_each_row(
     connection: &Connection,
     from: i64,
     wanted: impl Fn(i64) -> bool,
@@ -72,7 +72,7 @@ pub(super) fn each(
     let mut frames = Frames::of(connection);
     let mut tables = Vec::new();
     for (table, statement) in &mut statements {
-        let mut rest = Rest {
+        let mut rest = RemainingRows {
             table: *table,
             rows: statement.query([from])?,
             next: None,
@@ -103,7 +103,7 @@ pub(super) fn each(
 /// Whether a step succeeded. If the file is damaged, reading this table ends here and the others go
 /// on.
 fn readable(
-    rest: &Rest<'_>,
+    rest: &RemainingRows<'_>,
     after: Option<i64>,
     step: rusqlite::Result<()>,
     ended_early: &mut Vec<(Part, rusqlite::Error)>,

@@ -30,7 +30,7 @@ pub use follow::Follower;
 pub use outline::Outline;
 #[cfg(test)]
 pub(crate) use parts::write_two;
-pub use parts::{by_recorder, carried, parts_in_batches, parts_in_batches_until};
+pub use parts::{carried, group_by_recorder, parts_in_batches, parts_in_batches_until};
 pub use reader::{Read, ReadSummary, in_batches, is_recording, read};
 pub use retention::Retention;
 pub use rotation::Rotation;

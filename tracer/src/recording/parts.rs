@@ -82,7 +82,7 @@ pub fn carried(path: &Path) -> Result<HashSet<EventId>, RecordingError> {
 /// Groups files by their recorder. Each group is read as one recording. A file without its
 /// predecessor begins a group.
 #[must_use]
-pub fn by_recorder(mut files: Vec<Outline>) -> Vec<Vec<Outline>> {
+pub fn group_by_recorder(mut files: Vec<Outline>) -> Vec<Vec<Outline>> {
     files.sort_by(|one, other| {
         let key = |file: &Outline| (file.started.wall, file.part());
         key(one).cmp(&key(other))
@@ -185,7 +185,7 @@ mod tests {
     }
 
     fn wait_for_next_file(sender: &Sender) {
-        while sender.moved().is_none() {
+        while sender.take_next_file().is_none() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -293,7 +293,7 @@ mod tests {
             let outlines = files.iter().rev().map(|file| Outline::of(file));
             outlines.collect::<Result<_, _>>().expect("outlines")
         };
-        let groups = by_recorder(outlines(&files));
+        let groups = group_by_recorder(outlines(&files));
         assert_eq!(groups.len(), 1);
         let paths: Vec<&PathBuf> = groups[0].iter().map(|file| &file.path).collect();
         assert_eq!(paths, files.iter().collect::<Vec<_>>());
@@ -301,6 +301,6 @@ mod tests {
         let ends: Vec<WallTime> = groups[0].iter().map(|file| file.ended).collect();
         assert!(ends.is_sorted(), "{ends:?}");
         let without_second = [&files[..1], &files[2..]].concat();
-        assert_eq!(by_recorder(outlines(&without_second)).len(), 2);
+        assert_eq!(group_by_recorder(outlines(&without_second)).len(), 2);
     }
 }

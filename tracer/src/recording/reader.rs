@@ -305,7 +305,7 @@ fn rows(
     let Opened { connection, damage } = connect(source, named)?;
     let mut batch = Vec::with_capacity(BATCH);
     let mut unknown = 0u64;
-    let result = merge::each(
+    let result = merge::for_each_row(
         &connection,
         i64::MIN,
         |_| true,
@@ -347,10 +347,18 @@ fn rows(
         ));
     }
     if unknown > 0 {
-        told.warnings.push(format!(
-            "{unknown} events of {} are of kinds that this raytrace does not know",
-            named.display()
-        ));
+        let events = match unknown {
+            1 => "1 event".to_owned(),
+            many => format!("{many} events"),
+        };
+        // In a damaged file, what an event refers to may be missing.
+        let why = if told.damaged {
+            "could not be read"
+        } else {
+            "could not be read: this raytrace does not know their kinds"
+        };
+        told.warnings
+            .push(format!("{events} of {} {why}", named.display()));
     }
     Ok(told)
 }

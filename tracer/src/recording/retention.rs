@@ -4,15 +4,16 @@
 //! deletes whole files.
 //!
 //! Beyond [`Retention::keep`], samples are a minute apart, later ten minutes and an hour. Around
-//! deaths all detail stays; [`ends`] says how much if there are many. If a file would become too
-//! large, or the disk too full, the time of full detail is shortened first. Then the detail around
-//! the oldest deaths is given up (except the first and the last), then every second sample.
+//! deaths all detail stays; [`detail_spans`] says how much if there are many. If a file would
+//! become too large, or the disk too full, the time of full detail is shortened first. Then the
+//! detail around the oldest deaths is given up (except the first and the last), then every second
+//! sample.
 //!
 //! Each row is checked once, when it has become old enough. Rows are checked in the order of ids, a
 //! few at a time, so incoming events never wait for this. Processes, what they did to each other,
 //! and deaths stay.
 
-mod ends;
+mod detail_spans;
 mod rows;
 mod samples;
 mod short_lived;
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 
 use crate::{event::Event, ids::BootTime};
-use ends::Ends;
+use detail_spans::DetailSpans;
 use rows::Rows;
 use samples::Samples;
 use stacks::Stacks;
@@ -117,7 +118,7 @@ struct Pass {
 /// Keeps a recording within its bounds.
 pub(super) struct Downsampling {
     retention: Retention,
-    ends: Ends,
+    detail_spans: DetailSpans,
     samples: Vec<Samples>,
     stacks: Stacks,
     rows: Rows,
@@ -131,7 +132,7 @@ impl Downsampling {
     pub(super) fn new(retention: Retention) -> Self {
         Self {
             retention,
-            ends: Ends::default(),
+            detail_spans: DetailSpans::default(),
             samples: Samples::all(),
             stacks: Stacks::default(),
             rows: Rows::default(),
@@ -144,7 +145,7 @@ impl Downsampling {
     /// Notes events that were written: around some ends everything stays.
     pub(super) fn note(&mut self, written: &[Event]) {
         for event in written {
-            self.ends.note(event);
+            self.detail_spans.note(event);
         }
     }
 
@@ -190,20 +191,22 @@ impl Downsampling {
     /// Does one step. Returns whether there is another.
     fn step(&mut self, connection: &Connection, pass: &mut Pass) -> rusqlite::Result<bool> {
         let until = before(pass.now, pass.keep);
-        let (ends, next) = (&self.ends, pass.next);
+        let (detail_spans, next) = (&self.detail_spans, pass.next);
         let transaction = connection.unchecked_transaction()?;
         let done = match next {
             Next::Samples(table) => match self.samples.get_mut(table) {
                 Some(samples) => {
                     let until = before(pass.now, pass.keep.saturating_mul(samples.times()));
-                    samples.downsample(&transaction, until, ends)?
+                    samples.downsample(&transaction, until, detail_spans)?
                 }
                 None => true,
             },
-            Next::Stacks => self.stacks.downsample(&transaction, until, ends)?,
-            Next::Rows => self.rows.downsample(&transaction, until, ends)?,
+            Next::Stacks => self.stacks.downsample(&transaction, until, detail_spans)?,
+            Next::Rows => self.rows.downsample(&transaction, until, detail_spans)?,
             Next::Halve(table) => match self.samples.get_mut(table) {
-                Some(samples) => samples.halve(&transaction, before(pass.now, SHORTEST), ends)?,
+                Some(samples) => {
+                    samples.halve(&transaction, before(pass.now, SHORTEST), detail_spans)?
+                }
                 None => true,
             },
             Next::GiveBack => true,
@@ -219,7 +222,7 @@ impl Downsampling {
             Next::Halve(table) if table + 1 < self.samples.len() => Next::Halve(table + 1),
             Next::Rows | Next::Halve(_) => Next::GiveBack,
             Next::GiveBack if give_back(connection)? => Next::GiveBack,
-            Next::GiveBack => match self.more(connection, pass)? {
+            Next::GiveBack => match self.next_reduction(connection, pass)? {
                 Some(next) => next,
                 None => return Ok(false),
             },
@@ -228,7 +231,11 @@ impl Downsampling {
     }
 
     /// Returns what to give up next, if the file is too large.
-    fn more(&mut self, connection: &Connection, pass: &mut Pass) -> rusqlite::Result<Option<Next>> {
+    fn next_reduction(
+        &mut self,
+        connection: &Connection,
+        pass: &mut Pass,
+    ) -> rusqlite::Result<Option<Next>> {
         let size = size(connection)?;
         let most = self.retention.most(size, pass.space);
         let Some(excess) = size.checked_sub(most).filter(|excess| *excess > 0) else {
@@ -247,7 +254,7 @@ impl Downsampling {
             return Ok(Some(Next::Samples(0)));
         }
         self.keep = pass.keep;
-        if self.ends.give_up() {
+        if self.detail_spans.give_up() {
             self.samples.iter_mut().for_each(Samples::downsample_anew);
             self.stacks.downsample_anew();
             self.rows.downsample_anew();

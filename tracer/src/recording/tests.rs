@@ -550,7 +550,7 @@ fn log_records_leave_room_for_deaths() {
         sender.send(exit(id));
     }
     assert_eq!(sender.dropped(), (0, 0));
-    assert_eq!(sender.dropped_words(), 20_000 - 8192);
+    assert_eq!(sender.dropped_log_records(), 20_000 - 8192);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::{
     error::RecordingError,
     retention::{Downsampling, Space},
     rotation::Rotating,
-    row::Class,
+    row::Priority,
 };
 use crate::{event::Event, ids::BootTime, observe::clock};
 
@@ -24,9 +24,9 @@ use crate::{event::Event, ids::BootTime, observe::clock};
 const DEATHS_QUEUE: usize = 16_384;
 /// Log records may fill only this part of that queue, so that a process that writes a million lines
 /// a second causes no death to be dropped.
-const WORDS_QUEUE: usize = DEATHS_QUEUE / 2;
+const LOG_RECORDS_QUEUE: usize = DEATHS_QUEUE / 2;
 /// Forks, execs, titles and exits with status 0 may fill only this part.
-const LIVES_QUEUE: usize = DEATHS_QUEUE / 4 * 3;
+const LIFECYCLE_QUEUE: usize = DEATHS_QUEUE / 4 * 3;
 /// The most samples that wait, of about 100 bytes each.
 const SAMPLES_QUEUE: usize = 16_384;
 /// Events are on disk within a second: a batch is written every half second.
@@ -37,11 +37,11 @@ const DOWNSAMPLE_EVERY: Duration = Duration::from_secs(300);
 /// something to write.
 const DOWNSAMPLE_FOR: Duration = Duration::from_millis(30);
 /// How often to check whether the first batch, which takes some ms, is written.
-const FIRST_LOOK: Duration = Duration::from_millis(1);
+const FIRST_BATCH_POLL: Duration = Duration::from_millis(1);
 /// After a failure (a full disk), writing is tried again this often.
 const RETRY: Duration = Duration::from_secs(2);
 /// How long closing waits for readers: `report` of a large file takes some seconds.
-const READERS_LEAVE: Duration = Duration::from_secs(20);
+const WAIT_FOR_READERS: Duration = Duration::from_secs(20);
 
 /// What waits to be written.
 #[derive(Default)]
@@ -57,7 +57,7 @@ struct Shared {
     queues: Mutex<Queues>,
     wake: Condvar,
     dropped_deaths: AtomicU64,
-    dropped_words: AtomicU64,
+    dropped_log_records: AtomicU64,
     dropped_samples: AtomicU64,
     written: AtomicU64,
     /// The last failure, until it is taken or a write succeeds.
@@ -65,11 +65,11 @@ struct Shared {
     /// Whether the file is too large and nothing more can be given up, until this is taken.
     too_large: AtomicBool,
     /// Whether the file was gone and has been written anew, until this is taken.
-    anew: AtomicBool,
+    rewritten: AtomicBool,
     /// The file that is written now.
     file: Mutex<PathBuf>,
     /// Whether a new file was begun, until this is taken.
-    moved: AtomicBool,
+    has_next_file: AtomicBool,
     /// The last time at which there was nothing to downsample.
     settled: AtomicU64,
 }
@@ -104,13 +104,17 @@ impl Sender {
     /// counted.
     pub fn send(&self, event: Event) -> bool {
         let Some(shared) = &self.0 else { return true };
-        let class = Class::of(&event.what);
+        let priority = Priority::of(&event.what);
         let mut queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let (queue, limit, dropped) = match class {
-            Class::Sample => (&mut queues.samples, SAMPLES_QUEUE, &shared.dropped_samples),
-            Class::Words => (&mut queues.deaths, WORDS_QUEUE, &shared.dropped_words),
-            Class::Life => (&mut queues.deaths, LIVES_QUEUE, &shared.dropped_deaths),
-            Class::Death | Class::Urgent => {
+        let (queue, limit, dropped) = match priority {
+            Priority::Sample => (&mut queues.samples, SAMPLES_QUEUE, &shared.dropped_samples),
+            Priority::LogRecord => (
+                &mut queues.deaths,
+                LOG_RECORDS_QUEUE,
+                &shared.dropped_log_records,
+            ),
+            Priority::Lifecycle => (&mut queues.deaths, LIFECYCLE_QUEUE, &shared.dropped_deaths),
+            Priority::Death | Priority::Urgent => {
                 (&mut queues.deaths, DEATHS_QUEUE, &shared.dropped_deaths)
             }
         };
@@ -118,8 +122,8 @@ impl Sender {
             dropped.fetch_add(1, Ordering::Relaxed);
             return false;
         }
-        let words = class == Class::Words && queue.len() >= WORDS_QUEUE / 2;
-        let urgent = class == Class::Urgent || words;
+        let many_records = priority == Priority::LogRecord && queue.len() >= LOG_RECORDS_QUEUE / 2;
+        let urgent = priority == Priority::Urgent || many_records;
         queue.push(event);
         if urgent && !queues.urgent {
             queues.urgent = true;
@@ -150,22 +154,22 @@ impl Sender {
 
     /// Whether there is room for log records. Logs are files, and may be read later.
     #[must_use]
-    pub fn has_room_for_words(&self) -> bool {
+    pub fn has_room_for_log_records(&self) -> bool {
         let Some(shared) = &self.0 else { return true };
         let queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.deaths.len() < WORDS_QUEUE / 2
+        queues.deaths.len() < LOG_RECORDS_QUEUE / 2
     }
 
     /// Returns how many log records were dropped.
     #[must_use]
-    pub fn dropped_words(&self) -> u64 {
-        let dropped = |shared: &Arc<Shared>| shared.dropped_words.load(Ordering::Relaxed);
+    pub fn dropped_log_records(&self) -> u64 {
+        let dropped = |shared: &Arc<Shared>| shared.dropped_log_records.load(Ordering::Relaxed);
         self.0.as_ref().map_or(0, dropped)
     }
 
     /// Returns the failure to write since the last call, if there is one.
     #[must_use]
-    pub fn failure(&self) -> Option<String> {
+    pub fn take_failure(&self) -> Option<String> {
         let shared = self.0.as_ref()?;
         shared
             .failure
@@ -176,24 +180,24 @@ impl Sender {
 
     /// Whether, since the last call, the file has become too large with nothing more to give up.
     #[must_use]
-    pub fn too_large(&self) -> bool {
+    pub fn take_too_large(&self) -> bool {
         let too_large = |shared: &Arc<Shared>| shared.too_large.swap(false, Ordering::Relaxed);
         self.0.as_ref().is_some_and(too_large)
     }
 
     /// Whether the file was gone and has been written anew since the last call.
     #[must_use]
-    pub fn anew(&self) -> bool {
-        let anew = |shared: &Arc<Shared>| shared.anew.swap(false, Ordering::Relaxed);
-        self.0.as_ref().is_some_and(anew)
+    pub fn take_rewritten(&self) -> bool {
+        let rewritten = |shared: &Arc<Shared>| shared.rewritten.swap(false, Ordering::Relaxed);
+        self.0.as_ref().is_some_and(rewritten)
     }
 
     /// Returns the next file, if one was begun since the last call.
     #[must_use]
-    pub fn moved(&self) -> Option<PathBuf> {
+    pub fn take_next_file(&self) -> Option<PathBuf> {
         let shared = self.0.as_ref()?;
-        let moved = shared.moved.swap(false, Ordering::Relaxed);
-        moved.then(|| shared.file())
+        let is_new = shared.has_next_file.swap(false, Ordering::Relaxed);
+        is_new.then(|| shared.file())
     }
 }
 
@@ -338,11 +342,11 @@ impl Writer {
 
     /// Makes a new file and starts its thread.
     pub fn create(path: &Path, owner: Option<(u32, u32)>) -> Result<Self, RecordingError> {
-        Self::keeping(path, owner, Retention::default())
+        Self::create_with_retention(path, owner, Retention::default())
     }
 
     /// Does the same with other bounds on what a long recording keeps.
-    pub fn keeping(
+    pub fn create_with_retention(
         path: &Path,
         owner: Option<(u32, u32)>,
         retention: Retention,
@@ -390,7 +394,7 @@ impl Writer {
             if began.elapsed() > patience {
                 return false;
             }
-            std::thread::sleep(FIRST_LOOK);
+            std::thread::sleep(FIRST_BATCH_POLL);
         }
         true
     }
@@ -451,12 +455,12 @@ impl Files {
     }
 
     /// Leaves samples out if the disk is nearly full. The remaining room is for deaths.
-    fn spare(&self, shared: &Shared, backlog: &mut Vec<Event>) {
+    fn drop_samples_if_starved(&self, shared: &Shared, backlog: &mut Vec<Event>) {
         if !self.is_starved {
             return;
         }
         let before = backlog.len();
-        backlog.retain(|event| Class::of(&event.what) != Class::Sample);
+        backlog.retain(|event| Priority::of(&event.what) != Priority::Sample);
         let left_out = (before - backlog.len()) as u64;
         shared
             .dropped_samples
@@ -489,7 +493,7 @@ impl Files {
         self.disk
             .path()
             .clone_into(&mut shared.file.lock().unwrap_or_else(PoisonError::into_inner));
-        shared.moved.store(true, Ordering::Relaxed);
+        shared.has_next_file.store(true, Ordering::Relaxed);
         rotating.prune(self.disk.path());
     }
 }
@@ -508,9 +512,9 @@ fn run(shared: &Shared, mut files: Files, downsample_every: Duration) -> Option<
             (true, false) => BATCH,
         };
         let closing = take(shared, &mut backlog, wait);
-        files.spare(shared, &mut backlog);
-        let result = files.disk.stay().and_then(|anew| {
-            shared.anew.fetch_or(anew, Ordering::Relaxed);
+        files.drop_samples_if_starved(shared, &mut backlog);
+        let result = files.disk.rewrite_if_missing().and_then(|rewritten| {
+            shared.rewritten.fetch_or(rewritten, Ordering::Relaxed);
             files.disk.write(&backlog)
         });
         if result.is_ok() {
@@ -542,7 +546,7 @@ fn run(shared: &Shared, mut files: Files, downsample_every: Duration) -> Option<
             }
         }
         if closing {
-            let closed = files.disk.close(READERS_LEAVE);
+            let closed = files.disk.close(WAIT_FOR_READERS);
             return closed
                 .err()
                 .map(|error| EndFailure::TwoFiles(error.to_string()));

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    judge::report::{Certainty, Death},
+    judge::report::{Certainty, Death, Killer},
     show::{
         causes::Cause,
         clause,
@@ -84,9 +84,8 @@ pub fn headline(causes: &[Cause<'_>]) -> String {
     let within = last.when.act_time.since(first.when.act_time).unsigned_abs();
     let largest = deaths
         .iter()
-        .filter_map(|death| death.memory.own.resident())
+        .filter_map(|death| death.memory.own_private())
         .max()
-        .filter(|bytes| bytes.0 > 0)
         .map_or_else(String::new, |bytes| {
             format!(", the largest {}", size(bytes))
         });
@@ -113,23 +112,46 @@ fn is_only_counted(death: &Death) -> bool {
 
 /// Returns how most of the deaths ended, or how the first did if no two ended alike.
 fn most_common(deaths: &[&Death]) -> String {
-    let clauses: Vec<String> = deaths.iter().map(|death| words::clause(death)).collect();
-    let count = |clause: &String| clauses.iter().filter(|other| *other == clause).count();
-    let ways: BTreeSet<&String> = clauses.iter().collect();
-    let each = clauses.iter().zip(deaths).rev();
-    match each.max_by_key(|(clause, _)| count(clause)) {
-        Some((most, death)) if count(most) > 1 => {
-            format!(
-                "died, {} of them alike: they {}; the others in {}",
-                count(most),
-                words::clause_of_many(death),
-                words::count(ways.len() - 1, "other way", "other ways")
-            )
-        }
-        _ => format!(
+    let (typical, alike) = majority(deaths);
+    if alike == 1 {
+        return format!(
             "died in similar ways; the first {}",
             words::clause(deaths[0])
-        ),
+        );
+    }
+    format!(
+        "died: {alike} {}; {}",
+        words::clause_of_many(typical),
+        others(deaths, alike)
+    )
+}
+
+/// Returns the first death that ended as most of them did, and how many did. There must be at least
+/// one death.
+#[must_use]
+pub fn majority<'a>(deaths: &[&'a Death]) -> (&'a Death, usize) {
+    let by_limit = [Killer::RayMemoryMonitor, Killer::KernelOomMemcg];
+    if by_limit.contains(&deaths[0].verdict.killer) {
+        // They differ only in the limit.
+        return (deaths[0], deaths.len());
+    }
+    let clauses: Vec<String> = deaths.iter().map(|death| words::clause(death)).collect();
+    let count = |clause: &String| clauses.iter().filter(|other| *other == clause).count();
+    // Of several with the highest count, `max_by_key` returns the last.
+    let each = clauses.iter().zip(deaths).rev();
+    let typical = each.max_by_key(|(clause, _)| count(clause));
+    typical.map_or((deaths[0], 1), |(clause, death)| (*death, count(clause)))
+}
+
+/// Returns how many deaths did not end as `alike` of them did: `1 in another way`, `5 in 3 other
+/// ways`.
+#[must_use]
+pub fn others(deaths: &[&Death], alike: usize) -> String {
+    let ways: BTreeSet<String> = deaths.iter().map(|death| words::clause(death)).collect();
+    let left = deaths.len() - alike;
+    match ways.len() - 1 {
+        1 => format!("{left} in another way"),
+        many => format!("{left} in {many} other ways"),
     }
 }
 
@@ -166,8 +188,31 @@ fn line(view: &View<'_>, cause: &Cause<'_>, said: &[Fact]) -> String {
         parts.push(format!("{count} followed"));
     }
     if let Some(job) = jobs::ended_by(view, cause) {
-        parts.push(format!("ended job {}", sanitize::name(&job.job_id.0)));
+        parts.push(format!("ended job {}", jobs::name(view, job)));
     }
     parts.extend(death.then.as_ref().map(clause::recovery));
     parts.join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{judge::cause::Cause as Why, show::sample};
+
+    #[test]
+    fn most_deaths_decide_the_headline() {
+        let exit = |id, code| sample::death(id, 1, 0, Killer::Exit, Why::exit(code));
+        let all = [exit(1, 7), exit(2, 3), exit(3, 3)];
+        let deaths: Vec<&Death> = all.iter().collect();
+        let (typical, alike) = majority(&deaths);
+        assert_eq!((typical.id, alike), (all[1].id, 2));
+        assert_eq!(
+            most_common(&deaths),
+            "died: 2 exited on their own with code 3; 1 in another way"
+        );
+        let all = [exit(1, 7), exit(2, 3), exit(3, 3), exit(4, 5), exit(5, 4)];
+        let deaths: Vec<&Death> = all.iter().collect();
+        assert_eq!(others(&deaths, 2), "3 in 3 other ways");
+        assert_eq!(majority(&deaths[3..]).1, 1);
+    }
 }

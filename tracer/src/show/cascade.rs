@@ -137,10 +137,10 @@ fn line(cause: &Cause<'_>, members: &[&Death]) -> String {
     let clause = words::common_clause(members);
     let clause = clause.unwrap_or_else(|| "followed: some were killed, some exited".to_owned());
     format!(
-        "{span}{} {} {kind} ({}) {clause}{}",
+        "{span}{} {} {kind}{} {clause}{}",
         fleet::on_nodes(members),
         members.len(),
-        classes(members),
+        named_classes(kind, members),
         link(first)
     )
 }
@@ -151,7 +151,7 @@ fn link(death: &Death) -> String {
     link.map_or_else(String::new, |link| {
         format!(
             " · link {}: {}",
-            words::sureness(link.link_certainty),
+            words::certainty_word(link.link_certainty),
             sanitize::line(&clause::link_reason(&link.because), sanitize::EVIDENCE)
         )
     })
@@ -165,6 +165,15 @@ fn kinds(role: Role) -> &'static str {
         Role::Agent => "agents",
         Role::Descendant => "subprocesses",
         Role::Gcs | Role::Dashboard | Role::Other => "processes",
+    }
+}
+
+/// Returns ` (8 WorkerDict, TaskRunner)`. Empty if they have no names but that of their kind.
+fn named_classes(kind: &str, members: &[&Death]) -> String {
+    let nameless = format!("{} {}", members.len(), kind.trim_end_matches('s'));
+    match classes(members) {
+        classes if classes == nameless => String::new(),
+        classes => format!(" ({classes})"),
     }
 }
 
@@ -196,4 +205,25 @@ fn classes(members: &[&Death]) -> String {
         shown.push(words::count(others, "other", "others"));
     }
     shown.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::sample::burst;
+
+    #[test]
+    fn workers_without_names_are_only_counted() {
+        let named = |class: &str| {
+            let mut report = burst();
+            report.deaths.truncate(2);
+            for death in &mut report.deaths {
+                death.work.actor_class = Some(class.to_owned());
+            }
+            let members: Vec<&Death> = report.deaths.iter().collect();
+            named_classes("workers", &members)
+        };
+        assert_eq!(named("Rollout"), " (2 Rollout)");
+        assert_eq!(named("worker"), "");
+    }
 }

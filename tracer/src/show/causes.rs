@@ -59,7 +59,11 @@ impl<'a> Cause<'a> {
 /// Returns whether a finding has a remedy for a memory kill in the same job as a memory kill in
 /// `deaths`.
 #[must_use]
-pub fn mends_a_kill_beside(report: &Report, finding: &Finding, deaths: &BTreeSet<EventId>) -> bool {
+pub fn has_remedy_for_same_job(
+    report: &Report,
+    finding: &Finding,
+    deaths: &BTreeSet<EventId>,
+) -> bool {
     let kills = || {
         let deaths = report.deaths.iter();
         deaths.filter(|death| words::is_memory_kill(death.verdict.killer))

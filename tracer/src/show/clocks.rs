@@ -140,7 +140,7 @@ fn plus_minus(ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::{sample, select::Shown};
+    use crate::show::{sample, select::SelectedReport};
 
     /// Returns the lines for a node with a clock that is `ms` ahead.
     fn lines(ms: i64) -> Vec<String> {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     fn said(report: &Report) -> Vec<String> {
-        let shown = Shown::whole(report);
+        let shown = SelectedReport::whole(report);
         let style = sample::style();
         gaps(&View::new(&shown, &style))
     }

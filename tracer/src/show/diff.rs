@@ -9,7 +9,9 @@ use owo_colors::Style as Colour;
 
 use crate::{
     ids::Bytes,
-    judge::diff::{Diff, Fit, JobEnd, OwnerChange, OwnerSide, SettingChange, Side, Value, Warned},
+    judge::diff::{
+        Diff, Fit, JobEnd, OwnerChange, OwnerSide, SettingChange, Side, Value, WarnedKills,
+    },
     show::{
         Style,
         layout::Page,
@@ -95,7 +97,6 @@ fn jobs(side: &Side) -> Vec<String> {
 }
 
 fn settings(page: &mut Page, diff: &Diff) {
-    let same = words::count(diff.same_settings, "other is", "others are");
     let mut last = String::new();
     let rows = diff.settings.iter().map(|change: &SettingChange| {
         // Users copy the key from here, so it gets more room. A source is not repeated in the next
@@ -117,7 +118,19 @@ fn settings(page: &mut Page, diff: &Diff) {
     });
     let rows: Vec<_> = rows.collect();
     with_notes(page, "SETTINGS", ["A", "B"], &rows);
-    page.paragraph("  ", Colour::new(), &format!("{same} the same in both"), 2);
+    match (rows.is_empty(), diff.same_settings) {
+        (_, 0) => {}
+        (true, same) => {
+            let same = words::count(same, "is", "are");
+            page.blank();
+            let text = format!("none changed; {same} the same in both");
+            page.paragraph("SETTINGS ", Colour::new().bold(), &text, 2);
+        }
+        (false, same) => {
+            let same = words::count(same, "other is", "others are");
+            page.paragraph("  ", Colour::new(), &format!("{same} the same in both"), 2);
+        }
+    }
 }
 
 fn value(value: Option<&Value>) -> String {
@@ -168,7 +181,7 @@ fn memory(page: &mut Page, diff: &Diff) {
         let (a, b) = (per_call(owner.a), per_call(owner.b));
         (a.is_some() || b.is_some()).then(|| {
             let shown = |side: Option<OwnerSide>| match (side, per_call(side)) {
-                (_, Some(bytes)) => bytes.fine(),
+                (_, Some(bytes)) => bytes.finer_size(),
                 (Some(_), None) => "none seen".to_owned(),
                 (None, None) => "–".to_owned(),
             };
@@ -231,12 +244,12 @@ fn signed_by(shown: fn(Bytes) -> String, delta: i128) -> String {
 fn fine(bytes: Bytes) -> String {
     match bytes.0 {
         ..0x10_0000 => size(bytes),
-        _ => bytes.fine(),
+        _ => bytes.finer_size(),
     }
 }
 
 /// Returns `3`, or `3 (2 warned, 74 s before or more)` if there were warnings.
-fn count(deaths: u32, warned: Option<Warned>) -> String {
+fn count(deaths: u32, warned: Option<WarnedKills>) -> String {
     let Some(warned) = warned else {
         return deaths.to_string();
     };
@@ -313,7 +326,7 @@ fn fits(page: &mut Page, diff: &Diff) {
         let none = if diff.settings.is_empty() {
             "No known setting changed: look at the code, the data and the versions of libraries."
         } else {
-            "No changed setting is known to have this effect, and none changed in proportion."
+            "No changed setting is known to explain these changes, and none changed by the same factor as a figure above."
         };
         page.paragraph("  ", Colour::new(), none, 2);
     }
@@ -336,7 +349,7 @@ fn fits(page: &mut Page, diff: &Diff) {
         let keys: Vec<String> = keys
             .map(|fit| sanitize::line(&fit.key, sanitize::EVIDENCE))
             .collect();
-        let lead = "  Changed too, and may act; their effects cannot be told apart: ";
+        let lead = "  Changed as well, and may matter; their effects cannot be told apart: ";
         page.paragraph(lead, Colour::new().dimmed(), &keys.join(", "), 4);
     }
     for fit in &diff.cannot_explain {

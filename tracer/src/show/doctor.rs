@@ -235,7 +235,7 @@ mod tests {
         judge::doctor::{
             checks,
             facts::{Driver, OldSessions},
-            samples::{machine, node},
+            fixtures::{machine, node},
         },
     };
 

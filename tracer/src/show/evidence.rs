@@ -2,6 +2,7 @@
 
 use crate::{
     judge::report::{Death, Evidence},
+    ray::log::kill,
     show::{causes::Cause, sanitize, time::relative, view::View, words},
 };
 
@@ -40,7 +41,15 @@ pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
         return all.iter().map(longest).collect();
     }
     let kept = strongest(death);
-    let mut lines: Vec<String> = kept.iter().map(|piece| line(death, piece, SHORT)).collect();
+    let short = |piece: &&Evidence| {
+        let what = kill::without_ids(&piece.what).into_owned();
+        let piece = Evidence {
+            what,
+            ..(*piece).clone()
+        };
+        line(death, &piece, SHORT)
+    };
+    let mut lines: Vec<String> = kept.iter().map(short).collect();
     if kept.len() < all.len() {
         let more = words::count(all.len() - kept.len(), "more piece", "more pieces");
         lines.push(format!("… {more} of evidence (--kill {})", cause.number));
@@ -102,14 +111,7 @@ fn strongest(death: &Death) -> Vec<&Evidence> {
     acts.sort_by_key(|at| (!all[*at].by_sender, distance(&all[*at])));
     acts.truncate(MAX_PIECES - logs.len());
     let mut kept: Vec<usize> = logs.into_iter().chain(acts).collect();
-    // The reason, then the kill, then what followed; each in order of time.
-    kept.sort_by_key(|at| {
-        let piece = &all[*at];
-        let place = match piece.source.as_str() {
-            "kernel" => 1,
-            _ => rank(piece),
-        };
-        (place, *at)
-    });
+    // All evidence is in order of time.
+    kept.sort_unstable();
     kept.into_iter().map(|at| &all[at]).collect()
 }

@@ -97,12 +97,15 @@ fn doing(death: &Death) -> Option<String> {
     Some(format!("{line} ({:.1} s before)", age as f64 / 1000.0))
 }
 
+/// Stands for a line of Ray, whose lines are not named.
+pub(super) const RAYS_OWN: &str = "Ray's own code";
+
 /// Returns the line of the user's own code, and the line that it had called: `reward.py:5 score, in
 /// numpy/_core/numeric.py:330 full`.
 pub(super) fn running(death: &Death) -> Option<String> {
     let first = first_line(death)?;
     let first = if is_rays(first) {
-        "inside Ray".to_owned()
+        RAYS_OWN.to_owned()
     } else {
         sanitize::line(first, 2 * sanitize::NAME)
     };
@@ -273,9 +276,9 @@ fn limit(oom: &OomReport) -> Option<String> {
     let Some(cgroup) = oom.cgroup.as_deref() else {
         let charged = oom.charging.is_some();
         return match oom.constraint {
-            Some(Scope::Global) => {
-                charged.then(|| format!("the machine's memory, no cgroup's{charging}"))
-            }
+            Some(Scope::Global) => charged.then(|| {
+                format!("the whole machine's memory, not the limit of a cgroup{charging}")
+            }),
             Some(Scope::Memcg) => Some(format!("a cgroup with an unknown name{figures}{charging}")),
             _ => charged.then(|| charging.trim_start_matches(", ").to_owned()),
         };
@@ -287,9 +290,11 @@ fn limit(oom: &OomReport) -> Option<String> {
     Some(format!("{}{figures}{charging}{own}", words::cgroup(cgroup)))
 }
 
-/// Returns which process asked for the memory, if it was not the one that died.
+/// Returns which process asked for the memory, if it was not the one that died. No process did if
+/// the kill was invoked by hand.
 fn trigger(death: &Death) -> Option<String> {
-    let oom = death.memory.oom.as_ref()?;
+    let oom = death.memory.oom.as_ref();
+    let oom = oom.filter(|oom| oom.constraint != Some(Scope::Sysrq))?;
     let pid = oom.invoker_pid.filter(|pid| *pid != death.process.pid)?;
     let comm = oom
         .invoker_comm
@@ -374,7 +379,7 @@ fn calls(view: &View<'_>, death: &Death) -> Option<String> {
         let plural = if complete == 1 { "" } else { "s" };
         format!(
             "grows {} per call{whose}, {complete} call{plural}, never freed",
-            each.fine()
+            each.finer_size()
         )
     });
     let parts: Vec<String> = [each, died].into_iter().flatten().collect();
@@ -411,7 +416,7 @@ fn biggest(death: &Death) -> Option<String> {
         (true, None) => " in the cgroup",
         (false, _) => "",
     };
-    let rest = words::smaller(death.memory.top_rest.as_ref());
+    let rest = words::smaller_processes(death.memory.top_rest.as_ref());
     let rest = rest.map_or_else(String::new, |rest| format!("; {rest}"));
     Some(format!("{shown} of private memory{scope}{age}{rest}"))
 }
@@ -473,7 +478,10 @@ fn remote_cause(death: &Death) -> Option<String> {
 
 fn missing(view: &View<'_>, death: &Death) -> Option<String> {
     let missing = clause::missing(death.verdict.missing.as_ref()?);
-    Some(sanitize::line(&view.command(&missing), sanitize::LONGEST))
+    Some(sanitize::line(
+        &view.adapt_command(&missing),
+        sanitize::LONGEST,
+    ))
 }
 
 /// Returns why Ray's memory monitor did not act before the kernel did in a full cgroup.

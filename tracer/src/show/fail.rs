@@ -16,7 +16,7 @@ pub static MEMORY_KILLERS: LazyLock<String> = LazyLock::new(|| names(true).join(
 /// The help text of `--fail-on`.
 pub static FAIL_ON: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "Exit with code 8 if a first cause shown was one of these killers. Without a list: {}. Others: {}",
+        "Exit with code 8 if a first cause shown was one of these killers. Without a list: {}. Others: {}. FILES go before this option",
         names(true).join(", "),
         names(false).join(", ")
     )

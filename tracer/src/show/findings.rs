@@ -60,7 +60,7 @@ pub fn notes(view: &View<'_>) -> Vec<String> {
         .collect()
 }
 
-/// `KILL 2: No rule explains this memory kill; …`, and where to look next.
+/// `KILL 2: raytrace found no cause of this memory kill; …`, and where to look next.
 fn unexplained_kills(view: &View<'_>, finding: &Finding) -> String {
     let deaths = finding.deaths.iter();
     let mut numbers: Vec<u32> = deaths.filter_map(|id| view.shown.number(*id)).collect();
@@ -169,15 +169,16 @@ fn sentence(text: &str) -> String {
     format!("{}.", text.trim_end_matches('.'))
 }
 
-/// Returns the commands to type next. A report of texts without a file advises to record the next
-/// run.
+/// Returns the commands to type next, each whole. A report of texts without a file advises to record
+/// the next run.
 #[must_use]
-pub fn next(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
+pub fn next(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let Some(file) = view.style.file.as_deref().map(sanitize::quoted) else {
         let next = "record the next run: sudo raytrace record";
-        return (!view.shown.report.texts.is_empty()).then(|| view.command(next));
+        let next = (!view.shown.report.texts.is_empty()).then(|| view.adapt_command(next));
+        return next.into_iter().collect();
     };
-    let leading = summary::leading(&view.shown.report).filter(|_| !view.shown.detail);
+    let leading = summary::most_important_cause(&view.shown.report).filter(|_| !view.shown.detail);
     let leads = |cause: &&Cause<'_>| {
         leading
             .as_ref()
@@ -188,11 +189,14 @@ pub fn next(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
         causes
             .iter()
             .find(leads)
-            .map(|cause| format!("--kill\u{a0}{}", cause.number)),
+            .map(|cause| format!("--kill {}", cause.number)),
     );
-    commands.push("--format\u{a0}json".to_owned());
-    commands.push("--format\u{a0}markdown\u{a0}--redact".to_owned());
-    Some(format!("raytrace report {file} {}", commands.join(" · ")))
+    commands.push("--format json".to_owned());
+    commands.push("--format markdown --redact".to_owned());
+    let commands = commands.iter();
+    commands
+        .map(|options| format!("raytrace report {file} {options}"))
+        .collect()
 }
 
 #[cfg(test)]
@@ -201,7 +205,7 @@ mod tests {
     use crate::show::{
         Style,
         sample::{self, burst, titled},
-        select::{Kill, Selection, Shown, select},
+        select::{Kill, SelectedReport, Selection, select},
     };
     use crate::{
         event::Role,
@@ -233,7 +237,7 @@ mod tests {
     #[test]
     fn finding_names_its_kills_and_alternatives() {
         let report = two_kills();
-        let shown = Shown::whole(&report);
+        let shown = SelectedReport::whole(&report);
         let style = style();
         let told = texts(&View::new(&shown, &style));
         assert_eq!(told[0].summary, "4 of 1 GiB each. (KILL\u{a0}2; inferred)");

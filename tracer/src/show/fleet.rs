@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use crate::{
     event::ProbeState,
     judge::report::{Death, Node, Recording, Report},
-    show::{causes::Cause, clocks, rank, sanitize, texts, view::View, words},
+    show::{alike, causes::Cause, clocks, rank, sanitize, text_sources, view::View, words},
 };
 
 /// Maximum number of names of nodes in one list.
@@ -20,7 +20,7 @@ const MAX_CLUSTERS: usize = 3;
 
 /// Returns whether a report is of several recordings.
 #[must_use]
-pub fn is_one(report: &Report) -> bool {
+pub fn is_fleet_report(report: &Report) -> bool {
     !report.nodes.is_empty()
 }
 
@@ -44,7 +44,7 @@ pub fn header(view: &View<'_>) -> Vec<String> {
         let known = report.nodes.len() - without.len();
         let mut lines = vec![format!("{nodes}, logs of {known}{none}")];
         lines.extend(clusters(report));
-        lines.extend(texts::lines(view));
+        lines.extend(text_sources::lines(view));
         return lines;
     }
     let recordings = words::count(report.recordings.len(), "recording", "recordings");
@@ -93,7 +93,8 @@ fn clusters(report: &Report) -> Vec<String> {
         })
         .collect();
     if more > 0 {
-        lines.push(format!("… and {more} more clusters"));
+        let clusters = words::count(more, "more cluster", "more clusters");
+        lines.push(format!("… and {clusters}"));
     }
     lines
 }
@@ -143,7 +144,7 @@ pub fn gaps(view: &View<'_>, most: usize) -> Vec<String> {
             names(&open)
         ));
     }
-    lines.extend(unseen(view));
+    lines.extend(unrecorded(view));
     lines.extend(cut_off(report));
     lines.extend(clocks::gaps(view));
     let more = lines.len().saturating_sub(most);
@@ -155,11 +156,11 @@ pub fn gaps(view: &View<'_>, most: usize) -> Vec<String> {
 }
 
 /// `node2: not recorded 08:00:01Z–08:12:44Z`.
-fn unseen(view: &View<'_>) -> Vec<String> {
+fn unrecorded(view: &View<'_>) -> Vec<String> {
     let zone = &view.style.zone;
     let nodes = view.shown.report.nodes.iter();
-    let lines = nodes.filter(|node| !node.unseen.is_empty()).map(|node| {
-        let spans: Vec<String> = (node.unseen.iter())
+    let lines = nodes.filter(|node| !node.gaps.is_empty()).map(|node| {
+        let spans: Vec<String> = (node.gaps.iter())
             .map(|gap| format!("{}–{}", zone.full(gap.from), zone.seconds(gap.until)))
             .collect();
         let more = spans.len().saturating_sub(3);
@@ -205,7 +206,13 @@ fn nodes_where(report: &Report, wanted: impl Fn(&Recording) -> bool) -> Vec<&str
         .collect();
     let with = |node: &&Node| node.recordings.iter().any(|id| ids.contains(id));
     let nodes = report.nodes.iter().filter(with);
-    nodes.map(|node| node.name.as_str()).collect()
+    let mut names: Vec<&str> = Vec::new();
+    for node in nodes {
+        if !names.contains(&node.name.as_str()) {
+            names.push(&node.name);
+        }
+    }
+    names
 }
 
 /// Returns `2 first causes, 62 deaths on 9 nodes`, then a line for each of at most `most` first
@@ -231,7 +238,7 @@ pub fn causes(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String>
     )];
     let (kept, left_out) = rank::most_important(rank::entries(view, causes.to_vec()), most);
     for entry in &kept {
-        lines.push(cause_line(view, entry.first(), entry.causes.len()));
+        lines.push(cause_line(view, &entry.causes));
     }
     if left_out > 0 {
         lines.push(rank::left_out(left_out));
@@ -240,9 +247,12 @@ pub fn causes(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String>
 }
 
 /// `KILL 1  08:41:49Z  gpu-07  WorkerDict … was killed by the kernel …; 61 deaths on 8 nodes
-/// followed`.
-fn cause_line(view: &View<'_>, cause: &Cause<'_>, alike: usize) -> String {
-    let death = cause.death;
+/// followed`. Of several causes, one that ended as most of them did stands for all.
+fn cause_line(view: &View<'_>, causes: &[Cause<'_>]) -> String {
+    let deaths: Vec<&Death> = causes.iter().map(|cause| cause.death).collect();
+    let (death, alike) = alike::majority(&deaths);
+    let typical = causes.iter().find(|cause| cause.death.id == death.id);
+    let cause = typical.unwrap_or(&causes[0]);
     let mut text = format!(
         "{}  {}  {}  {}",
         cause.label(),
@@ -251,10 +261,19 @@ fn cause_line(view: &View<'_>, cause: &Cause<'_>, alike: usize) -> String {
         words::headline(death)
     );
     text.push_str(&followed(cause));
-    if alike > 1 {
-        text.push_str(&format!("; and {} alike", alike - 1));
-    }
-    text.push_str(&format!(" · {}", words::certainty(death)));
+    let all = deaths.len();
+    text.push_str(&match alike {
+        _ if all == 1 => String::new(),
+        1 => format!("; and {} similar ones", all - 1),
+        _ if alike == all => format!("; and {} alike", all - 1),
+        _ => format!(
+            "; and {} alike, {}",
+            alike - 1,
+            alike::others(&deaths, alike)
+        ),
+    });
+    let certainty = words::certainty(death).replace(' ', "\u{a0}");
+    text.push_str(&format!(" ·\u{a0}{certainty}"));
     text
 }
 
@@ -283,7 +302,7 @@ pub fn followed(cause: &Cause<'_>) -> String {
 
 /// `6 nodes: nothing died`.
 #[must_use]
-pub fn quiet(report: &Report) -> Option<String> {
+pub fn quiet_nodes(report: &Report) -> Option<String> {
     let quiet: Vec<&str> = (report.nodes.iter())
         .filter(|node| node.is_known() && node.listed_deaths == 0)
         .map(|node| node.name.as_str())

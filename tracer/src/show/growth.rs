@@ -24,12 +24,22 @@ const SMALLEST_SHARE: f64 = 0.05;
 /// Returns for each owner the sentence about its first line, and those about the next ones.
 #[must_use]
 pub fn lines(view: &View<'_>) -> Vec<(String, Vec<String>)> {
+    owners(view, |_| true)
+}
+
+/// Returns the same for these classes only.
+#[must_use]
+pub fn lines_of(view: &View<'_>, classes: &[String]) -> Vec<(String, Vec<String>)> {
+    owners(view, |growth| classes.contains(&growth.class))
+}
+
+fn owners(view: &View<'_>, wanted: impl Fn(&Growth) -> bool) -> Vec<(String, Vec<String>)> {
     let all = view.shown.all;
     let growth = &view.shown.report.growth;
     let whole = Bytes(growth.iter().map(|growth| growth.grown_bytes.0).sum());
     let growth = growth.iter().filter(|growth| {
         let part = share(growth.grown_bytes, whole) >= SMALLEST_OWNER;
-        growth.grown_bytes >= SMALLEST && (all || part)
+        wanted(growth) && growth.grown_bytes >= SMALLEST && (all || part)
     });
     let most = if all { usize::MAX } else { MAX_OWNERS };
     let report = &view.shown.report;
@@ -96,7 +106,7 @@ pub fn place(line: &GrowthLine) -> String {
     if line.line.is_none() && line.function == NOT_SAMPLED {
         return "unknown lines (not sampled)".to_owned();
     }
-    let file = path::of_code(&line.file);
+    let file = path::short_code_path(&line.file);
     let number = line
         .line
         .map_or_else(String::new, |number| format!(":{number}"));
@@ -170,7 +180,7 @@ pub fn unread(view: &View<'_>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::{sample, select::Shown};
+    use crate::show::{sample, select::SelectedReport};
 
     fn grew(line: u32, function: &str, grown: u64, held: Option<u64>) -> GrowthLine {
         GrowthLine {
@@ -200,7 +210,7 @@ mod tests {
             ],
             functions: Vec::new(),
         }];
-        let shown = Shown::whole(&report);
+        let shown = SelectedReport::whole(&report);
         let style = sample::style();
         let found = lines(&View::new(&shown, &style));
         assert_eq!(

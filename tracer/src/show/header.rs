@@ -19,7 +19,7 @@ const NO_GAP_NS: i64 = 1_500_000_000;
 /// Returns one line for each recording, or the header for several nodes.
 #[must_use]
 pub fn recordings(view: &View<'_>) -> Vec<String> {
-    if fleet::is_one(&view.shown.report) {
+    if fleet::is_fleet_report(&view.shown.report) {
         return fleet::header(view);
     }
     let recordings = &view.shown.report.recordings;
@@ -33,7 +33,7 @@ pub fn recordings(view: &View<'_>) -> Vec<String> {
 #[must_use]
 pub fn gaps(view: &View<'_>) -> Vec<String> {
     let mut lines = Vec::new();
-    let several = fleet::is_one(&view.shown.report);
+    let several = fleet::is_fleet_report(&view.shown.report);
     if several {
         lines = fleet::gaps(view, fleet::MAX_MISSING);
     }
@@ -233,7 +233,7 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
             (false, false) => format!("These logs name no abnormal death.{}", normal_exits(view)),
         });
     }
-    if shown.filtered && causes.is_empty() && !shown.lists_normal {
+    if shown.filtered && causes.is_empty() && !shown.lists_normal_exits {
         lines.push(
             "No abnormal death matches. To see all, leave out --kill, --match, --node, --job, --cluster, --since and --until."
                 .to_owned(),
@@ -243,7 +243,7 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let killers = causes.iter().map(|cause| cause.death.verdict.killer);
     let waiting = pending.iter().map(|death| death.verdict.killer);
     let memory = killers.chain(waiting).any(words::is_memory_kill);
-    if memory && !fleet::is_one(&shown.report) {
+    if memory && !fleet::is_fleet_report(&shown.report) {
         lines.extend(machine_peak(view));
     }
     if shown.totals.0 > 0 && !memory && !shown.filtered {
@@ -263,7 +263,12 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
 /// for deaths that logs name.
 fn normal_exits(view: &View<'_>) -> String {
     let shown = view.shown;
-    let Some(first) = shown.report.deaths.first().filter(|_| !shown.lists_normal) else {
+    let Some(first) = shown
+        .report
+        .deaths
+        .first()
+        .filter(|_| !shown.lists_normal_exits)
+    else {
         return String::new();
     };
     let exits = words::count(shown.report.deaths.len(), "normal exit", "normal exits");
@@ -283,7 +288,7 @@ fn count_line(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
         parts.push(words::count(shown.totals.0, "first cause", "first causes"));
         parts.push(words::count(shown.totals.1, "death", "deaths"));
     }
-    if normal > 0 && !shown.lists_normal {
+    if normal > 0 && !shown.lists_normal_exits {
         let normal = usize::try_from(normal).unwrap_or(usize::MAX);
         let exits = words::count(normal, "normal exit", "normal exits");
         parts.push(format!("{exits} not listed (--all)"));

@@ -2,7 +2,8 @@
 //!
 //! The figure of a class was sampled at the kill. The figure of a line is what it still held when
 //! its processes ended, or at the end of the recording. If that is known for no line of a class,
-//! its lines have what they took.
+//! its lines have what they took. If more processes of a class grew than lived at the kill, the
+//! figures of its lines are sums over all of them, and belong to `WHAT GREW`.
 
 use crate::{
     event::Role,
@@ -33,6 +34,8 @@ pub(super) struct Held {
     pub(super) kill: String,
     /// For each class, the sentence about it and those about its lines.
     pub(super) classes: Vec<(String, Vec<String>)>,
+    /// Classes of which more processes grew than lived at the kill.
+    pub(super) more: Vec<String>,
 }
 
 /// Returns `WHAT WAS HELD` at the first memory kill in the order of the report.
@@ -42,7 +45,7 @@ pub(super) struct Held {
 #[must_use]
 pub(super) fn at_kill(view: &View<'_>) -> Option<Held> {
     let report = &view.shown.report;
-    if report.growth.is_empty() || fleet::is_one(report) {
+    if report.growth.is_empty() || fleet::is_fleet_report(report) {
         return None;
     }
     let entries = rank::entries(view, view.shown.causes());
@@ -51,14 +54,16 @@ pub(super) fn at_kill(view: &View<'_>) -> Option<Held> {
         let death = cause.death;
         words::is_memory_kill(death.verdict.killer) && !death.memory.top.is_empty()
     })?;
-    let classes = classes(view, cause.death);
+    let mut more = Vec::new();
+    let classes = classes(view, cause.death, &mut more);
     (!classes.is_empty()).then(|| Held {
         kill: cause.label(),
         classes,
+        more,
     })
 }
 
-fn classes(view: &View<'_>, death: &Death) -> Vec<(String, Vec<String>)> {
+fn classes(view: &View<'_>, death: &Death, more: &mut Vec<String>) -> Vec<(String, Vec<String>)> {
     let mut found = words::by_class(&death.memory);
     let whole = Bytes(found.iter().map(|class| class.private.0).sum());
     let matters = |bytes| bytes >= SMALLEST && share(bytes, whole) >= SMALLEST_SHARE;
@@ -72,17 +77,22 @@ fn classes(view: &View<'_>, death: &Death) -> Vec<(String, Vec<String>)> {
     found.truncate(most);
     let rest = death.memory.top_rest.as_ref();
     let rest = rest.filter(|rest| view.shown.all || rest.private_bytes >= SMALLEST);
-    let rest = words::smaller(rest).map(|text| (text, Vec::new()));
+    let rest = words::smaller_processes(rest).map(|text| (text, Vec::new()));
     found
         .iter()
-        .map(|one| class(view, one, death))
+        .map(|one| class(view, one, death, more))
         .chain(rest)
         .collect()
 }
 
 /// Returns `2 WorkerDict 5.9 GiB (2.9 each), in WorkerDict.compute_log_prob`, and the lines of the
-/// class.
-fn class(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> (String, Vec<String>) {
+/// class. A class of which more processes grew is added to `more`.
+fn class(
+    view: &View<'_>,
+    held: &HeldByClass<'_>,
+    victim: &Death,
+    more: &mut Vec<String>,
+) -> (String, Vec<String>) {
     let of_class = words::class(victim) == held.class;
     let mut deaths: Vec<&Death> = of_class.then_some(victim).into_iter().collect();
     deaths.extend((held.top.iter()).filter_map(|member| death_of(view, member.pid)));
@@ -91,10 +101,17 @@ fn class(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> (String, Ve
     if !calls.is_empty() {
         text.push_str(&format!(", in {}", words::join(&calls)));
     }
-    let mut lines = if has_larger(victim, held) {
-        Vec::new()
-    } else {
-        lines(view, held, &deaths)
+    let growth = growth_of(view, &held.class, &deaths);
+    let growth = growth.filter(|_| !has_larger(victim, held));
+    let mut lines = match growth {
+        Some(growth) if u64::from(growth.processes) > held.processes => {
+            if !more.contains(&growth.class) {
+                more.push(growth.class.clone());
+            }
+            return (text, Vec::new());
+        }
+        Some(growth) => lines(view, growth, held, &deaths),
+        None => Vec::new(),
     };
     if lines.is_empty() {
         lines.extend(last_line(&deaths));
@@ -140,30 +157,27 @@ fn calls(held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<String> {
 }
 
 /// Returns what the lines of a class still held, the largest first, or what they took if that is
-/// known for none.
-///
-/// If more processes of the class grew than were alive, a figure is the sum over all of them, and
-/// says so. Otherwise a figure above what was held at the kill is left out.
-fn lines(view: &View<'_>, held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<String> {
-    let Some(growth) = growth_of(view, &held.class, deaths) else {
-        return Vec::new();
-    };
+/// known for none. A figure above what was held at the kill is left out.
+fn lines(
+    view: &View<'_>,
+    growth: &Growth,
+    held: &HeldByClass<'_>,
+    deaths: &[&Death],
+) -> Vec<String> {
     let lines = || growth.lines.iter().filter(|line| line.line.is_some());
-    let more = u64::from(growth.processes) > held.processes;
     let mut known = largest(
         lines().filter_map(|line| Some((line.held_bytes?, line))),
         held,
     );
-    if !more {
-        fit(&mut known, held.private);
-    }
+    fit(&mut known, held.private);
     let mut freed = "";
-    let mut was_taken = false;
+    let mut by = "by";
     if known.is_empty() {
         let taken = lines().filter(|line| line.held_bytes.is_none());
         known = largest(taken.map(|line| (line.grown_bytes, line)), held);
         known.retain(|(bytes, _)| *bytes <= held.private);
-        was_taken = true;
+        // Such memory was taken. Whether it was still held is not known.
+        by = "taken by";
         // Memory that each call adds and none frees is still there.
         let kept = deaths.iter().any(|death| keeps_what_it_takes(death));
         freed = if kept {
@@ -180,18 +194,7 @@ fn lines(view: &View<'_>, held: &HeldByClass<'_>, deaths: &[&Death]) -> Vec<Stri
     let told = known.into_iter().take(most);
     told.map(|(bytes, line)| {
         let (figure, place) = (size(bytes), growth::place(line));
-        // Such memory was taken. Whether it was still held is not known.
-        let (by, when) = if was_taken {
-            ("taken by", "over the run")
-        } else {
-            ("by", "at their ends")
-        };
-        let whose = match growth.processes {
-            2 if more => format!(" in both processes together, {when}"),
-            all if more => format!(" in all {all} processes together, {when}"),
-            _ => String::new(),
-        };
-        format!("{figure} {by} {place}{whose}{freed}")
+        format!("{figure} {by} {place}{freed}")
     })
     .collect()
 }
@@ -253,7 +256,7 @@ fn death_of<'a>(view: &View<'a>, pid: Pid) -> Option<&'a Death> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::{sample, select::Shown};
+    use crate::show::{sample, select::SelectedReport};
 
     fn line(function: &str, held: Option<u64>) -> GrowthLine {
         GrowthLine {
@@ -282,7 +285,7 @@ mod tests {
             lines,
             functions: Vec::new(),
         }];
-        let shown = Shown::whole(&report);
+        let shown = SelectedReport::whole(&report);
         let style = sample::style();
         at_kill(&View::new(&shown, &style))
     }
@@ -323,18 +326,11 @@ mod tests {
     }
 
     #[test]
-    fn sum_over_more_processes_says_so() {
-        let held = told_of(8, vec![line("score", Some(500))]);
-        let lines = &held.expect("a kill").classes[0].1;
-        assert_eq!(
-            lines,
-            &["500.0 GiB by reward.py:5 score in all 8 processes together, at their ends"]
-        );
-        let held = told_of(8, vec![line("score", Some(300))]);
-        let lines = &held.expect("a kill").classes[0].1;
-        assert_eq!(
-            lines,
-            &["300.0 GiB by reward.py:5 score in all 8 processes together, at their ends"]
-        );
+    fn sum_over_more_processes_is_left_out() {
+        for gib in [500, 300] {
+            let held = told_of(8, vec![line("score", Some(gib))]).expect("a kill");
+            assert!(held.classes[0].1.is_empty(), "{:?}", held.classes);
+            assert_eq!(held.more, ["TaskRunner"]);
+        }
     }
 }

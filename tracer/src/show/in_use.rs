@@ -10,23 +10,35 @@ use crate::{
 /// use.
 const PART: u64 = 10;
 
-/// `3.9 GiB in use, page cache included = 1.2 GiB of recorded processes + 0.4 others + 0.5 shared +
-/// 1.5 cache + 0.2 kernel + 0.1 unaccounted`.
+/// Before the sum, in every view.
+pub(super) const LABEL: &str = "Machine with its page cache";
+
+/// `3.9 GiB in use = 1.2 GiB of recorded processes + 0.4 others + 0.5 shared + 1.5 page cache + 0.2
+/// kernel + 0.1 unaccounted`.
 #[must_use]
 pub(super) fn line(sum: &InUse) -> String {
     let unit = Unit::of(sum.used_bytes);
     let figure = |bytes, name| format!("{} {name}", unit.figure(bytes));
-    let parts = [
-        format!("{} of recorded processes", unit.sum(sum.private_bytes)),
-        match (sum.others_counted, sum.others_private_bytes) {
-            (true, others) => figure(others, "others"),
-            (false, Bytes(0)) => "others (not counted)".to_owned(),
-            (false, others) => figure(others, "others (estimated)"),
-        },
+    let others = match (sum.others_counted, sum.others_private_bytes) {
+        (true, others) => Some(figure(others, "others")),
+        (false, Bytes(0)) => None,
+        (false, others) => Some(figure(others, "others (estimated)")),
+    };
+    let not_counted = if others.is_none() {
+        "; other processes were not counted"
+    } else {
+        ""
+    };
+    let mut parts = vec![format!(
+        "{} of recorded processes",
+        unit.sum(sum.private_bytes)
+    )];
+    parts.extend(others);
+    parts.extend([
         figure(sum.shared_bytes, "shared"),
-        figure(sum.cache_bytes, "cache"),
+        figure(sum.cache_bytes, "page cache"),
         figure(sum.kernel_bytes, "kernel"),
-    ];
+    ]);
     let largest = sum.shared_files.first();
     let largest = largest.filter(|file| file.bytes.0 * PART >= sum.used_bytes.0);
     let whose = largest.map_or_else(String::new, |file| {
@@ -36,7 +48,7 @@ pub(super) fn line(sum: &InUse) -> String {
     let sign = if sum.remainder_bytes < 0 { '−' } else { '+' };
     let rest = unit.figure(Bytes(sum.remainder_bytes.unsigned_abs()));
     format!(
-        "{} in use, page cache included = {} {sign} {rest} unaccounted{whose}",
+        "{} in use = {} {sign} {rest} unaccounted{whose}{not_counted}",
         unit.sum(sum.used_bytes),
         parts.join(" + ")
     )
@@ -76,7 +88,7 @@ mod tests {
         };
         assert_eq!(
             line(&sum),
-            "3.9 GiB in use, page cache included = 1.2 GiB of recorded processes + 0.4 others + 0.5 shared + 1.5 cache + 0.2 kernel + 0.1 unaccounted; \
+            "3.9 GiB in use = 1.2 GiB of recorded processes + 0.4 others + 0.5 shared + 1.5 page cache + 0.2 kernel + 0.1 unaccounted; \
              0.4 of the shared is memfd:weights (Holder pid 7)"
         );
     }

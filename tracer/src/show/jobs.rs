@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    judge::report::{Job, Outcome, Recovery, Report, Survived},
+    judge::report::{Basis, Job, Outcome, OutcomeReason, Recovery, Report, SurvivedDeath},
     show::{
         causes::{self, Cause},
         clause, sanitize,
@@ -47,9 +47,15 @@ fn parts(label: String, line: String) -> (String, String) {
     }
 }
 
-/// Returns `JOB 02000000 FAILED`, with the session if a job of another cluster has the same id.
-/// Each cluster counts its jobs from 1.
+/// Returns `JOB 02000000 FAILED`.
 fn label(view: &View<'_>, job: &Job) -> String {
+    format!("JOB {} {}", name(view, job), words::outcome(job.outcome))
+}
+
+/// Returns the id of a job, with the session if a job of another cluster has the same id. Each
+/// cluster counts its jobs from 1.
+#[must_use]
+pub fn name(view: &View<'_>, job: &Job) -> String {
     let report = &view.shown.report;
     let session = |job: &Job| {
         let mut clusters = report.clusters.iter();
@@ -62,8 +68,7 @@ fn label(view: &View<'_>, job: &Job) -> String {
     let of = of.map_or_else(String::new, |session| {
         format!(" of {}", sanitize::name(session))
     });
-    let id = sanitize::name(&job.job_id.0);
-    format!("JOB {id}{of} {}", words::outcome(job.outcome))
+    format!("{}{of}", sanitize::name(&job.job_id.0))
 }
 
 fn rest(jobs: &[&Job]) -> String {
@@ -93,7 +98,16 @@ fn line(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
     let because = sanitize::line(&clause::because(&job.because), sanitize::EVIDENCE);
     let because = because.trim_end_matches('.');
     match ended_by_label(view, job, causes) {
-        Some(label) => text.push_str(&format!(": ended by {label}: {because}.")),
+        Some(label) => {
+            let by = match job.because {
+                OutcomeReason::AfterDeath {
+                    basis: Basis::Order,
+                    ..
+                } => "probably ended by",
+                _ => "ended by",
+            };
+            text.push_str(&format!(": {by} {label}: {because}."));
+        }
         None => text.push_str(&format!(": {because}.")),
     }
     text.push_str(&survived(view, job, causes));
@@ -139,7 +153,7 @@ fn survived(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
     let mut by_how: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     // If a first cause has several deaths, what Ray did about one of them says more than that the
     // job went on.
-    let mut survived: Vec<&Survived> = job.survived.iter().collect();
+    let mut survived: Vec<&SurvivedDeath> = job.survived.iter().collect();
     survived.sort_by_key(|one| one.how == Recovery::WentOn);
     for survived in survived {
         let root = roots.get(&survived.death_id).copied();
@@ -172,7 +186,7 @@ fn survived(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
 }
 
 /// `task retried`, `DatasetManager restarted`.
-fn outlived(report: &Report, survived: &Survived) -> String {
+fn outlived(report: &Report, survived: &SurvivedDeath) -> String {
     let mut deaths = report.deaths.iter();
     let death = deaths.find(|death| death.id == survived.death_id);
     match (&survived.how, death) {

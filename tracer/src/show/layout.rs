@@ -70,6 +70,12 @@ impl Page {
         }
     }
 
+    /// Adds a command to copy. It is one line, however long it is.
+    pub fn command(&mut self, lead: &str, style: Style, text: &str) {
+        self.text.push_str(&format!("{}{text}", lead.style(style)));
+        self.end_line();
+    }
+
     /// Adds a headline: a bold lead, text beside it, and a word at the right edge.
     pub fn headline(&mut self, lead: &str, text: &str, right: &str, right_style: Style) {
         let first = columns(lead);
@@ -125,7 +131,7 @@ impl Page {
 /// ones `width - indent`.
 pub(super) fn wrap(text: &str, width: usize, first: usize, indent: usize) -> Vec<String> {
     let room = |taken: usize| width.saturating_sub(taken).max(10);
-    let text = with_units(text);
+    let text = with_units(&bound(text));
     let words = break_words(WordSeparator::AsciiSpace.find_words(&text), room(indent));
     let lines = wrap_first_fit(&words, &[room(first) as f64, room(indent) as f64]);
     lines.into_iter().map(line_of).collect()
@@ -137,6 +143,29 @@ fn line_of(words: &[Word<'_>]) -> String {
         .flat_map(|word| [word.word, word.whitespace])
         .collect();
     line.trim_end_matches(' ').to_owned()
+}
+
+/// Longest text in parentheses that is kept on one line, in characters.
+const LONGEST_BOUND: usize = 48;
+
+/// Puts no-break spaces into what identifies a process: `(actor, pid 7, 3.7 GiB)`.
+fn bound(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(open) = rest.find('(') {
+        let (before, from) = rest.split_at(open);
+        kept.push_str(before);
+        let end = from[1..].find(['(', ')']).map_or(from.len(), |at| at + 1);
+        let inside = &from[..end];
+        let names_a_process = inside.contains("pid ") && inside.chars().count() <= LONGEST_BOUND;
+        if names_a_process && from[end..].starts_with(')') {
+            kept.push_str(&inside.replace(' ', "\u{a0}"));
+        } else {
+            kept.push_str(inside);
+        }
+        rest = &from[end..];
+    }
+    kept + rest
 }
 
 /// Puts no-break spaces between figures and their units.
@@ -188,6 +217,17 @@ mod tests {
                 prop_assert!(columns(line) <= width, "{line:?}");
             }
         }
+    }
+
+    #[test]
+    fn process_in_parentheses_stays_on_one_line() {
+        let lines = wrap("it killed Actor (actor, pid 7, 3.7 GiB) here", 30, 0, 0);
+        assert_eq!(
+            lines[1].replace('\u{a0}', " "),
+            "(actor, pid 7, 3.7 GiB) here"
+        );
+        let plain = "a (b (pid 7) and (pid 8";
+        assert_eq!(bound(plain).replace('\u{a0}', " "), plain);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{
     show::{live::duration, sanitize, size::size, time::Zone, words},
 };
 
-/// Returns the line of a warning: `08:39:40.000Z NEAR Ray's monitor: 465.0 GiB of 493.5 GiB,
+/// Returns the line of a warning: `08:39:40.000Z WARNING Ray's monitor: 465.0 GiB of 493.5 GiB,
 /// reached in 60 s to 110 s (TaskRunner +1.9 GiB in 40 s); likely victim: compute_score; save
 /// within 60 s`.
 ///
@@ -39,7 +39,7 @@ pub fn sentence(warning: &LimitWarning) -> String {
         format!("; likely victim: {}", name(victim))
     });
     format!(
-        "NEAR {who}: {} of {}, reached in {}{}{victim}; {}",
+        "WARNING {who}: {} of {}, reached in {}{}{victim}; {}",
         size(warning.used),
         size(warning.at),
         interval(within),
@@ -132,7 +132,7 @@ mod tests {
         };
         let time = Some(sample::at(0));
         let told = line(time, &warning(Some(within)), &Zone::default());
-        let expected = "NEAR Ray's monitor: 465.0 GiB of 493.0 GiB, reached in 60 s to 110 s (TaskRunner +31.0 GiB in 40 s); likely victim: compute_score";
+        let expected = "WARNING Ray's monitor: 465.0 GiB of 493.0 GiB, reached in 60 s to 110 s (TaskRunner +31.0 GiB in 40 s); likely victim: compute_score";
         assert!(told.contains(expected), "{told}");
         assert!(told.ends_with("; save within 60 s"), "{told}");
         assert!(told.chars().all(sanitize::is_harmless), "{told:?}");

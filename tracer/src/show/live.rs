@@ -9,11 +9,11 @@ use crate::{
     ids::Bytes,
     judge::{
         cause::Scope,
-        killers::{LimitOwner, NextKiller},
+        killers::{LimitMargin, LimitOwner},
         live::Live,
         report::{Certainty, Death, Killer, TopProcess},
     },
-    show::{clause, sanitize, size::size, time::Zone, trend::Outlook, words},
+    show::{clause, sanitize, size::size, time::Zone, trend::GrowthTrends, words},
 };
 
 /// `08:41:07.482Z RAY MONITOR killed compute_score pid 41877 3.4 GiB · biggest: TaskRunner 402.6
@@ -57,7 +57,7 @@ fn what(death: &Death) -> String {
     } else {
         label.yellow().bold().to_string()
     };
-    format!("{label} {}", rest(death))
+    format!("{label} {}", what_happened(death))
 }
 
 /// Returns who killed, in capitals.
@@ -78,9 +78,10 @@ pub fn label(killer: Killer) -> &'static str {
 
 /// Returns the rest of the line: which process, and why.
 #[must_use]
-pub fn rest(death: &Death) -> String {
-    let resident = death.memory.own.resident().filter(|bytes| bytes.0 > 0);
-    let memory = resident.map_or_else(String::new, |bytes| format!(" {}", size(bytes)));
+pub fn what_happened(death: &Death) -> String {
+    // The same figure as in the report.
+    let private = death.memory.own_private();
+    let memory = private.map_or_else(String::new, |bytes| format!(" {}", size(bytes)));
     let subject = format!("{} pid {}{memory}", words::name(death), death.process.pid);
     if words::is_memory_kill(death.verdict.killer) {
         format!("killed {subject}{}{}", limit(death), biggest(death))
@@ -179,15 +180,15 @@ pub struct Status {
 impl Status {
     /// Returns the status with the limits of `live`, and the time until each is hit.
     #[must_use]
-    pub fn near(live: &Live, outlook: &Outlook) -> Self {
-        let nearness = |threat: &NextKiller| Nearness {
+    pub fn near(live: &Live, trends: &GrowthTrends) -> Self {
+        let nearness = |threat: &LimitMargin| Nearness {
             who: words::who_kills(&threat.limit_owner),
             used: threat.used(),
             limit: threat.at,
             left: threat.left,
             whose: threat
                 .left
-                .and_then(|_| outlook.grower(live, &threat.limit_owner))
+                .and_then(|_| trends.grower(live, &threat.limit_owner))
                 .map(|(process, _)| words::class_of_live(process)),
         };
         let mut threats = live.threats.iter();

@@ -76,9 +76,9 @@ pub(super) fn table(minute: &LastMinute, width: usize) -> Vec<String> {
     for limit in &minute.limits {
         row(
             &format!(
-                "of {} in {}",
-                size(limit.limit_bytes),
-                last_folder(&limit.cgroup)
+                "{} (limit {})",
+                last_folder(&limit.cgroup),
+                size(limit.limit_bytes)
             ),
             &limit.usage_bytes,
         );
@@ -89,9 +89,9 @@ pub(super) fn table(minute: &LastMinute, width: usize) -> Vec<String> {
         } else {
             String::new()
         };
-        let before = format!("{:.2} s", -one.seconds);
         format!(
-            "thread {} mapped {}{calls}, {before} before",
+            "at −{:.2} s thread {} mapped {}{calls}",
+            -one.seconds,
             one.tid,
             size(one.bytes)
         )
@@ -191,13 +191,13 @@ mod tests {
         GiB                           −60 s  −30 s  −10 s   −5 s   −2 s   −1 s −0.5 s    0 s
         this process                      ·    1.0    2.0    3.0      ·    4.0      ·    5.0
         python3 etl.py 9                  ·   11.0   12.0   13.0      ·   14.0      ·   15.0
-        thread 77 mapped 0.5 GiB, 0.25 s before
+        at −0.25 s thread 77 mapped 0.5 GiB
         ");
         insta::assert_snapshot!(shown(80), @r"
         GiB                           −60 s  −10 s   −5 s   −1 s    0 s
         this process                      ·    2.0    3.0    4.0    5.0
         python3 etl.py 9                  ·   12.0   13.0   14.0   15.0
-        thread 77 mapped 0.5 GiB, 0.25 s before
+        at −0.25 s thread 77 mapped 0.5 GiB
         ");
         for width in [80, 100] {
             let mut page = Page::new(width);

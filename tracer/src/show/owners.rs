@@ -43,14 +43,18 @@ fn one(owner: &Owner) -> String {
             format!(
                 "{name} {} in {many} (the largest {})",
                 size(all),
-                words::each(largest)
+                words::size_of_one(largest)
             )
         }
-        (0 | 1, None) => format!("{name} 1 × {}", words::each(each)),
-        (many, None) => format!("{name} {many} × {} = {}", words::each(each), size(all)),
+        (0 | 1, None) => format!("{name} 1 × {}", words::size_of_one(each)),
+        (many, None) => format!(
+            "{name} {many} × {} = {}",
+            words::size_of_one(each),
+            size(all)
+        ),
     };
     if let Some(per_call) = owner.per_call_bytes {
-        text.push_str(&format!(" (+{} a call)", per_call.fine()));
+        text.push_str(&format!(" (+{} a call)", per_call.finer_size()));
     }
     let names = owner.gcs.as_ref().map(|gcs| gcs.actor_names.as_slice());
     if let Some(names) = names.and_then(named) {

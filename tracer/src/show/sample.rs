@@ -10,7 +10,7 @@ use crate::{
             AtDeath, Basis, Certainty, ClusterReport, Death, End, Evidence, Finding, GpuUse, Host,
             Job, JobFramework, JobStep, Killer, LimitPeak, Mechanism, Monitor, OomReport, Outcome,
             OutcomeReason, Peak, Place, Process, Recording, Recovery, Relation, Report,
-            SenderReport, Survived, Suspect, TopProcess, Utc, Verdict, When, Work,
+            SenderReport, SurvivedDeath, Suspect, TopProcess, Utc, Verdict, When, Work,
         },
     },
     show::{Style, time::Zone},
@@ -309,7 +309,7 @@ pub(super) fn verl() -> Report {
             basis: Basis::Order,
         },
     );
-    job.survived.push(Survived {
+    job.survived.push(SurvivedDeath {
         death_id: EventId(4100),
         how: Recovery::TaskRetried { left: None },
     });
@@ -344,7 +344,7 @@ fn monitor_kill() -> Death {
         piece(
             time - MS / 5,
             "kernel",
-            "SIGTERM from raylet (pid 1998), si_code 0: delivered; the process has a handler or dumps core",
+            "SIGTERM from raylet (pid 1998), si_code 0: delivered; the process handles or blocks it",
         ),
         piece(
             time,

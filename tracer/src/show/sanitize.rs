@@ -129,7 +129,8 @@ fn is_combining(character: char) -> bool {
 }
 
 /// Quotes a path for a shell.
-pub(super) fn quoted(path: &str) -> String {
+#[must_use]
+pub fn quoted(path: &str) -> String {
     let path = line(path, EVIDENCE);
     let plain =
         |character: char| character.is_ascii_alphanumeric() || "/._-+:@".contains(character);

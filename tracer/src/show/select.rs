@@ -14,7 +14,7 @@ use std::{
 use crate::{
     ids::{EventId, Pid},
     judge::report::{Death, Finding, Report, Utc},
-    show::{causes, only::Only, words},
+    show::{causes, recording_filter::RecordingFilter, words},
 };
 
 /// What the user asked for. By default, everything that is listed.
@@ -25,7 +25,7 @@ pub struct Selection {
     /// Text or an id that a death must match.
     pub matching: Option<String>,
     /// One node, job or cluster.
-    pub only: Only,
+    pub filter: RecordingFilter,
     /// The earliest time of deaths.
     pub since: Option<Utc>,
     /// The latest time of deaths.
@@ -64,7 +64,7 @@ impl Kill {
     /// Returns the error for a report that does not have it. `causes` is how many first causes the
     /// report has.
     #[must_use]
-    pub fn is_unknown(self, causes: usize) -> String {
+    pub fn not_found_message(self, causes: usize) -> String {
         let asked = match self {
             Self::Number(number) => format!("no first cause has the number {number}"),
             Self::Id(id) => format!("no death has the id {}", words::death_id(id)),
@@ -72,7 +72,8 @@ impl Kill {
         let known = match causes {
             0 => "there is none".to_owned(),
             1 => "there is one, --kill 1".to_owned(),
-            last => format!("there are 1 to {last}"),
+            2 => "the first causes are numbered 1 and 2".to_owned(),
+            last => format!("the first causes are numbered 1 to {last}"),
         };
         format!("--kill: {asked}; {known}")
     }
@@ -105,7 +106,7 @@ fn death_id(text: &str) -> Option<EventId> {
     clippy::struct_excessive_bools,
     reason = "four independent answers to what was asked for"
 )]
-pub struct Shown {
+pub struct SelectedReport {
     /// The part of the report that is shown.
     pub report: Report,
     /// The number of each death's first cause in the whole report.
@@ -117,12 +118,12 @@ pub struct Shown {
     /// Whether nothing is folded.
     pub all: bool,
     /// Whether normal exits are listed too.
-    pub lists_normal: bool,
+    pub lists_normal_exits: bool,
     /// Whether a filter removed deaths.
     pub filtered: bool,
 }
 
-impl Shown {
+impl SelectedReport {
     /// Shows the whole report.
     #[must_use]
     pub fn whole(report: &Report) -> Self {
@@ -149,7 +150,7 @@ impl Shown {
 
 /// Keeps the deaths that `selection` asks for, and their causes.
 #[must_use]
-pub fn select(report: &Report, selection: &Selection) -> Shown {
+pub fn select(report: &Report, selection: &Selection) -> SelectedReport {
     let causes = causes::all(report);
     let numbers: HashMap<EventId, u32> = causes
         .iter()
@@ -173,7 +174,7 @@ pub fn select(report: &Report, selection: &Selection) -> Shown {
         let asked = chosen
             .is_none_or(|root| root.is_some() && roots.get(&death.id).copied() == root)
             && within(death, selection)
-            && selection.only.has_death(report, death)
+            && selection.filter.has_death(report, death)
             && selection
                 .matching
                 .as_deref()
@@ -186,23 +187,24 @@ pub fn select(report: &Report, selection: &Selection) -> Shown {
     let numbers = roots.iter().filter_map(number).collect();
     let mut left = report.clone();
     left.deaths.retain(|death| kept.contains(&death.id));
-    left.jobs.retain(|job| selection.only.has_job(report, job));
+    left.jobs
+        .retain(|job| selection.filter.has_job(report, job));
     let about_kept = |finding: &Finding| finding.deaths.iter().any(|death| kept.contains(death));
     // A kill without a remedy of its own gets that of another kill of its job. The finding says so.
     let mut findings = report.findings.iter();
     let mended = findings.any(|finding| about_kept(finding) && !finding.remedy.is_empty());
     left.findings.retain(|finding| {
-        let beside = || !mended && causes::mends_a_kill_beside(report, finding, &kept);
+        let beside = || !mended && causes::has_remedy_for_same_job(report, finding, &kept);
         finding.deaths.is_empty() || about_kept(finding) || beside()
     });
-    Shown {
+    SelectedReport {
         filtered: left.deaths.len() < report.deaths.len(),
         report: left,
         numbers,
         totals,
         detail: selection.kill.is_some(),
         all: selection.all,
-        lists_normal: selection.all
+        lists_normal_exits: selection.all
             || selection.matching.is_some()
             || matches!(selection.kill, Some(Kill::Id(_))),
     }

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use crate::{
     event::Role,
-    judge::report::{Certainty, Death, Finding, Killer, Mechanism, Relation, Report},
+    judge::report::{Certainty, Death, Killer, Mechanism, Relation, Report},
     show::{
         Style,
-        causes::{self, Cause, mends_a_kill_beside},
+        causes::{self, Cause, has_remedy_for_same_job},
         facts, sanitize,
-        select::Shown,
+        select::SelectedReport,
         size::size,
         words,
     },
@@ -21,6 +21,9 @@ use crate::{
 
 /// Longest line, in characters.
 const LINE: usize = 190;
+
+/// Room for a remedy behind the label of its line.
+const FIX_ROOM: usize = LINE - 8;
 
 /// What the lines may disclose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +38,7 @@ pub enum Disclosure {
 /// Returns the most important first cause of a report: a memory kill that ended a job, else another
 /// death that ended a job, else a memory kill, else the first.
 #[must_use]
-pub fn leading(report: &Report) -> Option<Cause<'_>> {
+pub fn most_important_cause(report: &Report) -> Option<Cause<'_>> {
     let ended = |cause: &Cause<'_>| {
         let mut jobs = report.jobs.iter().filter_map(|job| job.ended_by_death_id);
         jobs.any(|id| id == cause.death.id || cause.cascade.iter().any(|death| death.id == id))
@@ -74,9 +77,9 @@ pub fn lines(report: &Report, death: &Death, disclosure: Disclosure, more: &str)
 
 /// Renders the most important first cause in five lines, or one line if no death is abnormal.
 #[must_use]
-pub fn text(shown: &Shown, style: &Style) -> String {
+pub fn text(shown: &SelectedReport, style: &Style) -> String {
     let report = &shown.report;
-    let Some(cause) = leading(report) else {
+    let Some(cause) = most_important_cause(report) else {
         return "no abnormal deaths\n".to_owned();
     };
     let number = shown.number(cause.death.id).unwrap_or(cause.number);
@@ -91,7 +94,11 @@ pub fn text(shown: &Shown, style: &Style) -> String {
         format!("raytrace explain {log}")
     };
     let more = format!("{command} --kill {number}");
-    let mut text = lines(report, cause.death, Disclosure::All, &more).join("\n");
+    let mut lines = lines(report, cause.death, Disclosure::All, &more);
+    if shown.totals.0 > 1 {
+        lines[0].push_str(&format!(" (1 of {} first causes)", shown.totals.0));
+    }
+    let mut text = lines.join("\n");
     text.push('\n');
     text
 }
@@ -99,7 +106,7 @@ pub fn text(shown: &Shown, style: &Style) -> String {
 fn cause(death: &Death, disclosure: Disclosure) -> String {
     let said = match disclosure {
         Disclosure::All => words::headline(death),
-        Disclosure::Public => said(death),
+        Disclosure::Public => public_headline(death),
     };
     format!("{said} [{}]", words::certainty(death).to_lowercase())
 }
@@ -117,7 +124,7 @@ pub fn certainty(certainty: Certainty) -> &'static str {
 /// Returns what happened to a process. The only foreign text in it is names of Ray's classes and
 /// tasks.
 #[must_use]
-pub fn said(death: &Death) -> String {
+pub fn public_headline(death: &Death) -> String {
     let who = public_name(death);
     match death.verdict.killer {
         Killer::RayMemoryMonitor => {
@@ -234,7 +241,10 @@ fn call(death: &Death) -> String {
         let number = calls.died_in?;
         Some(format!("call {number} of {}", sanitize::name(&calls.task)))
     });
-    let line = facts::running(death).map(|line| format!("at {}", sanitize::line(&line, 100)));
+    let line = facts::running(death).map(|line| match line.as_str() {
+        facts::RAYS_OWN => format!("in {line}"),
+        line => format!("at {}", sanitize::line(line, 100)),
+    });
     let parts: Vec<String> = [number, line].into_iter().flatten().collect();
     if parts.is_empty() {
         return "unknown".to_owned();
@@ -247,30 +257,51 @@ fn call(death: &Death) -> String {
 fn fix(report: &Report, death: &Death) -> String {
     let findings = || report.findings.iter();
     let of_it = findings().find(|one| one.deaths.contains(&death.id) && !one.remedy.is_empty());
-    let first = |finding: &Finding| {
-        let text = finding.remedy.first()?.trim_end_matches('.');
-        let cost = finding.cost.as_ref();
-        let cost = cost.map_or_else(String::new, |cost| format!(" (cost: {cost})"));
-        Some(format!("{text}{cost}"))
-    };
     let own = BTreeSet::from([death.id]);
-    let beside = || {
-        let other = findings().find(|one| mends_a_kill_beside(report, one, &own))?;
-        Some(format!("{} (for another kill of this job)", first(other)?))
+    let beside = || findings().find(|one| has_remedy_for_same_job(report, one, &own));
+    let (finding, whose) = match (of_it, beside) {
+        (Some(finding), _) => (Some(finding), ""),
+        (None, beside) => (beside(), " (for another kill of this job)"),
     };
-    let text = of_it.and_then(first).or_else(beside);
+    let text = finding.and_then(|finding| {
+        let length = |part: &str| part.chars().count();
+        let room = FIX_ROOM.saturating_sub(length(whose));
+        let text = whole_clauses(finding.remedy.first()?.trim_end_matches('.'), room);
+        let cost = finding.cost.as_ref().map(|cost| format!(" (cost: {cost})"));
+        // A cost that is cut short says nothing.
+        let room = room.saturating_sub(length(text));
+        let cost = cost.filter(|cost| length(cost) <= room).unwrap_or_default();
+        Some(format!("{text}{cost}{whose}"))
+    });
     text.unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// Returns the clauses of a text that fit into `room` characters; the whole text if not even the first
+/// does.
+fn whole_clauses(text: &str, room: usize) -> &str {
+    let Some((end, _)) = text.char_indices().nth(room) else {
+        return text;
+    };
+    let fitting = &text[..end];
+    let ends = [": ", "; "].map(|sign| fitting.rfind(sign));
+    ends.into_iter()
+        .flatten()
+        .max()
+        .map_or(text, |end| &text[..end])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::{redact::redact, sample};
+    use crate::{
+        judge::report::Finding,
+        show::{redact::redact, sample},
+    };
 
     #[test]
     fn verl_job_in_five_lines() {
         let report = sample::verl();
-        let leading = leading(&report).expect("a first cause");
+        let leading = most_important_cause(&report).expect("a first cause");
         let lines = lines(
             &report,
             leading.death,
@@ -278,6 +309,27 @@ mod tests {
             "raytrace report x --kill 1",
         );
         insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn cost_without_room_is_left_out() {
+        let mut report = sample::verl();
+        let death = most_important_cause(&report)
+            .expect("a first cause")
+            .death
+            .clone();
+        report.findings = vec![Finding {
+            remedy: vec!["num_cpus=4".into()],
+            cost: Some("long ".repeat(40)),
+            deaths: vec![death.id],
+            ..Finding::new("many-workers", Certainty::Inferred, "4 of 1 GiB each")
+        }];
+        assert_eq!(fix(&report, &death), "num_cpus=4");
+        report.findings[0].cost = Some("short".into());
+        assert_eq!(fix(&report, &death), "num_cpus=4 (cost: short)");
+        report.findings[0].cost = None;
+        report.findings[0].remedy = vec![format!("a=4 b=2: set both: {}", "why ".repeat(60))];
+        assert_eq!(fix(&report, &death), "a=4 b=2: set both");
     }
 
     #[test]

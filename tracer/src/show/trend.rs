@@ -79,11 +79,11 @@ impl<K: Eq + Hash> Trends<K> {
 
 /// The trends of one machine: each process's private memory.
 #[derive(Debug, Clone, Default)]
-pub struct Outlook {
+pub struct GrowthTrends {
     processes: Trends<ProcessKey>,
 }
 
-impl Outlook {
+impl GrowthTrends {
     /// Adds the figures of one moment.
     pub fn add(&mut self, live: &Live) {
         let processes = live.processes.iter();

@@ -2,14 +2,14 @@
 
 use crate::{
     judge::report::{Death, Report, Utc},
-    show::{Style, sanitize, select::Shown},
+    show::{Style, sanitize, select::SelectedReport},
 };
 
 /// The chosen deaths, and the style in which they are shown.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
     /// What is shown.
-    pub shown: &'a Shown,
+    pub shown: &'a SelectedReport,
     /// The style.
     pub style: &'a Style,
     /// Whether the report spans several days. Then times need their date.
@@ -19,7 +19,7 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// Makes the view of `shown`.
     #[must_use]
-    pub fn new(shown: &'a Shown, style: &'a Style) -> Self {
+    pub fn new(shown: &'a SelectedReport, style: &'a Style) -> Self {
         Self {
             shown,
             style,
@@ -35,7 +35,7 @@ impl<'a> View<'a> {
 
     /// Returns a command in which `sudo raytrace` is replaced by what works here.
     #[must_use]
-    pub fn command(&self, text: &str) -> String {
+    pub fn adapt_command(&self, text: &str) -> String {
         let program = format!("sudo {}", self.style.program);
         text.replace("sudo raytrace", &program)
     }

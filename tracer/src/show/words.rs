@@ -245,19 +245,17 @@ fn with_others(death: &Death, alone: &str, act: GroupKill) -> String {
     let sent = sender.and_then(|sender| Some((sender, sender.signal?)));
     match (death.verdict.killer, sent) {
         (Killer::Signal, Some((sender, signal))) => {
-            let killed = if act.victims == act.signalled {
-                "all".to_owned()
+            let sender = format!("{} {}", sanitize::name(&sender.comm), sender.pid);
+            let (signal, victims) = (signals::name(signal), act.victims);
+            let did = if victims == act.signalled {
+                format!("{sender} killed {victims} processes with {signal}")
             } else {
-                act.victims.to_string()
+                format!(
+                    "{sender} sent {signal} to {} processes and killed {victims} of them",
+                    act.signalled
+                )
             };
-            format!(
-                "{} {} sent {} to {} processes and killed {killed} of them; first {}",
-                sanitize::name(&sender.comm),
-                sender.pid,
-                signals::name(signal),
-                act.signalled,
-                subject(death)
-            )
+            format!("{did}; the first: {}", subject(death))
         }
         _ => format!("{alone} and {others} more in one decision"),
     }
@@ -397,7 +395,7 @@ pub fn death_id(id: EventId) -> String {
 
 /// Returns how certain a link between two deaths is.
 #[must_use]
-pub fn sureness(certainty: Certainty) -> &'static str {
+pub fn certainty_word(certainty: Certainty) -> &'static str {
     match certainty {
         Certainty::Proven => "proven",
         Certainty::Inferred => "inferred",
@@ -528,7 +526,7 @@ pub fn biggest(memory: &Memory) -> String {
     let zero = unit.figure(Bytes(0));
     let shown: Vec<String> = by_class(memory)
         .iter()
-        .filter(|class| unit.figure(class.each()) != zero)
+        .filter(|class| unit.figure(class.average()) != zero)
         .map(HeldByClass::amount)
         .collect();
     shown.join(" + ")
@@ -537,7 +535,7 @@ pub fn biggest(memory: &Memory) -> String {
 /// Returns `9 smaller processes held 0.6 GiB`: those that are in none of the classes of the biggest
 /// processes.
 #[must_use]
-pub fn smaller(rest: Option<&TopRest>) -> Option<String> {
+pub fn smaller_processes(rest: Option<&TopRest>) -> Option<String> {
     let rest = rest?;
     let of_classes: u32 = rest.classes.iter().map(|class| class.processes).sum();
     let held: u64 = rest.classes.iter().map(|class| class.private_bytes.0).sum();
@@ -553,9 +551,9 @@ const UNEVEN: f64 = 1.05;
 /// Formats the size of one of several processes of a class. Below a GiB it is in MiB, so that it
 /// fits the sum when it is multiplied by their number.
 #[must_use]
-pub fn each(bytes: Bytes) -> String {
+pub fn size_of_one(bytes: Bytes) -> String {
     if bytes.0 < 1 << 30 {
-        bytes.fine()
+        bytes.finer_size()
     } else {
         size(bytes)
     }
@@ -577,7 +575,7 @@ pub struct HeldByClass<'a> {
 impl HeldByClass<'_> {
     /// Returns what one of them held on average.
     #[must_use]
-    pub fn each(&self) -> Bytes {
+    pub fn average(&self) -> Bytes {
         Bytes(self.private.0 / self.processes.max(1))
     }
 
@@ -589,9 +587,10 @@ impl HeldByClass<'_> {
             return format!("{name} {private}");
         }
         let largest = self.top.iter().map(|process| process.private_bytes).max();
-        let uneven = largest.filter(|largest| is_uneven(*largest, self.each()));
-        let (one, what) = uneven.map_or((self.each(), "each"), |largest| (largest, "the largest"));
-        let each = each(one);
+        let uneven = largest.filter(|largest| is_uneven(*largest, self.average()));
+        let (one, what) =
+            uneven.map_or((self.average(), "each"), |largest| (largest, "the largest"));
+        let each = size_of_one(one);
         // The unit is not repeated if it is that of the sum.
         let unit = private.rsplit(' ').next().unwrap_or_default();
         let each = each.strip_suffix(unit).map_or(each.as_str(), str::trim_end);

@@ -34,7 +34,7 @@ fn damaged_recording_is_refused_with_a_rescue() {
     bytes[100..].fill(0x5a);
     std::fs::write(&recording.file, bytes).expect("write");
     let ran = recording.report(&[]);
-    ran.refused(6, &["run.raytrace is damaged", ".recover"]);
+    ran.refused(6, &["run.raytrace is cut short or damaged", ".recover)"]);
 }
 
 #[test]

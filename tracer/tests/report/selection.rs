@@ -20,7 +20,7 @@ fn unknown_kill_is_refused_with_known_ones() {
     let recording = two_kills();
     recording
         .report(&["--kill", "3"])
-        .refused(2, &["no first cause has the number 3", "there are 1 to 2"]);
+        .refused(2, &["no first cause has the number 3", "numbered 1 and 2"]);
     recording
         .report(&["--kill", "#999999"])
         .refused(2, &["no death has the id #999999"]);

@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use crate::{figures, layout, process::end, setup};
+use crate::{figures, layout, process::interrupt, setup};
 
 const WORKERS: u32 = 50;
 
@@ -43,7 +43,7 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
     thread::sleep(Duration::from_secs(15));
     let name = format!("idle cluster of {WORKERS} workers");
     let result = observe(&name, &recorder, &file);
-    end(&mut recorder)?;
+    interrupt(&mut recorder)?;
     drop(staging.stdin.take());
     staging.wait()?;
     result
@@ -52,11 +52,11 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
 /// Measures a recorder for a minute.
 pub(super) fn observe(name: &str, recorder: &Child, file: &Path) -> Result<String> {
     let pid = recorder.id();
-    let (before, size) = (figures::cpu_seconds(pid)?, figures::recorded(file)?);
+    let (before, size) = (figures::cpu_seconds(pid)?, figures::recording_bytes(file)?);
     thread::sleep(Duration::from_secs(60));
     let share = (figures::cpu_seconds(pid)? - before) / 60.0;
     let peak = figures::kib(pid, "VmHWM")?;
-    let grown = (figures::recorded(file)? - size) * 60.0 / 1e6;
+    let grown = (figures::recording_bytes(file)? - size) * 60.0 / 1e6;
     Ok(format!(
         "{name}: {:.2} % of one core, {peak} kB at most, the recording grew by {grown:.1} MB an hour",
         share * 100.0,

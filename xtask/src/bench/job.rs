@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-use super::{FEW, compared, load::Cost};
+use super::{FEW, compare_runs, load::Cost};
 use crate::{layout, process::step};
 
 /// Pairs of runs with the recorder. A run takes some seconds.
@@ -17,14 +17,14 @@ const PAIRS: usize = 31;
 
 /// What the job runs under.
 #[derive(Debug, Clone, Copy)]
-enum Under {
+enum JobWrapper {
     Nothing,
     Recorder,
     Memray,
     PySpy,
 }
 
-impl Under {
+impl JobWrapper {
     fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -83,16 +83,16 @@ impl Under {
 pub(super) fn measure(raytrace: &Path) -> Result<String> {
     let folder = tempfile::tempdir()?;
     let tools = [
-        (Under::Recorder, PAIRS),
-        (Under::Memray, FEW),
-        (Under::PySpy, FEW),
+        (JobWrapper::Recorder, PAIRS),
+        (JobWrapper::Memray, FEW),
+        (JobWrapper::PySpy, FEW),
     ];
     let mut rows = String::new();
     for (tool, count) in tools {
         let name = format!("a Python job: {count} runs under {}", tool.name());
         rows += &step(&name, || {
-            compared("Python job", tool.name(), count, |number| {
-                let under = number.map_or(Under::Nothing, |_| tool);
+            compare_runs("Python job", tool.name(), count, |number| {
+                let under = number.map_or(JobWrapper::Nothing, |_| tool);
                 let name = format!("{}.{}", tool.name(), number.unwrap_or_default());
                 under.run(raytrace, &folder.path().join(name))
             })

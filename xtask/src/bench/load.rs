@@ -99,13 +99,13 @@ impl Load {
 ///
 /// One process does all runs, with and without the recorder. The place of a process in memory makes
 /// it several percent faster or slower than another.
-pub(super) struct Served {
+pub(super) struct LoadProcess {
     child: Child,
     answers: BufReader<ChildStdout>,
     _folder: tempfile::TempDir,
 }
 
-impl Served {
+impl LoadProcess {
     /// Starts the process. A recorder takes it for a raylet, because of its name and an argument.
     pub(super) fn start(load: Load) -> Result<Self> {
         let folder = tempfile::tempdir()?;

@@ -19,7 +19,7 @@ use anyhow::{Context as _, Result, ensure};
 use super::forked_processes::Kind;
 use crate::{
     figures,
-    process::end,
+    process::interrupt,
     steady::{Job, Steady},
 };
 
@@ -192,7 +192,7 @@ fn run(raytrace: &Path, case: ScaleCase, near: bool, count: u32) -> Result<Run> 
         anyhow::Ok((
             figures::threads(pid)?,
             causes(&costs)?,
-            figures::recorded(&file)?,
+            figures::recording_bytes(&file)?,
         ))
     };
     let before = figures()?;
@@ -201,7 +201,7 @@ fn run(raytrace: &Path, case: ScaleCase, near: bool, count: u32) -> Result<Run> 
     let (peak, descriptors) = (figures::kib(pid, "VmHWM")?, figures::descriptors(pid)?);
     drop(recorder.stdin.take());
     let status = if let Some(cluster) = cluster {
-        let status = end(&mut recorder)?;
+        let status = interrupt(&mut recorder)?;
         cluster.end()?;
         status
     } else {
@@ -222,7 +222,7 @@ fn run(raytrace: &Path, case: ScaleCase, near: bool, count: u32) -> Result<Run> 
         peak,
         descriptors,
         bytes: (after.2 - before.2) / minutes,
-        lost: figures::lost(raytrace, &file)?,
+        lost: figures::lost_events(raytrace, &file)?,
     })
 }
 

@@ -13,7 +13,7 @@ use anyhow::Result;
 
 use super::statistics::Ratio;
 use crate::{
-    process::end,
+    process::interrupt,
     steady::{Job, Steady},
 };
 
@@ -43,7 +43,7 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
             .stderr(Stdio::null())
             .spawn()?;
         with.push(rate(&cluster)?);
-        end(&mut recorder)?;
+        interrupt(&mut recorder)?;
         without.push(rate(&cluster)?);
     }
     cluster.end()?;

@@ -6,7 +6,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
 use anyhow::{Context as _, Result};
 
-use super::{Parts, VERSION, fresh};
+use super::{Parts, VERSION, make_empty};
 use crate::{
     layout,
     process::{output, run_quietly},
@@ -56,7 +56,7 @@ fn installed_size(folder: &Path) -> Result<String> {
 pub(super) fn make(parts: &Parts<'_>) -> Result<()> {
     let architecture = parts.architecture.debian;
     let folder = layout::target().join(format!("dist-deb-{architecture}"));
-    fresh(&folder)?;
+    make_empty(&folder)?;
     run_quietly(
         Command::new("cp")
             .arg("--archive")

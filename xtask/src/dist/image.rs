@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use super::{Architecture, Parts, VERSION, fresh, sha256, tree};
+use super::{Architecture, Parts, VERSION, make_empty, sha256, tree};
 use crate::{layout, process::run_quietly};
 
 /// Debian's packages in the image.
@@ -32,7 +32,7 @@ const GROUPS: &str = "root:x:0:\nraytrace:x:65532:\n";
 pub(super) fn make(parts: &Parts<'_>) -> Result<()> {
     let architecture = parts.architecture;
     let work = layout::target().join(format!("dist-image-{}", architecture.debian));
-    fresh(&work)?;
+    make_empty(&work)?;
     let root = work.join("root");
     unpack(architecture, &work, &root)?;
     tree::copy(parts.program, &root.join("usr/bin/raytrace"), 0o755)?;

@@ -108,7 +108,7 @@ pub(crate) fn make(only: &[String], program: Option<&Path>) -> Result<()> {
 /// Packs a program of this machine for the tests of packages.
 pub(crate) fn for_tests(program: &Path) -> Result<()> {
     let folder = layout::target().join("packed");
-    fresh(&folder)?;
+    make_empty(&folder)?;
     let here = ARCHITECTURES.into_iter().find(|one| one.runs_here());
     let here = here.context("no package for this processor")?;
     pack(here, program, program, &folder)
@@ -213,7 +213,7 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 /// Makes an empty folder.
-fn fresh(folder: &Path) -> Result<()> {
+fn make_empty(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(error).with_context(|| format!("cannot remove {}", folder.display()));

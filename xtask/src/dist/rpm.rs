@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use anyhow::Result;
 
-use super::{Parts, VERSION, fresh};
+use super::{Parts, VERSION, make_empty};
 use crate::{layout, process::run_quietly};
 
 /// Makes the package. On distributions with rpm, zsh reads completions from another folder than on
@@ -12,7 +12,7 @@ use crate::{layout, process::run_quietly};
 pub(super) fn make(parts: &Parts<'_>) -> Result<()> {
     let name = parts.architecture.name;
     let folder = layout::target().join(format!("dist-rpm-{name}"));
-    fresh(&folder)?;
+    make_empty(&folder)?;
     let tree = parts.tree.display();
     let spec = format!(
         "Name: raytrace\nVersion: {VERSION}\nRelease: 1\nSummary: Flight recorder for memory deaths on Ray clusters\n\

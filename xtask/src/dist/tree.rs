@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
 use anyhow::{Context as _, Result};
 
-use super::fresh;
+use super::make_empty;
 use crate::{
     layout,
     process::{output, run_quietly},
@@ -19,7 +19,7 @@ const COMPLETIONS: [(&str, &str); 3] = [
 
 /// Makes `tree` anew. `speaks` is a program of the same version that runs here.
 pub(super) fn make(tree: &Path, program: &Path, speaks: &Path) -> Result<()> {
-    fresh(tree)?;
+    make_empty(tree)?;
     copy(program, &tree.join("usr/bin/raytrace"), 0o755)?;
     let pages = tree.join("usr/share/man/man1");
     fs::create_dir_all(&pages)?;

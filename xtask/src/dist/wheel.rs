@@ -8,7 +8,7 @@ use std::{fs, process::Command};
 
 use anyhow::Result;
 
-use super::{GLIBC, Parts, VERSION, fresh, tree};
+use super::{GLIBC, Parts, VERSION, make_empty, tree};
 use crate::{layout, process::run_quietly};
 
 /// Makes the wheel.
@@ -16,7 +16,7 @@ pub(super) fn make(parts: &Parts<'_>) -> Result<()> {
     let [major, minor] = GLIBC;
     let name = parts.architecture.name;
     let folder = layout::target().join(format!("dist-wheel-{name}"));
-    fresh(&folder)?;
+    make_empty(&folder)?;
     let script = folder.join(format!("raytrace-{VERSION}.data/scripts/raytrace"));
     tree::copy(parts.program, &script, 0o755)?;
     let info = folder.join(format!("raytrace-{VERSION}.dist-info"));

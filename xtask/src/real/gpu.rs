@@ -59,7 +59,7 @@ pub(crate) fn run_all(cases: &[Case], python: Option<&Path>) -> Result<()> {
     } else {
         given
     };
-    let raytrace = test::measured()?;
+    let raytrace = test::program_to_measure()?;
     let mut wrong = Vec::new();
     for case in &cases {
         let value = case.to_possible_value().context("a hidden case")?;

@@ -37,7 +37,7 @@ const FILES: [&str; 9] = [
 /// Runs these files, or those of `FILES` if none is named, with this version of Ray.
 pub(crate) fn run_all(folder: &Path, files: &[String], version: &str) -> Result<()> {
     let venv = setup::for_ray_tests(version)?;
-    let raytrace = test::measured()?;
+    let raytrace = test::program_to_measure()?;
     let all = FILES.map(str::to_owned);
     let files = if files.is_empty() { &all[..] } else { files };
     let mut rows = Vec::new();
@@ -70,14 +70,14 @@ pub(crate) fn run_all(folder: &Path, files: &[String], version: &str) -> Result<
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Row {
-    Worker(Said),
+    Worker(RayRecord),
     Outcome { outcome: String },
     Session { session: String },
 }
 
 /// What Ray says about a worker that has ended.
 #[derive(Deserialize)]
-struct Said {
+struct RayRecord {
     worker: String,
     /// The role. What the GCS logged does not have it.
     role: Option<String>,
@@ -88,19 +88,19 @@ struct Said {
 }
 
 /// Killers that agree with what Ray says. The first row that matches counts.
-struct Fits {
+struct KillerRule {
     exit_type: &'static str,
     /// Words in the detail.
     words: &'static str,
     killers: &'static [&'static str],
 }
 
-const fn fits(
+const fn rule(
     exit_type: &'static str,
     words: &'static str,
     killers: &'static [&'static str],
-) -> Fits {
-    Fits {
+) -> KillerRule {
+    KillerRule {
         exit_type,
         words,
         killers,
@@ -109,34 +109,34 @@ const fn fits(
 
 /// Rows for Ray 2.55 (`WorkerExitType` in `common.proto`; details in `node_manager.cc`,
 /// `core_worker.cc`, `gcs_actor_manager.cc`, `_raylet.pyx`).
-const FITS: [Fits; 11] = [
-    fits("NODE_OUT_OF_MEMORY", "", &["ray-memory-monitor"]),
+const KILLER_RULES: [KillerRule; 11] = [
+    rule("NODE_OUT_OF_MEMORY", "", &["ray-memory-monitor"]),
     // The program requested this end. If the death of the worker's owner led to the request, that
     // death is the cause.
-    fits(
+    rule(
         "INTENDED_SYSTEM_EXIT",
         "Owner worker exit type: INTENDED",
         &["ray-intended"],
     ),
-    fits("INTENDED_SYSTEM_EXIT", "owner has died", &["ray-collapse"]),
-    fits("INTENDED_SYSTEM_EXIT", "", &["ray-intended"]),
-    fits(
+    rule("INTENDED_SYSTEM_EXIT", "owner has died", &["ray-collapse"]),
+    rule("INTENDED_SYSTEM_EXIT", "", &["ray-intended"]),
+    rule(
         "INTENDED_USER_EXIT",
         "exit code 0",
         &["exit", "ray-intended"],
     ),
-    fits("INTENDED_USER_EXIT", "", &["ray-intended"]),
-    fits("USER_ERROR", "", &["exit"]),
+    rule("INTENDED_USER_EXIT", "", &["ray-intended"]),
+    rule("USER_ERROR", "", &["exit"]),
     // Any sender agrees, also the worker's own raylet, which had a reason.
-    fits(
+    rule(
         "SYSTEM_ERROR",
         "receives a SIGTERM",
         &["signal", "ray-collapse", "ray-intended"],
     ),
-    fits("SYSTEM_ERROR", "exit code", &["exit"]),
-    fits("SYSTEM_ERROR", "Owner", &["ray-collapse"]),
+    rule("SYSTEM_ERROR", "exit code", &["exit"]),
+    rule("SYSTEM_ERROR", "Owner", &["ray-collapse"]),
     // The raylet saw a closed connection and nothing more.
-    fits(
+    rule(
         "SYSTEM_ERROR",
         "",
         &[
@@ -156,7 +156,7 @@ const LEFT: &str = "Shutdown by ray.shutdown()";
 
 /// The comparison of one file's tests.
 #[derive(Default)]
-struct Compared {
+struct Comparison {
     outcomes: BTreeMap<String, usize>,
     /// Workers that ended, as raytrace counts them.
     ended: usize,
@@ -169,7 +169,7 @@ struct Compared {
     wrong: Vec<String>,
 }
 
-impl Compared {
+impl Comparison {
     fn row(&self, file: &str) -> String {
         let count = |outcome: &str| self.outcomes.get(outcome).copied().unwrap_or(0);
         format!(
@@ -185,7 +185,7 @@ impl Compared {
     }
 }
 
-fn read(raytrace: &Path, path: &Path) -> Result<Compared> {
+fn read(raytrace: &Path, path: &Path) -> Result<Comparison> {
     let mut report = Command::new(raytrace);
     report.arg("report").arg(path.with_extension("raytrace"));
     fs::write(path.with_extension("txt"), output(&mut report)?)?;
@@ -204,8 +204,8 @@ fn read(raytrace: &Path, path: &Path) -> Result<Compared> {
     Ok(compared)
 }
 
-fn compare(rows: Vec<Row>, report: &Value) -> Compared {
-    let mut compared = Compared::default();
+fn compare(rows: Vec<Row>, report: &Value) -> Comparison {
+    let mut compared = Comparison::default();
     let mut said = HashMap::new();
     let mut sessions = HashSet::new();
     for row in rows {
@@ -263,15 +263,15 @@ fn compare(rows: Vec<Row>, report: &Value) -> Compared {
     compared
 }
 
-fn agree(said: &Said, death: &Value) -> bool {
+fn agree(said: &RayRecord, death: &Value) -> bool {
     let verdict = &death["verdict"];
     let killer = verdict["killer"].as_str().unwrap_or_default();
-    let fitting = FITS
+    let fitting = KILLER_RULES
         .iter()
-        .find(|fits| fits.exit_type == said.exit_type && said.exit_detail.contains(fits.words));
+        .find(|rule| rule.exit_type == said.exit_type && said.exit_detail.contains(rule.words));
     let code = exit_code(&said.exit_detail);
     let same_code = killer != "exit" || code.is_none() || code == verdict["cause"]["code"].as_i64();
-    same_code && fitting.is_some_and(|fits| fits.killers.contains(&killer))
+    same_code && fitting.is_some_and(|rule| rule.killers.contains(&killer))
 }
 
 /// Returns the exit code in Ray's words, such as `exit code 4`.
@@ -281,7 +281,7 @@ fn exit_code(detail: &str) -> Option<i64> {
     rest[..end.unwrap_or(rest.len())].parse().ok()
 }
 
-fn disagreement(said: &Said, death: &Value) -> String {
+fn disagreement(said: &RayRecord, death: &Value) -> String {
     let verdict = &death["verdict"];
     format!(
         "{}: pid {}, {}: Ray says {}, {:?}; raytrace says {}, {}: {} {}",
@@ -303,7 +303,7 @@ mod tests {
 
     use super::*;
 
-    fn compared(rows: &str, killer: &str, code: Option<i64>) -> Compared {
+    fn compared(rows: &str, killer: &str, code: Option<i64>) -> Comparison {
         let rows = rows
             .lines()
             .map(|row| serde_json::from_str(row).expect("a row"));

@@ -6,13 +6,13 @@ use serde_json::Value;
 
 /// The remedy that `report` prints first under WHAT TO CHANGE.
 #[derive(Debug, PartialEq)]
-pub(super) struct First {
+pub(super) struct FirstRemedy {
     /// The text, as printed.
     pub(super) text: String,
     /// The saving that is expected, in bytes.
     pub(super) saving: Option<f64>,
     /// The class whose memory is saved, or the method at whose peak it is.
-    pub(super) whose: Option<String>,
+    pub(super) owner: Option<String>,
 }
 
 /// A change that can be applied to a job.
@@ -25,19 +25,19 @@ pub(super) enum Remedy {
 }
 
 /// Returns the first remedy that is printed.
-pub(super) fn first(report: &Value) -> Option<First> {
+pub(super) fn first(report: &Value) -> Option<FirstRemedy> {
     let finding = report["findings"].as_array()?.first()?;
     let saving = |key: &str| finding["saving"][key].as_str().map(str::to_owned);
-    Some(First {
+    Some(FirstRemedy {
         text: finding["remedy"][0].as_str()?.to_owned(),
         saving: finding["saving"]["bytes"].as_f64(),
-        whose: saving("task").or_else(|| saving("class")),
+        owner: saving("task").or_else(|| saving("class")),
     })
 }
 
 /// Returns how a text is applied to a job that keeps memory at `line`. Returns `None` if it names
 /// neither a setting nor that line, as with a limit or a threshold.
-pub(super) fn applied(text: &str, line: &str) -> Option<Remedy> {
+pub(super) fn parse(text: &str, line: &str) -> Option<Remedy> {
     if !line.is_empty() {
         let named = text.split_whitespace().any(|word| word == line);
         return named.then_some(Remedy::Line);
@@ -72,24 +72,24 @@ mod tests {
             ))
         };
         assert_eq!(
-            applied("a.micro=16 b.micro=16 (now 64, 32): set both, …", ""),
+            parse("a.micro=16 b.micro=16 (now 64 and 32): set both, …", ""),
             settings(&["a.micro=16", "b.micro=16"])
         );
         assert_eq!(
-            applied("+a.dtype=bf16 b.ranks=1 (now unset, 2): set both, …", ""),
+            parse("+a.dtype=bf16 b.ranks=1 (now 2): set both, …", ""),
             settings(&["+a.dtype=bf16", "b.ranks=1"])
         );
-        assert_eq!(applied("RAY_memory_usage_threshold=0.9", ""), None);
-        assert_eq!(applied("write 12G to memory.max", ""), None);
-        assert_eq!(applied("memory=900000000", ""), None);
+        assert_eq!(parse("RAY_memory_usage_threshold=0.9", ""), None);
+        assert_eq!(parse("write 12G to memory.max", ""), None);
+        assert_eq!(parse("memory=900000000", ""), None);
         assert_eq!(
-            applied("reward.py:80 compute_score: keep less", "reward.py:8"),
+            parse("reward.py:80 compute_score: keep less", "reward.py:8"),
             None
         );
         assert_eq!(
-            applied("reward.py:8 compute_score: keep less", "reward.py:8"),
+            parse("reward.py:8 compute_score: keep less", "reward.py:8"),
             Some(Remedy::Line)
         );
-        assert_eq!(applied("ref.micro=16 (now 64)", "reward.py:8"), None);
+        assert_eq!(parse("ref.micro=16 (now 64)", "reward.py:8"), None);
     }
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::process::{already, run_quietly, succeeds};
+use crate::process::{print_not_needed, run_quietly, succeeds};
 
 /// Installs those of `packages` that dpkg does not list as installed.
 pub(super) fn install(packages: &[&str]) -> Result<()> {
@@ -14,7 +14,7 @@ pub(super) fn install(packages: &[&str]) -> Result<()> {
         .filter(|name| !is_installed(name))
         .collect();
     if missing.is_empty() {
-        already(&packages.join(", "));
+        print_not_needed(&packages.join(", "));
         return Ok(());
     }
     eprintln!("    apt-get install {}", missing.join(" "));

@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::apt;
 use crate::{
     layout,
-    process::{already, output, run_quietly, step},
+    process::{output, print_not_needed, run_quietly, step},
 };
 
 const PACKAGES: [&str; 5] = [
@@ -35,7 +35,7 @@ fn bpf_linker() -> Result<()> {
         .arg("--version")
         .env("PATH", layout::path_with_tools());
     if output(&mut version).is_ok_and(|said| said.contains(BPF_LINKER)) {
-        already("bpf-linker");
+        print_not_needed("bpf-linker");
         return Ok(());
     }
     let llvm = Path::new("/usr/lib/llvm-22");

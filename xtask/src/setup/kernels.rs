@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 use super::apt;
 use crate::{
     layout,
-    process::{already, output, run_quietly, step},
+    process::{output, print_not_needed, run_quietly, step},
 };
 
 /// Suites, of which the newest kernel is taken: 5.10, 6.1, 6.12, and the one of backports (7.2 in
@@ -44,11 +44,11 @@ fn kernel(suite: &str) -> Result<()> {
     let image = folder.join("vmlinuz");
     let modules = folder.join("modules");
     if image.exists() && (suite != WITH_NETWORK || modules.exists()) {
-        already(&image.display().to_string());
+        print_not_needed(&image.display().to_string());
         return Ok(());
     }
     let settings = settings(&folder, suite)?;
-    run_quietly(with(&settings, "apt-get").arg("update"))?;
+    run_quietly(with_apt_config(&settings, "apt-get").arg("update"))?;
     let image_package = depends(&settings, "linux-image-cloud-amd64", "linux-image-")?;
     // From 7.0 on the image package is a stub. The kernel is in the binary package.
     let binary = depends(&settings, &image_package, "linux-binary-");
@@ -65,7 +65,7 @@ fn kernel(suite: &str) -> Result<()> {
         }
     }
     run_quietly(
-        with(&settings, "apt-get")
+        with_apt_config(&settings, "apt-get")
             .args(["download", &package])
             .current_dir(&folder),
     )?;
@@ -130,7 +130,7 @@ fn settings(folder: &Path, suite: &str) -> Result<PathBuf> {
     Ok(settings)
 }
 
-fn with(settings: &Path, program: &str) -> Command {
+fn with_apt_config(settings: &Path, program: &str) -> Command {
     let mut command = Command::new(program);
     command.env("APT_CONFIG", settings);
     command
@@ -138,7 +138,7 @@ fn with(settings: &Path, program: &str) -> Command {
 
 /// Returns the package that `package` depends on and whose name begins with `prefix`.
 fn depends(settings: &Path, package: &str, prefix: &str) -> Result<String> {
-    let text = output(with(settings, "apt-cache").args(["depends", package]))?;
+    let text = output(with_apt_config(settings, "apt-cache").args(["depends", package]))?;
     let mut lines = text
         .lines()
         .filter_map(|line| line.trim().strip_prefix("Depends: "));

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result};
 use super::venv;
 use crate::{
     layout,
-    process::{already, run_quietly, step},
+    process::{print_not_needed, run_quietly, step},
 };
 
 /// A Python environment with frameworks.
@@ -84,7 +84,7 @@ pub(super) fn install(packages: Packages) -> Result<()> {
         let folder = layout::real().join("models").join(name);
         step(&format!("the model {name} in target/real/models"), || {
             if folder.join("test.parquet").exists() {
-                already("made before");
+                print_not_needed("made before");
                 return Ok(());
             }
             let mut make = Command::new(venv.join("bin/python"));

@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use super::apt;
 use crate::{
     layout,
-    process::{already, output, run_quietly, succeeds},
+    process::{output, print_not_needed, run_quietly, succeeds},
 };
 
 /// Makes `folder` an environment with these packages, unless it is one already.
@@ -22,7 +22,7 @@ pub(super) fn install(folder: &Path, packages: &[String]) -> Result<()> {
     let wanted = packages.join(" ");
     let marked = fs::read_to_string(&mark).ok();
     if marked.as_deref() == Some(wanted.as_str()) {
-        already("marked as installed");
+        print_not_needed("marked as installed");
         return Ok(());
     }
     if marked.is_none() {

@@ -18,13 +18,13 @@ const CACHES: [&str; 7] = [
 const DEPTH: usize = 3;
 
 /// Returns the home folder of all tests.
-pub(super) fn of_tests() -> PathBuf {
+pub(super) fn test_home() -> PathBuf {
     layout::target().join("tests").join("home")
 }
 
 /// Returns where cargo and rustup keep their own files, which is in the home of the user who runs
 /// this.
-pub(super) fn of_tools() -> Vec<(&'static str, PathBuf)> {
+pub(super) fn tool_homes() -> Vec<(&'static str, PathBuf)> {
     let home = env::var_os("HOME").map(PathBuf::from);
     let tools = [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")];
     let mut found = Vec::new();
@@ -38,22 +38,22 @@ pub(super) fn of_tools() -> Vec<(&'static str, PathBuf)> {
 
 /// The files that Ray and raytrace had in the home of the user who runs this, with the times of
 /// their last changes.
-pub(super) struct Before(BTreeMap<PathBuf, Option<SystemTime>>);
+pub(super) struct HomeSnapshot(BTreeMap<PathBuf, Option<SystemTime>>);
 
 /// Makes an empty home for the tests.
-pub(super) fn begin() -> Result<Before> {
-    let own = of_tests();
+pub(super) fn begin() -> Result<HomeSnapshot> {
+    let own = test_home();
     if own.exists() {
         fs::remove_dir_all(&own).context("the home folder of the last tests")?;
     }
     fs::create_dir_all(&own)?;
-    Ok(Before(of_ray()))
+    Ok(HomeSnapshot(ray_files()))
 }
 
-impl Before {
+impl HomeSnapshot {
     /// Fails if something was written.
     pub(super) fn compare(&self) -> Result<()> {
-        let after = of_ray();
+        let after = ray_files();
         let changed = after
             .iter()
             .filter(|(path, time)| self.0.get(*path) != Some(*time))
@@ -62,7 +62,7 @@ impl Before {
             let name = path.file_name().and_then(|name| name.to_str());
             name.is_some_and(|name| CACHES.contains(&name))
         };
-        let entries = fs::read_dir(of_tests()).context("the home folder of the tests")?;
+        let entries = fs::read_dir(test_home()).context("the home folder of the tests")?;
         let own = entries.flatten().map(|entry| entry.path());
         let own = own.filter(|path| !is_cache(path));
         let written: Vec<String> = changed
@@ -79,7 +79,7 @@ impl Before {
 }
 
 /// Returns names in the home folder that are Ray's or raytrace's, and what is below them.
-fn of_ray() -> BTreeMap<PathBuf, Option<SystemTime>> {
+fn ray_files() -> BTreeMap<PathBuf, Option<SystemTime>> {
     let mut found = BTreeMap::new();
     let Some(home) = env::var_os("HOME").map(PathBuf::from) else {
         return found;

@@ -54,7 +54,7 @@ pub(super) struct Program {
 
 impl Program {
     /// Returns `None` if the artifact is no test.
-    fn of(artifact: Artifact) -> Option<Self> {
+    fn from_artifact(artifact: Artifact) -> Option<Self> {
         let folder = artifact.manifest_path.parent()?.to_owned();
         let of_file = artifact.target.kind.iter().any(|kind| kind == "test");
         let kind = match (of_file, folder.ends_with("tests")) {
@@ -75,16 +75,16 @@ impl Program {
         let mut command = Command::new(&self.path);
         command.current_dir(&self.folder);
         command.env("RAYTRACE_SKIPS", skips::list());
-        command.env("HOME", home::of_tests());
+        command.env("HOME", home::test_home());
         // insta finds snapshots through cargo, and cargo is found through rustup.
         command.env("INSTA_WORKSPACE_ROOT", layout::root());
-        command.envs(home::of_tools());
+        command.envs(home::tool_homes());
         command
     }
 }
 
 /// Builds every program of the workspace that is not built yet, `raytrace` among them.
-pub(super) fn built() -> Result<Vec<Program>> {
+pub(super) fn build_all() -> Result<Vec<Program>> {
     let mut build = Command::new("cargo");
     build.current_dir(layout::root());
     build.args(["test", "--workspace", "--all-targets", "--no-run"]);
@@ -93,5 +93,5 @@ pub(super) fn built() -> Result<Vec<Program>> {
     let artifacts = messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Artifact>(line).ok());
-    Ok(artifacts.filter_map(Program::of).collect())
+    Ok(artifacts.filter_map(Program::from_artifact).collect())
 }

@@ -45,9 +45,9 @@ pub(crate) fn run(out: &mut File) -> Result<()> {
 }
 
 /// A process that is killed when this is dropped.
-struct Running(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Running {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         // It may have ended already.
         let _ended = self.0.kill();
@@ -55,7 +55,7 @@ impl Drop for Running {
     }
 }
 
-impl Running {
+impl KillOnDrop {
     /// Ends a recorder with SIGINT, as Ctrl-C does.
     fn interrupted(mut self) -> Result<()> {
         let pid = i32::try_from(self.0.id())?;
@@ -68,7 +68,7 @@ impl Running {
 }
 
 /// Starts a process called `raylet` that runs an act of `machine`.
-fn raylet(act: &[&str]) -> Result<Running> {
+fn raylet(act: &[&str]) -> Result<KillOnDrop> {
     let mut child = Command::new("/raylet")
         .args(act)
         .args(["--raylet_socket_name=/tmp/session_x/sockets/raylet"])
@@ -78,14 +78,14 @@ fn raylet(act: &[&str]) -> Result<Running> {
         .spawn()?;
     let mut line = String::new();
     let output = child.stdout.take().context("no output")?;
-    let running = Running(child);
+    let running = KillOnDrop(child);
     BufReader::new(output).read_line(&mut line)?;
     ensure!(line.starts_with("ready"), "the raylet says {line:?}");
     Ok(running)
 }
 
 /// Starts a recorder by these words, and returns once it records.
-fn recorder(words: &[&str], file: &str) -> Result<Running> {
+fn recorder(words: &[&str], file: &str) -> Result<KillOnDrop> {
     let log = format!("{file}.log");
     let child = Command::new(words[0])
         .args(&words[1..])
@@ -94,7 +94,7 @@ fn recorder(words: &[&str], file: &str) -> Result<Running> {
         .stdout(Stdio::null())
         .stderr(File::create(&log)?)
         .spawn()?;
-    let running = Running(child);
+    let running = KillOnDrop(child);
     let begun = until("a recorder", || said(file).contains("Recording to"));
     begun.with_context(|| said(file))?;
     Ok(running)

@@ -31,7 +31,7 @@ pub fn link_reason(reason: &LinkReason) -> String {
 pub fn remote(remote: &Remote) -> String {
     match remote {
         Remote::Owner => "its owner is on another node or was not recorded".into(),
-        Remote::OwnersNode => "its owner's node is another one or was not recorded".into(),
+        Remote::OwnerNode => "its owner's node is another one or was not recorded".into(),
         Remote::Says(words) => words.clone(),
         Remote::Death {
             reason: because,

@@ -37,20 +37,20 @@ pub fn missing(missing: &Missing) -> String {
         Missing::SignalOrigin => {
             "how the signal was sent: the process that was running made no system call that sends one".into()
         }
-        Missing::RayletsLine => {
+        Missing::RayletReason => {
             "the raylet's own line. Look for it: grep -n -e 'Killing' -e 'Stop:' raylet.out".into()
         }
         Missing::Scope => "whether a cgroup or the machine was full. The kernel's log says it. On the host, run: ".to_owned() + KERNEL_LOG,
-        Missing::KernelsReason => format!(
+        Missing::KernelReason => format!(
             "the kernel's reason: neither oom/mark_victim nor the kernel log names this pid. On the host, run: {KERNEL_LOG}"
         ),
         Missing::OomLines => format!(
             "the lines before the kill, which list the processes. On its node, run: {KERNEL_LOG}"
         ),
-        Missing::RayletsEnd => {
+        Missing::RayletEnd => {
             format!("why its raylet ended. On its node, run: {ALL_LOGS}. {RESTARTED}")
         }
-        Missing::NodesLogs { of_any_end, named } => {
+        Missing::NodeLogs { of_any_end, named } => {
             let which = if *named { "" } else { ", and which process it was" };
             let any_end = if *of_any_end {
                 format!("{ANY_END}. ")

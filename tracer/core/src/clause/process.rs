@@ -55,7 +55,8 @@ impl ClauseContext {
     }
 
     pub(super) fn by_itself(&self, cause: &Cause) -> Option<String> {
-        let Number { its, it, .. } = self.number;
+        let Number { was, its, it } = self.number;
+        let stopped = self.stopped;
         Some(match cause {
             Cause::CaughtSignalThenExit { cause, exit_code } => {
                 let exited = match exit_code {
@@ -98,14 +99,14 @@ impl ClauseContext {
                 creating_actor,
             } => exited(*code, exception.as_deref(), *creating_actor, self.number),
             Cause::ExitThenRaylet { code } => format!(
-                "exited on {its} own (exit code {code}, according to Ray); {its} raylet then stopped what was left"
+                "{was} exiting on {its} own (exit code {code}, according to Ray) and {was} then {stopped} by {its} raylet"
             ),
             Cause::ExitOrSigterm {
                 code,
                 raylet_ended_rest: true,
                 ..
             } => format!(
-                "exited on {its} own or after SIGTERM (exit code {code}, according to Ray); {its} raylet then stopped what was left"
+                "{was} exiting, on {its} own or after SIGTERM (exit code {code}, according to Ray), and {was} then {stopped} by {its} raylet"
             ),
             Cause::ExitOrSigterm {
                 code, exception, ..
@@ -133,7 +134,7 @@ impl ClauseContext {
 
 fn crashed(signal: Option<i32>, says: Option<&str>, shared_memory: bool) -> String {
     let hint = if shared_memory {
-        " (a full /dev/shm causes that)"
+        " (one possible cause: a full /dev/shm)"
     } else {
         ""
     };

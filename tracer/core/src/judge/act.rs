@@ -111,7 +111,7 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> FatalAct<'a> {
 /// have removed it, injected another one with the same number, and be gone by the end. A stopped
 /// process takes no signal until it continues. Until then the kernel keeps the number of the stop
 /// signal (`do_signal_stop` and `prepare_signal`, kernel/signal.c).
-pub(super) fn waited(world: &World, exit: &ExitSeen, signal: &Timestamped<Signal>) -> bool {
+pub(super) fn was_pending(world: &World, exit: &ExitSeen, signal: &Timestamped<Signal>) -> bool {
     let delivered = world.delivered.get(&exit.exit.process.truncated());
     let mut delivered = delivered.into_iter().flatten();
     let is_stopped = !signal.what.group_exit && STOPS.contains(&signal.what.group_exit_code);
@@ -134,13 +134,13 @@ pub(super) fn tracer<'a>(exit: &'a ExitSeen, act: &FatalAct<'a>) -> Option<&'a A
 
 /// Whether a tracer may have made the process end like this. A tracer can neither remove a SIGKILL
 /// from somebody else nor make one.
-pub(super) fn may_be_a_tracers(exit: &ExitSeen, act: &FatalAct<'_>) -> bool {
+pub(super) fn may_come_from_tracer(exit: &ExitSeen, act: &FatalAct<'_>) -> bool {
     let is_beyond_it = match act {
         FatalAct::Killed(signal) => {
             let own = signal.what.sender.process.same(exit.exit.process);
             signal.what.signal == SIGKILL
                 && signal.what.took_effect
-                && (!own || signal_origin::of(&signal.what).is_kernels())
+                && (!own || signal_origin::of(&signal.what).is_from_kernel())
         }
         FatalAct::Exited { .. } | FatalAct::Unseen { .. } => false,
     };

@@ -39,7 +39,7 @@ enum KilledBy {
 /// Finds the deaths that one act caused, and notes for each which death stands for the act.
 pub(super) fn group(world: &World, deaths: &mut [Death]) {
     let decisions: Vec<&Timestamped<RayLog>> = world
-        .ray_words
+        .ray_log_records
         .iter()
         .filter(|seen| decision(seen).is_some())
         .collect();

@@ -167,14 +167,14 @@ fn machine_bytes(world: &World) -> Bytes {
 
 fn in_use(world: &World) -> Option<InUse> {
     let full = world.machine.fullest.as_ref()?;
-    let (node, heads) = (&full.node, &full.heads);
+    let (node, holders) = (&full.node, &full.holders);
     let anon = node.anon?.0;
     let used = node.total.0.saturating_sub(node.free.0);
-    let error = ((heads.processes as u64) << 20) + (heads.tracked.0 + used) / 100;
+    let error = ((holders.processes as u64) << 20) + (holders.tracked.0 + used) / 100;
     // Files of earlier versions do not say what forked children share. There it counts for each of
     // them, and the kernel's count is the only bound.
-    let twice = !world.tells_shares() && heads.tracked.0 > anon + error;
-    let tracked = if twice { anon } else { heads.tracked.0 };
+    let twice = !world.records_shares() && holders.tracked.0 > anon + error;
+    let tracked = if twice { anon } else { holders.tracked.0 };
     let others = full
         .others
         .map_or(anon.saturating_sub(tracked), |others| others.0);
@@ -192,8 +192,8 @@ fn in_use(world: &World) -> Option<InUse> {
         others_private_bytes: Bytes(others),
         others_counted: full.others.is_some(),
         shared_bytes: node.shmem,
-        shared_remainder_bytes: shared_files::remainder(node.shmem, &heads.shared),
-        shared_files: heads.shared.clone(),
+        shared_remainder_bytes: shared_files::remainder(node.shmem, &holders.shared),
+        shared_files: holders.shared.clone(),
         cache_bytes: node.file?,
         kernel_bytes: Bytes(kernel),
         remainder_bytes: node.remainder()? + unknown,

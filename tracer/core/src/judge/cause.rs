@@ -157,7 +157,7 @@ pub enum Cause {
         /// Where the signal came from.
         cause: Box<Cause>,
     },
-    /// It caught the signal of `cause`, and its raylet ended what was left.
+    /// It caught the signal of `cause`, and its raylet ended it before it had exited.
     CaughtSignalThenRaylet {
         /// Where the signal came from.
         cause: Box<Cause>,
@@ -169,7 +169,7 @@ pub enum Cause {
         signal: Option<i32>,
         /// The line that says so, if a log does.
         says: Option<String>,
-        /// Whether a full `/dev/shm` causes this too.
+        /// Whether a full `/dev/shm` is a possible cause.
         shared_memory: bool,
     },
     /// It exited.
@@ -181,7 +181,7 @@ pub enum Cause {
         /// Whether its actor failed in its constructor.
         creating_actor: bool,
     },
-    /// By Ray's record it exited by itself, and its raylet then ended what was left.
+    /// By Ray's record it was exiting by itself, and its raylet ended it before it had exited.
     ExitThenRaylet {
         /// Its code.
         code: i32,
@@ -192,7 +192,7 @@ pub enum Cause {
         code: i32,
         /// The last exception that it reported.
         exception: Option<String>,
-        /// Whether its raylet then ended what was left.
+        /// Whether its raylet ended it before it had exited.
         raylet_ended_rest: bool,
     },
     /// By its own log, it exited because of a SIGTERM.

@@ -143,7 +143,7 @@ fn activity(world: &World, exit: &ExitSeen, state: &ProcessState) -> Activity {
 /// Whether this death is listed. Normal exits, ends that Ray intended, and children that their
 /// parent ended are not.
 fn listed(state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
-    let rays = state.role.is_rays();
+    let rays = state.role.is_ray_or_driver();
     let wrapped = state.role == Role::Other && state.cluster.is_none();
     match draft.killer {
         Killer::RayIntended => false,

@@ -1,6 +1,6 @@
 //! Gathers the evidence of one death: every observation that bears on it, in order of time.
 
-use libc::{SI_KERNEL, SI_TIMER};
+use libc::{SI_KERNEL, SI_TIMER, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
 
 use crate::{
     event::{KernelLog, RayLog, Signal, Source},
@@ -21,6 +21,8 @@ use crate::{
 
 /// At most this many signals are shown. A storm proves nothing more.
 const MAX_SIGNALS: usize = 12;
+/// Signals that stop or continue a process by default. They never end it.
+const STOPS: [i32; 5] = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT];
 /// At most this many of Ray's log lines about one process are shown.
 const MAX_LOG_LINES: usize = 8;
 /// A process that shares a victim's memory is killed within this time.
@@ -225,7 +227,11 @@ fn signal_text(signal: &Signal) -> String {
     let effect = match signal.result {
         _ if signal.took_effect => "took effect",
         0 | 4 if signal.group_exit => "the process was already exiting",
-        0 | 4 => "delivered; the process has a handler or dumps core",
+        0 | 4 if signals::dumps_core(signal.signal) => {
+            "delivered; the process handles or blocks it, or dumps core"
+        }
+        0 | 4 if STOPS.contains(&signal.signal) => "delivered",
+        0 | 4 => "delivered; the process handles or blocks it",
         1 => "ignored",
         2 => "dropped: the same signal was already pending",
         _ => "lost",
@@ -248,10 +254,17 @@ fn victim_text(seen: &Timestamped<crate::event::OomVictim>, own: bool, killed: b
     } else {
         "; the kernel sent no signal: it was already exiting"
     };
-    let invoker = format!(
-        "{} (pid {}) was allocating memory",
-        what.invoker_comm, what.invoker.pid
-    );
+    // `moom_callback` does what `echo f > /proc/sysrq-trigger` asks for.
+    let by_hand = what
+        .stack
+        .iter()
+        .any(|frame| frame.starts_with("moom_callback"));
+    let doing = if by_hand {
+        "ran the OOM killer for sysrq f"
+    } else {
+        "was allocating memory"
+    };
+    let invoker = format!("{} (pid {}) {doing}", what.invoker_comm, what.invoker.pid);
     let kind = what.stack.iter().find(|frame| {
         frame.starts_with("mem_cgroup_out_of_memory") || frame.starts_with("out_of_memory")
     });
@@ -301,7 +314,7 @@ fn is_xid_before(world: &World, exit: &ExitSeen, seen: &Timestamped<KernelLog>) 
     };
     let process = exit.exit.process;
     *pid == process.pid
-        && world.has_the_kernels_pids()
+        && world.has_kernel_log_pids()
         && XID_NS.contains(&exit.time.since(seen.time))
         && seen.time.since(process.start) > XID_NS.start
 }

@@ -31,7 +31,7 @@ pub(super) fn death<'a>(
     world: &World,
     deaths: &'a [Death],
     hits: &[&'a Death],
-    failed: &Failed<'_>,
+    failed: &FailedJob<'_>,
 ) -> Option<(&'a Death, Basis)> {
     let named = named_by_driver(world, deaths, failed).map(|death| (death, Basis::Exception));
     let lost = || first_lost_call(world, deaths, failed).map(|death| (death, Basis::LostCall));
@@ -41,7 +41,7 @@ pub(super) fn death<'a>(
 
 /// A job whose driver ended with an error.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Failed<'a> {
+pub(super) struct FailedJob<'a> {
     /// The number of its cluster in the report.
     pub(super) cluster: Option<u32>,
     /// Its id.
@@ -52,7 +52,7 @@ pub(super) struct Failed<'a> {
     pub(super) end: BootTime,
 }
 
-impl Failed<'_> {
+impl FailedJob<'_> {
     fn is_before(&self, time: BootTime) -> bool {
         (-CLOCK_ERROR_NS..BEFORE_DRIVER_NS).contains(&self.end.since(time))
     }
@@ -72,10 +72,10 @@ impl Failed<'_> {
 fn named_by_driver<'a>(
     world: &World,
     deaths: &'a [Death],
-    failed: &Failed<'_>,
+    failed: &FailedJob<'_>,
 ) -> Option<&'a Death> {
     let words = world
-        .ray_words
+        .ray_log_records
         .iter()
         .filter(|seen| failed.is_before(seen.time));
     let named = words.filter_map(|seen| match &seen.what.fact {
@@ -109,10 +109,10 @@ fn has_pid(death: &Death, pid: Pid) -> bool {
 fn first_lost_call<'a>(
     world: &World,
     deaths: &'a [Death],
-    failed: &Failed<'_>,
+    failed: &FailedJob<'_>,
 ) -> Option<&'a Death> {
     let mut lost: Vec<LostCall<'_>> = world
-        .ray_words
+        .ray_log_records
         .iter()
         .filter(|seen| failed.is_before(seen.time))
         .filter_map(|seen| LostCall::of(seen, failed.job_id))
@@ -149,7 +149,7 @@ impl<'a> LostCall<'a> {
             return None;
         };
         let ours = job_id.as_ref().is_none_or(|of| of == job);
-        (ours && words::tells_of_a_death(error)).then(|| Self {
+        (ours && words::means_process_died(error)).then(|| Self {
             time: seen.time,
             actor_id: task_id.as_ref().and_then(HexId::actor_of_task),
             task_name: task_name.as_deref(),

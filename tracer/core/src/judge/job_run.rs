@@ -46,7 +46,7 @@ impl<'a> Runs<'a> {
                 seen.classes.push(class);
             }
         }
-        for said in world.ray_words.iter() {
+        for said in world.ray_log_records.iter() {
             let (RayFact::Configuration { worker_id, .. }
             | RayFact::TrainingStep { worker_id, .. }) = &said.what.fact
             else {

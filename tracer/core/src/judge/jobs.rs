@@ -8,10 +8,10 @@ use crate::{
     event::Role,
     ids::{BootTime, EventId, HexId, Pid, SECOND_NS},
     judge::{
-        job_end::{self, BEFORE_DRIVER_NS, Failed},
+        job_end::{self, BEFORE_DRIVER_NS, FailedJob},
         job_run::Runs,
         report::{
-            Basis, Death, Job, Killer, Mechanism, Outcome, OutcomeReason, Recovery, Survived,
+            Basis, Death, Job, Killer, Mechanism, Outcome, OutcomeReason, Recovery, SurvivedDeath,
         },
         state::{processes::ProcessState, world::World},
     },
@@ -86,7 +86,7 @@ fn job(
     let end = world
         .exit(driver.key)
         .map_or(death.when.act_time, |exit| exit.time);
-    let failed = Failed {
+    let failed = FailedJob {
         cluster,
         job_id,
         driver: driver.worker_id.as_ref(),
@@ -99,22 +99,40 @@ fn job(
     job.because = because;
     let by = ended_by.and_then(|id| deaths.iter().find(|death| death.id == id));
     let before = hits.iter().filter(|hit| hit.when.act_time < end);
-    job.survived = before.filter_map(|hit| outlived(world, hit, by)).collect();
+    // An exception may be about a death long before the driver's exit. If nothing names that death,
+    // later ones do not show that the job went on.
+    let is_named = !matches!(
+        job.because,
+        OutcomeReason::NoDeathSeen { .. }
+            | OutcomeReason::AfterDeath {
+                basis: Basis::Order,
+                ..
+            }
+    );
+    job.survived = before
+        .filter_map(|hit| {
+            let went_on = is_named && by.is_none_or(|by| job_end::went_on(hit, by));
+            outlived(world, hit, by, went_on)
+        })
+        .collect();
     job
 }
 
-/// Returns how a job survived a death, if it did: Ray recovered from it, or the job went on for a
-/// while before it ended.
-fn outlived(world: &World, hit: &Death, ended_by: Option<&Death>) -> Option<Survived> {
+/// Returns how a job survived a death, if it did: Ray recovered from it, or the job `went_on`.
+fn outlived(
+    world: &World,
+    hit: &Death,
+    ended_by: Option<&Death>,
+    went_on: bool,
+) -> Option<SurvivedDeath> {
     if ended_by.is_some_and(|by| is_of_one_act(hit, by)) {
         return None;
     }
-    let went_on = || Survived {
+    let without_recovery = || SurvivedDeath {
         death_id: hit.id,
         how: Recovery::WentOn,
     };
-    let later = ended_by.is_none_or(|by| job_end::went_on(hit, by));
-    survived(world, hit).or_else(|| later.then(went_on))
+    survived(world, hit).or_else(|| went_on.then(without_recovery))
 }
 
 fn is_of_one_act(one: &Death, other: &Death) -> bool {
@@ -203,7 +221,7 @@ fn outcome(
     deaths: &[Death],
     driver: &Death,
     hits: &[&Death],
-    failed: &Failed<'_>,
+    failed: &FailedJob<'_>,
 ) -> (Outcome, Option<EventId>, OutcomeReason) {
     let own = Some(driver.id);
     let by_its_end = || OutcomeReason::Driver {
@@ -243,7 +261,7 @@ fn fatal(
     deaths: &[Death],
     driver: &Death,
     hits: &[&Death],
-    failed: &Failed<'_>,
+    failed: &FailedJob<'_>,
 ) -> Option<(EventId, Basis)> {
     let left: Vec<&Death> = hits
         .iter()
@@ -257,12 +275,12 @@ fn fatal(
 
 /// Returns how Ray recovered from a death, if its logs say so. The GCS names the worker of an
 /// actor; the owner of a task names only the task.
-pub(super) fn survived(world: &World, death: &Death) -> Option<Survived> {
+pub(super) fn survived(world: &World, death: &Death) -> Option<SurvivedDeath> {
     let worker = death.work.worker_id.as_ref()?;
     let near = |time: BootTime| {
         (-SECOND_NS / 2..15 * SECOND_NS).contains(&time.since(death.when.act_time))
     };
-    let words = || world.ray_words.iter().filter(|seen| near(seen.time));
+    let words = || world.ray_log_records.iter().filter(|seen| near(seen.time));
     // A retried task of an actor that is not restarted fails again.
     let is_dead = |fact: &RayFact| matches!(fact, RayFact::ActorState { state, worker_id: Some(of), .. } if state == "DEAD" && of == worker);
     if words().any(|seen| is_dead(&seen.what.fact)) {
@@ -292,7 +310,7 @@ pub(super) fn survived(world: &World, death: &Death) -> Option<Survived> {
         }),
         _ => None,
     })?;
-    Some(Survived {
+    Some(SurvivedDeath {
         death_id: death.id,
         how,
     })

@@ -9,7 +9,7 @@ use crate::{
 
 /// A limit that will kill, with what is left until then.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NextKiller {
+pub struct LimitMargin {
     /// The owner of the limit.
     pub limit_owner: LimitOwner,
     /// The limit. Above it, the owner kills.
@@ -20,7 +20,7 @@ pub struct NextKiller {
     pub left: Option<Duration>,
 }
 
-impl NextKiller {
+impl LimitMargin {
     /// Returns what counts against it now.
     #[must_use]
     pub fn used(&self) -> Bytes {
@@ -47,9 +47,9 @@ pub fn in_order(
     limits: &[CgroupState],
     node: &NodeMemory,
     swap_total: Bytes,
-) -> Vec<NextKiller> {
-    let mut threats: Vec<NextKiller> = Vec::new();
-    threats.extend(monitor.map(|(threshold, used)| NextKiller {
+) -> Vec<LimitMargin> {
+    let mut threats: Vec<LimitMargin> = Vec::new();
+    threats.extend(monitor.map(|(threshold, used)| LimitMargin {
         limit_owner: LimitOwner::RayMonitor,
         at: threshold,
         margin: Bytes(threshold.0.saturating_sub(used.0)),
@@ -57,7 +57,7 @@ pub fn in_order(
     }));
     threats.extend(limits.iter().filter_map(|level| {
         let limit = level.binding(node)?;
-        Some(NextKiller {
+        Some(LimitMargin {
             limit_owner: LimitOwner::Cgroup(level.path.clone()),
             at: limit,
             margin: Bytes(limit.0.saturating_sub(level.needed().0)),
@@ -65,7 +65,7 @@ pub fn in_order(
         })
     }));
     let swap = swap_total.0.saturating_sub(node.swap_used.0);
-    threats.push(NextKiller {
+    threats.push(LimitMargin {
         limit_owner: LimitOwner::Machine,
         at: Bytes(node.total.0 + swap_total.0),
         margin: Bytes(node.available.0 + swap),

@@ -9,7 +9,7 @@ use crate::{
     ids::{BootTime, Bytes, HexId, MINUTE_NS, Pid, ProcessKey},
     judge::{
         findings,
-        killers::{self, LimitOwner, NextKiller},
+        killers::{self, LimitMargin, LimitOwner},
         query::{gpus, monitor},
         report::{GpuError, GpuReport, Utc},
         state::{processes::ProcessState, world::World},
@@ -49,11 +49,11 @@ pub struct Live {
     /// The machine's memory.
     pub node: Option<NodeMemory>,
     /// The limits that kill, the one that is hit first at the front.
-    pub threats: Vec<NextKiller>,
+    pub threats: Vec<LimitMargin>,
     /// Active warnings, each with the time at which it was given.
     pub warnings: Vec<(BootTime, LimitWarning)>,
     /// Whether Ray's monitor can act before the kernel.
-    pub race: Option<MonitorHeadroom>,
+    pub monitor_headroom: Option<MonitorHeadroom>,
     /// The machine's GPUs, if NVML is available.
     pub gpus: Vec<GpuReport>,
     /// Errors of NVIDIA's GPUs, by the kernel log.
@@ -112,7 +112,7 @@ pub(super) fn is_alive(state: &ProcessState, now: BootTime) -> bool {
 }
 
 /// Returns who kills at `now`, and how near each is.
-pub(super) fn limits(world: &World, now: BootTime) -> Vec<NextKiller> {
+pub(super) fn limits(world: &World, now: BootTime) -> Vec<LimitMargin> {
     let alive = world.processes.iter().filter(|state| is_alive(state, now));
     let paths = alive.map(|state| state.cgroup.as_deref().unwrap_or("/"));
     threats(world, now, &paths.collect()).0
@@ -126,7 +126,7 @@ pub(super) fn of(world: &World, now: BootTime) -> Live {
     let paths = processes
         .iter()
         .map(|one| one.cgroup.as_deref().unwrap_or("/"));
-    let (threats, race) = threats(world, now, &paths.collect());
+    let (threats, monitor_headroom) = threats(world, now, &paths.collect());
     let started = world.started.as_ref().map(|(_, started)| started);
     let working = |probe: &&crate::event::Probe| {
         !matches!(probe.state, ProbeState::Missing | ProbeState::Gone)
@@ -149,7 +149,7 @@ pub(super) fn of(world: &World, now: BootTime) -> Live {
         node: world.machine.node.as_ref().map(|(_, node)| node.clone()),
         threats,
         warnings: world.limit_warnings.active(),
-        race,
+        monitor_headroom,
         gpus: gpus::report(world),
         gpu_errors: world.gpu_errors.report(|time| world.clock.wall(time)),
         processes,
@@ -184,7 +184,7 @@ fn threats(
     world: &World,
     now: BootTime,
     paths: &HashSet<&str>,
-) -> (Vec<NextKiller>, Option<MonitorHeadroom>) {
+) -> (Vec<LimitMargin>, Option<MonitorHeadroom>) {
     let Some((_, node)) = &world.machine.node else {
         return (Vec::new(), None);
     };
@@ -207,12 +207,13 @@ fn threats(
         time_to_limit::rate(points(world, cgroup), now)
     };
     for threat in &mut threats {
-        threat.left = time_to_limit::left(threat.margin, rate(&threat.limit_owner));
+        threat.left = time_to_limit::left(threat.at, threat.margin, rate(&threat.limit_owner));
     }
     time_to_limit::sort(&mut threats);
     let refresh = monitor.as_ref().map(|monitor| monitor.refresh_ms);
-    let race = refresh.and_then(|refresh| time_to_limit::race(&threats, refresh, rate));
-    (threats, race)
+    let monitor_headroom =
+        refresh.and_then(|refresh| time_to_limit::monitor_headroom(&threats, refresh, rate));
+    (threats, monitor_headroom)
 }
 
 /// Returns what a cgroup, or the machine, has been charged with over time.

@@ -11,7 +11,7 @@ use crate::{
     ray::{
         facts::RayFact,
         log::{after_effects, file_name},
-        words::{self, Ended, OwnerGone, lost_the_gcs, owner_gone},
+        words::{self, EndedWith, OwnerGone, lost_the_gcs, owner_gone},
     },
 };
 
@@ -21,7 +21,7 @@ pub(super) fn all(
     number: impl Fn(Option<ProcessKey>) -> Option<u32>,
 ) -> Vec<LogMention> {
     let mut all: Vec<LogMention> = Vec::new();
-    for seen in world.ray_words.iter() {
+    for seen in world.ray_log_records.iter() {
         let by = file_name::parse(&seen.what.file).and_then(|name| name.worker_id);
         let found = mentions(&seen.what.fact).into_iter().flatten();
         all.extend(found.map(|what| LogMention {
@@ -47,9 +47,9 @@ pub fn mentions(fact: &RayFact) -> [Option<Mention>; 2] {
             Some(Mention::OwnerDied {
                 worker: worker_id.clone(),
                 owner: owner_worker_id.clone(),
-                node: Ended::of(reason) == Ended::OwnersNode,
+                node: EndedWith::of(reason) == EndedWith::OwnerNode,
             })
-            .filter(|_| Ended::of(reason) != Ended::Job),
+            .filter(|_| EndedWith::of(reason) != EndedWith::Job),
             None,
         ],
         RayFact::ForceKillActor {
@@ -74,7 +74,7 @@ pub fn mentions(fact: &RayFact) -> [Option<Mention>; 2] {
             will_retry: Some(false),
             error,
             ..
-        } if words::is_of_an_actor(error) => [called(task), None],
+        } if words::means_actor_died(error) => [called(task), None],
         RayFact::NodeRegistered {
             node_id,
             name,

@@ -25,17 +25,17 @@ pub enum Missing {
     /// The origin of a signal that no call asked for.
     SignalOrigin,
     /// A raylet's reason.
-    RayletsLine,
+    RayletReason,
     /// Which memory was full.
     Scope,
     /// Why the kernel killed.
-    KernelsReason,
+    KernelReason,
     /// The lines above an OOM kill, in the kernel's log.
     OomLines,
     /// The end of a raylet, in its logs and the kernel's.
-    RayletsEnd,
+    RayletEnd,
     /// What its node's logs say, the kernel's and the raylet's.
-    NodesLogs {
+    NodeLogs {
         /// Whether the only thing known is a line that Ray prints for every sudden end.
         of_any_end: bool,
         /// Whether it is known which process it was.

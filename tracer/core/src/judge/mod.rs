@@ -195,8 +195,8 @@ impl Judge {
 
     /// Drops what logs said long ago. This bounds the memory of a live judge even if no process
     /// dies.
-    pub fn forget_words(&mut self) {
-        self.changes += u64::from(self.world.bound());
+    pub fn drop_old_log_records(&mut self) {
+        self.changes += u64::from(self.world.drop_oldest());
     }
 }
 

@@ -81,7 +81,7 @@ pub(super) fn link(world: &World, deaths: &mut [Death]) {
 
 fn errors(world: &World) -> Errors<'_> {
     let mut errors: Errors<'_> = HashMap::new();
-    for seen in world.ray_words.iter() {
+    for seen in world.ray_log_records.iter() {
         if let RayFact::Exception {
             class,
             message,

@@ -29,7 +29,9 @@ pub(super) fn note(report: &Report) -> Option<String> {
         (Version::parse(version)? > NEWEST).then_some(version)
     })?;
     let open = |death: &&crate::judge::report::Death| {
-        death.listed && death.process.role.is_rays() && death.verdict.killer == Killer::Unknown
+        death.listed
+            && death.process.role.is_ray_or_driver()
+            && death.verdict.killer == Killer::Unknown
     };
     let open = report.deaths.iter().filter(open).count();
     (open > 0).then(|| {

@@ -15,13 +15,13 @@ mod minute;
 mod place;
 mod verdict;
 
-pub use clock::{ClockOffset, ClockState, MessageTime, Step};
+pub use clock::{ClockOffset, ClockState, MessageKind, MessageTime};
 pub use death::{ActiveWarning, Activity, Death, End, Memory, Process, When, Work};
 pub use finding::{About, Finding, Saving, Setting};
 pub use gcs::{GcsOwner, GcsReport};
 pub use growth::{Growth, GrowthLine, NOT_SAMPLED, UnreadStacks};
 pub use link::{
-    CauseLink, DeclaredDead, LinkReason, LinkRule, Machine, NoRecording, Node, Remote, Unseen,
+    CauseLink, DeclaredDead, Gap, LinkReason, LinkRule, Machine, NoRecording, Node, Remote,
 };
 pub use log_mentions::{LogMention, Mention};
 pub(in crate::judge) use memory::class_of_title;
@@ -278,7 +278,7 @@ pub struct Job {
     /// The driver's pid.
     pub driver_pid: Option<Pid>,
     /// First causes that hit the job and did not end it, and why not (`its task was retried`).
-    pub survived: Vec<Survived>,
+    pub survived: Vec<SurvivedDeath>,
     /// Why the outcome is what it is, or what is missing to know it; a sentence in the JSON.
     pub because: OutcomeReason,
 }
@@ -360,7 +360,7 @@ pub enum Basis {
 
 /// A death that a job survived.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Survived {
+pub struct SurvivedDeath {
     /// The death.
     pub death_id: EventId,
     /// How the job survived it.

@@ -51,7 +51,7 @@ const MAY_FAULT: [&str; 6] = ["#59", "#322", "#15", "#221", "#281", "#139"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A process asked for it, by this call.
-    Asked(Mechanism),
+    Requested(Mechanism),
     /// Somebody wrote into `cgroup.kill`.
     CgroupKill,
     /// The target had requested it for its parent's end (`PR_SET_PDEATHSIG`).
@@ -88,10 +88,10 @@ pub(super) struct SignalOrigin {
 impl SignalOrigin {
     /// Whether the kernel sent it, even if somebody had arranged that. Then the process that ran is
     /// no sender.
-    pub(super) fn is_kernels(self) -> bool {
+    pub(super) fn is_from_kernel(self) -> bool {
         !matches!(
             self.kind,
-            Origin::Asked(_) | Origin::CgroupKill | Origin::Unknown
+            Origin::Requested(_) | Origin::CgroupKill | Origin::Unknown
         )
     }
 }
@@ -99,7 +99,7 @@ impl SignalOrigin {
 /// Returns the origin of this signal.
 pub(super) fn of(signal: &Signal) -> SignalOrigin {
     if let Some(mechanism) = asked(signal) {
-        return certain(Origin::Asked(mechanism));
+        return certain(Origin::Requested(mechanism));
     }
     let own = signal.sender.process.same(signal.target);
     match signal.code {
@@ -114,9 +114,9 @@ pub(super) fn of(signal: &Signal) -> SignalOrigin {
         // `send_sigio_to_task`).
         SI_SIGIO => of_known_call(signal, Origin::Descriptor),
         // No process may queue this to another.
-        SI_TKILL if signal.call.is_none() => certain(Origin::Asked(Mechanism::Tgkill)),
+        SI_TKILL if signal.call.is_none() => certain(Origin::Requested(Mechanism::Tgkill)),
         // The kernel never makes this by itself.
-        SI_QUEUE if signal.call.is_none() => certain(Origin::Asked(Mechanism::Sigqueue)),
+        SI_QUEUE if signal.call.is_none() => certain(Origin::Requested(Mechanism::Sigqueue)),
         code if code > 0 => by_positive_code(signal, own),
         _ => certain(Origin::Unknown),
     }
@@ -184,7 +184,7 @@ fn by_nobodys_code(signal: &Signal, own: bool) -> SignalOrigin {
             kind: Origin::FileLimit,
             is_certain: false,
         },
-        (None, _) => certain(Origin::Asked(Mechanism::Kill)),
+        (None, _) => certain(Origin::Requested(Mechanism::Kill)),
         (Some(_), false) => certain(Origin::Unknown),
     }
 }
@@ -197,7 +197,7 @@ fn to_one_thread(signal: &Signal) -> Origin {
     };
     match call.name.as_str() {
         name if WRITES.contains(&name) => Origin::CgroupKill,
-        "ptrace" if call.arguments[0] == PTRACE_KILL => Origin::Asked(Mechanism::Unknown),
+        "ptrace" if call.arguments[0] == PTRACE_KILL => Origin::Requested(Mechanism::Unknown),
         _ => Origin::Unknown,
     }
 }
@@ -318,7 +318,7 @@ mod tests {
             let call = Some(("rt_sigqueueinfo", [7, 9, 0]));
             assert_eq!(
                 origin(66, 9, code, call),
-                (Origin::Asked(Mechanism::Sigqueue), true),
+                (Origin::Requested(Mechanism::Sigqueue), true),
                 "{code}"
             );
         }
@@ -326,13 +326,13 @@ mod tests {
             let call = Some(("rt_sigqueueinfo", [7, 9, 0]));
             assert_eq!(
                 origin(7, 9, code, call),
-                (Origin::Asked(Mechanism::Sigqueue), true),
+                (Origin::Requested(Mechanism::Sigqueue), true),
                 "to itself {code}"
             );
             let call = Some(("rt_tgsigqueueinfo", [7, 7, 9]));
             assert_eq!(
                 origin(7, 9, code, call),
-                (Origin::Asked(Mechanism::Sigqueue), true)
+                (Origin::Requested(Mechanism::Sigqueue), true)
             );
         }
     }
@@ -381,7 +381,7 @@ mod tests {
         };
         assert_eq!(one_thread("write", [3, 0, 1]), Origin::CgroupKill);
         let kills = one_thread("ptrace", [PTRACE_KILL, 7, 0]);
-        assert_eq!(kills, Origin::Asked(Mechanism::Unknown));
+        assert_eq!(kills, Origin::Requested(Mechanism::Unknown));
         assert_eq!(one_thread("ptrace", [7, 7, 0]), Origin::Unknown);
         assert_eq!(one_thread("#230", [0; 3]), Origin::Unknown);
     }
@@ -392,7 +392,7 @@ mod tests {
         ends.sender.exiting = true;
         let origin = of(&ends);
         assert_eq!((origin.kind, origin.is_certain), (Origin::ChildExit, false));
-        assert!(origin.is_kernels());
+        assert!(origin.is_from_kernel());
         let mut event = sent(7, SIGTRAP, TRAP_PERF, Some(("", [0; 3])));
         event.group = false;
         assert_eq!(of(&event).kind, Origin::Unknown);
@@ -436,11 +436,11 @@ mod tests {
         assert_eq!(origin(66, 9, 128, None), (Origin::Kernel, true));
         assert_eq!(
             origin(66, 9, 0, None),
-            (Origin::Asked(Mechanism::Kill), true)
+            (Origin::Requested(Mechanism::Kill), true)
         );
         assert_eq!(
             origin(66, 9, -6, None),
-            (Origin::Asked(Mechanism::Tgkill), true)
+            (Origin::Requested(Mechanism::Tgkill), true)
         );
     }
 }

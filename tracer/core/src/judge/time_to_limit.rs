@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{
     ids::{BootTime, Bytes, MINUTE_NS, SECOND_NS},
-    judge::killers::{LimitOwner, NextKiller},
+    judge::killers::{LimitMargin, LimitOwner},
 };
 
 /// What counts against a limit, over time.
@@ -21,6 +21,9 @@ const MOVED: f64 = 16.0 * 1024.0 * 1024.0;
 const STANDS_NS: i64 = 1_500_000_000;
 /// A time that is further away is no forecast.
 const FAR_S: f64 = 48.0 * 3600.0;
+/// The same while less than half of the limit is used. The rate is that of seconds, as when a process
+/// starts, and most growth ends long before it fills the rest.
+const FAR_FROM_LIMIT_S: f64 = 60.0;
 /// From the end of its interval, Ray needs this long to read /proc of every process, to choose and
 /// to signal: 43 to 60 ms were seen.
 const RAY_ACTS_S: f64 = 0.06;
@@ -87,25 +90,30 @@ fn slope(points: &[(BootTime, f64)]) -> f64 {
     if square > 0.0 { both / square } else { 0.0 }
 }
 
-/// Returns the time until the margin is used up at this rate; `None` if it does not grow or that is
-/// too far away.
+/// Returns the time until the margin below a limit is used up at this rate; `None` if it does not grow
+/// or that is too far away.
 #[must_use]
-pub fn left(margin: Bytes, rate: f64) -> Option<Duration> {
+pub fn left(limit: Bytes, margin: Bytes, rate: f64) -> Option<Duration> {
     let seconds = margin.0 as f64 / rate;
-    (rate > 0.0 && seconds < FAR_S).then(|| Duration::from_secs_f64(seconds))
+    let far = if margin.0 > limit.0 / 2 {
+        FAR_FROM_LIMIT_S
+    } else {
+        FAR_S
+    };
+    (rate > 0.0 && seconds < far).then(|| Duration::from_secs_f64(seconds))
 }
 
 /// Sorts the limits by which is hit first. Limits without growth come last, the nearest first.
-pub fn sort(threats: &mut [NextKiller]) {
+pub fn sort(threats: &mut [LimitMargin]) {
     threats.sort_by_key(|threat| (threat.left.unwrap_or(Duration::MAX), threat.margin));
 }
 
-/// Returns the race between Ray and the nearest kernel limit behind Ray's threshold. `rate` gives
-/// the growth of what the kernel counts. `None` if the monitor is off, or comes after the kernel
+/// Returns the room between Ray's threshold and the nearest kernel limit behind it. `rate` gives the
+/// growth of what the kernel counts. `None` if the monitor is off, or comes after the kernel
 /// anyway.
 #[must_use]
-pub fn race(
-    threats: &[NextKiller],
+pub fn monitor_headroom(
+    threats: &[LimitMargin],
     refresh_ms: u64,
     rate: impl Fn(&LimitOwner) -> f64,
 ) -> Option<MonitorHeadroom> {
@@ -142,8 +150,8 @@ mod tests {
         (0..=seconds).map(point).collect()
     }
 
-    fn threat(limit_owner: LimitOwner, margin_mib: u64) -> NextKiller {
-        NextKiller {
+    fn threat(limit_owner: LimitOwner, margin_mib: u64) -> LimitMargin {
+        LimitMargin {
             limit_owner,
             at: Bytes(4096 * MIB),
             margin: Bytes(margin_mib * MIB),
@@ -154,14 +162,24 @@ mod tests {
     #[test]
     fn steady_ramp_gives_the_seconds_left() {
         let rate = rate(ramp(50.0, 20), BootTime(20 * SECOND));
-        let left = left(Bytes(1000 * MIB), rate).expect("seconds");
+        let left = left(Bytes(4000 * MIB), Bytes(1000 * MIB), rate).expect("seconds");
         assert!((left.as_secs_f64() - 20.0).abs() < 0.01, "{left:?}");
     }
 
     #[test]
     fn long_standstill_has_no_rate() {
         assert!(rate(ramp(50.0, 20), BootTime(700 * SECOND)).abs() < 1.0);
-        assert_eq!(left(Bytes(5), 0.0), None);
+        assert_eq!(left(Bytes(10), Bytes(5), 0.0), None);
+    }
+
+    #[test]
+    fn no_time_while_little_is_used() {
+        let rate = 10.0 * MIB as f64;
+        let of = |margin: u64| left(Bytes(4000 * MIB), Bytes(margin * MIB), rate);
+        assert_eq!(of(3900), None);
+        assert_eq!(of(1900), Some(Duration::from_secs(190)));
+        let fast = left(Bytes(4000 * MIB), Bytes(3900 * MIB), 10.0 * rate);
+        assert_eq!(fast, Some(Duration::from_secs(39)));
     }
 
     #[test]
@@ -177,14 +195,14 @@ mod tests {
             threat(LimitOwner::RayMonitor, 100),
             threat(LimitOwner::Machine, 200),
         ];
-        let at = |mib: u64| race(&threats, 250, |_| (mib * MIB) as f64).expect("a race");
+        let at = |mib: u64| monitor_headroom(&threats, 250, |_| (mib * MIB) as f64).expect("room");
         assert!(at(100).ray_wins());
         assert!(!at(500).ray_wins());
         let unseen = [
             threat(LimitOwner::RayMonitor, 100),
             threat(LimitOwner::Cgroup("/pod".into()), 50),
         ];
-        assert_eq!(race(&unseen, 250, |_| 1.0), None);
+        assert_eq!(monitor_headroom(&unseen, 250, |_| 1.0), None);
     }
 
     #[test]

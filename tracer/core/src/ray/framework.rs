@@ -12,10 +12,10 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use serde::Deserialize;
 
-pub use remedy_settings::{Bound, RemedyGoal, RemedySetting, bound, words};
+pub use remedy_settings::{Bound, RemedyGoal, RemedySetting, advice_without_key, bound};
 pub(crate) use remedy_settings::{ranks, remedy_settings};
 pub use table::Each;
-use table::{Known, Table};
+use table::{KnownSetting, Table};
 pub use which::Framework;
 
 /// Where a setting puts memory.
@@ -35,7 +35,7 @@ pub enum Effect {
 }
 
 /// Returns words from the first lines of the configurations that frameworks print.
-pub fn prints() -> impl Iterator<Item = &'static str> {
+pub fn configuration_openings() -> impl Iterator<Item = &'static str> {
     let prints = table::all().iter().flat_map(|table| &table.prints);
     prints.map(String::as_str)
 }
@@ -81,7 +81,7 @@ pub struct SettingEffect {
     pub acts_on: &'static [String],
     /// What its value counts for (each GPU or each engine), where it is a number.
     pub for_each: Option<Each>,
-    known: &'static Known,
+    known: &'static KnownSetting,
     table: &'static Table,
 }
 
@@ -131,7 +131,7 @@ impl SettingEffect {
 }
 
 /// A setting, and the table that contains it.
-type InTable = (&'static Table, &'static Known);
+type InTable = (&'static Table, &'static KnownSetting);
 
 /// All settings by the last word of their keys, each in the order of the tables.
 static BY_LAST_WORD: LazyLock<HashMap<&'static str, Vec<InTable>>> = LazyLock::new(|| {
@@ -210,7 +210,7 @@ fn is_key(key: &str, known: &str) -> bool {
         .is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-fn takes(known: &Known, value: &str) -> bool {
+fn takes(known: &KnownSetting, value: &str) -> bool {
     let nothing = known.effect == Effect::Pinned
         && matches!(value, "0" | "0.0" | "" | "None" | "null" | "none");
     !nothing && known.values.take(value)

@@ -159,9 +159,9 @@ pub fn may_keep(key: &str, value: &str) -> bool {
 /// Returns why a variable has no effect in this version, and what to type instead; `None` where
 /// that is not known.
 #[must_use]
-pub fn ignored(key: &str, value: &str, version: Option<Version>) -> Option<Ignored> {
+pub fn ignored(key: &str, value: &str, version: Option<Version>) -> Option<IgnoredVariable> {
     if key.eq_ignore_ascii_case("RAY_object_store_memory") {
-        return Some(Ignored {
+        return Some(IgnoredVariable {
             why: "no Ray version reads it; the store's size is --object-store-memory".into(),
             // The value was never in effect: as a flag it may be more than the node has.
             instead: Change::unset(key),
@@ -169,7 +169,7 @@ pub fn ignored(key: &str, value: &str, version: Option<Version>) -> Option<Ignor
     }
     if let Some((_, new)) = RENAMED.iter().find(|(old, _)| *old == key) {
         let still = version.is_some_and(|version| version < SINCE_RENAMED);
-        return (!still).then(|| Ignored {
+        return (!still).then(|| IgnoredVariable {
             why: format!("not read any more since Ray 2.2: its name is {new}"),
             instead: Change::environment(new, value),
         });
@@ -180,24 +180,24 @@ pub fn ignored(key: &str, value: &str, version: Option<Version>) -> Option<Ignor
     let meant = KNOBS
         .iter()
         .find(|knob| knob.key.eq_ignore_ascii_case(key))?;
-    Some(Ignored {
+    Some(IgnoredVariable {
         why: "no Ray version reads it; upper and lower case count".into(),
         instead: Change::environment(meant.key, value),
     })
 }
 
-fn outside(knob: &Knob, version: Version) -> Option<Ignored> {
+fn outside(knob: &Knob, version: Version) -> Option<IgnoredVariable> {
     let Version(major, minor) = version;
     if version < knob.since {
         let Version(first, second) = knob.since;
-        return Some(Ignored {
+        return Some(IgnoredVariable {
             why: format!("unknown to Ray {major}.{minor}: it came with {first}.{second}"),
             instead: Change::unset(knob.key),
         });
     }
     (version > knob.until).then(|| {
         let Version(first, second) = knob.until;
-        Ignored {
+        IgnoredVariable {
             why: format!(
                 "unknown to Ray {major}.{minor}: {first}.{second} was the last to read it"
             ),
@@ -209,7 +209,7 @@ fn outside(knob: &Knob, version: Version) -> Option<Ignored> {
 /// Returns what to do about a value that is set where no process reads it: set it where the raylet
 /// reads it. A higher threshold is to be unset instead: the kernel would kill before Ray does.
 #[must_use]
-pub(crate) fn where_it_counts(key: &str, value: &str, in_force: &str) -> Change {
+pub(crate) fn set_for_raylet(key: &str, value: &str, in_force: &str) -> Change {
     let number = |text: &str| text.parse::<f64>().ok();
     let raised = number(value) > number(in_force);
     if key == "RAY_memory_usage_threshold" && raised {
@@ -220,7 +220,7 @@ pub(crate) fn where_it_counts(key: &str, value: &str, in_force: &str) -> Change 
 
 /// A variable that has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ignored {
+pub struct IgnoredVariable {
     /// The reason.
     pub why: String,
     /// What to set instead.
@@ -244,9 +244,9 @@ mod tests {
     #[test]
     fn higher_threshold_is_unset_lower_one_moved() {
         let key = "RAY_memory_usage_threshold";
-        assert_eq!(where_it_counts(key, "0.98", "0.8"), Change::unset(key));
+        assert_eq!(set_for_raylet(key, "0.98", "0.8"), Change::unset(key));
         let lower = Change::environment(key, "0.7");
-        assert_eq!(where_it_counts(key, "0.7", "0.8"), lower);
+        assert_eq!(set_for_raylet(key, "0.7", "0.8"), lower);
     }
 
     #[test]

@@ -56,7 +56,7 @@ pub enum Change {
     Unset(String),
     /// More memory for the node: `12G`, `512M`, powers of two.
     MemoryLimit(String),
-    /// A larger `/dev/shm`.
+    /// A larger `/dev/shm`: `512M`, powers of two.
     SharedMemory(String),
 }
 
@@ -107,9 +107,13 @@ impl Change {
             Self::SharedMemory(size) => match start {
                 Start::Container => format!("docker run --shm-size={size}"),
                 Start::Kubernetes => {
-                    format!("a volume emptyDir: {{medium: Memory, sizeLimit: {size}}} on /dev/shm")
+                    // Kubernetes reads `m` as a thousandth, and `M` as a million.
+                    let binary = if size.ends_with('M') { "i" } else { "" };
+                    format!(
+                        "a volume emptyDir: {{medium: Memory, sizeLimit: {size}{binary}}} on /dev/shm"
+                    )
                 }
-                _ => format!("mount -o remount,size={size} /dev/shm"),
+                _ => format!("mount -o remount,size={size} /dev/shm, as root"),
             },
         }
     }
@@ -244,6 +248,8 @@ mod tests {
             ..none
         };
         assert_eq!(slurm.start(), Start::Slurm);
+        let shared = Change::SharedMemory("512M".into());
+        assert!(shared.at(Start::Kubernetes).contains("sizeLimit: 512Mi"));
         let more = Change::MemoryLimit("96G".into());
         assert_eq!(more.at(Start::Slurm), "sbatch --mem=96G");
     }

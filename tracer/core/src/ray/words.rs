@@ -12,22 +12,22 @@ use crate::ids::HexId;
 /// What ended and took a worker with it, by the reason in `RayFact::OwnerDied` (`node_manager.cc`,
 /// 2.9 to 2.60).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum EndedWith {
     /// The worker's job.
     Job,
     /// The node of the worker's owner.
-    OwnersNode,
+    OwnerNode,
     /// The worker's owner.
     Owner,
 }
 
-impl Ended {
+impl EndedWith {
     /// Parses `its owner died`, `its owner's node died`, `its job finished`.
     #[must_use]
     pub fn of(reason: &str) -> Self {
         match reason {
             reason if reason.contains("job") => Self::Job,
-            reason if reason.contains("node") => Self::OwnersNode,
+            reason if reason.contains("node") => Self::OwnerNode,
             _ => Self::Owner,
         }
     }
@@ -92,7 +92,7 @@ pub fn was_drained(reason: &str) -> bool {
 /// Whether the agent that a raylet names is the dashboard agent, rather than the runtime-env agent
 /// (`agent_manager.cc`).
 #[must_use]
-pub(crate) fn is_dashboards_agent(name: &str) -> bool {
+pub(crate) fn is_dashboard_agent(name: &str) -> bool {
     name.contains("dashboard")
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn names_sigterm(detail: &str) -> bool {
 /// Returns a reason without the words that Ray puts before every reason (`core_worker.cc`), cut to
 /// the length of one line.
 #[must_use]
-pub fn sentence(detail: &str) -> String {
+pub fn short_reason(detail: &str) -> String {
     let detail = detail
         .trim_start_matches("Worker exits because ")
         .trim_start_matches("Worker exits by an user request. ")
@@ -155,8 +155,8 @@ pub fn sentence(detail: &str) -> String {
 /// Whether an `ErrorType` (`src/ray/protobuf/common.proto`) means that the process of a call is
 /// gone. The others are exceptions in the user's code.
 #[must_use]
-pub(crate) fn tells_of_a_death(error: &str) -> bool {
-    is_of_an_actor(error)
+pub(crate) fn means_process_died(error: &str) -> bool {
+    means_actor_died(error)
         || matches!(
             error,
             "WORKER_DIED" | "OUT_OF_MEMORY" | "NODE_DIED" | "LOCAL_RAYLET_DIED"
@@ -165,7 +165,7 @@ pub(crate) fn tells_of_a_death(error: &str) -> bool {
 
 /// Whether it means that the actor of a call is gone.
 #[must_use]
-pub(crate) fn is_of_an_actor(error: &str) -> bool {
+pub(crate) fn means_actor_died(error: &str) -> bool {
     matches!(error, "ACTOR_DIED" | "ACTOR_UNAVAILABLE")
 }
 
@@ -176,12 +176,12 @@ mod tests {
     #[test]
     fn each_version_says_what_ended_the_worker() {
         for (reason, ended) in [
-            ("its owner died", Ended::Owner),
-            ("its owner's node died", Ended::OwnersNode),
-            ("its job finished", Ended::Job),
-            ("owner has died", Ended::Owner),
+            ("its owner died", EndedWith::Owner),
+            ("its owner's node died", EndedWith::OwnerNode),
+            ("its job finished", EndedWith::Job),
+            ("owner has died", EndedWith::Owner),
         ] {
-            assert_eq!(Ended::of(reason), ended, "{reason}");
+            assert_eq!(EndedWith::of(reason), ended, "{reason}");
         }
         let gone = owner_gone(
             "The actor is dead because its owner has died. Owner Id: ab01 Owner Ip address: 192.0.2.2 Owner worker exit type: SYSTEM_ERROR Owner's node has crashed.",

@@ -97,7 +97,7 @@ impl Session {
             return Vec::new();
         };
         let began = Instant::now();
-        let (names, left) = folder.more(listing, most).unwrap_or_default();
+        let (names, left) = folder.next_names(listing, most).unwrap_or_default();
         self.took_ns += i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX / REST);
         self.listing = left;
         if self.listing.is_none() {
@@ -242,7 +242,7 @@ impl Inside {
 
     fn process_of(&mut self, ray_pid: Pid) -> Option<Pid> {
         if !self.is_elsewhere {
-            return processes::is_there(ray_pid).then_some(ray_pid);
+            return processes::exists(ray_pid).then_some(ray_pid);
         }
         let raylet = self.raylet;
         let find = || processes::of_namespace(raylet);

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Processes, Table, sweep::is_dead};
+use super::{ProcessTable, Processes, sweep::is_dead};
 use crate::{
     collect::clusters::Clusters,
     event::Process,
@@ -31,7 +31,7 @@ impl Processes {
     /// Returns the processes in this table that belong to the clusters and are not known yet.
     pub(in crate::collect) fn new_family(
         &mut self,
-        table: &Table,
+        table: &ProcessTable,
         clusters: &Clusters,
         judge: &Judge,
     ) -> Vec<ProcessKey> {
@@ -71,7 +71,7 @@ impl Processes {
     /// Returns parts of the known clusters that are not children of known processes: `ray start`
     /// leaves the GCS, the dashboard and its helpers to init. Their command lines name the session
     /// or the GCS.
-    fn parts(&mut self, table: &Table, clusters: &Clusters) -> Vec<Pid> {
+    fn parts(&mut self, table: &ProcessTable, clusters: &Clusters) -> Vec<Pid> {
         let is_new =
             |pid: &Pid, stat: &Stat| !self.known.contains_key(pid) && !self.non_ray.has(*pid, stat);
         let is_part = |pid: Pid, stat: &Stat| {

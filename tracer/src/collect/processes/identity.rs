@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Known, Processes};
+use super::{KnownProcess, Processes};
 use crate::{
     collect::{clusters::Clusters, output::Output},
     event::{Observation, Process, Role, Source, Worker},
@@ -125,7 +125,7 @@ impl Processes {
             emit_settings(&process, raylet, out);
         }
         let cluster = process.cluster;
-        self.know(Known {
+        self.know(KnownProcess {
             process,
             role,
             identified,

@@ -43,7 +43,7 @@ struct Info {
     exit_code: i32,
 }
 
-struct Watched {
+struct WatchedProcess {
     process: ProcessKey,
     fd: OwnedFd,
     ended: Option<BootTime>,
@@ -52,7 +52,7 @@ struct Watched {
 /// All watched processes.
 #[derive(Default)]
 pub(super) struct Pidfds {
-    watched: HashMap<Pid, Watched>,
+    watched: HashMap<Pid, WatchedProcess>,
 }
 
 impl Pidfds {
@@ -69,7 +69,7 @@ impl Pidfds {
         if let Ok(fd) = pidfd_open(pid, PidfdFlags::empty()) {
             self.watched.insert(
                 process.pid,
-                Watched {
+                WatchedProcess {
                     process,
                     fd,
                     ended: None,
@@ -149,7 +149,7 @@ impl Processes {
         &mut self,
         now: BootTime,
     ) -> Vec<(ProcessKey, BootTime, Option<i32>)> {
-        let pidfds = self.watched.pidfds.as_mut();
+        let pidfds = self.watchers.pidfds.as_mut();
         pidfds.map_or_else(Vec::new, |pidfds| pidfds.ended(now))
     }
 }

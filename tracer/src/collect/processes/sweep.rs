@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 use raytrace_ebpf::records::Hook;
 
-use super::{Processes, Table};
+use super::{ProcessTable, Processes};
 use crate::{
     event::Ledger,
     ids::ProcessKey,
@@ -23,19 +23,19 @@ use crate::{
 
 /// What /proc says about a process.
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+enum Liveness {
     Alive,
     /// It is gone, with its wait status if that is still there.
     Gone(Option<i32>),
 }
 
-fn look(process: ProcessKey, stat: Option<&processes::Stat>) -> Found {
+fn liveness(process: ProcessKey, stat: Option<&processes::Stat>) -> Liveness {
     let Some(stat) = stat else {
         // Without a free descriptor, nothing can be read of processes that are alive.
-        return if processes::is_there(process.pid) {
-            Found::Alive
+        return if processes::exists(process.pid) {
+            Liveness::Alive
         } else {
-            Found::Gone(None)
+            Liveness::Gone(None)
         };
     };
     let now = ProcessKey {
@@ -43,12 +43,12 @@ fn look(process: ProcessKey, stat: Option<&processes::Stat>) -> Found {
         start: stat.start,
     };
     if !now.same(process) {
-        return Found::Gone(None);
+        return Liveness::Gone(None);
     }
     if is_dead(stat) {
-        Found::Gone(stat.exit_code)
+        Liveness::Gone(stat.exit_code)
     } else {
-        Found::Alive
+        Liveness::Alive
     }
 }
 
@@ -60,13 +60,13 @@ pub(super) fn is_dead(stat: &processes::Stat) -> bool {
 /// Whether the hook at the exit may have run already for a process with this state in /proc. The
 /// hook runs after the flag of the exit is set.
 pub(super) fn may_have_been_reported(process: ProcessKey, stat: Option<&processes::Stat>) -> bool {
-    look(process, stat) != Found::Alive || stat.is_none_or(|stat| stat.exiting)
+    liveness(process, stat) != Liveness::Alive || stat.is_none_or(|stat| stat.exiting)
 }
 
 /// Whether a process is alive, by a table that was read just before.
-fn lives(table: &Table, process: ProcessKey) -> bool {
+fn lives(table: &ProcessTable, process: ProcessKey) -> bool {
     let stat = table.get(&process.pid);
-    stat.is_some() && look(process, stat) == Found::Alive
+    stat.is_some() && liveness(process, stat) == Liveness::Alive
 }
 
 /// The processes that may have ended unseen.
@@ -86,20 +86,20 @@ impl Processes {
     /// arrive. A process that was alive in the table counts as alive.
     pub(in crate::collect) fn missed(
         &mut self,
-        table: &Table,
+        table: &ProcessTable,
         judge: &Judge,
     ) -> Vec<(ProcessKey, Option<i32>)> {
-        let tracked = self.watched.tracked.as_ref();
+        let tracked = self.watchers.tracked.as_ref();
         let all = tracked.map(Tracked::all).unwrap_or_default();
         let suspects = std::mem::take(&mut self.sweep.suspects);
-        if !self.watched.late.is_empty() {
+        if !self.watchers.late.is_empty() {
             let there: HashSet<ProcessKey> = all.iter().copied().collect();
-            self.watched.late.retain(|late| there.contains(late));
+            self.watchers.late.retain(|late| there.contains(late));
         }
         let mut missed = Vec::new();
         for process in all.into_iter().filter(|process| !lives(table, *process)) {
             let stat = processes::stat(process.pid);
-            let Found::Gone(status) = look(process, stat.as_ref()) else {
+            let Liveness::Gone(status) = liveness(process, stat.as_ref()) else {
                 continue;
             };
             let told = judge.has_ended(process);
@@ -109,7 +109,7 @@ impl Processes {
             }
             // The hook removes a process from the set before it leaves /proc. If it is still in the
             // set after that, it was missed, or it was added too late.
-            let tracked = self.watched.tracked.as_mut();
+            let tracked = self.watchers.tracked.as_mut();
             if tracked.is_some_and(|tracked| tracked.take(process))
                 && !told
                 && self.is_owed(process)
@@ -122,12 +122,12 @@ impl Processes {
 
     /// Whether the end of a process that is gone is to be reported.
     fn is_owed(&mut self, process: ProcessKey) -> bool {
-        if !self.watched.late.contains(&process) {
+        if !self.watchers.late.contains(&process) {
             self.sweep.missed_exits += 1;
             return true;
         }
         let known = self.known_as(process);
-        let is_rays = known.is_some_and(|known| known.role.is_rays());
+        let is_rays = known.is_some_and(|known| known.role.is_ray_or_driver());
         if !is_rays {
             // It ended before it was tracked, and is of no interest.
             self.gone(process);
@@ -138,12 +138,12 @@ impl Processes {
     /// Returns processes that are known, but not in /proc, at two checks. The end of such a process
     /// was dropped on the way here, though the recording has it, or the process could not be
     /// watched. Without this, a later process with its pid would be taken for it.
-    pub(in crate::collect) fn stale(&mut self, table: &Table) -> Vec<ProcessKey> {
+    pub(in crate::collect) fn stale(&mut self, table: &ProcessTable) -> Vec<ProcessKey> {
         let known = self.all().map(|known| known.process.process);
-        let pidfds = self.watched.pidfds.as_ref();
+        let pidfds = self.watchers.pidfds.as_ref();
         let is_gone = |process: &ProcessKey| {
             !lives(table, *process)
-                && look(*process, processes::stat(process.pid).as_ref()) != Found::Alive
+                && liveness(*process, processes::stat(process.pid).as_ref()) != Liveness::Alive
                 && !pidfds.is_some_and(|pidfds| pidfds.waits_for(*process))
         };
         let gone: Vec<ProcessKey> = known.filter(is_gone).collect();
@@ -155,7 +155,7 @@ impl Processes {
 
     /// Returns the loss ledger of the hooks, with the exits that were missed.
     pub(in crate::collect) fn ledger(&self) -> Vec<Ledger> {
-        let ledgers = self.watched.ledgers.as_ref();
+        let ledgers = self.watchers.ledgers.as_ref();
         let mut rows = ledgers.map(Ledgers::read).unwrap_or_default();
         if let Some(row) = rows.iter_mut().find(|row| row.hook == Hook::Exit.name()) {
             row.missed = self.sweep.missed_exits;
@@ -190,16 +190,16 @@ mod tests {
 
     #[test]
     fn process_with_live_threads_is_alive() {
-        assert_eq!(look(PROCESS, Some(&stat('S', 3))), Found::Alive);
-        assert_eq!(look(PROCESS, Some(&stat('Z', 2))), Found::Alive);
+        assert_eq!(liveness(PROCESS, Some(&stat('S', 3))), Liveness::Alive);
+        assert_eq!(liveness(PROCESS, Some(&stat('Z', 2))), Liveness::Alive);
     }
 
     /// A process that is missing from /proc is gone without a status.
     #[test]
     fn zombie_is_gone_with_its_status() {
-        assert_eq!(look(PROCESS, None), Found::Gone(None));
+        assert_eq!(liveness(PROCESS, None), Liveness::Gone(None));
         let zombie = stat('Z', 1);
-        assert_eq!(look(PROCESS, Some(&zombie)), Found::Gone(Some(9)));
+        assert_eq!(liveness(PROCESS, Some(&zombie)), Liveness::Gone(Some(9)));
     }
 
     /// The exit of a process that was ending when it was tracked may have been reported already.
@@ -222,6 +222,6 @@ mod tests {
             start: BootTime(6_000_000_000),
             ..stat('R', 1)
         };
-        assert_eq!(look(PROCESS, Some(&other)), Found::Gone(None));
+        assert_eq!(liveness(PROCESS, Some(&other)), Liveness::Gone(None));
     }
 }

@@ -23,10 +23,21 @@ pub(super) struct Limit {
     pub(super) used: Bytes,
     /// The amount at which it kills.
     pub(super) limit: Bytes,
+    /// The same as the raylet's log has it, if that is less. A driver may have set it
+    /// (`ray.init(_system_config=…)`), which the raylet's environment does not show.
+    pub(super) logged: Option<Bytes>,
     /// Whose memory counts, including that of processes outside Ray.
     pub(super) counts: Counts,
     /// The raylet, if the limit is that of its monitor.
     pub(super) raylet: Option<ProcessKey>,
+}
+
+impl Limit {
+    /// The lowest amount at which it may kill.
+    fn lowest(&self) -> Bytes {
+        self.logged
+            .map_or(self.limit, |logged| logged.min(self.limit))
+    }
 }
 
 /// Whose memory counts against a limit.
@@ -40,7 +51,7 @@ pub(super) enum Counts {
 
 /// Returns what the next limit counts: the one with the least memory left.
 pub(super) fn next(limits: &[Limit]) -> Option<&Counts> {
-    let left = |limit: &&Limit| limit.limit.0.saturating_sub(limit.used.0);
+    let left = |limit: &&Limit| limit.lowest().0.saturating_sub(limit.used.0);
     limits.iter().min_by_key(left).map(|limit| &limit.counts)
 }
 
@@ -73,13 +84,14 @@ impl Margins {
     }
 
     fn is_near(&self, now: BootTime, limit: &Limit) -> bool {
-        let margin = limit.limit.0.saturating_sub(limit.used.0) as f64;
+        let lowest = limit.lowest().0;
+        let margin = lowest.saturating_sub(limit.used.0) as f64;
         let Some((since, before)) = self.before.get(&limit.name) else {
-            return margin < NEAR * limit.limit.0 as f64;
+            return margin < NEAR * lowest as f64;
         };
         let grown = limit.used.0.saturating_sub(before.0) as f64;
         let time = now.since(*since).max(1) as f64;
-        margin < NEAR * limit.limit.0 as f64 || grown > 0.0 && margin / grown * time < AHEAD_NS
+        margin < NEAR * lowest as f64 || grown > 0.0 && margin / grown * time < AHEAD_NS
     }
 }
 
@@ -95,6 +107,7 @@ mod tests {
             used: Bytes(used << 20),
             limit: Bytes(10_000 << 20),
             counts: Counts::Machine,
+            logged: None,
             raylet: None,
         };
         margins.near(BootTime(100 * SECOND + tenths * SECOND / 10), &[limit])
@@ -130,12 +143,29 @@ mod tests {
 
     /// It decides which processes outside Ray are of interest.
     #[test]
+    fn lower_logged_threshold_is_near() {
+        let limit = |logged| Limit {
+            name: "raylet 7".into(),
+            used: Bytes(56),
+            limit: Bytes(95),
+            logged,
+            counts: Counts::Machine,
+            raylet: None,
+        };
+        let near = |logged| Margins::default().near(BootTime(100 * SECOND), &[limit(logged)]);
+        assert!(!near(None));
+        assert!(near(Some(Bytes(60))));
+        assert!(!near(Some(Bytes(98))));
+    }
+
+    #[test]
     fn next_limit_has_the_least_memory_left() {
         let limit = |used: u64, limit: u64, counts: &Counts| Limit {
             name: String::new(),
             used: Bytes(used),
             limit: Bytes(limit),
             counts: counts.clone(),
+            logged: None,
             raylet: None,
         };
         let (machine, pod) = (Counts::Machine, Counts::Cgroup("/pod".into()));

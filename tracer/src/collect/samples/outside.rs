@@ -7,7 +7,7 @@ use std::{collections::HashMap, path::Path};
 
 use super::{margins::Counts, rows::moved};
 use crate::{
-    collect::{output::Output, processes::Found},
+    collect::{output::Output, processes::RayState},
     event::{MemorySplit, Observation, OutsideMemory, Source},
     ids::{BootTime, Bytes, Pid, ProcessKey},
     observe::{forks, memory, processes},
@@ -35,7 +35,7 @@ impl OutsideProcesses {
         &mut self,
         now: BootTime,
         counts: &Counts,
-        found: Found<'_>,
+        found: RayState<'_>,
         out: &mut Output,
     ) -> Bytes {
         let own = Pid(std::process::id());

@@ -19,13 +19,13 @@ use super::rows::{AT_LEAST_NS, moved};
 use crate::{
     collect::{
         output::Output,
-        processes::{Known, Processes},
+        processes::{KnownProcess, Processes},
     },
     event::{Observation, Role, SharedFile, Source},
     ids::{BootTime, Bytes, Pid, ProcessKey},
     observe::{
         clock,
-        shared_files::{self, FileId, Found, Mounts},
+        shared_files::{self, FileId, Mounts, SharedMemoryFile},
     },
 };
 
@@ -143,7 +143,7 @@ impl SharedFiles {
         self.mounts.clear();
         self.touched.retain(|pid, _| known.get(*pid).is_some());
         // Raylets have most shared memory and come first: processes are taken from the end.
-        let mut all: Vec<&Known> = known.all().collect();
+        let mut all: Vec<&KnownProcess> = known.all().collect();
         all.sort_by_key(|known| known.role == Role::Raylet);
         self.left = all.iter().map(|known| known.process.process).collect();
     }
@@ -169,7 +169,7 @@ impl SharedFiles {
         let mounts = Mounts::of(pid).map(Arc::new);
         self.mounts.insert(namespace, mounts.clone());
         for (point, device) in mounts.iter().flat_map(|mounts| mounts.points()) {
-            for found in shared_files::lying_in(pid, point, device, SMALLEST) {
+            for found in shared_files::files_in(pid, point, device, SMALLEST) {
                 let place = found.path.clone();
                 if let Some(file) = self.follow(found) {
                     file.place = Some((pid, place));
@@ -179,7 +179,7 @@ impl SharedFiles {
         mounts
     }
 
-    fn follow(&mut self, found: Found) -> Option<&mut Followed> {
+    fn follow(&mut self, found: SharedMemoryFile) -> Option<&mut Followed> {
         if self.files.len() >= MOST && !self.files.contains_key(&found.id) {
             return None;
         }
@@ -245,7 +245,7 @@ impl SharedFiles {
             left.0 -= part.0;
             if known.is_none() && bytes.0 >= SMALLEST {
                 let (name, path) = (mapping.name, place.clone());
-                let found = Found {
+                let found = SharedMemoryFile {
                     id,
                     name,
                     bytes,

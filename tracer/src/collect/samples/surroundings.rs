@@ -14,7 +14,7 @@ use super::{
 use crate::{
     collect::{
         output::Output,
-        processes::{Found, Processes},
+        processes::{Processes, RayState},
     },
     event::{CgroupState, Cluster, NodeMemory, Observation, SharedMemory, Source},
     ids::{BootTime, Bytes, ProcessKey},
@@ -60,7 +60,7 @@ impl Surroundings {
         }
         let paths = self.paths.iter().map(String::as_str);
         let hierarchy = self.hierarchy.as_ref();
-        hierarchy.map_or_else(Vec::new, |hierarchy| hierarchy.that_bind(paths))
+        hierarchy.map_or_else(Vec::new, |hierarchy| hierarchy.levels_with_limits(paths))
     }
 
     /// Writes a row for each cgroup with a figure that changed.
@@ -93,7 +93,7 @@ impl Surroundings {
     pub(super) fn sample_shared_memory(
         &mut self,
         now: BootTime,
-        found: Found<'_>,
+        found: RayState<'_>,
         out: &mut Output,
     ) {
         for cluster in live(found) {
@@ -123,17 +123,22 @@ impl Surroundings {
 }
 
 /// Returns the clusters with a live raylet.
-fn live(found: Found<'_>) -> impl Iterator<Item = &Cluster> {
+fn live(found: RayState<'_>) -> impl Iterator<Item = &Cluster> {
     let all = found.clusters.all().map(|(_, cluster)| cluster);
     all.filter(move |cluster| found.processes.known_as(cluster.raylet).is_some())
 }
 
 /// Returns all limits: the machine, the cgroups, and what each raylet's monitor counts.
-pub(super) fn limits(node: &NodeMemory, cgroups: &[CgroupState], found: Found<'_>) -> Vec<Limit> {
+pub(super) fn limits(
+    node: &NodeMemory,
+    cgroups: &[CgroupState],
+    found: RayState<'_>,
+) -> Vec<Limit> {
     let mut limits = vec![Limit {
         name: "machine".into(),
         used: node.used(),
         limit: node.total,
+        logged: None,
         counts: Counts::Machine,
         raylet: None,
     }];
@@ -142,6 +147,7 @@ pub(super) fn limits(node: &NodeMemory, cgroups: &[CgroupState], found: Found<'_
             name: level.path.clone(),
             used: level.needed(),
             limit: level.limit?,
+            logged: None,
             counts: Counts::Cgroup(level.path.clone()),
             raylet: None,
         })
@@ -163,6 +169,7 @@ pub(super) fn limits(node: &NodeMemory, cgroups: &[CgroupState], found: Found<'_
             name: format!("raylet {}", raylet.pid),
             used: count.used,
             limit: monitor.threshold(count.total),
+            logged: found.clusters.logged_threshold(raylet),
             counts: own.map_or(Counts::Machine, |own| counted_by(own, count.total, cgroups)),
             raylet: Some(raylet),
         });

@@ -27,7 +27,7 @@ pub(super) fn start(
 }
 
 impl Stacks {
-    pub(super) fn known(
+    pub(super) fn update_processes(
         &mut self,
         _: Vec<(ProcessKey, Option<Slot>)>,
         _: bool,
@@ -42,7 +42,7 @@ impl Stacks {
 
     pub(super) fn grew(&mut self, _: NewGrowth) {}
 
-    pub(super) fn refused(&self) -> u64 {
+    pub(super) fn dropped_requests(&self) -> u64 {
         0
     }
 }

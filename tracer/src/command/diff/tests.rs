@@ -9,9 +9,9 @@ use crate::{
     event::{Event, Observation},
     golden,
     ids::{Bytes, HexId},
-    judge::diff::{Compared, Diff},
+    judge::diff::{ComparedWith, Diff},
     recording::Writer,
-    show::only::Only,
+    show::recording_filter::RecordingFilter,
 };
 
 const NAME: &str = "gallery-easyr1";
@@ -63,7 +63,8 @@ fn write(folder: &Path, events: &[Event], run: u32, odd: f64) {
 
 fn compared(a: &Path, b: &Path) -> Diff {
     let report = |folder: &Path| {
-        let (report, damaged) = read(&[folder.to_owned()], &Only::default()).expect("a report");
+        let (report, damaged) =
+            read(&[folder.to_owned()], &RecordingFilter::default()).expect("a report");
         assert!(!damaged, "{:?}", report.notes);
         report
     };
@@ -89,7 +90,7 @@ fn node_that_grew_faster_is_named() {
     };
     assert_eq!(
         (one.node.as_str(), one.compared),
-        ("gpu-03", Compared::OtherRun)
+        ("gpu-03", ComparedWith::OtherRun)
     );
     assert_eq!(one.class, "WorkerDict");
     assert!(
@@ -100,11 +101,11 @@ fn node_that_grew_faster_is_named() {
     // A run does not differ from itself, and a single node has no other nodes to compare with.
     let same = compared(&before, &before).nodes.expect("several nodes");
     assert_eq!(same.stand_out, []);
-    let only = Only {
+    let filter = RecordingFilter {
         node: Some("gpu-03".into()),
-        ..Only::default()
+        ..RecordingFilter::default()
     };
-    let of_one = |run: &Path| of_some(&[run.to_owned()], &only).expect("a node").0;
+    let of_one = |run: &Path| of_some(&[run.to_owned()], &filter).expect("a node").0;
     let diff = compare(("a", &of_one(&before)), ("b", &of_one(&after)));
     assert_eq!(diff.nodes, None);
     assert_eq!(diff.a.host.as_deref(), Some("gpu-03"));

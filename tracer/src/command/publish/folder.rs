@@ -184,7 +184,11 @@ impl Folder {
             .filter_map(|(name, tail)| follows(name, tail))
             .collect();
         for (name, next) in links {
-            if let Some(Err(error)) = self.tails.get_mut(&name).map(|tail| tail.goes_on_in(&next)) {
+            if let Some(Err(error)) = self
+                .tails
+                .get_mut(&name)
+                .map(|tail| tail.continue_in(&next))
+            {
                 tracing::debug!("{} is not read: {error}", next.display());
             }
         }

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Context as _;
 
-use crate::show::publish::metrics::{Snapshot, classic, render};
+use crate::show::publish::metrics::{Snapshot, render, to_prometheus_format};
 
 /// The most bytes of a request that are read.
 const REQUEST: usize = 8 << 10;
@@ -68,7 +68,7 @@ fn answer(mut stream: TcpStream, snapshot: &Mutex<Snapshot>) -> std::io::Result<
                 (
                     "200 OK",
                     "text/plain; version=0.0.4; charset=utf-8",
-                    classic(&text),
+                    to_prometheus_format(&text),
                 )
             }
         }

@@ -53,7 +53,7 @@ pub(super) struct FileState {
 
 impl FileState {
     /// Returns whether this death has been published.
-    pub(super) fn knows(&self, id: EventId) -> bool {
+    pub(super) fn is_published(&self, id: EventId) -> bool {
         id.0 <= self.through || self.told.contains(&id.0)
     }
 
@@ -132,8 +132,12 @@ mod tests {
         file.mark_handed_on(EventId(7));
         file.mark_handed_on(EventId(9));
         file.settle(EventId(8));
-        assert!(file.knows(EventId(3)) && file.knows(EventId(7)) && file.knows(EventId(9)));
-        assert!(!file.knows(EventId(8)) && !file.knows(EventId(10)));
+        assert!(
+            file.is_published(EventId(3))
+                && file.is_published(EventId(7))
+                && file.is_published(EventId(9))
+        );
+        assert!(!file.is_published(EventId(8)) && !file.is_published(EventId(10)));
         assert_eq!(file.told.len(), 1);
     }
 

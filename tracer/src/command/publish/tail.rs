@@ -85,7 +85,7 @@ impl Tail {
                 Observation::RecordingEnded => self.ended = true,
                 Observation::Exit(exit) => {
                     self.deaths.add(event.id, exit.process, event.time);
-                    if !state.knows(event.id) {
+                    if !state.is_published(event.id) {
                         self.waiting.insert(event.id);
                     }
                 }
@@ -107,7 +107,7 @@ impl Tail {
     }
 
     /// Opens the file at `path` as the continuation of this one.
-    pub(super) fn goes_on_in(&mut self, path: &Path) -> Result<(), RecordingError> {
+    pub(super) fn continue_in(&mut self, path: &Path) -> Result<(), RecordingError> {
         self.next = Some(Next {
             follower: Follower::open(path)?,
             carried: carried(path)?,
@@ -157,7 +157,7 @@ impl Tail {
             self.judge.forget(process);
         }
         if now.since(self.forgot) > FORGET_NS {
-            self.judge.forget_words();
+            self.judge.drop_old_log_records();
             self.forgot = now;
         }
         settled
@@ -169,7 +169,7 @@ impl Tail {
         if self.ours && goes_on {
             now
         } else {
-            deaths::over(self.last)
+            deaths::time_when_all_settled(self.last)
         }
     }
 

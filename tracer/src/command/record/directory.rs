@@ -29,17 +29,22 @@ pub(super) struct DirectoryArgs {
     /// Start a new file after this time.
     #[arg(long, value_name = "TIME", default_value = "6h", requires = "directory", value_parser = parse_rotate, help_heading = "Rotation")]
     rotate: Duration,
-    /// Keep at most this many files; delete the oldest.
+    /// Keep at most this many finished files; delete the oldest.
     #[arg(long, value_name = "N", default_value_t = 28, requires = "directory", help_heading = "Rotation",
-          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..))]
+          value_parser = parse_count)]
     keep_files: usize,
-    /// Keep the total size of the files below this size; delete the oldest.
+    /// Keep the total size of the finished files below this size; delete the oldest.
     #[arg(long, value_name = "SIZE", default_value = "20GiB", requires = "directory", value_parser = parse_size, help_heading = "Rotation")]
     max_total: u64,
 }
 
 /// Each file first repeats the processes that are alive. Shorter files would contain little else.
 const SHORTEST: Duration = Duration::from_secs(1);
+
+fn parse_count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| "give a number: 1 or more".to_owned())
+}
 
 fn parse_rotate(text: &str) -> Result<Duration, String> {
     let every = parse_duration(text)?;

@@ -15,7 +15,7 @@ use crate::{
     judge::report::{Killer, Utc},
     observe::{clock, host},
     recording::{Sender, Summary, place},
-    show::{limit_warning, live, sanitize, time::Zone, trend::Outlook},
+    show::{limit_warning, live, sanitize, time::Zone, trend::GrowthTrends},
 };
 
 /// Chooses the recording's path: as asked, else in this folder, or in /var/lib/raytrace if this
@@ -74,7 +74,7 @@ enum StatusLine {
 /// The terminal or file behind stderr.
 pub(super) struct Screen {
     status: StatusLine,
-    outlook: Outlook,
+    trends: GrowthTrends,
     wraps: bool,
     killers: BTreeMap<Killer, u64>,
     failing: bool,
@@ -92,7 +92,7 @@ impl Screen {
             } else {
                 StatusLine::Never
             },
-            outlook: Outlook::default(),
+            trends: GrowthTrends::default(),
             wraps,
             killers: BTreeMap::new(),
             failing: false,
@@ -127,8 +127,15 @@ impl Screen {
             .filter(|probe| probe.state != ProbeState::Missing)
             .count();
         let mode = match mode {
-            Mode::Ebpf => "ebpf: verdicts can be proven",
-            Mode::Procfs => "procfs: signals are not observed, verdicts are inferred",
+            Mode::Ebpf => format!(
+                "ebpf: verdicts can be proven; probes {attached}/{}",
+                probes.len()
+            ),
+            // `/proc` and logs are no probes, and are always read.
+            Mode::Procfs => {
+                "procfs: from /proc and Ray's logs; signals are not observed, verdicts are inferred"
+                    .to_owned()
+            }
         };
         for probe in probes
             .iter()
@@ -142,13 +149,17 @@ impl Screen {
             Ok(count) => self.say(&format!("GPU memory: {count} through NVML, once a second")),
             Err(reason) => self.say(&format!("GPU memory is not recorded: {reason}")),
         }
+        let end = if self.wraps {
+            "Ends with the command."
+        } else {
+            "Press Ctrl-C to stop."
+        };
         if clusters == 0 && !self.wraps {
-            self.say("Waiting for Ray (no process named raylet in /proc). Press Ctrl-C to stop.");
+            self.say("Waiting for Ray (no process named raylet in /proc).");
         }
         self.say(&format!(
-            "Recording to {}  mode {mode}; probes {attached}/{}; clusters {clusters}, workers {workers}. Press Ctrl-C to stop.",
-            path.display(),
-            probes.len()
+            "Recording to {}  mode {mode}; clusters {clusters}, workers {workers}. {end}",
+            path.display()
         ));
     }
 
@@ -178,11 +189,11 @@ impl Screen {
             return;
         }
         let live = collector.live();
-        self.outlook.add(&live);
+        self.trends.add(&live);
         let status = live::Status {
             elapsed,
             deaths: usize::try_from(self.killers.values().sum::<u64>()).unwrap_or(usize::MAX),
-            ..live::Status::near(&live, &self.outlook)
+            ..live::Status::near(&live, &self.trends)
         };
         let columns =
             rustix::termios::tcgetwinsize(std::io::stderr()).map_or(0, |size| size.ws_col);
@@ -209,7 +220,7 @@ impl Screen {
 
     /// Reports once that the recording cannot be written.
     pub(super) fn trouble(&mut self, sender: &Sender) {
-        match sender.failure() {
+        match sender.take_failure() {
             Some(text) if !self.failing => {
                 self.failing = true;
                 self.say(&format!("The recording cannot be written ({text}). Deaths are still printed here. Retrying every 2 s"));
@@ -217,13 +228,13 @@ impl Screen {
             Some(_) => {}
             None => self.failing = false,
         }
-        if sender.too_large() {
+        if sender.take_too_large() {
             self.say("The recording is larger than --max-size and cannot be made smaller: only events, samples around deaths and the last 10 minutes are left");
         }
-        if let Some(path) = sender.moved() {
+        if let Some(path) = sender.take_next_file() {
             self.say(&format!("Recording continues in {}", path.display()));
         }
-        if sender.anew() {
+        if sender.take_rewritten() {
             self.say("The recording was deleted; writing it again with everything recorded so far");
         }
     }
@@ -244,19 +255,19 @@ impl Screen {
         let deaths: Vec<String> = self
             .killers
             .iter()
-            .map(|(killer, count)| format!("{count} {}", killer.name()))
+            .map(|(killer, count)| format!("{} {count}", killer.name()))
             .collect();
         let deaths = if deaths.is_empty() {
             "no abnormal deaths".to_owned()
         } else {
-            deaths.join(", ")
+            format!("deaths: {}", deaths.join(", "))
         };
         let events = match summary.events {
             1 => "1 event".to_owned(),
             many => format!("{many} events"),
         };
         self.say(&format!(
-            "Recorded {:.1} s: {deaths}; {}, {} KiB, {lost} lost.",
+            "Recorded {:.1} s; {deaths}; {}, {} KiB, {lost} lost.",
             elapsed.as_secs_f64(),
             events,
             summary.bytes / 1024
@@ -264,7 +275,8 @@ impl Screen {
         if let Some(failure) = &summary.failure {
             self.say(&format!("The recording was not closed cleanly: {failure}"));
         }
-        self.say(&format!("Next: raytrace report {}", path.display()));
+        let path = sanitize::quoted(&path.to_string_lossy());
+        self.say(&format!("Next: raytrace report {path}"));
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) fn sudo_user() -> Option<(u32, u32)> {
 
 /// Asks the kernel not to choose this process as an OOM victim, and not to reclaim its pages.
 /// Either may be refused, which only makes the recorder less safe.
-pub(in crate::command) fn survive() {
+pub(in crate::command) fn protect() {
     open_more_files();
     if let Err(error) = std::fs::write("/proc/self/oom_score_adj", score()) {
         tracing::info!("oom_score_adj stays as it is: {error}");

@@ -2,13 +2,16 @@
 
 use std::{ffi::CString, os::unix::process::ExitStatusExt, process::ExitCode};
 
-use anyhow::Context as _;
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
 };
 use tokio::process::{Child, Command};
 
-use crate::{collect::Collector, observe::cgroup_namespace};
+use crate::{
+    collect::Collector,
+    command::{Failure, code},
+    observe::cgroup_namespace,
+};
 
 /// The most groups of a user that are read; Linux allows 65,536.
 const MOST_GROUPS: i32 = 1024;
@@ -46,9 +49,8 @@ impl Wrapped {
             // SAFETY: between fork and exec it makes system calls only.
             unsafe { command.pre_exec(become_user) };
         }
-        let child = collector
-            .spawn_tracked(|| command.spawn())
-            .with_context(|| format!("cannot run {program}"))?;
+        let child = collector.spawn_tracked(|| command.spawn());
+        let child = child.map_err(|error| cannot_run(program, &error))?;
         Ok(Some(Self(child)))
     }
 
@@ -67,13 +69,25 @@ impl Wrapped {
     }
 }
 
+/// Returns the failure of a command that did not start, with the exit code that shells use.
+fn cannot_run(program: &str, error: &std::io::Error) -> Failure {
+    let code = match error.kind() {
+        std::io::ErrorKind::NotFound => code::NOT_FOUND,
+        _ => code::CANNOT_RUN,
+    };
+    Failure {
+        code,
+        message: format!("cannot run {program}: {error}"),
+    }
+}
+
 /// Drops the capabilities that a command would inherit: they were given to the recorder, not to the
 /// command.
 ///
 /// A command that runs as root still has all of root's capabilities. `no_new_privs` is not set for
 /// it, because it may run `sudo`.
 fn give_up() -> std::io::Result<()> {
-    cgroup_namespace::leave_first()?;
+    cgroup_namespace::leave_machine_namespace()?;
     let held = capabilities(None)?;
     let none_inherited = CapabilitySets {
         inheritable: CapabilitySet::empty(),
@@ -104,6 +118,15 @@ fn groups_of(name: &str, gid: u32) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn command_that_cannot_run_has_shells_code() {
+        let code = |program: &str| {
+            let error = std::process::Command::new(program).spawn().map(drop);
+            cannot_run(program, &error.expect_err("no program")).code
+        };
+        assert_eq!((code("/nowhere/a"), code("/etc/passwd")), (127, 126));
+    }
 
     #[test]
     fn user_has_the_groups_of_a_login() {

@@ -124,7 +124,11 @@ impl Following {
         })?;
         self.ours &= !ended;
         let now = if self.ours { clock::boot() } else { self.last };
-        let until = if self.ours { now } else { deaths::over(now) };
+        let until = if self.ours {
+            now
+        } else {
+            deaths::time_when_all_settled(now)
+        };
         let (told, done) = self.deaths.take_due(&self.judge, until);
         for told in told {
             top.died(told.death);

@@ -166,10 +166,12 @@ fn printed(format: Format, events: &[Event], redact: bool) -> String {
     };
     let report = judge.report();
     let timeline = args.draws().then(|| judge.timeline(taken)).flatten();
-    let drawn = timeline.map(|timeline| Drawn::of(&report, timeline, 1));
+    let charts = timeline.map(|timeline| ChartSeries::of(&report, timeline, 1));
     let shown = select(&report, &all);
     let file = Path::new("/srv/recordings/run.raytrace");
-    args.text(shown, vec![drawn], Some(file)).expect("a text").0
+    args.text(shown, vec![charts], Some(file))
+        .expect("a text")
+        .0
 }
 
 const FORMATS: [Format; 4] = [Format::Text, Format::Json, Format::Markdown, Format::Html];

@@ -148,7 +148,7 @@ fn without_the_search_for_words(name: &str, text: &str) -> TextEvidence {
     for (number, line) in (1..).zip(text.split('\n')) {
         let mut lines = scan::unwrap_line(line.as_bytes());
         for line in &mut lines {
-            line.words.groups = Groups::ALL;
+            line.keywords.groups = Groups::ALL;
         }
         source.line(lines, number, &mut gathered);
         gathered.texts[0].lines = number;

@@ -41,12 +41,16 @@ fn pid_alone_does_not_join_two_logs() {
         .iter()
         .find(|death| death.verdict.killer == Killer::Unknown)
         .expect("it");
-    let said = open
-        .verdict
-        .evidence
-        .iter()
-        .any(|piece| piece.what.contains("is not joined"));
+    let said = open.verdict.evidence.iter().any(|piece| {
+        piece
+            .what
+            .ends_with("(ray::Rollout) may be this death (see ALSO)")
+    });
     assert!(said, "{:?}", open.verdict.evidence);
+    assert_eq!(
+        report.notes[0],
+        "the kernel's kill of pid 926 (dmesg.txt:1) and the end of pid 926 (driver.log:1) may be one death, counted twice here: the pids are equal, but Ray's may be a container's, and the logs have no common time"
+    );
 }
 
 #[test]
@@ -58,6 +62,8 @@ fn raylet_in_task_dump_shows_common_namespace() {
         ("dmesg.txt", &kernel),
     ]);
     assert_eq!(killers(&report), [(926, Killer::KernelOomMemcg)]);
+    let last = report.deaths[0].verdict.evidence.last().expect("evidence");
+    assert_eq!(last.what, "matched: the kernel log names the same process");
     let other = dump(5077) + &kill("[  1.000000] ", 926, "ray::Rollout");
     let report = explain(&[
         ("driver.log", DRIVER),
@@ -67,6 +73,17 @@ fn raylet_in_task_dump_shows_common_namespace() {
     assert_eq!(
         killers(&report),
         [(926, Killer::KernelOomMemcg), (926, Killer::Unknown)]
+    );
+    let twice = |note: &&String| note.contains("counted twice");
+    assert_eq!(report.notes.iter().find(twice), None);
+    let open = (report.deaths.iter()).find(|death| death.verdict.killer == Killer::Unknown);
+    let evidence = &open.expect("it").verdict.evidence;
+    assert!(
+        evidence.iter().any(|piece| {
+            piece.what
+                == "an OOM kill of pid 926 (ray::Rollout) was not matched: the kernel's pids are the host's, Ray's those of a container, and the logs have no common time"
+        }),
+        "{evidence:?}"
     );
 }
 
@@ -174,7 +191,7 @@ fn rays_kill_count_is_compared_with_deaths() {
         report
             .notes
             .iter()
-            .any(|note| note.contains("3 memory kills, 1 other death"))
+            .any(|note| note.starts_with("Ray counted 3 memory kills and 1 other death; "))
     );
     // A kill on another node is not among them.
     let elsewhere = "Memory on the node (IP: 192.0.2.9, ID: cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd) where the task (task ID: 0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d, name=compute_score, pid=4101, memory used=2.90GB) was running was 240.04GB / 251.54GB (0.954282), which exceeds the memory usage threshold of 0.95. Ray killed this worker (ID: 02020202020202020202020202020202020202020202020202020202) because it was the most recently scheduled task";

@@ -60,7 +60,7 @@ fn advised_workers_fit_beside_other_processes() {
     let too_many = remedy(&report, "many-workers");
     assert_eq!(
         too_many,
-        "a lower --vllm_num_engines (now 8): at most 5 LLMRayActor on this node, if each holds 18.0 GiB then too"
+        "a lower --vllm_num_engines (now 8): at most 5 LLMRayActor on this node, to fill at most 80 % of the limit of 239.0 GiB: each takes 18.0 GiB, everything else took 96.0 GiB"
     );
 }
 

@@ -1,7 +1,10 @@
 //! Tests sessions that ended well, logs as people paste them, and lines about other people's jobs.
 
 use super::{explain, killers};
-use crate::judge::report::{Killer, Report};
+use crate::judge::{
+    missing::Missing,
+    report::{Killer, Report},
+};
 
 fn gcs(seconds: u32, what: &str) -> String {
     format!(
@@ -37,6 +40,91 @@ fn raylet_end_after_all_jobs_is_not_listed() {
     assert_eq!(listed(&running), 1, "{:?}", running.deaths);
     let later = told_to_end(&[gcs(10, STARTED), gcs(40, ENDED)]);
     assert_eq!(listed(&later), 1, "{:?}", later.deaths);
+}
+
+/// Returns the lines of a raylet of Ray 2.60 that shuts down for a reason and stops two workers.
+fn shuts_down(first: &str, reason: &str) -> String {
+    let shutdown = format!("Raylet graceful shutdown triggered with death info: reason: {reason}");
+    let stopped = |pid: u32| {
+        let worker = format!("{pid:056x}");
+        raylet(
+            30,
+            &format!("Stop: sending SIGKILL to pgid={pid} worker_id={worker}"),
+        )
+    };
+    let lines = [
+        raylet(30, first),
+        raylet(30, &shutdown),
+        stopped(901),
+        stopped(902),
+    ];
+    lines.join("\n")
+}
+
+const AGENT_FAILED: &str =
+    "The raylet exited immediately because one Ray agent failed, agent_name = dashboard_agent.";
+
+#[test]
+fn stopped_workers_follow_from_their_raylet() {
+    let agent = shuts_down(AGENT_FAILED, "UNEXPECTED_TERMINATION");
+    let told = shuts_down(
+        "received SIGTERM. Existing local drain request = None",
+        "EXPECTED_TERMINATION",
+    );
+    for (text, killer) in [(agent, Killer::RayCollapse), (told, Killer::RayIntended)] {
+        let report = explain(&[("raylet.out", &text)]);
+        let [first, workers @ ..] = report.deaths.as_slice() else {
+            panic!("no death");
+        };
+        assert_eq!(first.process.comm, "raylet");
+        assert_eq!((first.verdict.killer, first.listed), (killer, true));
+        assert_eq!(first.verdict.cause_death_id, None);
+        let causes: Vec<_> = workers
+            .iter()
+            .map(|death| death.verdict.cause_death_id)
+            .collect();
+        assert_eq!(causes, [Some(first.id); 2]);
+    }
+}
+
+/// Nobody asks about a cluster that ended after its jobs.
+#[test]
+fn shutdown_after_all_jobs_is_not_listed() {
+    let told = shuts_down(
+        "received SIGTERM. Existing local drain request = None",
+        "EXPECTED_TERMINATION",
+    );
+    let over = [gcs(10, STARTED), gcs(20, ENDED)].join("\n");
+    let report = explain(&[
+        ("s/logs/gcs_server.out", &over),
+        ("s/logs/raylet.out", &told),
+    ]);
+    assert_eq!(listed(&report), 0, "{:?}", report.deaths);
+}
+
+#[test]
+fn sigterm_before_agent_end_is_the_cause() {
+    let sigterm = raylet(30, "Raylet received SIGTERM, shutting down...");
+    let agent = raylet(30, AGENT_FAILED);
+    let cause = |text: &str| {
+        let report = explain(&[("raylet.out", text)]);
+        let death = &report.deaths[0];
+        (
+            crate::show::clause::of(death),
+            death.verdict.missing.clone(),
+        )
+    };
+    let (clause, missing) = cause(&format!("{sigterm}\n{agent}"));
+    assert_eq!(
+        clause,
+        "was terminated by SIGTERM, sender unknown (a normal stop sends it too)"
+    );
+    assert_eq!(missing, Some(Missing::Sender));
+    // This Ray sends it to itself when an agent has ended.
+    assert_eq!(
+        cause(&format!("{agent}\n{sigterm}")).0,
+        "shut down: its node's dashboard_agent died"
+    );
 }
 
 #[test]
@@ -143,6 +231,63 @@ fn memory_table_alone_is_an_unknown_death() {
             .deaths
             .len(),
         0
+    );
+}
+
+/// A kill record of Ray 2.60 that names the first task of the worker's lease.
+fn leased(separator: &str) -> String {
+    let node = "ab".repeat(28);
+    let lease = "02".repeat(32);
+    let worker = "2a".repeat(28);
+    [
+        format!("1 worker(s) were killed due to the node running low on memory. Memory on the node (IP: 192.0.2.2, ID: {node}) was 2.04GB used / 4.00GB limit (0.509611)"),
+        format!("Selected to kill: (Task: job ID=01000000, lease ID={lease}, task name=hog_two_a, required resources={{CPU: 1}}, pid=1487, actual memory used=0.70GB, worker ID={worker})"),
+        "Top 10 memory users:".to_owned(),
+        "PID\tMEM(GB)\tCOMMAND".to_owned(),
+        "1486\t0.73\tray::hog_two_a".to_owned(),
+        "1487\t0.70\tray::hog_two_b".to_owned(),
+        " suggestions: Refer to the documentation".to_owned(),
+    ]
+    .join(separator)
+}
+
+#[test]
+fn killed_task_has_its_running_name() {
+    let report = explain(&[("driver.log", &leased("\n"))]);
+    let death = &report.deaths[0];
+    assert_eq!(death.work.task_name.as_deref(), Some("hog_two_b"));
+    let last = death.verdict.evidence.last().expect("evidence");
+    assert_eq!(
+        last.what,
+        "Ray's kill record calls it hog_two_a, the first task of its lease"
+    );
+    // The record and the table agree.
+    let same = leased("\n").replace("hog_two_b", "hog_two_a");
+    let report = explain(&[("driver.log", &same)]);
+    let death = &report.deaths[0];
+    assert_eq!(death.work.task_name.as_deref(), Some("hog_two_a"));
+    assert_eq!(death.verdict.evidence.len(), 1);
+}
+
+/// A program may print Ray's message in one line.
+#[test]
+fn joined_table_rows_have_plain_names() {
+    let report = explain(&[("driver.log", &leased(" | "))]);
+    let titles = report.deaths[0].memory.top.iter();
+    let titles: Vec<&str> = titles.map(|one| one.title.as_str()).collect();
+    assert_eq!(titles, ["ray::hog_two_a", "ray::hog_two_b"]);
+}
+
+#[test]
+fn zone_is_not_asked_for_undated_deaths() {
+    let dated = format!(
+        "[2026-11-21 00:15:29,131 E 51 51] (raylet) node_manager.cc:3517: 1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node (ID: {}, IP: 192.0.2.2) over the last time period.",
+        "ab".repeat(28)
+    );
+    let report = explain(&[("driver.log", &format!("{dated}\n{}", leased("\n")))]);
+    assert_eq!(
+        report.texts[0].clock,
+        "local times of an unknown zone; the lines on deaths have no time"
     );
 }
 

@@ -19,7 +19,7 @@ use crate::{
     ids::ProcessKey,
     observe::processes,
     ray::{
-        gcs::{GcsRow, OwnNode, here},
+        gcs::{GcsRow, OwnNode, rows_of_node},
         identify::option,
     },
 };
@@ -105,7 +105,7 @@ pub struct GcsAnswer {
 /// The thread that asks the GCS of each raylet.
 pub struct Gcs {
     targets: UnboundedSender<Target>,
-    said: mpsc::Receiver<GcsAnswer>,
+    answers: mpsc::Receiver<GcsAnswer>,
 }
 
 impl Gcs {
@@ -117,11 +117,11 @@ impl Gcs {
             .max_blocking_threads(1)
             .build()?;
         let (targets, asked) = unbounded_channel();
-        let (sender, said) = mpsc::channel();
+        let (sender, answers) = mpsc::channel();
         thread::Builder::new()
             .name("gcs".into())
             .spawn(move || runtime.block_on(serve(asked, sender)))?;
-        Ok(Self { targets, said })
+        Ok(Self { targets, answers })
     }
 
     /// Asks this GCS from now on, as long as its raylet lives.
@@ -131,19 +131,19 @@ impl Gcs {
     }
 
     /// Returns the answers that arrived since the last call.
-    pub fn said(&self) -> impl Iterator<Item = GcsAnswer> {
-        self.said.try_iter()
+    pub fn take_answers(&self) -> impl Iterator<Item = GcsAnswer> {
+        self.answers.try_iter()
     }
 }
 
-async fn serve(mut targets: UnboundedReceiver<Target>, said: mpsc::Sender<GcsAnswer>) {
+async fn serve(mut targets: UnboundedReceiver<Target>, answers: mpsc::Sender<GcsAnswer>) {
     while let Some(target) = targets.recv().await {
-        tokio::spawn(follow(target, said.clone()));
+        tokio::spawn(follow(target, answers.clone()));
     }
 }
 
 /// Asks one GCS until its raylet is gone.
-async fn follow(target: Target, said: mpsc::Sender<GcsAnswer>) {
+async fn follow(target: Target, answers: mpsc::Sender<GcsAnswer>) {
     for pause in FIRST.into_iter().chain(std::iter::repeat(PERIOD)) {
         sleep(pause).await;
         if !target.lives() {
@@ -153,11 +153,11 @@ async fn follow(target: Target, said: mpsc::Sender<GcsAnswer>) {
         let answer = GcsAnswer {
             raylet: target.raylet,
             address: target.address.clone(),
-            rows: here(rows, &target.node),
+            rows: rows_of_node(rows, &target.node),
             trouble: trouble.map(|error| error.to_string()),
         };
         // The last answer of a GCS that was shut down with its raylet is not of interest.
-        if !target.lives() || said.send(answer).is_err() {
+        if !target.lives() || answers.send(answer).is_err() {
             return;
         }
     }

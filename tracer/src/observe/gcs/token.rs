@@ -78,7 +78,7 @@ fn in_file(raylet: Pid, user: Option<u32>, path: &Path) -> Result<String, TokenE
     if user != Some(data.uid()) || data.mode() & libc::S_IRUSR == 0 {
         return Err(TokenError::Foreign(path.to_owned()));
     }
-    let token = timed_read::ask_for(raylet, move || bounded::read(file, LONGEST).ok());
+    let token = timed_read::run_optional(raylet, move || bounded::read(file, LONGEST).ok());
     String::from_utf8(token.ok_or_else(unreadable)?).map_err(|_| TokenError::Malformed)
 }
 

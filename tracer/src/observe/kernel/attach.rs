@@ -42,11 +42,11 @@ pub struct Attached {
     /// What processes map; `None` if its object did not load.
     pub growth: Option<Growth>,
     /// Holds the programs. They are detached when it is dropped.
-    pub keep: Keep,
+    pub programs: AttachedPrograms,
 }
 
 /// Holds the attached programs.
-pub struct Keep {
+pub struct AttachedPrograms {
     _ebpf: Ebpf,
 }
 
@@ -138,7 +138,7 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
         ledgers: Ledgers::new(counters, programs, received),
         probes,
         growth,
-        keep: Keep { _ebpf: ebpf },
+        programs: AttachedPrograms { _ebpf: ebpf },
     })
 }
 

@@ -20,8 +20,9 @@ use super::{
     MemoryRecord, ResidentTable, Slot,
     error::{KernelError, chain},
     fields::Fields,
-    hooks, ledger, programs,
-    pythons::Pythons,
+    hooks,
+    interpreter_map::InterpreterMap,
+    ledger, programs,
 };
 use crate::{
     event::{Ledger, MemoryPart, Probe, ProbeState, Step},
@@ -45,7 +46,7 @@ pub struct Growth {
     watched: HashMap<MapData, u32, [u64; WATCHED_WORDS]>,
     steps: HashMap<MapData, u32, [u64; STEPS_WORDS]>,
     counters: PerCpuArray<MapData, u64>,
-    pythons: Option<Pythons>,
+    interpreters: Option<InterpreterMap>,
     received: [u64; MemoryHook::COUNT],
     page: u64,
 }
@@ -135,11 +136,11 @@ impl Growth {
                 .ok_or_else(|| KernelError::Load(format!("the object has no map {name}")))
         };
         let wrong = |error: aya::maps::MapError| KernelError::Load(error.to_string());
-        let pythons = if offsets.task_thread_pointer == NONE {
+        let interpreters = if offsets.task_thread_pointer == NONE {
             None
         } else {
             let map = HashMap::try_from(map(&mut ebpf, "PYTHONS")?).map_err(wrong)?;
-            Some(Pythons(map))
+            Some(InterpreterMap(map))
         };
         let levels = match ebpf.map("LEVELS") {
             Some(Map::Array(levels)) => ResidentTable::map(levels.fd().as_fd()).ok(),
@@ -154,7 +155,7 @@ impl Growth {
             watched: HashMap::try_from(map(&mut ebpf, "WATCHED")?).map_err(wrong)?,
             steps: HashMap::try_from(map(&mut ebpf, "STEPS")?).map_err(wrong)?,
             counters: PerCpuArray::try_from(map(&mut ebpf, "LEDGER")?).map_err(wrong)?,
-            pythons,
+            interpreters,
             _ebpf: ebpf,
             received: [0; MemoryHook::COUNT],
             page: rustix::param::page_size() as u64,
@@ -219,8 +220,8 @@ impl Growth {
 
     /// Returns the map through which Python stacks are requested, at the first call. Returns `None`
     /// on machines where the programs cannot tell threads apart.
-    pub fn take_pythons(&mut self) -> Option<Pythons> {
-        self.pythons.take()
+    pub fn take_interpreters(&mut self) -> Option<InterpreterMap> {
+        self.interpreters.take()
     }
 
     /// Takes all records that were written since the last call.

@@ -9,20 +9,20 @@ mod error;
 mod fields;
 mod growth;
 mod hooks;
+mod interpreter_map;
 mod ledger;
 mod offsets;
 mod programs;
-mod pythons;
 mod ring;
 mod symbols;
 mod tracked;
 
-pub use attach::{Attached, Keep, attach};
+pub use attach::{Attached, AttachedPrograms, attach};
 pub use error::KernelError;
 pub use growth::Growth;
 pub use hooks::NewTitle;
+pub use interpreter_map::InterpreterMap;
 pub use ledger::Ledgers;
-pub use pythons::Pythons;
 #[cfg(test)]
 pub(crate) use raytrace_proc::resident_table::{level_of, levels_of, slot_of};
 pub use raytrace_proc::{

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 
 use rusqlite::Connection;
 
-use super::{delete, ends::Ends, short_lived::ShortLived};
+use super::{delete, detail_spans::DetailSpans, short_lived::ShortLived};
 use crate::{
     event::{Observation, RayLog},
     ids::{MINUTE_NS, Pid, ProcessKey},
@@ -97,7 +97,7 @@ impl Rows {
         &mut self,
         connection: &Connection,
         until: i64,
-        ends: &Ends,
+        detail_spans: &DetailSpans,
     ) -> rusqlite::Result<bool> {
         let mut statement = connection.prepare_cached(
             "SELECT id, time, kind, pid, body FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
@@ -121,12 +121,12 @@ impl Rows {
             if !is_mass {
                 let of: Option<i64> = row.get(3)?;
                 if let Some(pid) = of.and_then(|pid| u32::try_from(pid).ok()) {
-                    self.short_lived.said_of(Pid(pid));
+                    self.short_lived.keep(Pid(pid));
                 }
                 if kind == "signal"
                     && let Some(Observation::Signal(signal)) = parsed()
                 {
-                    self.short_lived.said_of(signal.sender.process.pid);
+                    self.short_lived.keep(signal.sender.process.pid);
                 }
                 continue;
             }
@@ -136,27 +136,33 @@ impl Rows {
                 continue;
             }
             if let Some(what) = parsed() {
-                gone.extend(self.look(id, time, &what, ends));
+                gone.extend(self.look(id, time, &what, detail_spans));
             }
         }
-        gone.extend(self.short_lived.over(latest));
+        gone.extend(self.short_lived.take_finished(latest));
         delete(connection, "events", &gone)?;
         Ok(count < ROWS)
     }
 
     /// Returns the rows to delete: this one, or earlier ones that it replaces.
-    fn look(&mut self, id: i64, time: i64, what: &Observation, ends: &Ends) -> Vec<i64> {
+    fn look(
+        &mut self,
+        id: i64,
+        time: i64,
+        what: &Observation,
+        detail_spans: &DetailSpans,
+    ) -> Vec<i64> {
         match what {
             Observation::Call(call) => {
-                self.short_lived.said_of(call.process.pid);
-                let kept = ends.keep(time);
+                self.short_lived.keep(call.process.pid);
+                let kept = detail_spans.keeps(time);
                 self.called(id, call.process, kept).into_iter().collect()
             }
             Observation::Fork { .. } | Observation::Exec(_) | Observation::Exit(_) => {
                 if let Observation::Exit(exit) = what {
                     self.calls.remove(&exit.process.truncated());
                 }
-                self.short_lived.take(id, time, what, ends);
+                self.short_lived.take(id, time, what, detail_spans);
                 Vec::new()
             }
             Observation::Ledger(row) => self.counted(id, time, &row.hook).into_iter().collect(),
@@ -165,10 +171,10 @@ impl Rows {
                 is_old_news.then_some(id).into_iter().collect()
             }
             Observation::RayLog(log) => {
-                let gone = !ends.explains(time) && !lasts(log);
+                let gone = !detail_spans.explains(time) && !lasts(log);
                 gone.then_some(id).into_iter().collect()
             }
-            _ if ends.keep(time) => Vec::new(),
+            _ if detail_spans.keeps(time) => Vec::new(),
             Observation::SharedMemory(state) => {
                 let thing = Thing::SharedMemory(state.raylet.truncated());
                 self.sampled(id, time, thing, state.used.0)

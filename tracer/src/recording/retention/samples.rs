@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use rusqlite::Connection;
 
-use super::{delete, ends::Ends};
+use super::{delete, detail_spans::DetailSpans};
 use crate::ids::MINUTE_NS;
 
 /// Beyond this many times the time of full detail, one row in this time span stays. By default that
@@ -104,7 +104,7 @@ impl Samples {
         &mut self,
         connection: &Connection,
         until: i64,
-        ends: &Ends,
+        detail_spans: &DetailSpans,
     ) -> rusqlite::Result<bool> {
         let rows = self.rows(connection, self.mark)?;
         let all = rows.len() < ROWS;
@@ -115,7 +115,7 @@ impl Samples {
                 return Ok(true);
             }
             self.mark = row.id;
-            if ends.keep(row.time) {
+            if detail_spans.keeps(row.time) {
                 continue;
             }
             if self.span != row.time / self.apart {
@@ -149,7 +149,7 @@ impl Samples {
         &mut self,
         connection: &Connection,
         until: i64,
-        ends: &Ends,
+        detail_spans: &DetailSpans,
     ) -> rusqlite::Result<bool> {
         if self.times > 1 {
             // The first tier has the same table.
@@ -160,7 +160,7 @@ impl Samples {
         let mut gone = Vec::new();
         for row in rows {
             self.halved = row.id;
-            if row.time < until && !ends.keep(row.time) {
+            if row.time < until && !detail_spans.keeps(row.time) {
                 self.stays = !self.stays;
                 if self.stays {
                     gone.push(row.id);

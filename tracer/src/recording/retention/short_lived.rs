@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::ends::Ends;
+use super::detail_spans::DetailSpans;
 use crate::{
     event::Observation,
     ids::{MINUTE_NS, Pid, ProcessKey},
@@ -31,7 +31,13 @@ struct Life {
 
 impl ShortLived {
     /// Takes a row of a fork, an exec or an exit.
-    pub(super) fn take(&mut self, id: i64, time: i64, what: &Observation, ends: &Ends) {
+    pub(super) fn take(
+        &mut self,
+        id: i64,
+        time: i64,
+        what: &Observation,
+        detail_spans: &DetailSpans,
+    ) {
         match what {
             Observation::Fork { parent, child } => {
                 if self.0.len() >= MOST {
@@ -49,21 +55,21 @@ impl ShortLived {
                     ended: None,
                 };
                 self.0.insert(child.pid, life);
-                self.unless(child.pid, ends.keep(time));
+                self.keep_if(child.pid, detail_spans.keeps(time));
             }
             Observation::Exec(exec) => {
                 if let Some(life) = self.get(exec.process) {
                     life.rows.push(id);
                     let many = life.rows.len() > ROWS;
-                    self.unless(exec.process.pid, many || ends.keep(time));
+                    self.keep_if(exec.process.pid, many || detail_spans.keeps(time));
                 }
             }
             Observation::Exit(exit) => {
                 if let Some(life) = self.get(exit.process) {
                     life.rows.push(id);
                     let again = life.ended.replace(time).is_some();
-                    let stays = again || exit.status != Some(0) || ends.keep(time);
-                    self.unless(exit.process.pid, stays);
+                    let stays = again || exit.status != Some(0) || detail_spans.keeps(time);
+                    self.keep_if(exit.process.pid, stays);
                 }
             }
             _ => {}
@@ -75,19 +81,19 @@ impl ShortLived {
         life.process.same(process).then_some(life)
     }
 
-    fn unless(&mut self, pid: Pid, stays: bool) {
+    fn keep_if(&mut self, pid: Pid, stays: bool) {
         if stays {
-            self.said_of(pid);
+            self.keep(pid);
         }
     }
 
     /// Keeps the rows of a process that has another row, and of its parents.
-    pub(super) fn said_of(&mut self, pid: Pid) {
+    pub(super) fn keep(&mut self, pid: Pid) {
         self.0.remove(&pid);
     }
 
     /// Returns the rows of processes that had ended long before `time`.
-    pub(super) fn over(&mut self, time: i64) -> Vec<i64> {
+    pub(super) fn take_finished(&mut self, time: i64) -> Vec<i64> {
         let is_over = |life: &Life| {
             life.children == 0
                 && life

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use rusqlite::{Connection, params};
 
-use super::{delete, ends::Ends};
+use super::{delete, detail_spans::DetailSpans};
 use crate::{
     event::{NativeFrame, Observation, PythonFrame, PythonStack},
     ids::{MINUTE_NS, ProcessKey},
@@ -61,12 +61,12 @@ impl Stacks {
         &mut self,
         connection: &Connection,
         until: i64,
-        ends: &Ends,
+        detail_spans: &DetailSpans,
     ) -> rusqlite::Result<bool> {
         let (stacks, no_more_stacks) = rows(connection, "stack", &mut self.stacks, until)?;
-        put_together(connection, stacks, ends)?;
+        put_together(connection, stacks, detail_spans)?;
         let (freed, no_more_freed) = rows(connection, "freed", &mut self.freed, until)?;
-        sum_up(connection, freed, ends)?;
+        sum_up(connection, freed, detail_spans)?;
         Ok(no_more_stacks && no_more_freed)
     }
 }
@@ -112,7 +112,11 @@ fn rewrite(connection: &Connection, id: i64, what: &Observation) -> rusqlite::Re
 
 /// Adds the growth of all rows of a stack in a minute to the first of them. The last row of each
 /// process stays, because the next one may have left its frames out.
-fn put_together(connection: &Connection, rows: Vec<Row>, ends: &Ends) -> rusqlite::Result<()> {
+fn put_together(
+    connection: &Connection,
+    rows: Vec<Row>,
+    detail_spans: &DetailSpans,
+) -> rusqlite::Result<()> {
     let mut seen = resolved(rows);
     let last: HashMap<ProcessKey, i64> = seen
         .iter()
@@ -123,7 +127,7 @@ fn put_together(connection: &Connection, rows: Vec<Row>, ends: &Ends) -> rusqlit
         let row = &seen[at];
         let (grown, shared) = (row.stack.grown, row.stack.shared);
         let process = row.stack.process.truncated();
-        if ends.keep(row.time) || last.get(&process) == Some(&row.id) {
+        if detail_spans.keeps(row.time) || last.get(&process) == Some(&row.id) {
             continue;
         }
         let minute = row.time / MINUTE_NS;
@@ -197,7 +201,11 @@ fn resolved(rows: Vec<Row>) -> Vec<Seen> {
 
 /// Adds what all rows of a mapping in a minute freed to the last of them. That row comes after the
 /// growth that it offsets.
-fn sum_up(connection: &Connection, rows: Vec<Row>, ends: &Ends) -> rusqlite::Result<()> {
+fn sum_up(
+    connection: &Connection,
+    rows: Vec<Row>,
+    detail_spans: &DetailSpans,
+) -> rusqlite::Result<()> {
     let mut last: HashMap<_, (i64, Observation)> = HashMap::new();
     let (mut gone, mut changed) = (Vec::new(), HashMap::new());
     for Row { id, time, mut what } in rows {
@@ -209,7 +217,7 @@ fn sum_up(connection: &Connection, rows: Vec<Row>, ends: &Ends) -> rusqlite::Res
         else {
             continue;
         };
-        if ends.keep(time) {
+        if detail_spans.keeps(time) {
             continue;
         }
         let key = (process.truncated(), *mapping, time / MINUTE_NS);

@@ -230,7 +230,7 @@ fn touching_spans_are_merged() {
     for time in [9000, 5000, 8500, 100_000, 5060, 7000, 6000] {
         scene.at(time, exit(1, Some(9)));
     }
-    let keep = |time: i64| scene.downsampling.ends.keep(time * SECOND);
+    let keep = |time: i64| scene.downsampling.detail_spans.keeps(time * SECOND);
     let kept =
         [4399, 4400, 5120, 5121, 5400, 6060, 6061, 6400, 7060, 7900].map(|time| (time, keep(time)));
     let expected = [

@@ -15,7 +15,7 @@ mod recorder;
 #[cfg(test)]
 mod tests;
 
-pub(super) use observation::Class;
+pub(super) use observation::Priority;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 

@@ -110,20 +110,20 @@ pub(super) enum Observation {
 /// How much an event matters when a queue is full, the least first. `Urgent` must be on disk at
 /// once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::recording) enum Class {
+pub(in crate::recording) enum Priority {
     Sample,
-    Words,
-    Life,
+    LogRecord,
+    Lifecycle,
     Death,
     Urgent,
 }
 
-impl Class {
+impl Priority {
     pub(in crate::recording) fn of(what: &event::Observation) -> Self {
         use event::Observation as What;
         match what {
             // A call that is recorded while it runs, because a process may die in it.
-            What::Call(call) if call.ended.is_none() => Self::Life,
+            What::Call(call) if call.ended.is_none() => Self::Lifecycle,
             What::Memory(_)
             | What::Node(_)
             | What::Monitor(_)
@@ -134,10 +134,10 @@ impl Class {
             | What::Call(_)
             | What::Gpu(_)
             | What::SharedFile(_) => Self::Sample,
-            What::RayLog(_) => Self::Words,
-            What::Fork { .. } | What::Exec(_) | What::Title { .. } => Self::Life,
+            What::RayLog(_) => Self::LogRecord,
+            What::Fork { .. } | What::Exec(_) | What::Title { .. } => Self::Lifecycle,
             // A normal exit can wait for its batch.
-            What::Exit(exit) if exit.status == Some(0) => Self::Life,
+            What::Exit(exit) if exit.status == Some(0) => Self::Lifecycle,
             // A file without its first event cannot be read.
             What::Exit(_) | What::OomVictim(_) | What::RecordingStarted(_) => Self::Urgent,
             // The first of these frame a recording, which cannot be judged without them; the others

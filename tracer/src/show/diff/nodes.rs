@@ -148,7 +148,8 @@ mod tests {
           152.3 of 188.0 GiB (81.0 %)
         B after · 4 nodes · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · highest peak
           152.3 of 188.0 GiB (81.0 %)
-          1 other is the same in both
+
+        SETTINGS none changed; 1 is the same in both
 
         PEAKS ADDED OVER NODES  A                B                change
           WorkerDict            259.2 GiB in 32  259.2 GiB in 32  0

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::Serialize;
 
 use super::{
-    Drawn,
+    ChartSeries,
     lanes::{Lane, Lanes},
     limits::{self, Limit},
     series::{Groups, Scale, Series},
@@ -21,7 +21,7 @@ use crate::{
         Style, cascade,
         causes::{self, Cause},
         clause, evidence, facts, fleet, jobs, sanitize,
-        select::Shown,
+        select::SelectedReport,
         time::offset_name,
         view::View,
         words,
@@ -116,22 +116,22 @@ struct Top {
     age_ms: Option<u64>,
 }
 
-/// Makes the data of the page. `drawn` has what is drawn of each recording, at its number.
-pub(super) fn of(shown: &Shown, style: &Style, drawn: &[Option<Drawn>]) -> Data {
+/// Makes the data of the page. `charts` has what is drawn of each recording, at its number.
+pub(super) fn of(shown: &SelectedReport, style: &Style, charts: &[Option<ChartSeries>]) -> Data {
     // The page has room for all of the evidence.
     let mut full = shown.clone();
     full.detail = true;
     let view = View::new(&full, style);
     let report = &full.report;
     let lanes = Lanes::of(report);
-    let (began, ended) = bounds(report, &lanes, drawn);
+    let (began, ended) = bounds(report, &lanes, charts);
     let (deaths, deaths_left_out) = deaths(&view, began, &lanes);
     let offset_s = style.zone.offset_s(began);
     // Each of many nodes has little room.
     let unit_kib = if lanes.all.len() > 1 { 1024 } else { 1 };
     let mut groups = Groups::default();
     let all = lanes.all.iter();
-    let lanes = all.map(|lane| of_lane(report, lane, drawn, (began, unit_kib), &mut groups));
+    let lanes = all.map(|lane| of_lane(report, lane, charts, (began, unit_kib), &mut groups));
     Data {
         began: milliseconds(began),
         length: milliseconds(ended) - milliseconds(began),
@@ -145,7 +145,7 @@ pub(super) fn of(shown: &Shown, style: &Style, drawn: &[Option<Drawn>]) -> Data 
         unit_kib,
         lanes: lanes.collect(),
         groups: groups.names,
-        left_out: drawn.iter().flatten().map(|one| one.left_out).sum(),
+        left_out: charts.iter().flatten().map(|one| one.left_out).sum(),
         deaths,
         deaths_left_out,
     }
@@ -154,7 +154,7 @@ pub(super) fn of(shown: &Shown, style: &Style, drawn: &[Option<Drawn>]) -> Data 
 fn of_lane(
     report: &Report,
     lane: &Lane,
-    drawn: &[Option<Drawn>],
+    charts: &[Option<ChartSeries>],
     (began, unit_kib): (Utc, u64),
     groups: &mut Groups,
 ) -> LaneData {
@@ -163,9 +163,9 @@ fn of_lane(
             began.0.0.saturating_add(lane.ahead_ms * 1_000_000),
         )),
         unit_kib,
-        several: fleet::is_one(report),
+        several: fleet::is_fleet_report(report),
     };
-    let mut timelines = timelines(lane, drawn);
+    let mut timelines = timelines(lane, charts);
     timelines.sort_by_key(|(_, timeline)| timeline.began);
     let mut series = Series::default();
     for (number, timeline) in &timelines {
@@ -176,7 +176,7 @@ fn of_lane(
     LaneData {
         name: lane.name.clone(),
         about: lane.about.clone(),
-        quiet: fleet::is_one(report) && lane.first.is_none(),
+        quiet: fleet::is_fleet_report(report) && lane.first.is_none(),
         total_kib: recordings
             .find(|one| lane.recordings.contains(&one.id))
             .map_or(0, |one| kib(one.host.memory_bytes)),
@@ -187,20 +187,20 @@ fn of_lane(
 }
 
 /// Returns the series of a lane's recordings, each with its number.
-fn timelines<'a>(lane: &Lane, drawn: &'a [Option<Drawn>]) -> Vec<(u32, &'a Timeline)> {
-    let all = (0..).zip(drawn);
-    let own = all.filter(|(number, _)| lane.recordings.contains(number) || drawn.len() == 1);
+fn timelines<'a>(lane: &Lane, charts: &'a [Option<ChartSeries>]) -> Vec<(u32, &'a Timeline)> {
+    let all = (0..).zip(charts);
+    let own = all.filter(|(number, _)| lane.recordings.contains(number) || charts.len() == 1);
     own.filter_map(|(number, one)| Some((number, &one.as_ref()?.timeline)))
         .collect()
 }
 
 /// Returns the start and the end of the page, by the clock of the node with the GCS.
-fn bounds(report: &Report, lanes: &Lanes, drawn: &[Option<Drawn>]) -> (Utc, Utc) {
+fn bounds(report: &Report, lanes: &Lanes, charts: &[Option<ChartSeries>]) -> (Utc, Utc) {
     let mut times: Vec<Utc> = Vec::new();
     for lane in &lanes.all {
         let by = -lane.ahead_ms * 1_000_000;
         let corrected = |time: Utc| Utc(WallTime(time.0.0.saturating_add(by)));
-        let own = timelines(lane, drawn).into_iter();
+        let own = timelines(lane, charts).into_iter();
         times.extend(own.flat_map(|(_, one)| [corrected(one.began), corrected(one.ended)]));
     }
     if times.is_empty() {
@@ -239,7 +239,7 @@ fn deaths(view: &View<'_>, began: Utc, lanes: &Lanes) -> (Vec<DeathData>, usize)
             ));
         }
     }
-    if view.shown.lists_normal {
+    if view.shown.lists_normal_exits {
         for exit in view
             .shown
             .report

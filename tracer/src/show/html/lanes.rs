@@ -37,7 +37,7 @@ pub(super) struct Lanes {
 
 impl Lanes {
     pub(super) fn of(report: &Report) -> Self {
-        if !fleet::is_one(report) {
+        if !fleet::is_fleet_report(report) {
             return Self::one(report);
         }
         let mut all: Vec<Lane> = Vec::new();

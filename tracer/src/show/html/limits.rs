@@ -48,7 +48,7 @@ pub(super) fn of(
 }
 
 fn is_own(report: &Report, lane: &Lane, recording: u32) -> bool {
-    !fleet::is_one(report) || lane.recordings.contains(&recording)
+    !fleet::is_fleet_report(report) || lane.recordings.contains(&recording)
 }
 
 /// Returns the thresholds above which Ray kills.

@@ -5,8 +5,8 @@
 //! script element, which the page shows as text only. The style and the scripts are plain files
 //! beside this one.
 
+mod chart_series;
 mod data;
-mod drawn;
 mod lanes;
 mod limits;
 mod series;
@@ -15,8 +15,8 @@ mod summary;
 mod tests;
 mod units;
 
-use crate::show::{Style, redact::Known, sanitize, select::Shown, view::View};
-pub use drawn::Drawn;
+use crate::show::{Style, redact::KnownNames, sanitize, select::SelectedReport, view::View};
+pub use chart_series::ChartSeries;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
@@ -32,24 +32,24 @@ const SCRIPTS: [&str; 7] = [
 
 /// Renders the whole page, without the names that are `known` and must not be shown.
 ///
-/// `drawn` has what is drawn of each recording, at its number in the report. Without any, the page
+/// `charts` has what is drawn of each recording, at its number in the report. Without any, the page
 /// has no chart of the memory.
 pub fn render(
-    shown: &Shown,
+    shown: &SelectedReport,
     style: &Style,
-    drawn: &[Option<Drawn>],
-    known: &Known,
+    charts: &[Option<ChartSeries>],
+    known: &KnownNames,
 ) -> Result<String, serde_json::Error> {
     let view = View::new(shown, style);
-    let data = serde_json::to_string(&data::of(shown, style, drawn))?;
+    let data = serde_json::to_string(&data::of(shown, style, charts))?;
     Ok(filled(&[
         (
             "{{title}}",
-            &known.take_out(&sanitize::html(&summary::title(&view))),
+            &known.replace_in(&sanitize::html(&summary::title(&view))),
         ),
         ("{{style}}", STYLE),
-        ("{{summary}}", &known.take_out(&summary::render(&view))),
-        ("{{data}}", &inert(&known.take_out(&data))),
+        ("{{summary}}", &known.replace_in(&summary::render(&view))),
+        ("{{data}}", &inert(&known.replace_in(&data))),
         ("{{script}}", &SCRIPTS.concat()),
     ]))
 }

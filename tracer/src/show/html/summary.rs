@@ -6,7 +6,7 @@ use crate::{
     judge::report::Certainty,
     show::{
         alike, causes::Entry, findings, fleet, gpus, growth, header, held, in_use, jobs, rank,
-        sanitize, shared_files, texts, view::View, words,
+        sanitize, shared_files, text_sources, view::View, words,
     },
 };
 
@@ -29,7 +29,7 @@ pub(super) fn title(view: &View<'_>) -> String {
     let count = words::count(view.shown.totals.0, "first cause", "first causes");
     match hosts.as_slice() {
         [] => format!("raytrace: {count}"),
-        _ if fleet::is_one(report) => {
+        _ if fleet::is_fleet_report(report) => {
             let nodes = words::count(report.nodes.len(), "node", "nodes");
             format!("raytrace: {nodes}, {count}")
         }
@@ -41,10 +41,7 @@ pub(super) fn title(view: &View<'_>) -> String {
 fn memory(view: &View<'_>) -> impl Iterator<Item = String> {
     let report = &view.shown.report;
     let lines = [
-        (
-            "At the peak, with its page cache",
-            report.in_use.as_ref().map(in_use::line),
-        ),
+        (in_use::LABEL, report.in_use.as_ref().map(in_use::line)),
         ("Shared memory", shared_files::line(report)),
         ("GPUs", gpus::line(report)),
     ];
@@ -58,7 +55,7 @@ pub(super) fn render(view: &View<'_>) -> String {
     let mut html = String::from("<header>\n<h1>Who killed what</h1>\n<ul class=\"about\">\n");
     let about = header::recordings(view)
         .into_iter()
-        .chain(texts::lines(view))
+        .chain(text_sources::lines(view))
         .chain(header::counts(view, &causes))
         .chain(memory(view));
     about.for_each(|line| item(&mut html, "", &sanitize::html(&line)));
@@ -100,7 +97,7 @@ pub(super) fn render(view: &View<'_>) -> String {
     for job in after {
         item(&mut html, "job", job);
     }
-    if let Some(quiet) = fleet::quiet(&view.shown.report) {
+    if let Some(quiet) = fleet::quiet_nodes(&view.shown.report) {
         item(&mut html, "quiet", &sanitize::html(&quiet));
     }
     html.push_str("</ol>\n");

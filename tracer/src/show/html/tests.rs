@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Drawn, render, summary};
+use super::{ChartSeries, render, summary};
 use crate::{
     ids::EventId,
     judge::{
@@ -11,10 +11,10 @@ use crate::{
     },
     show::{
         Style,
-        redact::Known,
+        redact::KnownNames,
         sample,
         sanitize::is_harmless,
-        select::{Selection, Shown, select},
+        select::{SelectedReport, Selection, select},
         view::View,
     },
 };
@@ -27,7 +27,13 @@ fn style() -> Style {
 }
 
 fn page(report: &Report) -> String {
-    render(&Shown::whole(report), &style(), &[], &Known::default()).expect("a page")
+    render(
+        &SelectedReport::whole(report),
+        &style(),
+        &[],
+        &KnownNames::default(),
+    )
+    .expect("a page")
 }
 
 /// Returns the data that the scripts read.
@@ -40,7 +46,7 @@ fn data(page: &str) -> Value {
 #[test]
 fn verl_job_first_screen() {
     let report = sample::verl();
-    let shown = Shown::whole(&report);
+    let shown = SelectedReport::whole(&report);
     insta::assert_snapshot!(summary::render(&View::new(&shown, &style())));
 }
 
@@ -107,7 +113,7 @@ fn deaths_beyond_the_maximum_are_counted() {
             &select(report, &selection),
             &style(),
             &[],
-            &Known::default(),
+            &KnownNames::default(),
         )
         .expect("a page");
         let data = data(&page);
@@ -152,11 +158,11 @@ fn lanes_use_the_gcs_nodes_clock() {
         death.recording_id = Some(1);
         death.node = Some("gpu-02".into());
     }
-    let drawn: Vec<Option<Drawn>> = (0..2)
-        .map(|_| Some(Drawn::of(&report, hour(), 2)))
+    let charts: Vec<Option<ChartSeries>> = (0..2)
+        .map(|_| Some(ChartSeries::of(&report, hour(), 2)))
         .collect();
-    let shown = Shown::whole(&report);
-    let page = render(&shown, &style(), &drawn, &Known::default()).expect("a page");
+    let shown = SelectedReport::whole(&report);
+    let page = render(&shown, &style(), &charts, &KnownNames::default()).expect("a page");
     assert!(
         page.contains("gpu-02: the kernel killed"),
         "the first screen names the node"

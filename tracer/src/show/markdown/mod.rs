@@ -11,8 +11,8 @@ use crate::show::{
     Style, alike, cascade,
     causes::{Cause, Entry},
     clause, evidence, facts, findings, growth, header, held, jobs, minute, rank, sanitize,
-    select::Shown,
-    texts,
+    select::SelectedReport,
+    text_sources,
     view::View,
     words,
 };
@@ -53,7 +53,7 @@ const fn detail(entries: usize, items: Option<usize>) -> Detail {
 
 /// Renders the whole report.
 #[must_use]
-pub fn render(shown: &Shown, style: &Style) -> String {
+pub fn render(shown: &SelectedReport, style: &Style) -> String {
     let view = View::new(shown, style);
     let mut lines = Vec::new();
     for detail in DETAILS {
@@ -100,7 +100,7 @@ fn top(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     for line in first(header::recordings(view), MAX_RECORDINGS) {
         lines.push(format!("- {}", escape::text(&line)));
     }
-    for line in texts::lines(view) {
+    for line in text_sources::lines(view) {
         lines.push(format!("- {}", escape::text(&line)));
     }
     for line in first(header::gaps(view), MAX_EACH) {
@@ -158,8 +158,8 @@ fn alone(view: &View<'_>, cause: &Cause<'_>, most: usize) -> Vec<String> {
     let cascade = cascade::lines(view, cause);
     lines.extend(items("cascade", &cascade, most, escape::text));
     if let Some(job) = jobs::ended_by(view, cause) {
-        let id = sanitize::name(&job.job_id.0);
-        lines.push(format!("- **ended** job {}", escape::text(&id)));
+        let job = jobs::name(view, job);
+        lines.push(format!("- **ended** job {}", escape::text(&job)));
     }
     if let Some(then) = &death.then {
         let then = clause::recovery(then);
@@ -202,14 +202,16 @@ fn items(label: &str, texts: &[String], most: usize, shown: fn(&str) -> String) 
     lines
 }
 
-/// Renders what was held at the kill, each class with its lines. Without such a kill, renders the
-/// first line of each owner's growth.
+/// Renders what was held at the kill, each class with its lines. Without such a kill, and for classes
+/// that had more processes than lived at the kill, renders the first line of each owner's growth.
 fn held_or_grown(view: &View<'_>) -> Vec<String> {
     let Some(held) = held::at_kill(view) else {
         let owners = growth::lines(view).into_iter();
         let grown: Vec<String> = owners.map(|(text, _)| text).collect();
         return section("What grew", &grown);
     };
+    let more = growth::lines_of(view, &held.more).into_iter();
+    let more: Vec<String> = more.map(|(text, _)| text).collect();
     let classes = held.classes.into_iter();
     let told: Vec<String> = classes
         .map(|(text, lines)| {
@@ -220,7 +222,9 @@ fn held_or_grown(view: &View<'_>) -> Vec<String> {
             }
         })
         .collect();
-    section(&format!("What was held at {}", held.kill), &told)
+    let mut lines = section(&format!("What was held at {}", held.kill), &told);
+    lines.extend(section("What grew", &more));
+    lines
 }
 
 /// Renders each finding with its remedy, cost and check below it, or on one line if there is little
@@ -247,7 +251,7 @@ fn what_to_change(view: &View<'_>, in_parts: bool) -> Vec<String> {
 
 /// Renders the normal exits, if they were asked for.
 fn normal_exits(view: &View<'_>) -> Vec<String> {
-    if !view.shown.lists_normal {
+    if !view.shown.lists_normal_exits {
         return Vec::new();
     }
     let deaths = view.shown.report.deaths.iter();

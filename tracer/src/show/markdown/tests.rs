@@ -8,11 +8,11 @@ use crate::{
     show::{
         Style, redact, sample,
         sanitize::is_harmless,
-        select::{Kill, Selection, Shown, select},
+        select::{Kill, SelectedReport, Selection, select},
     },
 };
 
-fn markdown(shown: &Shown) -> String {
+fn markdown(shown: &SelectedReport) -> String {
     let style = Style {
         file: Some("a.raytrace".into()),
         ..sample::style()
@@ -21,7 +21,7 @@ fn markdown(shown: &Shown) -> String {
 }
 
 fn whole(report: &Report) -> String {
-    markdown(&Shown::whole(report))
+    markdown(&SelectedReport::whole(report))
 }
 
 #[test]

@@ -25,7 +25,7 @@ use crate::{
     event::LimitWarning,
     ids::BootTime,
     judge::{
-        killers::{LimitOwner, NextKiller},
+        killers::{LimitMargin, LimitOwner},
         report::{Certainty, ClusterReport, Death, Killer},
     },
     show::{facts, limit_warning, sanitize, summary, words},
@@ -226,7 +226,7 @@ pub struct Snapshot {
     /// The counts.
     pub counts: Counts,
     /// The limits, the nearest first. Empty if nobody records.
-    pub limits: Vec<NextKiller>,
+    pub limits: Vec<LimitMargin>,
     /// The active warnings.
     pub warnings: Vec<Warned>,
     /// The clusters with a live raylet.
@@ -262,7 +262,7 @@ pub fn render(snapshot: &Snapshot) -> String {
 /// Converts them to the older format of Prometheus, in which the family of a counter is named with
 /// its `_total`.
 #[must_use]
-pub fn classic(openmetrics: &str) -> String {
+pub fn to_prometheus_format(openmetrics: &str) -> String {
     let mut counters: Vec<&str> = Vec::new();
     for line in openmetrics.lines() {
         let declared = line
@@ -357,20 +357,20 @@ fn counted(registry: &mut Registry, snapshot: &Snapshot) {
 
 fn limits(registry: &mut Registry, snapshot: &Snapshot) {
     // Two monitors of one machine are one limit. So are cgroups with the same number.
-    let mut limits: BTreeMap<Limit, &NextKiller> = BTreeMap::new();
+    let mut limits: BTreeMap<Limit, &LimitMargin> = BTreeMap::new();
     for threat in snapshot.limits.iter().take(MOST_LIMITS) {
         limits
             .entry(Limit::of(&threat.limit_owner, snapshot.with_paths))
             .or_insert(threat);
     }
-    let rows = |value: &dyn Fn(&NextKiller) -> Option<f64>| -> Vec<(Labels, f64)> {
+    let rows = |value: &dyn Fn(&LimitMargin) -> Option<f64>| -> Vec<(Labels, f64)> {
         let rows = limits.iter();
         rows.filter_map(|(limit, threat)| {
             Some((limit.clone().labels(&snapshot.node), value(threat)?))
         })
         .collect()
     };
-    let warned = |threat: &NextKiller| {
+    let warned = |threat: &LimitMargin| {
         snapshot
             .warnings
             .iter()
@@ -413,7 +413,7 @@ fn limits(registry: &mut Registry, snapshot: &Snapshot) {
     gauges(
         registry,
         "raytrace_limit_left_seconds",
-        "Time until the limit is hit at the present rate; absent where nothing grows",
+        "Time until the limit is hit at the present rate; absent where nothing grows, and if it is over a minute while less than half of the limit is used",
         rows(&|threat| threat.left.map(|left| left.as_secs_f64())),
     );
 }
@@ -544,8 +544,8 @@ mod tests {
         text.lines().filter(|line| !line.starts_with('#')).collect()
     }
 
-    fn threat(limit_owner: LimitOwner) -> NextKiller {
-        NextKiller {
+    fn threat(limit_owner: LimitOwner) -> LimitMargin {
+        LimitMargin {
             limit_owner,
             at: Bytes(4 << 30),
             margin: Bytes(1 << 30),
@@ -676,7 +676,7 @@ mod tests {
 
     #[test]
     fn older_format_declares_full_counter_names() {
-        let text = classic(&render(&Snapshot::default()));
+        let text = to_prometheus_format(&render(&Snapshot::default()));
         assert!(text.contains("# TYPE raytrace_deaths_total counter\n"));
         assert!(!text.contains("# EOF"));
         assert!(text.contains("# TYPE raytrace_build_info gauge\n"));

@@ -113,7 +113,7 @@ impl PodEvent {
 
     /// Returns what changes in an Event that stands for `count` deaths.
     #[must_use]
-    pub fn again(&self, message: &str, count: u32) -> Value {
+    pub fn repeat_patch(&self, message: &str, count: u32) -> Value {
         json!({"message": cut(message), "lastTimestamp": seconds(self.at), "count": count})
     }
 }

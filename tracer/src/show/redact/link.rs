@@ -17,7 +17,7 @@ pub(super) fn redact_link_reason(scrubber: &mut Scrubber, reason: &mut LinkReaso
 /// Redacts a cause on another node.
 pub(super) fn redact_remote(scrubber: &mut Scrubber, remote: &mut Remote) {
     match remote {
-        Remote::Owner | Remote::OwnersNode => {}
+        Remote::Owner | Remote::OwnerNode => {}
         Remote::Says(words) => *words = scrubber.text(words),
         Remote::Death { reason, comm, .. } => {
             redact_link_reason(scrubber, reason);

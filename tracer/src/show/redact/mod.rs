@@ -6,7 +6,7 @@
 //! itself.
 
 mod cause;
-mod known;
+mod known_names;
 mod link;
 mod public;
 mod scrub;
@@ -24,7 +24,7 @@ use crate::{
     },
     path,
 };
-pub use known::Known;
+pub use known_names::KnownNames;
 use scrub::Scrubber;
 
 /// Returns the report without what identifies people, machines and their data.
@@ -37,11 +37,11 @@ pub fn redact(report: &Report) -> Report {
 ///
 /// Also returns the names that the output must not hold. `file` is where the report was read from.
 #[must_use]
-pub fn redact_both<'a>(
+pub fn redact_with_timelines<'a>(
     report: &Report,
     timelines: impl Iterator<Item = &'a mut Timeline>,
     file: Option<&Path>,
-) -> (Report, Known) {
+) -> (Report, KnownNames) {
     let all = serde_json::to_value(report).unwrap_or_default();
     let mut scrubber = Scrubber::default();
     // The name of a recording contains its host.
@@ -67,7 +67,7 @@ pub fn redact_both<'a>(
         }
     }
     learn_all(&mut scrubber, &all);
-    let known = scrubber.known();
+    let known = scrubber.known_names();
     (report, known)
 }
 
@@ -484,7 +484,7 @@ mod tests {
             .map(|folder| format!("{folder}{name} was not ended cleanly"))
             .to_vec();
         let file = Path::new("/data").join(name);
-        let (report, _) = redact_both(&report, std::iter::empty(), Some(&file));
+        let (report, _) = redact_with_timelines(&report, std::iter::empty(), Some(&file));
         assert_eq!(report.notes[0], "FILE was not ended cleanly");
         for note in &report.notes {
             assert!(!note.contains("c-node"), "{note}");

@@ -10,7 +10,7 @@ use std::{
 
 use regex::{Captures, Regex};
 
-use super::{known::Known, public};
+use super::{known_names::KnownNames, public};
 use crate::{
     path,
     ray::{framework, log::kill},
@@ -148,7 +148,7 @@ impl Scrubber {
     }
 
     /// Returns all names that were found so far.
-    pub(super) fn known(&mut self) -> Known {
+    pub(super) fn known_names(&mut self) -> KnownNames {
         for user in self.users.clone() {
             self.pseudonym("user", &user);
         }
@@ -156,7 +156,7 @@ impl Scrubber {
         let given = given.map(|((kind, value), name)| (*kind, value.as_str(), name.as_str()));
         let hosts = self.hosts.iter();
         let hosts = hosts.map(|(host, name)| ("host", host.as_str(), name.as_str()));
-        Known::new(given.chain(hosts))
+        KnownNames::new(given.chain(hosts))
     }
 
     /// Learns users from the names of home folders.
@@ -210,7 +210,7 @@ impl Scrubber {
     pub(super) fn code_file(&mut self, file: &str) -> String {
         match public::file(file) {
             Some(public) => public.to_owned(),
-            None => self.known_names(path::base(file)),
+            None => self.replace_known_names(path::base(file)),
         }
     }
 
@@ -330,7 +330,7 @@ impl Scrubber {
             }
         }
         let text = IDENTIFYING.replace_all(&text, |found: &Captures<'_>| self.replace(found));
-        self.known_names(&text)
+        self.replace_known_names(&text)
     }
 
     fn replace(&mut self, found: &Captures<'_>) -> String {
@@ -380,7 +380,7 @@ impl Scrubber {
     }
 
     /// Replaces known hosts, users and arguments that are whole words.
-    fn known_names(&mut self, text: &str) -> String {
+    fn replace_known_names(&mut self, text: &str) -> String {
         let mut out = String::new();
         let is_word = |character: char| character.is_alphanumeric() || "-_.".contains(character);
         let mut rest = text;

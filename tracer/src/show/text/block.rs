@@ -34,8 +34,7 @@ pub(super) fn write(view: &View<'_>, page: &mut Page, cause: &Cause<'_>) {
     items(page, "evidence", &evidence::lines(view, cause));
     items(page, "cascade", &cascade::lines(view, cause));
     if let Some(job) = jobs::ended_by(view, cause) {
-        let id = sanitize::name(&job.job_id.0);
-        page.fact("ended", &format!("job {id}"));
+        page.fact("ended", &format!("job {}", jobs::name(view, job)));
     }
     if let Some(then) = &death.then {
         page.fact("then", &clause::recovery(then));

@@ -14,8 +14,8 @@ use crate::show::{
     findings, fleet, gpus, growth, header, held, in_use, jobs,
     layout::Page,
     owners, rank, sanitize,
-    select::Shown,
-    shared_files, texts,
+    select::SelectedReport,
+    shared_files, text_sources,
     view::View,
     words,
 };
@@ -32,10 +32,10 @@ const MAX_JOBS: usize = 8;
 
 /// Renders the whole report, with colours.
 #[must_use]
-pub fn render(shown: &Shown, style: &Style) -> String {
+pub fn render(shown: &SelectedReport, style: &Style) -> String {
     let view = View::new(shown, style);
     let causes = shown.causes();
-    let mut page = if fleet::is_one(&shown.report) {
+    let mut page = if fleet::is_fleet_report(&shown.report) {
         screen::page(&view, &causes)
     } else {
         let mut page = Page::new(style.width);
@@ -46,13 +46,16 @@ pub fn render(shown: &Shown, style: &Style) -> String {
     let entries = rank::entries(&view, causes);
     index(&view, &mut page, &entries);
     blocks(&view, &mut page, entries);
-    if shown.lists_normal {
+    if shown.lists_normal_exits {
         group::normal_exits(&view, &mut page);
     }
     bottom(&view, &mut page);
-    if let Some(next) = next {
-        page.blank();
-        page.paragraph("Next: ", Colour::new().dimmed(), &next, 6);
+    for (number, command) in next.iter().enumerate() {
+        if number == 0 {
+            page.blank();
+        }
+        let lead = if number == 0 { "Next: " } else { "      " };
+        page.command(lead, Colour::new().dimmed(), command);
     }
     page.finish()
 }
@@ -63,7 +66,7 @@ fn top(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
     for line in header::recordings(view) {
         page.paragraph("", Colour::new(), &line, 2);
     }
-    for line in texts::lines(view) {
+    for line in text_sources::lines(view) {
         page.paragraph("", Colour::new(), &line, 2);
     }
     for line in header::gaps(view) {
@@ -87,7 +90,7 @@ fn top(view: &View<'_>, page: &mut Page, causes: &[Cause<'_>]) {
     let sum = view.shown.report.in_use.as_ref();
     if let Some(sum) = sum.filter(|_| view.shown.detail || view.shown.all) {
         page.paragraph(
-            "Machine with its page cache: ",
+            &format!("{}: ", in_use::LABEL),
             Colour::new().bold(),
             &in_use::line(sum),
             2,
@@ -129,8 +132,8 @@ fn bottom(view: &View<'_>, page: &mut Page) {
     }
 }
 
-/// Writes what was held at the kill. Without such a kill, or with `--all`, writes which lines of
-/// Python grew the memory.
+/// Writes what was held at the kill, and which lines of Python grew the memory: those of classes that
+/// had more processes than lived at the kill, or all without such a kill or with `--all`.
 fn grown(view: &View<'_>, page: &mut Page) {
     let held = held::at_kill(view);
     if let Some(held) = &held {
@@ -138,10 +141,9 @@ fn grown(view: &View<'_>, page: &mut Page) {
         each_owner(page, &held.classes);
     }
     let unread = growth::unread(view);
-    let grown = if held.is_none() || view.shown.all {
-        growth::lines(view)
-    } else {
-        Vec::new()
+    let grown = match &held {
+        Some(held) if !view.shown.all => growth::lines_of(view, &held.more),
+        _ => growth::lines(view),
     };
     if !grown.is_empty() || held.is_none() && !unread.is_empty() {
         heading(page, "WHAT GREW");
@@ -169,7 +171,7 @@ fn heading(page: &mut Page, text: &str) {
 
 /// Writes one line for each first cause, if there are several.
 fn index(view: &View<'_>, page: &mut Page, entries: &[Entry<'_>]) {
-    let has_its_own = fleet::is_one(&view.shown.report);
+    let has_its_own = fleet::is_fleet_report(&view.shown.report);
     if entries.len() < 2 || view.shown.all || view.shown.detail || has_its_own {
         return;
     }
@@ -190,9 +192,10 @@ fn index(view: &View<'_>, page: &mut Page, entries: &[Entry<'_>]) {
             .iter()
             .filter_map(|cause| jobs::ended_by(view, cause));
         if let Some(job) = ended.next() {
-            line.push_str(&format!("; ended job {}", sanitize::name(&job.job_id.0)));
+            line.push_str(&format!("; ended job {}", jobs::name(view, job)));
         }
-        line.push_str(&format!("  {}", words::certainty(sure)));
+        let certainty = words::certainty(sure).replace(' ', "\u{a0}");
+        line.push_str(&format!("  {certainty}"));
         page.paragraph(&format!("  {label}  "), Colour::new().bold(), &line, 4);
     }
     if entries.len() > MAX_ENTRIES {
@@ -203,7 +206,7 @@ fn index(view: &View<'_>, page: &mut Page, entries: &[Entry<'_>]) {
 }
 
 fn blocks(view: &View<'_>, page: &mut Page, entries: Vec<Entry<'_>>) {
-    let most = match (view.shown.all, fleet::is_one(&view.shown.report)) {
+    let most = match (view.shown.all, fleet::is_fleet_report(&view.shown.report)) {
         (true, _) => usize::MAX,
         (false, false) => MAX_BLOCKS,
         (false, true) => MAX_FLEET_ENTRIES,

@@ -52,7 +52,7 @@ fn with(view: &View<'_>, causes: &[Cause<'_>], most: (usize, usize, usize)) -> P
         let (lead, indent) = if number == 0 { ("", 2) } else { ("  ", 6) };
         page.paragraph(lead, plain, line, indent);
     }
-    if let Some(line) = fleet::quiet(&view.shown.report) {
+    if let Some(line) = fleet::quiet_nodes(&view.shown.report) {
         page.paragraph("", plain, &line, 2);
     }
     page

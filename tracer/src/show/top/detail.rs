@@ -50,7 +50,7 @@ pub(super) fn draw(top: &Top, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(paragraph, text);
     if drawn > 0 {
         let members = row.map_or(&[][..], |row| row.members.as_slice());
-        let seconds = members.iter().map(|one| top.outlook.seconds(one.process));
+        let seconds = members.iter().map(|one| top.trends.seconds(one.process));
         sparkline(top, frame, chart, series, seconds.max().unwrap_or(0));
     }
 }
@@ -79,7 +79,7 @@ fn sparkline(top: &Top, frame: &mut Frame<'_>, area: Rect, mut series: Vec<u64>,
 fn series(top: &Top, row: &Row<'_>) -> Vec<u64> {
     let mut sums: Vec<u64> = Vec::new();
     for member in &row.members {
-        let figures: Vec<Bytes> = top.outlook.series(member.process).collect();
+        let figures: Vec<Bytes> = top.trends.series(member.process).collect();
         if sums.len() < figures.len() {
             let missing = figures.len() - sums.len();
             sums.splice(..0, std::iter::repeat_n(0, missing));
@@ -126,7 +126,7 @@ fn of_group(top: &Top, row: &Row<'_>, width: usize) -> Vec<Line<'static>> {
         )),
     ];
     for member in row.members.iter().take(MEMBERS) {
-        let grown = rate(top.outlook.rate(member.process));
+        let grown = rate(top.trends.rate(member.process));
         let name = cut(
             &words::name_of_live(member),
             width.saturating_sub(36).max(8),
@@ -190,10 +190,7 @@ fn of_process(top: &Top, process: &LiveProcess) -> Vec<Line<'static>> {
                 figure(memory.peak)
             ),
         ),
-        fact(
-            "growth",
-            or_unknown(rate(top.outlook.rate(process.process))),
-        ),
+        fact("growth", or_unknown(rate(top.trends.rate(process.process)))),
         fact(
             "job",
             format!("{}  worker {}", id(&process.job_id), id(&process.worker_id)),

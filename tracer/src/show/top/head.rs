@@ -14,7 +14,7 @@ use crate::{
     event::{Mode, NodeMemory, Role},
     ids::{Bytes, SECOND_NS},
     judge::{
-        killers::{LimitOwner, NextKiller},
+        killers::{LimitMargin, LimitOwner},
         live::LiveProcess,
         time_to_limit::MonitorHeadroom,
     },
@@ -86,17 +86,19 @@ pub(super) fn lines(top: &Top, width: usize, short: bool) -> Vec<Line<'static>> 
             bold(),
         ))
     }));
-    lines.extend(top.live.race.as_ref().and_then(too_late));
+    lines.extend(top.live.monitor_headroom.as_ref().and_then(too_late));
     lines
 }
 
 /// Returns a warning if memory grows so fast that Ray's monitor acts too late.
-fn too_late(race: &MonitorHeadroom) -> Option<Line<'static>> {
-    let lasts = race.room_lasts_s.filter(|_| !race.ray_wins())?;
-    let room = size(race.room);
+fn too_late(monitor_headroom: &MonitorHeadroom) -> Option<Line<'static>> {
+    let lasts = monitor_headroom
+        .room_lasts_s
+        .filter(|_| !monitor_headroom.ray_wins())?;
+    let room = size(monitor_headroom.room);
     let text = format!(
         "Ray is too late: the {room} above its threshold fill in {lasts:.1} s, and it needs up to {:.1} s",
-        race.ray_needs_s
+        monitor_headroom.ray_needs_s
     );
     Some(Line::from(Span::styled(text, bold())))
 }
@@ -217,7 +219,7 @@ fn legend(top: &Top, parts: &Parts) -> Vec<Span<'static>> {
 
 /// `NEXT KILLER  ~21 s    kernel, .../system  23.9 of 24.0 GiB, 51 MiB left (DashboardAgent +2.4
 /// GiB/min)`.
-fn threat(top: &Top, place: usize, threat: &NextKiller, width: usize) -> Line<'static> {
+fn threat(top: &Top, place: usize, threat: &LimitMargin, width: usize) -> Line<'static> {
     let left = threat.left;
     let seconds = left.map_or(u64::MAX, |left| left.as_secs());
     let share = size::share(threat.used(), threat.at);
@@ -253,7 +255,7 @@ fn threat(top: &Top, place: usize, threat: &NextKiller, width: usize) -> Line<'s
 
 /// Returns the class that brings a limit nearer by its growth.
 fn grower(top: &Top, limit_owner: &LimitOwner) -> String {
-    match top.outlook.grower(&top.live, limit_owner) {
+    match top.trends.grower(&top.live, limit_owner) {
         Some((process, grown)) => {
             format!(
                 " ({} {})",

@@ -21,7 +21,7 @@ use rows::{Group, RowId, Sort};
 use crate::{
     ids::EventId,
     judge::{live::Live, report::Death},
-    show::trend::Outlook,
+    show::trend::GrowthTrends,
 };
 
 /// Maximum number of deaths in the list.
@@ -63,7 +63,7 @@ struct Choice {
 #[derive(Debug, Clone)]
 pub struct Top {
     live: Live,
-    outlook: Outlook,
+    trends: GrowthTrends,
     /// The deaths, the newest first.
     deaths: VecDeque<Death>,
     listed: usize,
@@ -79,7 +79,7 @@ impl Top {
     pub fn new(source: &str, colour: bool) -> Self {
         Self {
             live: Live::default(),
-            outlook: Outlook::default(),
+            trends: GrowthTrends::default(),
             deaths: VecDeque::new(),
             listed: 0,
             choice: Choice {
@@ -100,14 +100,14 @@ impl Top {
 
     /// Forgets everything, because what follows is from another recording.
     pub fn restart(&mut self) {
-        (self.live, self.outlook) = (Live::default(), Outlook::default());
+        (self.live, self.trends) = (Live::default(), GrowthTrends::default());
         self.deaths.clear();
         self.listed = 0;
     }
 
     /// Takes the newest state of the machine.
     pub fn update(&mut self, live: Live) {
-        self.outlook.add(&live);
+        self.trends.add(&live);
         self.live = live;
     }
 

@@ -150,7 +150,7 @@ fn row<'a>(top: &Top, name: String, mut members: Vec<&'a LiveProcess>) -> Row<'a
         )
     };
     let rates = members.iter();
-    let rates = rates.filter_map(|member| top.outlook.rate(member.process));
+    let rates = rates.filter_map(|member| top.trends.rate(member.process));
     Row {
         id: RowId::Named(name.clone()),
         name,

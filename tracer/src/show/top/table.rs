@@ -213,7 +213,7 @@ fn death_line(top: &Top, death: &Death, followers: usize, width: usize) -> Line<
         Certainty::Inferred => " · inferred",
         Certainty::Unknown => " · unknown",
     };
-    let text = format!(" {}{sure}", lines_of::rest(death));
+    let text = format!(" {}{sure}", lines_of::what_happened(death));
     let then = match followers {
         0 => String::new(),
         count => format!(" +{count} followed"),

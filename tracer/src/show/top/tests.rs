@@ -13,7 +13,7 @@ use crate::{
     event::{MemorySplit, Mode, NodeMemory, Role},
     ids::{BootTime, Bytes, HexId, Pid, ProcessKey},
     judge::{
-        killers::{LimitOwner, NextKiller},
+        killers::{LimitMargin, LimitOwner},
         live::{Live, LiveProcess},
         report::{GpuError, GpuReport},
     },
@@ -95,7 +95,7 @@ fn live(seconds: u32) -> Live {
     processes.extend((0..4).map(|n| process(41_870 + n, "ray::compute_score", Role::Worker, 3.4)));
     processes.push(process(41_990, "ray::IDLE", Role::Worker, 0.1));
     let used = gib(491.0 + 0.07 * grown);
-    let threat = |limit_owner, at: f64, left: f64| NextKiller {
+    let threat = |limit_owner, at: f64, left: f64| LimitMargin {
         limit_owner,
         at: gib(at),
         margin: gib(left - 0.02 * grown),
@@ -129,7 +129,7 @@ fn live(seconds: u32) -> Live {
         warnings: Vec::new(),
         gpus: Vec::new(),
         gpu_errors: Vec::new(),
-        race: None,
+        monitor_headroom: None,
         processes,
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     event::Role,
     ids::{Bytes, HexId, ProcessKey},
     judge::{
-        report::{MessageTime, Report, Step},
+        report::{MessageKind, MessageTime, Report},
         timeline::{ProcessSeries, Timeline},
     },
     show::sample,
@@ -222,21 +222,21 @@ fn each_recording_has_its_own_rows() {
 #[test]
 fn wrong_clock_is_corrected_by_messages() {
     let worker = HexId::parse(&"cd".repeat(28)).expect("an id");
-    let message = |second: i64, by_gcs: bool, step: Step| MessageTime {
+    let message = |second: i64, by_gcs: bool, kind: MessageKind| MessageTime {
         time: sample::at(second * SECOND),
         cluster: 0,
         by_gcs,
-        step,
+        kind,
         id: worker.clone(),
     };
     // The second node's clock is 2 to 2.2 s ahead of the first's, which is the GCS's.
     let at_gcs = vec![
-        message(10, true, Step::WorkerLeft),
-        message(20, true, Step::OwnerGone),
+        message(10, true, MessageKind::WorkerLeft),
+        message(20, true, MessageKind::OwnerGone),
     ];
     let mut on_node = vec![
-        message(12, false, Step::WorkerLeft),
-        message(22, false, Step::OwnerGone),
+        message(12, false, MessageKind::WorkerLeft),
+        message(22, false, MessageKind::OwnerGone),
     ];
     on_node[1].time.0.0 += 200 * sample::MS;
     let parts = [("gpu-01", at_gcs), ("gpu-02", on_node)].map(|(host, message_times)| {

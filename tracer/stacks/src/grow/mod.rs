@@ -167,7 +167,7 @@ struct Gone;
 pub struct Stacks {
     sender: Option<SyncSender<Request>>,
     ended: Receiver<()>,
-    refused: u64,
+    dropped_requests: u64,
     /// For how many seconds in a row the thread has taken nothing.
     silent: u32,
 }
@@ -192,14 +192,14 @@ impl Stacks {
         Ok(Self {
             sender: Some(sender),
             ended,
-            refused: 0,
+            dropped_requests: 0,
             silent: 0,
         })
     }
 
     /// Passes on which processes are alive; called once a second. If no more stacks are read,
     /// returns the reason once.
-    pub fn known(
+    pub fn update_processes(
         &mut self,
         processes: Vec<(ProcessKey, Option<Slot>)>,
         near: bool,
@@ -235,13 +235,13 @@ impl Stacks {
 
     /// Returns how many requests were dropped, because the queue was full or the thread had ended.
     #[must_use]
-    pub fn refused(&self) -> u64 {
-        self.refused
+    pub fn dropped_requests(&self) -> u64 {
+        self.dropped_requests
     }
 
     fn send(&mut self, request: Request) -> Option<TrySendError<Request>> {
         let refused = self.sender.as_ref()?.try_send(request).err();
-        self.refused += u64::from(refused.is_some());
+        self.dropped_requests += u64::from(refused.is_some());
         refused
     }
 }
@@ -308,7 +308,7 @@ impl Watch {
         let mut wait = LONGEST_WAIT;
         loop {
             match requests.recv_timeout(wait) {
-                Ok(Request::Known(processes, near)) => self.known(&processes, near),
+                Ok(Request::Known(processes, near)) => self.update_processes(&processes, near),
                 Ok(Request::Replaced(process)) => self.replaced(process),
                 Ok(Request::Mapped(new)) => self.mapped(&new),
                 Ok(Request::Grew(new)) => self.stepped(&new),
@@ -323,7 +323,7 @@ impl Watch {
     }
 
     /// Starts to watch new processes, and stops for those that are gone.
-    fn known(&mut self, processes: &[(ProcessKey, Option<Slot>)], near: bool) {
+    fn update_processes(&mut self, processes: &[(ProcessKey, Option<Slot>)], near: bool) {
         self.near = near;
         self.was_near |= near;
         let alive = processes.iter().map(|(key, _)| key.truncated());
@@ -548,7 +548,7 @@ mod tests {
         Stacks {
             sender: Some(sender),
             ended,
-            refused: 0,
+            dropped_requests: 0,
             silent: 0,
         }
     }
@@ -559,10 +559,10 @@ mod tests {
         let (sender, requests) = sync_channel(1);
         let mut stacks = stacks(sender);
         let said: Vec<&str> = (0..HANGS * 3)
-            .filter_map(|_| stacks.known(Vec::new(), false))
+            .filter_map(|_| stacks.update_processes(Vec::new(), false))
             .collect();
         assert_eq!(said, ["the thread that reads them hangs"]);
-        assert_eq!(stacks.refused(), u64::from(HANGS * 3 - 1));
+        assert_eq!(stacks.dropped_requests(), u64::from(HANGS * 3 - 1));
         drop(requests);
     }
 
@@ -586,7 +586,7 @@ mod tests {
         drop(requests);
         let mut stacks = stacks(sender);
         let said: Vec<&str> = (0..9)
-            .filter_map(|_| stacks.known(Vec::new(), false))
+            .filter_map(|_| stacks.update_processes(Vec::new(), false))
             .collect();
         assert_eq!(said, ["the thread that reads them has ended"]);
     }

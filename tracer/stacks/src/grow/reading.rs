@@ -49,7 +49,7 @@ pub(super) fn same_line(one: &Stack, other: &Stack) -> bool {
 /// Whether a thread runs anything but the code in which Ray wraps tasks.
 pub(super) fn is_of_the_job(stack: &Stack) -> bool {
     let mut frames = stack.frames.iter();
-    frames.any(|frame| !python::is_rays_own(&frame.file))
+    frames.any(|frame| !python::is_ray_code(&frame.file))
 }
 
 /// Whether two stacks are in the same function of the job. The next line may fill what an earlier

@@ -318,7 +318,7 @@ impl Watched {
     /// If that runs no code of the job, it works for a thread that does.
     fn stepper(&mut self, look: &mut Look<'_>, new: &NewGrowth) -> Option<Stack> {
         let native = new.native.as_ref();
-        if !new.of_main {
+        if !new.has_main_thread_stack {
             return self.reading.named(look, new.tid, &new.stack, native);
         }
         let main = self.process.pid;

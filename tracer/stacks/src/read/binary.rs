@@ -62,9 +62,9 @@ pub(super) fn keep<T>(kept: &mut HashMap<FileId, T>, file: FileId, found: T) {
 
 /// Parsed files, with the address at which each was mapped then.
 #[derive(Default)]
-pub(super) struct Binaries(HashMap<FileId, Parsed>);
+pub(super) struct Binaries(HashMap<FileId, ParsedBinary>);
 
-struct Parsed {
+struct ParsedBinary {
     start: u64,
     info: BinaryInfo,
 }
@@ -131,7 +131,7 @@ impl Binaries {
         let info = elf::parse(file, (map.start, map.end - map.start), &SYMBOLS)?;
         let here = moved(&info, 0);
         let start = map.start;
-        keep(&mut self.0, id, Parsed { start, info });
+        keep(&mut self.0, id, ParsedBinary { start, info });
         Ok((id, here))
     }
 }

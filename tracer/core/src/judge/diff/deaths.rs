@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{DeathChange, Warned};
+use super::{DeathChange, WarnedKills};
 use crate::{
     event::Role,
     judge::{
@@ -16,7 +16,7 @@ pub(super) fn changes(a: &Report, b: &Report) -> Vec<DeathChange> {
     let mut deaths: BTreeMap<(Killer, String), [Vec<&Death>; 2]> = BTreeMap::new();
     for (side, report) in [a, b].into_iter().enumerate() {
         for death in listed(report) {
-            deaths.entry(key(death)).or_default()[side].push(death);
+            deaths.entry(killer_and_class(death)).or_default()[side].push(death);
         }
     }
     let count = |deaths: &[&Death]| u32::try_from(deaths.len()).unwrap_or(u32::MAX);
@@ -32,12 +32,12 @@ pub(super) fn changes(a: &Report, b: &Report) -> Vec<DeathChange> {
 }
 
 /// Returns how many of these were warned of, and how long before.
-fn warned(deaths: &[&Death]) -> Option<Warned> {
+fn warned(deaths: &[&Death]) -> Option<WarnedKills> {
     let warnings = deaths
         .iter()
         .filter_map(|death| death.memory.warning.as_ref());
     let leads: Vec<u64> = warnings.map(|warning| warning.ms_before).collect();
-    Some(Warned {
+    Some(WarnedKills {
         kills: u32::try_from(leads.len()).unwrap_or(u32::MAX),
         ms_before: leads.into_iter().min()?,
     })
@@ -48,7 +48,7 @@ fn listed(report: &Report) -> impl Iterator<Item = &Death> {
 }
 
 /// Returns the killer, and the class under which the death is counted.
-pub(super) fn key(death: &Death) -> (Killer, String) {
+pub(super) fn killer_and_class(death: &Death) -> (Killer, String) {
     let work = &death.work;
     let class = work.actor_class.as_ref().or(work.task_name.as_ref());
     let class = match death.process.role {

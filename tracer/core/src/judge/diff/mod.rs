@@ -178,7 +178,7 @@ pub struct StandOut {
     /// The task with the calls that are counted; `None` if the figures are per hour.
     pub task: Option<String>,
     /// What it was compared with.
-    pub compared: Compared,
+    pub compared: ComparedWith,
     /// How many times as fast as that; `None` if that did not grow.
     pub factor: Option<f64>,
     /// What each call or hour kept in the first run; `None` if too few were seen.
@@ -198,7 +198,7 @@ pub struct StandOut {
 /// What a node's growth was compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Compared {
+pub enum ComparedWith {
     /// The same node in the first run. The change is compared with that of the other nodes.
     OtherRun,
     /// The other nodes of the first run.
@@ -243,14 +243,14 @@ pub struct DeathChange {
     /// How many in the second.
     pub b: u32,
     /// The kills of the first run that were warned of; `None` if there were none.
-    pub a_warned: Option<Warned>,
+    pub a_warned: Option<WarnedKills>,
     /// The same in the second run.
-    pub b_warned: Option<Warned>,
+    pub b_warned: Option<WarnedKills>,
 }
 
 /// Kills that the recorder had warned of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Warned {
+pub struct WarnedKills {
     /// How many.
     pub kills: u32,
     /// The shortest time between a warning and its kill.

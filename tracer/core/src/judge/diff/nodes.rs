@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::{
     NodeDiff, NodeGrowth,
     machines::Machines,
-    rates::{Measured, Rate, Rates, Table},
+    rates::{Rate, RateKey, Rates, Table},
     stand_out,
 };
 use crate::{
@@ -66,8 +66,8 @@ fn fill(
     }
 }
 
-fn rates(owner: &Owner) -> impl Iterator<Item = (Measured, Rate)> {
-    let measured = |task: Option<&str>| Measured {
+fn rates(owner: &Owner) -> impl Iterator<Item = (RateKey, Rate)> {
+    let measured = |task: Option<&str>| RateKey {
         class: owner.class.clone(),
         task: task.map(str::to_owned),
     };

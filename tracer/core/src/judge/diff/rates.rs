@@ -7,7 +7,7 @@ use crate::ids::Bytes;
 /// What is measured: a class, and the task with the calls by which it grows. Without a task, it
 /// grows by the hour.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Measured {
+pub(super) struct RateKey {
     pub(super) class: String,
     pub(super) task: Option<String>,
 }
@@ -29,4 +29,4 @@ pub(super) struct Rates {
 }
 
 /// The rates of all nodes that are compared, by what is measured and then by the node's name.
-pub(super) type Table = BTreeMap<Measured, BTreeMap<String, Rates>>;
+pub(super) type Table = BTreeMap<RateKey, BTreeMap<String, Rates>>;

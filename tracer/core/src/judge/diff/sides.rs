@@ -30,7 +30,7 @@ fn jobs(report: &Report) -> Vec<JobEnd> {
     let death = |id| report.deaths.iter().find(|death| death.id == id);
     let jobs = report.jobs.iter().map(|job| {
         let death = job.ended_by_death_id.and_then(death);
-        let (killer, class) = death.map(deaths::key).unzip();
+        let (killer, class) = death.map(deaths::killer_and_class).unzip();
         JobEnd {
             job_id: job.job_id.clone(),
             outcome: job.outcome,

@@ -5,8 +5,8 @@
 //! beyond the others over the whole run matters ([`LEAST`]). Slower nodes are not reported.
 
 use super::{
-    Compared, StandOut,
-    rates::{Measured, Rate, Rates, Table},
+    ComparedWith, StandOut,
+    rates::{Rate, RateKey, Rates, Table},
 };
 use crate::ids::Bytes;
 
@@ -32,7 +32,11 @@ const UNCHANGED: f64 = 0.25;
 /// class.
 pub(super) fn all(table: &Table) -> Vec<StandOut> {
     let mut found: Vec<StandOut> = Vec::new();
-    for compared in [Compared::OtherRun, Compared::NodesOfB, Compared::NodesOfA] {
+    for compared in [
+        ComparedWith::OtherRun,
+        ComparedWith::NodesOfB,
+        ComparedWith::NodesOfA,
+    ] {
         // Growth per call says more than growth per hour, because hours hold more or fewer calls.
         for by_call in [true, false] {
             let of = table
@@ -71,16 +75,16 @@ struct Figure<'a> {
 
 /// All nodes' figures of one kind, the largest first.
 struct Group<'a> {
-    measured: &'a Measured,
-    compared: Compared,
+    measured: &'a RateKey,
+    compared: ComparedWith,
     figures: Vec<Figure<'a>>,
 }
 
 impl<'a> Group<'a> {
     fn of(
-        measured: &'a Measured,
+        measured: &'a RateKey,
         nodes: impl Iterator<Item = (&'a String, &'a Rates)>,
-        compared: Compared,
+        compared: ComparedWith,
     ) -> Self {
         let figure = |(node, rates): (&'a String, &'a Rates)| {
             Some(Figure {
@@ -132,7 +136,7 @@ impl<'a> Group<'a> {
     fn middle(&self, others: &[f64]) -> Option<f64> {
         let middle = median(others)?;
         let one_is_enough =
-            self.compared == Compared::OtherRun && (middle - 1.0).abs() <= UNCHANGED;
+            self.compared == ComparedWith::OtherRun && (middle - 1.0).abs() <= UNCHANGED;
         let enough = others.len() >= FEWEST || one_is_enough;
         (enough && middle.is_finite()).then_some(middle)
     }
@@ -142,9 +146,9 @@ impl<'a> Group<'a> {
     fn excess(&self, figure: &Figure<'_>, middle: f64) -> f64 {
         let (a, b) = (figure.rates.a, figure.rates.b);
         let (rate, expected) = match self.compared {
-            Compared::OtherRun => (b, each(a).unwrap_or_default() * middle),
-            Compared::NodesOfA => (a, middle),
-            Compared::NodesOfB => (b, middle),
+            ComparedWith::OtherRun => (b, each(a).unwrap_or_default() * middle),
+            ComparedWith::NodesOfA => (a, middle),
+            ComparedWith::NodesOfB => (b, middle),
         };
         rate.map_or(0.0, |rate| (rate.each.0 as f64 - expected) * rate.times)
     }
@@ -156,8 +160,8 @@ impl<'a> Group<'a> {
                 .map(|bytes| Bytes(1).times(bytes))
         };
         let factor = match self.compared {
-            Compared::OtherRun => own.value,
-            Compared::NodesOfA | Compared::NodesOfB => own.value / middle,
+            ComparedWith::OtherRun => own.value,
+            ComparedWith::NodesOfA | ComparedWith::NodesOfB => own.value / middle,
         };
         let mut told = StandOut {
             node: own.node.to_owned(),
@@ -178,11 +182,11 @@ impl<'a> Group<'a> {
 }
 
 /// Returns what is compared: a rate, or how many times as much it is in B as in A.
-fn value(rates: &Rates, compared: Compared) -> Option<f64> {
+fn value(rates: &Rates, compared: ComparedWith) -> Option<f64> {
     match compared {
-        Compared::NodesOfA => each(rates.a),
-        Compared::NodesOfB => each(rates.b),
-        Compared::OtherRun => {
+        ComparedWith::NodesOfA => each(rates.a),
+        ComparedWith::NodesOfB => each(rates.b),
+        ComparedWith::OtherRun => {
             let (a, b) = (each(rates.a)?, each(rates.b)?);
             Some(if a > 0.0 {
                 b / a
@@ -221,15 +225,15 @@ fn why(told: &StandOut, middle: f64, alone: bool) -> String {
     let lead = format!("{}{}", told.node, if alone { " alone" } else { "" });
     let who = told.task.as_deref().unwrap_or(&told.class);
     match told.compared {
-        Compared::OtherRun => format!("{lead}: {who} {}", changed(told, middle)),
-        Compared::NodesOfA => {
+        ComparedWith::OtherRun => format!("{lead}: {who} {}", changed(told, middle)),
+        ComparedWith::NodesOfA => {
             let other = ("B", told.b, told.others_b);
             format!(
                 "{lead}: in A {who} {}",
                 faster(told, told.a, told.others_a, other)
             )
         }
-        Compared::NodesOfB => {
+        ComparedWith::NodesOfB => {
             let other = ("A", told.a, told.others_a);
             format!(
                 "{lead}: in B {who} {}",
@@ -306,7 +310,7 @@ fn unit(told: &StandOut) -> &'static str {
 fn size(bytes: Bytes) -> String {
     match bytes {
         Bytes(0) => "0".to_owned(),
-        bytes => bytes.fine(),
+        bytes => bytes.finer_size(),
     }
 }
 

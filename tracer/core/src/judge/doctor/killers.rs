@@ -10,7 +10,7 @@ use crate::{
     ids::{Bytes, size},
     judge::{
         findings,
-        killers::{self, LimitOwner, NextKiller},
+        killers::{self, LimitMargin, LimitOwner},
         report::Monitor,
     },
     ray::{
@@ -133,12 +133,12 @@ fn now(machine: &Machine, watch: &Watch) -> Check {
     note("memory.now", text).word("").value(&watch.count.used.0)
 }
 
-fn line(rank: usize, threat: &NextKiller, machine: &Machine, watch: &Watch) -> Check {
+fn line(rank: usize, threat: &LimitMargin, machine: &Machine, watch: &Watch) -> Check {
     let margin = size(threat.margin);
     let (id, text) = match &threat.limit_owner {
         LimitOwner::RayMonitor => {
             let text = format!(
-                "Ray's monitor: at {} ({:.2}), every {} ms; {margin} left",
+                "Ray's monitor: above {} ({:.2} of the memory), checked every {} ms; {margin} left",
                 size(threat.at),
                 watch.fraction(),
                 watch.config.refresh_ms
@@ -160,7 +160,7 @@ fn line(rank: usize, threat: &NextKiller, machine: &Machine, watch: &Watch) -> C
     note(&id, text).word(rank.to_string()).value(&threat.at.0)
 }
 
-fn end_of_machine(threat: &NextKiller, machine: &Machine, watch: &Watch) -> String {
+fn end_of_machine(threat: &LimitMargin, machine: &Machine, watch: &Watch) -> String {
     let swap = if machine.swap_total.0 == 0 {
         "no swap".to_owned()
     } else {
@@ -191,7 +191,7 @@ fn end_of_machine(threat: &NextKiller, machine: &Machine, watch: &Watch) -> Stri
 /// machine has in use.
 fn apart(watch: &Watch) -> Check {
     let text = format!(
-        "Ray's monitor: at {} of what its workers' cgroup and the object store use, every {} ms (resource isolation); the present use was not read",
+        "Ray's monitor: above {} of what its workers' cgroup and the object store use, checked every {} ms (resource isolation); the present use was not read",
         size(watch.threshold),
         watch.config.refresh_ms
     );
@@ -266,11 +266,19 @@ fn limits(machine: &Machine, node: &Node, watch: &Watch) -> Check {
         .levels
         .iter()
         .any(|level| level.binding(&machine.memory).is_some());
+    let raylet = if node.cluster.is_some() {
+        "the raylet"
+    } else {
+        "a raylet started here"
+    };
     let text = match (watch.count.of_cgroup, own) {
-        (true, _) => format!("Ray's cgroup has a limit, and Ray sees it: {}", size(total)),
-        (false, true) => "the raylet's cgroup limits are above Ray's threshold".into(),
-        (false, false) => {
+        (true, _) => format!("the cgroup of {raylet} has a limit, and Ray sees it: {}", size(total)),
+        (false, true) => format!("the cgroup limits of {raylet} are above Ray's threshold"),
+        (false, false) if node.cluster.is_some() => {
             "the raylet has no cgroup limit: memory of other processes counts towards Ray's threshold".into()
+        }
+        (false, false) => {
+            "a raylet started here would have no cgroup limit: memory of other processes would count towards Ray's threshold".into()
         }
     };
     let state = if own { State::Ok } else { State::Note };

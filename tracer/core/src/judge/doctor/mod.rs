@@ -4,11 +4,11 @@
 //! check states a figure and its source. If it is a problem, it names the command that fixes it.
 
 pub mod facts;
+#[cfg(any(test, feature = "samples"))]
+pub mod fixtures;
 mod gpu;
 mod killers;
 mod recording;
-#[cfg(any(test, feature = "samples"))]
-pub mod samples;
 mod sessions;
 mod settings;
 #[cfg(test)]
@@ -18,6 +18,9 @@ use serde::Serialize;
 
 use crate::ids::Pid;
 use facts::Machine;
+
+/// Comes between the reason of a missing probe and what to type.
+pub const ADVICE_FOLLOWS: &str = ". For full detail: ";
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -89,7 +92,7 @@ impl Check {
     fn new(id: impl Into<String>, section: Section, state: State, text: impl Into<String>) -> Self {
         let word = match state {
             State::Ok => "ok",
-            State::Note => "-",
+            State::Note => "note",
             State::Missing => "missing",
             State::Problem => "PROBLEM",
         };

@@ -1,6 +1,6 @@
 //! Checks whether this machine can record: each probe, and where the recording goes.
 
-use super::{Check, Section, State, facts::Machine};
+use super::{ADVICE_FOLLOWS, Check, Section, State, facts::Machine};
 use crate::{
     event::{Mode, Probe, ProbeState},
     ids::{Bytes, size},
@@ -40,6 +40,10 @@ fn mode(machine: &Machine) -> Check {
         .find(|probe| probe.name == "ebpf")
         .and_then(|probe| probe.reason.clone())
         .unwrap_or_default();
+    // The advice is printed once, as the command.
+    let (reason, advice) = reason
+        .split_once(ADVICE_FOLLOWS)
+        .unwrap_or((&reason, &machine.advice));
     check(
         State::Problem,
         format!("mode procfs: no verdict can be proven, and senders of signals are not recorded: {reason}"),
@@ -47,7 +51,7 @@ fn mode(machine: &Machine) -> Check {
     .word("NO eBPF")
     .value(&"procfs")
     .expected(&"ebpf")
-    .command(machine.advice.clone())
+    .command(advice)
 }
 
 fn attached(probes: &[Probe]) -> Option<Check> {

@@ -7,7 +7,7 @@ use super::{
     facts::{Driver, Node},
 };
 use crate::ray::{
-    knobs::{self, Ignored, KNOBS, Reader},
+    knobs::{self, IgnoredVariable, KNOBS, Reader},
     memory_monitor::THRESHOLD,
     start::Change,
     version::Version,
@@ -63,7 +63,7 @@ fn ok(key: &str, text: String) -> Check {
 /// Checks a variable of the raylet's environment.
 fn own(node: &Node, key: &str, value: &str, version: Option<Version>) -> Option<Check> {
     let pair = format!("{key}={value}");
-    if let Some(Ignored { why, instead }) = knobs::ignored(key, value, version) {
+    if let Some(IgnoredVariable { why, instead }) = knobs::ignored(key, value, version) {
         let text = format!("{pair}: {why}");
         return Some(
             no_effect(key, text)
@@ -126,7 +126,7 @@ fn misplaced(node: &Node, driver: &Driver) -> Vec<Check> {
             no_effect(key, text)
                 .value(&value)
                 .expected(&effective)
-                .command(match knobs::where_it_counts(key, value, &effective) {
+                .command(match knobs::set_for_raylet(key, value, &effective) {
                     Change::Unset(key) => {
                         format!("unset {key}: at {value} the kernel would kill first")
                     }
@@ -143,7 +143,7 @@ fn ignored(node: &Node, driver: &Driver, version: Option<Version>) -> Vec<Check>
         knobs::find(key).is_none() && !node.settings.iter().any(same)
     });
     let found = only_here.filter_map(|(key, value)| {
-        let Ignored { why, instead } = knobs::ignored(key, value, version)?;
+        let IgnoredVariable { why, instead } = knobs::ignored(key, value, version)?;
         let text = format!("{key}={value} of driver {}: {why}", driver.pid);
         let check = no_effect(key, text).value(&value);
         Some(check.command(instead.at(node.started())))

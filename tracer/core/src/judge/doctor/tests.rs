@@ -3,7 +3,7 @@
 use super::{
     Check, State, checks,
     facts::*,
-    samples::{machine, node, set},
+    fixtures::{machine, node, set},
 };
 use crate::{
     event::{CgroupState, Mode, Probe, ProbeState},

@@ -11,16 +11,17 @@ use std::collections::BTreeMap;
 
 use super::{
     LINES, Run, about,
-    decorated::is_users,
-    facts::Held,
+    facts::LimitMember,
     merged,
+    part_of::part_of,
+    ray_remote::is_user_code,
     rules::{Kind, Needs, Rule},
 };
 use crate::{
-    ids::{Bytes, size},
+    ids::Bytes,
     judge::{
         report::{Certainty, Finding},
-        state::calls::Reused,
+        state::calls::ReusedMemory,
     },
 };
 
@@ -41,27 +42,28 @@ pub(super) const RULE: Rule = Rule {
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
-        let mut tasks: BTreeMap<&str, Vec<(&Held, &Reused)>> = BTreeMap::new();
+        let mut tasks: BTreeMap<&str, Vec<(&LimitMember, &ReusedMemory)>> = BTreeMap::new();
         for held in run.inside(death) {
             if let Some(reused) = held.reused.as_ref().filter(|reused| reused.kept >= LEAST) {
                 tasks.entry(&reused.task).or_default().push((held, reused));
             }
         }
-        let sum = |of: &[(&Held, &Reused)]| Bytes(of.iter().map(|(_, reused)| reused.kept.0).sum());
+        let sum = |of: &[(&LimitMember, &ReusedMemory)]| Bytes(of.iter().map(|(_, reused)| reused.kept.0).sum());
         let (task, workers) = tasks.into_iter().max_by_key(|(_, of)| sum(of))?;
         let kept = sum(&workers);
         if kept.gib() < SHARE * limit.gib() {
             return None;
         }
+        let of_limit = part_of(kept, limit);
         let summary = format!(
-            "{} held {} between tasks ({task} first) that later tasks reused without adding to it: freed by the task, kept by the allocator, {:.0} % of the limit of {}",
+            "{} held {} between tasks ({task} first) that later tasks reused without adding to it: freed by the task, kept by the allocator, {} of the limit of {}",
             match workers.len() {
                 1 => "1 worker".to_owned(),
                 many => format!("{many} workers"),
             },
-            size(kept),
-            100.0 * kept.gib() / limit.gib(),
-            size(limit)
+            of_limit.part,
+            of_limit.percent,
+            of_limit.whole
         );
         let mut finding = about("allocator-keeps", Certainty::Inferred, death, summary);
         finding.evidence = workers.iter().take(LINES).map(|(held, reused)| line(held, reused)).collect();
@@ -70,7 +72,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             "runtime_env={\"env_vars\": {\"MALLOC_TRIM_THRESHOLD_\": \"131072\"}}: glibc then returns each freed block of 128 KiB or more to the kernel, which it stops doing once large blocks were freed".into(),
             "MALLOC_ARENA_MAX=2 in its env_vars, where many threads allocate, or LD_PRELOAD of libjemalloc or libtcmalloc".into(),
         ];
-        if is_users(run, task) {
+        if is_user_code(run, task) {
             finding.cost = Some("a new process for each task".into());
         } else {
             finding.remedy.remove(0);
@@ -84,11 +86,11 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     merged(found)
 }
 
-fn line(held: &Held, reused: &Reused) -> String {
+fn line(held: &LimitMember, reused: &ReusedMemory) -> String {
     format!(
         "pid {}: {} more than before its first task when each of {} later ones began",
         held.pid,
-        reused.kept.fine(),
+        reused.kept.finer_size(),
         reused.calls.saturating_sub(1)
     )
 }

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 
 use super::{
     Run, about, code, controller,
-    facts::Held,
-    gpus, in_task, leads, merged, more_memory, precision,
+    facts::LimitMember,
+    gpus, in_task, leads, merged, more_memory,
+    part_of::part_of,
+    precision,
     remedy::{self, is_printed},
     rules::{Kind, Needs, Rule},
     settings::{FrameworkSetting, number, of_framework},
@@ -49,12 +51,12 @@ const INNERMOST: usize = 4;
 /// One method in all processes that run it.
 struct Method<'a> {
     name: &'a str,
-    workers: Vec<&'a Held>,
+    workers: Vec<&'a LimitMember>,
     took: Bytes,
 }
 
 /// A setting with the value to set.
-struct Turned {
+struct LoweredSetting {
     key: String,
     now: u64,
     value: u64,
@@ -81,24 +83,31 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         if method.took.gib() < SHARE * limit.gib() {
             return None;
         }
-        let key = (method.name.to_owned(), death.cluster);
+        // The summary names one limit.
+        let key = (method.name.to_owned(), death.cluster, limit);
         Some((key, finding(run, death, limit, &method)))
     });
     let mut found = merged(found);
     for finding in &mut found {
-        with_later_victims(run, finding);
+        let first = run
+            .memory_kills()
+            .find(|death| finding.deaths.contains(&death.id));
+        if let Some(limit) = first.and_then(|death| run.limit(death)) {
+            with_later_victims(run, limit, finding);
+        }
     }
     found
 }
 
-/// Adds other victims that died in the same method. Its calls may have taken too little by then for
-/// a finding of their own.
-fn with_later_victims(run: Run<'_>, finding: &mut Finding) {
+/// Adds other victims that died in the same method at the same limit. Its calls may have taken too
+/// little by then for a finding of their own.
+fn with_later_victims(run: Run<'_>, limit: Bytes, finding: &mut Finding) {
     let same = |death: &&Death| {
         let calls = death.activity.calls.as_ref();
-        calls.is_some_and(|calls| {
+        let same_call = calls.is_some_and(|calls| {
             calls.died_in.is_some() && Some(&calls.task) == finding.about.task.as_ref()
-        })
+        });
+        same_call && run.limit(death) == Some(limit)
     };
     let new: Vec<_> = run
         .memory_kills()
@@ -111,7 +120,7 @@ fn with_later_victims(run: Run<'_>, finding: &mut Finding) {
 
 /// Returns the method whose running calls took the most. Controllers, loading and saving are left
 /// out, because they have rules of their own.
-fn biggest(inside: &[Held]) -> Option<Method<'_>> {
+fn biggest(inside: &[LimitMember]) -> Option<Method<'_>> {
     let mut methods: BTreeMap<&str, Method<'_>> = BTreeMap::new();
     let workers = inside.iter().filter(|held| held.role == Role::Worker);
     for held in workers.filter(|held| !controller::is_controller(held)) {
@@ -132,26 +141,27 @@ fn biggest(inside: &[Held]) -> Option<Method<'_>> {
     methods.into_values().max_by_key(|method| method.took)
 }
 
-fn took(held: &Held) -> Option<Bytes> {
+fn took(held: &LimitMember) -> Option<Bytes> {
     Some(Bytes(held.private.0.saturating_sub(held.before?.0)))
 }
 
 /// Returns whether earlier calls left more behind than this one took.
-fn leaks_more(held: &Held, took: Bytes) -> bool {
+fn leaks_more(held: &LimitMember, took: Bytes) -> bool {
     let left = held.leak.as_ref();
     left.is_some_and(|(_, calls, each)| each.0 * u64::from(*calls) > took.0)
 }
 
 fn finding(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Finding {
     let count = method.workers.len();
+    let of_limit = part_of(method.took, limit);
     let summary = format!(
-        "The running {} of {} had added {} in {count} {}, {:.0} % of the limit of {}{}",
+        "The running {} of {} had added {} in {count} {}, {} of the limit of {}{}",
         if count == 1 { "call" } else { "calls" },
         method.name,
-        size(method.took),
+        of_limit.part,
         if count == 1 { "process" } else { "processes" },
-        100.0 * method.took.gib() / limit.gib(),
-        size(limit),
+        of_limit.percent,
+        of_limit.whole,
         died(death, method),
     );
     let mut finding = about("call-grew", Certainty::Inferred, death, summary);
@@ -176,7 +186,7 @@ fn died(death: &Death, method: &Method<'_>) -> String {
     )
 }
 
-fn line(held: &Held) -> Option<String> {
+fn line(held: &LimitMember) -> Option<String> {
     Some(format!(
         "pid {}: {} before the call, {} at the kill",
         held.pid,
@@ -187,9 +197,9 @@ fn line(held: &Held) -> Option<String> {
 
 fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, finding: &mut Finding) {
     let class = method.workers.iter().find_map(|held| held.class.as_deref());
-    let line = class.and_then(|class| code::of_calls(run, class));
+    let line = class.and_then(|class| code::line_of_calls(run, class));
     let given = of_framework(run.facts);
-    let on_gpus = gpus::used(run, &method.workers);
+    let on_gpus = gpus::compute_on_gpus(run, &method.workers);
     let logits = logits(run, &given, method.name).filter(|_| !on_gpus);
     let small = logits.as_ref().is_some_and(|(bytes, _)| {
         bytes * (method.workers.len() as f64) < LOGITS * method.took.0 as f64
@@ -238,7 +248,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
             before_optimizer: !on_gpus && death.activity.calls.as_ref().is_some_and(first_call),
             training: method.name.contains(TRAINS),
         };
-        is_turned = whole_model::smaller(run, &ranks, finding);
+        is_turned = whole_model::add_smaller_copies(run, &ranks, finding);
         if !is_turned {
             finding.remedy.push(fewer_ranks(run));
             finding.cost = Some("less parallelism".into());
@@ -292,7 +302,7 @@ fn smaller_states(run: Run<'_>, saving: Saving, finding: &mut Finding) -> bool {
     let text =
         "; it was in the optimizer's step, whose states a smaller batch does not make smaller";
     finding.summary.push_str(text);
-    let Some(precision) = precision::halved(run) else {
+    let Some(precision) = precision::bfloat16_setting(run) else {
         return false;
     };
     leads(finding, precision, saving, precision::COST);
@@ -307,7 +317,7 @@ fn fewer_ranks(run: Run<'_>) -> String {
     format!("fewer ranks on this node, since each gathers a copy{key}")
 }
 
-impl Turned {
+impl LoweredSetting {
     /// Returns the expected saving, as a share of what the killed calls had taken. Calls with the
     /// new value are counted until their end.
     fn saves(&self) -> f64 {
@@ -315,7 +325,7 @@ impl Turned {
         (1.0 - share).max(0.0)
     }
 
-    /// Returns the settings as they are typed: `a.micro=8 b.micro=8 (now 64, 32): set both, …`.
+    /// Returns the settings as they are typed: `a.micro=8 b.micro=8 (now 64 and 32): set both, …`.
     fn text(&self) -> String {
         let own = (&self.key, self.now);
         let others = self.others.iter().map(|(key, now)| (key, *now));
@@ -325,12 +335,16 @@ impl Turned {
             .map(|(key, _)| format!("{key}={}", self.value))
             .collect();
         let now: Vec<String> = all.iter().map(|(_, now)| now.to_string()).collect();
+        let now = match now.as_slice() {
+            [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+            one => one.concat(),
+        };
         let set = match all.len() {
             1 => "",
             2 => ": set both, since the other call passes the same batch",
             _ => ": set all, since the other calls pass the same batch",
         };
-        format!("{} (now {}){set}", typed.join(" "), now.join(", "))
+        format!("{} (now {now}){set}", typed.join(" "))
     }
 }
 
@@ -368,7 +382,7 @@ fn turned(
     limit: Bytes,
     method: &Method<'_>,
     given: &[FrameworkSetting],
-) -> Option<Turned> {
+) -> Option<LoweredSetting> {
     let bound = framework::bound(run.framework, method.name)?;
     let value = |key: &str| {
         given
@@ -398,12 +412,13 @@ fn turned(
         .ok()?;
     // A batch of tokens holds at least one sequence.
     let least = if on { tokens(given)? } else { 1.0 };
-    let value = fitting(now, used(death, limit), method.took, limit).max(Bytes(1).times(least).0);
+    let value =
+        fitting(now, used_at_kill(death, limit), method.took, limit).max(Bytes(1).times(least).0);
     let others = bound.and.iter().filter(|_| !on).filter_map(|other| {
         let now = number(given, other).filter(|now| *now > value)?;
         Some((other.clone(), now))
     });
-    (value < now).then(|| Turned {
+    (value < now).then(|| LoweredSetting {
         key: key.to_owned(),
         now,
         value,
@@ -413,7 +428,7 @@ fn turned(
 }
 
 /// Returns what was in use at the kill, or the limit if that was not counted.
-pub(super) fn used(death: &Death, limit: Bytes) -> Bytes {
+pub(super) fn used_at_kill(death: &Death, limit: Bytes) -> Bytes {
     let oom = death.memory.oom.as_ref().and_then(|oom| oom.usage_bytes);
     let ray = || death.memory.at_death.as_ref()?.ray_used_bytes;
     oom.or_else(ray).unwrap_or(limit)

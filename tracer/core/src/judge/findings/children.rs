@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 
 use super::{
     Run, about, code,
-    facts::Held,
-    merged, remedy,
+    facts::LimitMember,
+    merged,
+    part_of::part_of,
+    remedy,
     rules::{Kind, Needs, Rule},
 };
 use crate::{
@@ -45,8 +47,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
 
 /// Returns the class whose subprocesses hold the most, if that is more than any other process
 /// holds.
-fn biggest(inside: &[Held]) -> Option<(&str, Vec<&Held>)> {
-    let mut classes: BTreeMap<&str, Vec<&Held>> = BTreeMap::new();
+fn biggest(inside: &[LimitMember]) -> Option<(&str, Vec<&LimitMember>)> {
+    let mut classes: BTreeMap<&str, Vec<&LimitMember>> = BTreeMap::new();
     for held in inside.iter().filter(|held| held.role == Role::Descendant) {
         let Some(class) = held.class.as_deref().filter(|class| !class.is_empty()) else {
             continue;
@@ -64,24 +66,31 @@ fn biggest(inside: &[Held]) -> Option<(&str, Vec<&Held>)> {
     (sum(&found.1) > largest).then_some(found)
 }
 
-fn sum(of: &[&Held]) -> Bytes {
+fn sum(of: &[&LimitMember]) -> Bytes {
     Bytes(of.iter().map(|held| held.private.0).sum())
 }
 
-fn finding(run: Run<'_>, death: &Death, class: &str, children: &[&Held], limit: Bytes) -> Finding {
+fn finding(
+    run: Run<'_>,
+    death: &Death,
+    class: &str,
+    children: &[&LimitMember],
+    limit: Bytes,
+) -> Finding {
     let sum = sum(children);
+    let of_limit = part_of(sum, limit);
     let summary = format!(
-        "{} {} of {class} held {} of {} own, {:.0} % of the limit of {}",
+        "{} {} of {class} held {} of {} own, {} of the limit of {}",
         children.len(),
         if children.len() == 1 {
             "subprocess"
         } else {
             "subprocesses"
         },
-        size(sum),
+        of_limit.part,
         if children.len() == 1 { "its" } else { "their" },
-        100.0 * sum.gib() / limit.gib(),
-        size(limit)
+        of_limit.percent,
+        of_limit.whole
     );
     let mut finding = about("children-grew", Certainty::Inferred, death, summary);
     finding.about.pids = children.iter().map(|held| held.pid).collect();
@@ -90,7 +99,7 @@ fn finding(run: Run<'_>, death: &Death, class: &str, children: &[&Held], limit: 
         .iter()
         .map(|held| format!("pid {}: {} held", held.pid, size(held.private)));
     finding.evidence = each.collect();
-    if let Some(line) = code::of_calls(run, class) {
+    if let Some(line) = code::line_of_calls(run, class) {
         finding.evidence.push(line.evidence());
         finding.saving = Some(Saving {
             class: Some(class.to_owned()),

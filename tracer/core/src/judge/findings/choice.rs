@@ -59,7 +59,7 @@ fn is_explained(acts: &Acts, telling: &[Finding], finding: &Finding) -> bool {
         more && pids.iter().any(|pid| one.about.pids.contains(pid))
     };
     let said: Vec<&Finding> = telling.iter().filter(same).collect();
-    let said = Explained::by(said, acts);
+    let said = ExplainedDeaths::by(said, acts);
     !pids.is_empty() && finding.deaths.iter().all(|death| said.has(*death))
 }
 
@@ -73,13 +73,13 @@ fn acts(run: Run<'_>) -> Acts {
 }
 
 /// The deaths that some findings explain, with the other victims of the same decisions.
-struct Explained<'a> {
+struct ExplainedDeaths<'a> {
     acts: &'a Acts,
     deaths: BTreeSet<EventId>,
     decisions: BTreeSet<EventId>,
 }
 
-impl<'a> Explained<'a> {
+impl<'a> ExplainedDeaths<'a> {
     fn by<'f>(findings: impl IntoIterator<Item = &'f Finding>, acts: &'a Acts) -> Self {
         let deaths = findings.into_iter().flat_map(|finding| &finding.deaths);
         let deaths: BTreeSet<EventId> = deaths.copied().collect();
@@ -101,7 +101,7 @@ impl<'a> Explained<'a> {
 pub(super) fn cover_decisions(run: Run<'_>, findings: &mut [Finding]) {
     let acts = acts(run);
     for finding in findings.iter_mut().filter(|one| super::is_cause(one)) {
-        let explained = Explained::by([&*finding], &acts);
+        let explained = ExplainedDeaths::by([&*finding], &acts);
         let others = run.memory_kills().map(|death| death.id);
         let others = others.filter(|id| explained.has(*id) && !finding.deaths.contains(id));
         let others: Vec<EventId> = others.collect();
@@ -109,13 +109,21 @@ pub(super) fn cover_decisions(run: Run<'_>, findings: &mut [Finding]) {
     }
 }
 
-/// Returns the memory kills that no finding explains.
+/// Returns the memory kills that no finding explains. Processes that were killed together with
+/// another one (`memory.oom.group`, or because they shared its memory) are left out: that one's
+/// cause is theirs.
 pub(super) fn unexplained<'a>(run: Run<'a>, findings: &[Finding]) -> Vec<&'a Death> {
     let acts = acts(run);
     let causes = findings.iter().filter(|finding| super::is_cause(finding));
-    let explained = Explained::by(causes, &acts);
+    let explained = ExplainedDeaths::by(causes, &acts);
+    let killed: BTreeSet<EventId> = run.memory_kills().map(|death| death.id).collect();
+    let with_another = |death: &Death| {
+        let cause = death.verdict.cause_death_id;
+        cause.is_some_and(|cause| killed.contains(&cause))
+    };
     let kills = run.memory_kills();
-    kills.filter(|death| !explained.has(death.id)).collect()
+    let left = kills.filter(|death| !explained.has(death.id) && !with_another(death));
+    left.collect()
 }
 
 /// Sorts findings for the report.
@@ -127,7 +135,7 @@ pub(super) fn order(run: Run<'_>, findings: &mut [Finding]) {
     let acts = acts(run);
     let kills: Vec<EventId> = run.memory_kills().map(|death| death.id).collect();
     let count = |finding: &Finding| {
-        let explained = Explained::by([finding], &acts);
+        let explained = ExplainedDeaths::by([finding], &acts);
         kills.iter().filter(|death| explained.has(**death)).count()
     };
     let sizes: Vec<Finding> = findings

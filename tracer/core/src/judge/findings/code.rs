@@ -19,7 +19,7 @@ const SEEN: Bytes = Bytes(16 << 20);
 const ESTIMATED: f64 = 1.1;
 
 /// A line that keeps memory.
-pub(super) struct Kept<'a> {
+pub(super) struct KeptLine<'a> {
     line: &'a GrowthLine,
     /// What it still held; if that is not known, what it took.
     pub(super) bytes: Bytes,
@@ -34,7 +34,7 @@ pub(super) struct Kept<'a> {
 ///
 /// Imports are left out, because they came before the calls. Most lines of calls that end within
 /// moments are never seen, so the lines that were seen stand for the rest.
-pub(super) fn of_calls<'a>(run: Run<'a>, class: &str) -> Option<Kept<'a>> {
+pub(super) fn line_of_calls<'a>(run: Run<'a>, class: &str) -> Option<KeptLine<'a>> {
     let growth = run.report.growth.iter().find(|one| one.class == class)?;
     let seen = growth.lines.iter().filter(|line| line.line.is_some());
     let seen: Vec<&GrowthLine> = seen.filter(|line| !is_import(line)).collect();
@@ -42,7 +42,7 @@ pub(super) fn of_calls<'a>(run: Run<'a>, class: &str) -> Option<Kept<'a>> {
     let own = seen.into_iter().filter(|line| is_own(line));
     let line = own.max_by_key(|line| kept(line))?;
     let share = kept(line).gib() / Bytes(whole.0.max(1)).gib();
-    (share >= SHARE && kept(line) >= SEEN).then_some(Kept {
+    (share >= SHARE && kept(line) >= SEEN).then_some(KeptLine {
         line,
         bytes: kept(line),
         share,
@@ -56,7 +56,7 @@ fn is_import(line: &GrowthLine) -> bool {
 }
 
 fn is_own(line: &GrowthLine) -> bool {
-    line.line.is_some() && python::is_users(&line.file)
+    line.line.is_some() && python::is_user_code(&line.file)
 }
 
 fn kept(line: &GrowthLine) -> Bytes {
@@ -64,7 +64,7 @@ fn kept(line: &GrowthLine) -> Bytes {
     line.held_bytes.unwrap_or(Bytes(private))
 }
 
-impl Kept<'_> {
+impl KeptLine<'_> {
     /// Returns how much less processes that took `took` would hold without this line. What came
     /// through lines that ended before they could be seen is divided in the same proportion.
     pub(super) fn saves(&self, took: Bytes) -> Bytes {
@@ -91,8 +91,8 @@ impl Kept<'_> {
         let percent = 100.0 * self.bytes.gib() / Bytes(self.seen.0.max(1)).gib();
         format!(
             "{percent:.0} % of it ({} of the {} whose lines were seen)",
-            self.bytes.fine(),
-            self.seen.fine()
+            self.bytes.finer_size(),
+            self.seen.finer_size()
         )
     }
 

@@ -2,8 +2,10 @@
 
 use super::{
     Run, about, code,
-    facts::Held,
-    merged, remedy,
+    facts::LimitMember,
+    merged,
+    part_of::part_of,
+    remedy,
     rules::{Kind, Needs, Rule},
 };
 use crate::{
@@ -37,7 +39,7 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// Returns whether a process drives the job.
-pub(super) fn is_controller(held: &Held) -> bool {
+pub(super) fn is_controller(held: &LimitMember) -> bool {
     let class = held.class.as_deref();
     held.role == Role::Driver || class.is_some_and(|class| CLASSES.contains(&class))
 }
@@ -45,7 +47,7 @@ pub(super) fn is_controller(held: &Held) -> bool {
 /// Returns what the process took since its job began. For a driver, the job begins when a worker
 /// first runs something for it. What it had loaded before is a matter of size, which
 /// `head-component` reports.
-fn grown(held: &Held) -> Bytes {
+fn grown(held: &LimitMember) -> Bytes {
     let before = held.before.unwrap_or(held.private);
     Bytes(held.private.0.saturating_sub(before.0))
 }
@@ -66,7 +68,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     merged(found)
 }
 
-fn finding(run: Run<'_>, death: &Death, held: &Held, limit: Bytes) -> Finding {
+fn finding(run: Run<'_>, death: &Death, held: &LimitMember, limit: Bytes) -> Finding {
     let (name, class) = if held.role == Role::Driver {
         ("the driver", "driver")
     } else {
@@ -74,7 +76,7 @@ fn finding(run: Run<'_>, death: &Death, held: &Held, limit: Bytes) -> Finding {
         (held.doing.as_deref().unwrap_or(class), class)
     };
     let took = grown(held);
-    let line = code::of_calls(run, class);
+    let line = code::line_of_calls(run, class);
     let through = line.as_ref().map_or_else(String::new, |line| {
         format!(
             "; {} of it is kept by {}",
@@ -82,12 +84,10 @@ fn finding(run: Run<'_>, death: &Death, held: &Held, limit: Bytes) -> Finding {
             line.name()
         )
     });
+    let of_limit = part_of(took, limit);
     let summary = format!(
-        "{name} (pid {}) took {} since its job began, {:.0} % of the limit of {}{through}",
-        held.pid,
-        size(took),
-        100.0 * took.gib() / limit.gib(),
-        size(limit)
+        "{name} (pid {}) took {} since its job began, {} of the limit of {}{through}",
+        held.pid, of_limit.part, of_limit.percent, of_limit.whole
     );
     let mut finding = about("controller-grew", Certainty::Inferred, death, summary);
     finding.evidence = vec![format!("pid {}: {} held", held.pid, size(held.private))];

@@ -9,7 +9,7 @@ use crate::{
     ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey},
     judge::{
         query::headroom::Headroom,
-        state::calls::{Idle, Reused},
+        state::calls::{IdleWorker, ReusedMemory},
         warning::Warning,
     },
     ray::{start::Start, version::Version},
@@ -27,7 +27,7 @@ pub(in crate::judge) struct Facts {
     /// The drivers.
     pub(in crate::judge) drivers: Vec<Driver>,
     /// The resolved configurations that frameworks printed.
-    pub(in crate::judge) printed: Vec<Printed>,
+    pub(in crate::judge) printed: Vec<PrintedConfiguration>,
     /// Warnings found in logs.
     pub(in crate::judge) log_warnings: Vec<LogWarning>,
     /// Log lines that follow from sudden deaths.
@@ -37,11 +37,11 @@ pub(in crate::judge) struct Facts {
     /// `/dev/shm` over time.
     pub(in crate::judge) shared_memory: Vec<(BootTime, SharedMemory)>,
     /// Methods that keep more memory with each call.
-    pub(in crate::judge) growing: Vec<Growing>,
+    pub(in crate::judge) growing: Vec<GrowingMethod>,
     /// Workers that are alive and idle at the end, by the number of their cluster.
     pub(in crate::judge) idle: Vec<IdleCluster>,
     /// Processes that outlived their raylet.
-    pub(in crate::judge) left_over: Vec<LeftOver>,
+    pub(in crate::judge) left_over: Vec<LeftOverProcess>,
     /// Processes that hold GPU memory at the end, have no parent, and belong to no cluster.
     pub(in crate::judge) gpu_orphans: Vec<GpuOrphan>,
     /// Command lines that contain bad advice.
@@ -52,7 +52,7 @@ pub(in crate::judge) struct Facts {
 #[derive(Debug, Default)]
 pub(in crate::judge) struct LimitMembers {
     /// Biggest first; the victim is among them.
-    pub(in crate::judge) inside: Vec<Held>,
+    pub(in crate::judge) inside: Vec<LimitMember>,
     /// Private memory of all tracked processes, and the machine's memory. `None` if a text does not
     /// say.
     pub(in crate::judge) sums: Option<(Bytes, NodeMemory)>,
@@ -60,7 +60,7 @@ pub(in crate::judge) struct LimitMembers {
 
 /// A process and what it held.
 #[derive(Debug, Clone)]
-pub(in crate::judge) struct Held {
+pub(in crate::judge) struct LimitMember {
     pub(in crate::judge) pid: Pid,
     pub(in crate::judge) role: Role,
     /// The actor's class, else the task that it runs.
@@ -75,9 +75,9 @@ pub(in crate::judge) struct Held {
     /// The method whose calls left memory behind, the number of calls, and how much each left.
     pub(in crate::judge) leak: Option<(String, u32, Bytes)>,
     /// Memory that its tasks left resident and later tasks reused.
-    pub(in crate::judge) reused: Option<Reused>,
+    pub(in crate::judge) reused: Option<ReusedMemory>,
     /// How long it has been idle, and what its tasks left.
-    pub(in crate::judge) idle: Option<Idle>,
+    pub(in crate::judge) idle: Option<IdleWorker>,
     /// Whether NVML saw it hold GPU memory; always false for a text.
     pub(in crate::judge) on_gpu: bool,
 }
@@ -115,7 +115,7 @@ pub(in crate::judge) struct Driver {
 
 /// A configuration as a framework printed it.
 #[derive(Debug, Clone)]
-pub(in crate::judge) struct Printed {
+pub(in crate::judge) struct PrintedConfiguration {
     /// `printed by TaskRunner (pid 7), worker-….out`.
     pub(in crate::judge) source: String,
     pub(in crate::judge) settings: Vec<(String, String)>,
@@ -168,7 +168,7 @@ pub(in crate::judge) struct Offload {
 
 /// A method that keeps more memory with each call, in the workers of one cluster.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::judge) struct Growing {
+pub(in crate::judge) struct GrowingMethod {
     /// `Class.method` or the task.
     pub(in crate::judge) task: String,
     pub(in crate::judge) workers: u32,
@@ -193,14 +193,14 @@ pub(in crate::judge) struct Growing {
 #[derive(Debug, Clone)]
 pub(in crate::judge) struct IdleCluster {
     /// Each worker with its private memory and how long it has been idle.
-    pub(in crate::judge) workers: Vec<(Pid, Bytes, Idle)>,
+    pub(in crate::judge) workers: Vec<(Pid, Bytes, IdleWorker)>,
     /// The nearest limit.
     pub(in crate::judge) headroom: Option<Headroom>,
 }
 
 /// A process that outlived its raylet.
 #[derive(Debug, Clone)]
-pub(in crate::judge) struct LeftOver {
+pub(in crate::judge) struct LeftOverProcess {
     pub(in crate::judge) pid: Pid,
     pub(in crate::judge) title: String,
     pub(in crate::judge) uid: Option<u32>,

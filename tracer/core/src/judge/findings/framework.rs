@@ -10,7 +10,7 @@ use super::{
     settings::{FrameworkSetting, of_framework},
 };
 use crate::{
-    ids::{Bytes, EventId, Pid},
+    ids::{Bytes, EventId, Pid, size},
     judge::report::{About, Certainty, Finding},
     ray::framework::{Each, Effect, SettingEffect, Versions},
 };
@@ -62,9 +62,9 @@ fn takes_host_memory(run: Run<'_>) -> Vec<Finding> {
     let given = of_framework(run.facts);
     let name = run.framework.name();
     let costly = with(&given, &[Effect::MovesToHost, Effect::Pinned]);
-    let costly: Vec<(&FrameworkSetting, &SettingEffect, Bearing)> = costly
+    let costly: Vec<(&FrameworkSetting, &SettingEffect, AffectedKills)> = costly
         .into_iter()
-        .filter_map(|(given, one)| Some((given, one, Bearing::of(run, one)?)))
+        .filter_map(|(given, one)| Some((given, one, AffectedKills::of(run, one)?)))
         .collect();
     let list: Vec<String> = costly
         .iter()
@@ -80,7 +80,7 @@ fn takes_host_memory(run: Run<'_>) -> Vec<Finding> {
             .filter_map(|(_, one, _)| remedy(one))
             .collect(),
     );
-    let moves = |(_, one, _): &(&FrameworkSetting, &SettingEffect, Bearing)| {
+    let moves = |(_, one, _): &(&FrameworkSetting, &SettingEffect, AffectedKills)| {
         one.effect == Effect::MovesToHost
     };
     let (cost, not_if) = if costly.iter().any(moves) {
@@ -147,13 +147,13 @@ fn remedy(one: &SettingEffect) -> Option<String> {
 }
 
 /// The kills that a setting may have contributed to, with the processes that it acts on.
-struct Bearing {
+struct AffectedKills {
     deaths: Vec<EventId>,
     /// Empty if it is not known what the setting acts on, or if no such process was seen.
     pids: Vec<Pid>,
 }
 
-impl Bearing {
+impl AffectedKills {
     /// Returns the kills at which the processes that the setting acts on held a good part of the
     /// limit. If no such process was seen at any kill, returns all kills, since they may have.
     fn of(run: Run<'_>, one: &SettingEffect) -> Option<Self> {
@@ -204,7 +204,8 @@ fn versions(versions: Versions) -> String {
 }
 
 /// Returns what is pinned for all GPUs, by the ranks that ran at a kill:
-/// `40 GiB × 8 WorkerDict = 320 GiB`.
+/// `40 GiB × 8 WorkerDict = 320 GiB`. If they held less, it says so: the setting did not take all
+/// of that.
 fn product(run: Run<'_>, one: &SettingEffect) -> Option<String> {
     let each: f64 = one
         .value
@@ -217,17 +218,26 @@ fn product(run: Run<'_>, one: &SettingEffect) -> Option<String> {
             let mut parts = one.acts_on.iter();
             parts.any(|part| class.contains(part.as_str()))
         };
-        let ranks = inside
-            .iter()
-            .filter_map(|held| held.class.as_deref())
-            .filter(|class| rank(class));
-        Some((ranks.clone().count(), ranks.clone().next()?))
+        let ranks = || {
+            let classes = inside
+                .iter()
+                .filter_map(|held| Some((held.class.as_deref()?, held)));
+            classes.filter(|(class, _)| rank(class))
+        };
+        let held = ranks().map(|(_, held)| held.private.0 + held.shared.0);
+        Some((ranks().count(), ranks().next()?.0, Bytes(held.sum())))
     });
-    let (count, class) = counts.max_by_key(|(count, _)| *count)?;
-    Some(format!(
-        "{each:.0} GiB × {count} {class} = {:.0} GiB",
-        each * count as f64
-    ))
+    let (count, class, held) = counts.max_by_key(|(count, ..)| *count)?;
+    let all = each * count as f64;
+    let product = format!("{each:.0} GiB × {count} {class}");
+    Some(if held.gib() < all {
+        format!(
+            "{product} would be {all:.0} GiB, but only {} was held at the kill",
+            size(held)
+        )
+    } else {
+        format!("{product} = {all:.0} GiB")
+    })
 }
 
 /// Finds settings that cannot help against a lack of RAM.
@@ -257,9 +267,10 @@ fn no_help(run: Run<'_>) -> Vec<Finding> {
 
 /// Returns where the settings were found, each place once.
 fn sources<'a>(of: impl Iterator<Item = &'a FrameworkSetting>) -> Vec<String> {
-    let mut sources: Vec<String> = of.map(|given| given.source.clone()).collect();
-    sources.dedup();
-    sources
+    let mut seen = BTreeSet::new();
+    of.map(|given| given.source.clone())
+        .filter(|source| seen.insert(source.clone()))
+        .collect()
 }
 
 fn shown(one: &SettingEffect) -> String {

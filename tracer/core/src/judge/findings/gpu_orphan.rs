@@ -2,12 +2,14 @@
 //!
 //! The finding says what to type. raytrace kills nothing.
 
+use std::collections::BTreeSet;
+
 use super::{
     Run,
     rules::{Kind, Needs, Rule},
 };
 use crate::{
-    ids::size,
+    ids::{Pid, size},
     judge::report::{Certainty, Finding},
 };
 
@@ -28,8 +30,9 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     let Some(first) = orphans.first() else {
         return Vec::new();
     };
-    let mut pids: Vec<String> = orphans.iter().map(|one| one.pid.to_string()).collect();
-    pids.dedup();
+    // A process that holds memory of several GPUs counts once.
+    let pids: BTreeSet<Pid> = orphans.iter().map(|one| one.pid).collect();
+    let pids: Vec<String> = pids.iter().map(Pid::to_string).collect();
     let more = match pids.len() {
         1 => String::new(),
         many => format!(", and {} more do so", many - 1),

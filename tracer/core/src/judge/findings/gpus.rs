@@ -2,7 +2,7 @@
 //!
 //! If they do, a smaller batch saves no host memory.
 
-use super::{Run, facts::Held, settings::of_framework};
+use super::{Run, facts::LimitMember, settings::of_framework};
 
 /// The setting that names the engine of rollouts, and engines that need a GPU.
 const ENGINE: (&str, [&str; 2]) = ("rollout.name", ["vllm", "sglang"]);
@@ -11,7 +11,7 @@ const DEVICE: &str = "trainer.device";
 
 /// Returns whether these processes use GPUs: NVML saw them there, or the framework or its settings
 /// say so.
-pub(super) fn used(run: Run<'_>, workers: &[&Held]) -> bool {
+pub(super) fn compute_on_gpus(run: Run<'_>, workers: &[&LimitMember]) -> bool {
     workers.iter().any(|held| held.on_gpu) || configured(run)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::Growing;
+use super::facts::GrowingMethod;
 use crate::{
     event::{Cluster, Role},
     ids::Bytes,
@@ -14,15 +14,15 @@ use crate::{
 };
 
 /// Returns the methods of all clusters.
-pub(super) fn of(world: &World) -> Vec<Growing> {
+pub(super) fn methods(world: &World) -> Vec<GrowingMethod> {
     let clusters = world.clusters.iter();
     clusters
         .flat_map(|cluster| of_cluster(world, cluster))
         .collect()
 }
 
-fn of_cluster(world: &World, cluster: &Cluster) -> Vec<Growing> {
-    let mut found: BTreeMap<String, Growing> = BTreeMap::new();
+fn of_cluster(world: &World, cluster: &Cluster) -> Vec<GrowingMethod> {
+    let mut found: BTreeMap<String, GrowingMethod> = BTreeMap::new();
     let states = world.processes.iter();
     for worker in
         states.filter(|state| state.role == Role::Worker && state.belongs_to(cluster.raylet))
@@ -35,7 +35,7 @@ fn of_cluster(world: &World, cluster: &Cluster) -> Vec<Growing> {
         let (Some(task), Some(each)) = (task, growth.per_call) else {
             continue;
         };
-        let one = found.entry(task.clone()).or_insert_with(|| Growing {
+        let one = found.entry(task.clone()).or_insert_with(|| GrowingMethod {
             task,
             workers: 0,
             calls: 0,
@@ -54,10 +54,11 @@ fn of_cluster(world: &World, cluster: &Cluster) -> Vec<Growing> {
             one.ended.push(exit);
         } else {
             one.alive.0 += each.0;
-            one.ahead += ahead(calls, worker, &growth.title, each).unwrap_or(each.0.cast_signed());
+            one.ahead += next_call_growth(calls, worker, &growth.title, each)
+                .unwrap_or(each.0.cast_signed());
         }
     }
-    let matters = |one: &Growing| {
+    let matters = |one: &GrowingMethod| {
         let headroom = one.headroom.as_ref();
         headroom.is_none_or(|headroom| headroom.is_filled_by(one.kept))
     };
@@ -65,7 +66,7 @@ fn of_cluster(world: &World, cluster: &Cluster) -> Vec<Growing> {
 }
 
 /// Returns what the worker's next call takes on top of what it holds.
-fn ahead(calls: &Calls, worker: &ProcessState, title: &str, each: Bytes) -> Option<i64> {
+fn next_call_growth(calls: &Calls, worker: &ProcessState, title: &str, each: Bytes) -> Option<i64> {
     let (_, split) = worker.memory?;
-    calls.ahead(title, each, split.anon?)
+    calls.next_call_peak_above(title, each, split.anon?)
 }

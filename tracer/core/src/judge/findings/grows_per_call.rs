@@ -6,7 +6,7 @@
 
 use super::{
     Run, code,
-    facts::Growing,
+    facts::GrowingMethod,
     for_memory,
     rules::{Kind, Needs, Rule},
 };
@@ -15,7 +15,9 @@ use crate::{
     judge::{
         query::headroom::Headroom,
         report::{About, Certainty, Death, Finding},
+        state::calls::WARM_UP,
     },
+    ray::identify,
 };
 
 /// The rule.
@@ -36,7 +38,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
 
 /// Returns the finding for one method of a cluster. `None` if the growth led to a kill, which
 /// `leak` reports, or if no such worker is alive.
-fn finding(run: Run<'_>, growing: &Growing) -> Option<Finding> {
+fn finding(run: Run<'_>, growing: &GrowingMethod) -> Option<Finding> {
     let deaths = run.report.deaths.iter();
     let killed: Vec<EventId> = deaths
         .filter(|death: &&Death| growing.ended.contains(&death.id) && for_memory(death))
@@ -52,7 +54,7 @@ fn finding(run: Run<'_>, growing: &Growing) -> Option<Finding> {
     };
     let mut summary = format!(
         "{task} {many}grows {} per call ({} calls seen), never freed",
-        growing.per_call.fine(),
+        growing.per_call.finer_size(),
         growing.calls
     );
     let mut evidence = vec![format!(
@@ -60,16 +62,23 @@ fn finding(run: Run<'_>, growing: &Growing) -> Option<Finding> {
     )];
     let mut remedy = Vec::new();
     let class = task.split('.').next().unwrap_or(task);
-    if let Some(line) = code::of_calls(run, class) {
+    if let Some(line) = code::line_of_calls(run, class) {
         let keeps = line.keeps(growing.kept);
-        remedy.push(format!("{} {keeps}: free it after each call", line.name()));
+        remedy.push(format!(
+            "{} {keeps} (without the first {WARM_UP} calls): free it after each call",
+            line.name()
+        ));
         evidence.push(line.evidence());
     }
     if let Some(headroom) = growing.headroom.as_ref() {
         let left = calls_left(growing, headroom);
         if left > 0 {
+            let restart = match identify::class_of_call(&format!("ray::{task}")) {
+                Some(_) => "save a checkpoint and restart the actor",
+                None => "replace the worker",
+            };
             remedy.push(format!(
-                "until that is mended: a new worker before {left} more {} (save a checkpoint, kill the actor, resume)",
+                "until that is fixed, {restart} after at most {left} more {}",
                 if left == 1 { "call" } else { "calls" }
             ));
         }
@@ -99,7 +108,7 @@ fn finding(run: Run<'_>, growing: &Growing) -> Option<Finding> {
 
 /// Returns how many calls still fit. The next one needs room for all that it takes, each further
 /// one for what the call before it has kept.
-fn calls_left(growing: &Growing, headroom: &Headroom) -> u64 {
+fn calls_left(growing: &GrowingMethod, headroom: &Headroom) -> u64 {
     let after_next = headroom.left().0.cast_signed() - growing.ahead;
     match u64::try_from(after_next) {
         Ok(after_next) => 1 + after_next / growing.alive.0.max(1),

@@ -4,13 +4,13 @@
 
 use super::{
     Run, about,
-    facts::Held,
+    facts::LimitMember,
     merged,
+    part_of::part_of,
     rules::{Kind, Needs, Rule},
 };
 use crate::{
     event::Role,
-    ids::size,
     judge::report::{Certainty, Finding},
     ray::start::{Change, Start},
 };
@@ -34,7 +34,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let inside = run.inside(death).iter();
-        let own = |member: &&Held| words(member.role, Start::default()).is_some();
+        let own = |member: &&LimitMember| words(member.role, Start::default()).is_some();
         let biggest = inside.filter(own).max_by_key(|member| member.private)?;
         let all = run.inside(death).iter().map(|member| member.private.0);
         let is_part = biggest.private.0.saturating_mul(PART) >= all.sum();
@@ -42,12 +42,10 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             return None;
         }
         let (name, remedy) = words(biggest.role, run.started(death))?;
+        let of_limit = part_of(biggest.private, limit);
         let summary = format!(
-            "{name} (pid {}) held {}, {:.0} % of the limit of {}: killing workers does not free that",
-            biggest.pid,
-            size(biggest.private),
-            100.0 * biggest.private.gib() / limit.gib(),
-            size(limit)
+            "{name} (pid {}) held {}, {} of the limit of {}: killing workers does not free that",
+            biggest.pid, of_limit.part, of_limit.percent, of_limit.whole
         );
         let mut finding = about("head-component", Certainty::Inferred, death, summary);
         finding.about.pids = vec![biggest.pid];

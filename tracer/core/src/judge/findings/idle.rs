@@ -7,16 +7,16 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Run,
-    decorated::is_users,
-    merged,
+    Run, merged,
+    part_of::part_of,
+    ray_remote::is_user_code,
     rules::{Kind, Needs, Rule},
 };
 use crate::{
-    ids::{Bytes, Pid, size},
+    ids::{Bytes, Pid},
     judge::{
         report::{Certainty, Finding},
-        state::calls::Idle,
+        state::calls::IdleWorker,
     },
     ray::start::{Change, Start},
 };
@@ -33,7 +33,7 @@ const SHARE: f64 = 0.1;
 const MOST: usize = 8;
 
 /// A worker, its private memory, and its idle time.
-type One<'a> = (Pid, Bytes, &'a Idle);
+type One<'a> = (Pid, Bytes, &'a IdleWorker);
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -49,8 +49,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         let inside = run.inside(death).iter();
         let idle = inside.filter_map(|held| Some((held.pid, held.private, held.idle.as_ref()?)));
         let limit = run.limit(death)?;
-        let what = format!("the limit of {}", size(limit));
-        let mut finding = of(run, idle.collect(), &what, limit, run.started(death))?;
+        let what = ("the limit", "");
+        let mut finding = of(run, idle.collect(), what, limit, run.started(death))?;
         finding.deaths = vec![death.id];
         Some((run.number(death), finding))
     });
@@ -62,12 +62,12 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         let workers = cluster.workers.iter();
         let idle = workers.map(|(pid, private, idle)| (*pid, *private, idle));
         let headroom = cluster.headroom.as_ref()?;
-        let what = format!("{} of {}, at the end", headroom.limit, size(headroom.at));
+        let what = (headroom.limit.as_str(), ", at the end");
         let started = run.facts.nodes.get(number).map(|node| node.started);
         let finding = of(
             run,
             idle.collect(),
-            &what,
+            what,
             headroom.at,
             started.unwrap_or_default(),
         )?;
@@ -77,11 +77,11 @@ fn find(run: Run<'_>) -> Vec<Finding> {
 }
 
 /// Returns the finding about those of `idle` that are idle for long and still hold everything, if
-/// that is much of the limit.
+/// that is much of the limit. `what` has the name of the limit, and what stands behind its size.
 fn of(
     run: Run<'_>,
     mut idle: Vec<One<'_>>,
-    what: &str,
+    what: (&str, &str),
     limit: Bytes,
     started: Start,
 ) -> Option<Finding> {
@@ -103,14 +103,16 @@ fn of(
     };
     let (task, _) = tasks.into_iter().max_by_key(|(_, bytes)| *bytes)?;
     let shortest = idle.iter().map(|(_, _, idle)| idle.seconds).min()?;
+    let (of_limit, (name, when)) = (part_of(sum, limit), what);
     let summary = format!(
-        "{} without a task for {shortest} s or more held {}, {:.0} % of {what}: memory that {task} {others}left there",
+        "{} without a task for {shortest} s or more held {}, {} of {name} of {}{when}: memory that {task} {others}left there",
         match idle.len() {
             1 => "1 worker".to_owned(),
             many => format!("{many} workers"),
         },
-        size(sum),
-        100.0 * sum.gib() / limit.gib(),
+        of_limit.part,
+        of_limit.percent,
+        of_limit.whole
     );
     idle.sort_by_key(|(pid, private, _)| (std::cmp::Reverse(*private), *pid));
     Some(Finding {
@@ -130,10 +132,10 @@ fn of(
 fn line((pid, private, idle): &One<'_>) -> String {
     format!(
         "pid {pid}: {} private, {} when its last task ended {} s before, of which {} came with {}; since then no task of 50 ms or more",
-        private.fine(),
-        idle.left.fine(),
+        private.finer_size(),
+        idle.left.finer_size(),
         idle.seconds,
-        idle.grew.fine(),
+        idle.grew.finer_size(),
         idle.task
     )
 }
@@ -141,7 +143,7 @@ fn line((pid, private, idle): &One<'_>) -> String {
 fn remedy(run: Run<'_>, task: &str, started: Start) -> Vec<String> {
     let limit = Change::environment("RAY_num_workers_soft_limit", "0").at(started);
     let own = format!("max_calls=1 in the @ray.remote of {task}: its worker exits after the task");
-    let own = is_users(run, task).then_some(own);
+    let own = is_user_code(run, task).then_some(own);
     let soft = format!(
         "{limit}: Ray then stops workers that idle for RAY_idle_worker_killing_time_threshold_ms (1000); unset, it keeps as many as there are free CPUs"
     );

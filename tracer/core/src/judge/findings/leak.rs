@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 
 use super::{
     LINES, Run, about,
-    code::{self, Kept},
-    decorated::is_users,
-    facts::Held,
-    in_task, merged, remedy,
+    code::{self, KeptLine},
+    facts::LimitMember,
+    in_task, merged,
+    ray_remote::is_user_code,
+    remedy,
     rules::{Contradiction, Kind, Needs, Rule},
 };
 use crate::{
@@ -29,17 +30,17 @@ const OLD_VLLM: &str =
     "upgrade vLLM if it is older than 0.8.3, which leaked with rollout.n above 1";
 
 /// A process whose calls of a method left memory behind.
-struct Leaking<'a> {
-    held: &'a Held,
+struct LeakingProcess<'a> {
+    held: &'a LimitMember,
     /// Its complete calls.
     calls: u32,
     each: Bytes,
 }
 
-impl<'a> Leaking<'a> {
+impl<'a> LeakingProcess<'a> {
     /// Returns the method and its figures, by the calls that have a row. A victim's own count
     /// includes calls without one.
-    fn of(held: &'a Held, death: &Death) -> Option<(&'a str, Self)> {
+    fn of(held: &'a LimitMember, death: &Death) -> Option<(&'a str, Self)> {
         let (method, calls, each) = held.leak.as_ref()?;
         let own = death.activity.calls.as_ref().filter(|own| {
             held.pid == death.process.pid && own.task == *method && own.died_in.is_some()
@@ -57,7 +58,7 @@ impl<'a> Leaking<'a> {
 /// One method in all processes that run it.
 #[derive(Default)]
 struct Method<'a> {
-    workers: Vec<Leaking<'a>>,
+    workers: Vec<LeakingProcess<'a>>,
     /// What one call in each process left, together.
     step: u64,
     /// Kept by all calls so far.
@@ -89,7 +90,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         let limit = run.limit(death)?;
         let mut methods: BTreeMap<&str, Method<'_>> = BTreeMap::new();
         let inside = run.inside(death).iter();
-        for (method, one) in inside.filter_map(|held| Leaking::of(held, death)) {
+        for (method, one) in inside.filter_map(|held| LeakingProcess::of(held, death)) {
             let of = methods.entry(method).or_default();
             of.step += one.each.0;
             of.kept += one.kept();
@@ -124,14 +125,14 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     let died = died.map_or_else(String::new, |nth| format!("; it died in call {nth}"));
     let summary = format!(
         "Each call of {name} leaked {} in {count} {}, {} in total: the limit of {} holds about {fit} {}{died}",
-        each.fine(),
+        each.finer_size(),
         if count == 1 { "process" } else { "processes" },
         size(Bytes(method.kept)),
         size(limit),
         if fit == 1 { "call" } else { "calls" }
     );
     let finding = about("leak", Certainty::Inferred, death, summary);
-    let held: Vec<&Held> = method.workers.iter().map(|one| one.held).collect();
+    let held: Vec<&LimitMember> = method.workers.iter().map(|one| one.held).collect();
     let mut finding = in_task(finding, name, &held, |_| None);
     finding.evidence = method.workers.iter().take(LINES).map(line).collect();
     finding.about.bytes = Bytes(method.kept);
@@ -140,7 +141,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     if let Some(line) = &line {
         finding.evidence.push(line.evidence());
         let text = format!(
-            "{} keeps {}: free it after each call",
+            "{} keeps {} (complete calls only): free it after each call",
             line.name(),
             line.part(Bytes(method.kept))
         );
@@ -150,7 +151,9 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
             task: None,
             bytes: line.saves(Bytes(method.kept)),
         });
-    } else if let Some(calls) = calls_until_restart(name, method).filter(|_| is_users(run, name)) {
+    } else if let Some(calls) =
+        calls_until_restart(name, method).filter(|_| is_user_code(run, name))
+    {
         let text = format!(
             "max_calls={calls} in the @ray.remote of {name}: a new worker takes over after so many"
         );
@@ -183,20 +186,20 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     finding
 }
 
-fn line(one: &Leaking<'_>) -> String {
+fn line(one: &LeakingProcess<'_>) -> String {
     format!(
         "pid {}: {} complete calls, {} each, {} held",
         one.held.pid,
         one.calls,
-        one.each.fine(),
+        one.each.finer_size(),
         size(one.held.private)
     )
 }
 
 /// Returns the line of the user's code that keeps the memory.
-fn line_of<'a>(run: Run<'a>, method: &Method<'_>) -> Option<Kept<'a>> {
+fn line_of<'a>(run: Run<'a>, method: &Method<'_>) -> Option<KeptLine<'a>> {
     let class = method.workers.first()?.held.class.as_deref()?;
-    code::of_calls(run, class)
+    code::line_of_calls(run, class)
 }
 
 /// Returns whether vLLM may be what leaks, if no line of the user's code is known. Old versions

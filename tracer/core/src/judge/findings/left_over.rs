@@ -37,7 +37,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         left.iter().map(|one| one.seconds).min().unwrap_or(0),
         size(crate::ids::Bytes(whole))
     );
-    let line = |one: &super::facts::LeftOver| {
+    let line = |one: &super::facts::LeftOverProcess| {
         let user = one
             .uid
             .map_or_else(String::new, |uid| format!(", uid {uid}"));

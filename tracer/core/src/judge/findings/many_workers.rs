@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use super::{
     Run, about,
-    decorated::{ENV_RUNNERS, in_python, is_users, rounded_up},
-    facts::Held,
+    facts::LimitMember,
     framework::MORE_ON_GPU,
-    gpus, merged, ranks, remedy, resources,
+    gpus, merged,
+    part_of::part_of,
+    ranks,
+    ray_remote::{ENV_RUNNERS, in_python, is_user_code, rounded_up},
+    remedy, resources,
     rules::{Kind, Needs, Rule},
 };
 use crate::{
@@ -58,6 +61,19 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     merged(found.into_iter().chain(others))
 }
 
+/// Returns the `memory=` that this rule advises for a task. Another rule must not advise a second
+/// value.
+pub(super) fn memory_of(run: Run<'_>, task: &str) -> Option<String> {
+    let remote = format!(" in the @ray.remote of {task}");
+    let remedies = find(run).into_iter().flat_map(|finding| finding.remedy);
+    remedies.into_iter().find(|text| {
+        let parts = text.split_once(&remote);
+        parts.is_some_and(|(value, rest)| {
+            value.starts_with("memory=") && !rest.starts_with(char::is_alphanumeric)
+        })
+    })
+}
+
 /// Returns the same finding for each other kill at which the same class filled the limit, whatever
 /// the sizes of its workers were then.
 fn filled_too(run: Run<'_>, class: &str, finding: &Finding) -> impl Iterator<Item = Finding> {
@@ -77,7 +93,7 @@ fn filled_too(run: Run<'_>, class: &str, finding: &Finding) -> impl Iterator<Ite
 
 fn finding(run: Run<'_>, death: &Death, limit: Bytes, class: Class<'_>, fit: &Fit<'_>) -> Finding {
     let inside = run.inside(death);
-    let members: Vec<&Held> = inside
+    let members: Vec<&LimitMember> = inside
         .iter()
         .filter(|held| is_of(held, class.name))
         .collect();
@@ -89,18 +105,19 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, class: Class<'_>, fit: &Fi
     } else {
         String::new()
     };
+    let of_limit = part_of(class.sum, limit);
     let summary = format!(
-        "{} {} of {} each held {} together{when}, {:.0} % of the limit of {}",
+        "{} {} of {} each held {} together{when}, {} of the limit of {}",
         class.processes,
         class.name,
         if each < 1.0 {
-            Bytes(class.sum.0 / u64::from(class.processes)).fine()
+            Bytes(class.sum.0 / u64::from(class.processes)).finer_size()
         } else {
             format!("{each:.1} GiB")
         },
-        size(class.sum),
-        100.0 * class.sum.gib() / limit.gib(),
-        size(limit)
+        of_limit.part,
+        of_limit.percent,
+        of_limit.whole
     );
     let mut finding = about("many-workers", Certainty::Inferred, death, summary);
     finding.evidence = vec![
@@ -108,8 +125,8 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, class: Class<'_>, fit: &Fi
             "{}: {} processes, the smallest {}, the largest {}; {} of another size",
             class.name,
             class.processes,
-            class.smallest.fine(),
-            class.largest.fine(),
+            class.smallest.finer_size(),
+            class.largest.finer_size(),
             class.others
         ),
         format!(
@@ -124,7 +141,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, class: Class<'_>, fit: &Fi
         fit,
         at_this_kill: fit.at.id == death.id,
         is_actor: is_actor(death, inside, class.name),
-        on_gpu: gpus::used(run, &members),
+        on_gpu: gpus::compute_on_gpus(run, &members),
         class,
     };
     too_many.remedies(run, death, &mut finding);
@@ -132,7 +149,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, class: Class<'_>, fit: &Fi
     finding
 }
 
-fn is_of(held: &Held, class: &str) -> bool {
+fn is_of(held: &LimitMember, class: &str) -> bool {
     held.role == Role::Worker && held.class.as_deref() == Some(class)
 }
 
@@ -141,6 +158,9 @@ struct Fit<'a> {
     most: f64,
     /// What one worker takes, by that kill.
     each: Bytes,
+    /// What else counted against the limit at that kill.
+    others: Bytes,
+    limit: Bytes,
     at: &'a Death,
 }
 
@@ -157,13 +177,16 @@ fn fitting<'a>(run: Run<'a>, name: &str) -> Option<Fit<'a>> {
         if !fills {
             return None;
         }
-        let room = FILL * limit.gib() - others(death, inside, held).gib();
+        let others = others(death, inside, held);
+        let room = FILL * limit.gib() - others.gib();
         let each = reached(run, &class);
         let most = (room / each.gib()).floor();
         let most = most.clamp(1.0, f64::from(class.processes) - 1.0);
         Some(Fit {
             most,
             each,
+            others,
+            limit,
             at: death,
         })
     });
@@ -172,7 +195,7 @@ fn fitting<'a>(run: Run<'a>, name: &str) -> Option<Fit<'a>> {
 
 /// Returns what else fills the limit, by what was counted at the kill, else by the processes that
 /// are listed.
-fn others(death: &Death, inside: &[Held], class: Bytes) -> Bytes {
+fn others(death: &Death, inside: &[LimitMember], class: Bytes) -> Bytes {
     let usage = death.memory.oom.as_ref().and_then(|oom| oom.usage_bytes);
     let counted = || death.memory.at_death.as_ref()?.ray_used_bytes;
     let listed = || inside.iter().map(|held| held.private.0).sum();
@@ -192,9 +215,9 @@ fn reached(run: Run<'_>, class: &Class<'_>) -> Bytes {
 
 /// Returns whether the workers of a class are actors, by the victim or by the methods that they
 /// run.
-fn is_actor(death: &Death, inside: &[Held], class: &str) -> bool {
+fn is_actor(death: &Death, inside: &[LimitMember], class: &str) -> bool {
     let victims = death.work.actor_class.as_deref() == Some(class) && death.work.actor_id.is_some();
-    let runs_method = |held: &Held| {
+    let runs_method = |held: &LimitMember| {
         let method = held
             .doing
             .as_deref()
@@ -253,7 +276,7 @@ impl TooManyWorkers<'_> {
                 self.counted(run, death, left),
             ],
         };
-        if !is_users(run, name) {
+        if !is_user_code(run, name) {
             finding.remedy.retain(|text| !text.contains("@ray.remote"));
         }
     }
@@ -275,6 +298,34 @@ impl TooManyWorkers<'_> {
         format!("memory={} {remote}: {at_once} at once", in_python(each))
     }
 
+    /// Returns why only so many fit, with the figures from which that was computed.
+    fn reason(&self) -> String {
+        let Fit {
+            most,
+            each,
+            others,
+            limit,
+            at,
+        } = self.fit;
+        let when = if self.at_this_kill {
+            String::new()
+        } else {
+            format!(" when pid {} was killed", at.process.pid)
+        };
+        let fills = most * each.gib() + others.gib() <= FILL * limit.gib();
+        let (each, others, limit) = (size(*each), size(*others), size(*limit));
+        if fills {
+            format!(
+                "to fill at most {:.0} % of the limit of {limit}: each takes {each}, everything else took {others}{when}",
+                100.0 * FILL
+            )
+        } else {
+            format!(
+                "and even that may be too many: each takes {each}, everything else took {others} of the limit of {limit}{when}"
+            )
+        }
+    }
+
     /// Adds remedies as settings of the framework. It expects no saving from fewer ranks, because
     /// what is sharded moves to the ranks that stay.
     fn in_its_keys(&self, run: Run<'_>, finding: &mut Finding) {
@@ -286,14 +337,7 @@ impl TooManyWorkers<'_> {
             *one = fewer.text();
             finding.cost = Some(fewer.cost());
         }
-        let each = size(self.fit.each);
-        let held = if self.at_this_kill {
-            format!("if each holds {each} then too")
-        } else {
-            let pid = self.fit.at.process.pid;
-            format!("since each held {each} when pid {pid} was killed")
-        };
-        let at_most = format!("at most {fit:.0} {name} on this node, {held}");
+        let at_most = format!("at most {fit:.0} {name} on this node, {}", self.reason());
         let keys = keys.into_iter().map(|key| format!("{key}: {at_most}"));
         finding.remedy = keys.collect();
         if finding.remedy.is_empty() {
@@ -345,7 +389,7 @@ fn library_setting(run: Run<'_>, class: &Class<'_>, fit: f64, is_actor: bool) ->
 fn cpus_for_each(run: Run<'_>, death: &Death, fit: f64) -> Option<(f64, f64)> {
     let node = run.facts.nodes.get(usize::try_from(death.cluster?).ok()?)?;
     let all = resources::of_raylet(&node.argv, "CPU")?;
-    let least = (all / fit).ceil();
+    let least = (all / (fit.floor() + 1.0)).floor() + 1.0;
     let at_once = (all / least).floor();
     // The same value for each number that runs at once, whatever was seen to fit.
     let each = if at_once > 1.0 {
@@ -368,12 +412,12 @@ struct Class<'a> {
 }
 
 /// Returns the class whose workers of one size held the most.
-fn biggest(inside: &[Held]) -> Option<Class<'_>> {
+fn biggest(inside: &[LimitMember]) -> Option<Class<'_>> {
     classes(inside).into_iter().max_by_key(|class| class.sum)
 }
 
 /// Returns the workers of each class that are of about one size.
-fn classes(inside: &[Held]) -> Vec<Class<'_>> {
+fn classes(inside: &[LimitMember]) -> Vec<Class<'_>> {
     let mut classes: BTreeMap<&str, Vec<Bytes>> = BTreeMap::new();
     for member in inside.iter().filter(|member| member.role == Role::Worker) {
         if let Some(name) = member.class.as_deref() {

@@ -13,15 +13,15 @@ mod choice;
 mod code;
 mod contradictions;
 mod controller;
-mod decorated;
 pub(in crate::judge) mod facts;
 mod framework;
-mod gpu_count;
 mod gpu_orphan;
 mod gpus;
+mod gpus_short;
 mod growing;
 mod grows_per_call;
 mod head;
+mod hidden_limit;
 mod high_threshold;
 mod idle;
 mod leak;
@@ -37,9 +37,11 @@ mod offload;
 mod one_process;
 mod outside_ray;
 mod own_shared;
+mod part_of;
 mod pinned;
 mod precision;
 mod ranks;
+mod ray_remote;
 mod remedy;
 mod resources;
 mod retry_loop;
@@ -50,23 +52,25 @@ mod shared_memory;
 mod spikes;
 mod store_filled;
 mod teardown;
-mod unseen_limit;
+mod victim_not_biggest;
 mod whole_model;
-mod wrong_suspect;
 
+pub(super) use hidden_limit::rounded_down;
 pub(super) use of_recording::facts as of_recording;
-pub(super) use offload::paired;
+pub(super) use offload::find_offloads;
 pub(super) use settings::all as settings;
-pub(super) use unseen_limit::rounded_down;
 
 use crate::{
     ids::{Bytes, EventId},
-    judge::report::{
-        About, Certainty, ClusterReport, Death, Finding, Monitor, Report, Saving, Suspect,
+    judge::{
+        cause::Scope,
+        report::{
+            About, Certainty, ClusterReport, Death, Finding, Monitor, Report, Saving, Suspect,
+        },
     },
     ray::{framework::Framework, start::Start},
 };
-use facts::{Facts, Held, LimitMembers, Node};
+use facts::{Facts, LimitMember, LimitMembers, Node};
 use rules::{Kind, Rule};
 
 /// All rules. Their order decides between findings of equal rank: causes first, then settings, then
@@ -76,7 +80,7 @@ static ALL: [Rule; 34] = [
     leak::RULE,
     call_growth::RULE,
     children::RULE,
-    wrong_suspect::RULE,
+    victim_not_biggest::RULE,
     allocator::RULE,
     idle::RULE,
     spikes::RULE,
@@ -88,7 +92,7 @@ static ALL: [Rule; 34] = [
     one_process::RULE,
     head::RULE,
     outside_ray::RULE,
-    unseen_limit::RULE,
+    hidden_limit::RULE,
     monitor_off::RULE,
     own_shared::RULE,
     pinned::RULE,
@@ -102,7 +106,7 @@ static ALL: [Rule; 34] = [
     second_cluster::RULE,
     left_over::RULE,
     gpu_orphan::RULE,
-    gpu_count::RULE,
+    gpus_short::RULE,
     log_warnings::RULE,
     after_effects::RULE,
     teardown::RULE,
@@ -129,7 +133,7 @@ pub(super) fn name_suspects(facts: &Facts, report: &mut Report) {
     let suspects: Vec<Option<Suspect>> = report
         .deaths
         .iter()
-        .map(|death| wrong_suspect::suspect(run, death))
+        .map(|death| victim_not_biggest::suspect(run, death))
         .collect();
     for (death, suspect) in report.deaths.iter_mut().zip(suspects) {
         death.memory.suspect = suspect;
@@ -184,7 +188,7 @@ impl<'a> Run<'a> {
 
     /// Returns the processes that count against the limit that a death hit: those of its cluster,
     /// inside the cgroup at its limit.
-    fn inside(self, death: &Death) -> &'a [Held] {
+    fn inside(self, death: &Death) -> &'a [LimitMember] {
         self.limit_members(death)
             .map_or(&[], |members| &members.inside)
     }
@@ -251,9 +255,12 @@ pub(super) fn within(cgroup: Option<&str>, limit: &str) -> bool {
     cgroup.is_some_and(|cgroup| std::path::Path::new(cgroup).starts_with(limit))
 }
 
-/// Returns whether a death was a memory kill.
+/// Returns whether a death was a memory kill. A kill that somebody asked for (sysrq `f`) is none:
+/// no memory was short.
 fn for_memory(death: &Death) -> bool {
-    death.verdict.killer.is_memory_kill()
+    let oom = death.memory.oom.as_ref();
+    let by_hand = oom.is_some_and(|oom| oom.constraint == Some(Scope::Sysrq));
+    death.verdict.killer.is_memory_kill() && !by_hand
 }
 
 /// Returns what a finding says about a kill; `None` for `nothing-fits`, which belongs to no rule.
@@ -289,8 +296,8 @@ fn about(rule: &str, certainty: Certainty, death: &Death, summary: String) -> Fi
 fn in_task(
     finding: Finding,
     task: &str,
-    workers: &[&Held],
-    line: fn(&Held) -> Option<String>,
+    workers: &[&LimitMember],
+    line: fn(&LimitMember) -> Option<String>,
 ) -> Finding {
     let lines = workers.iter().take(LINES);
     Finding {

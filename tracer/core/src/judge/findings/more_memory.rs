@@ -14,7 +14,7 @@ use crate::{
 
 /// Returns how much to add to a limit if the running calls had taken `took`. They had not ended, so
 /// it is as much again, and at least a quarter of the limit.
-pub(super) fn wanted(limit: Bytes, took: Bytes) -> Bytes {
+pub(super) fn extra_memory(limit: Bytes, took: Bytes) -> Bytes {
     took.max(Bytes(limit.0 / 4))
 }
 
@@ -24,15 +24,29 @@ pub(super) fn remedy(run: Run<'_>, death: &Death, took: Bytes) -> Option<String>
     if death.verdict.killer != Killer::RayMemoryMonitor {
         return None;
     }
-    let more = size(wanted(limit, took));
-    let threshold = higher_threshold(run, death).unwrap_or_default();
-    Some(format!(
-        "about {more} more memory for this node, if the calls take as much again{threshold}"
-    ))
+    let more = extra_memory(limit, took);
+    let why = if more == took {
+        "as much again as the running calls had taken"
+    } else {
+        "a quarter of the limit: the running calls had taken less, but had not ended"
+    };
+    let needed = size(more);
+    Some(match higher_threshold(run, death) {
+        Some((change, gives)) if gives >= more => format!(
+            "{change}: Ray's threshold is then {} higher; about {needed} more are needed ({why})",
+            size(gives)
+        ),
+        Some((change, gives)) => format!(
+            "about {needed} more memory for this node ({why}); {change} gives {} of it",
+            size(gives)
+        ),
+        None => format!("about {needed} more memory for this node ({why})"),
+    })
 }
 
-/// Returns what Ray's own threshold would give, if somebody has lowered it.
-fn higher_threshold(run: Run<'_>, death: &Death) -> Option<String> {
+/// Returns the default of Ray's threshold as a change, and how much it gives, if somebody has
+/// lowered it.
+fn higher_threshold(run: Run<'_>, death: &Death) -> Option<(String, Bytes)> {
     let node = run.node(death).filter(|node| !node.isolated)?;
     let monitor = run.monitor(death)?;
     let (threshold, total) = (monitor.threshold_bytes?, monitor.total_bytes?);
@@ -44,6 +58,5 @@ fn higher_threshold(run: Run<'_>, death: &Death) -> Option<String> {
         .0
         .saturating_sub(threshold.0);
     let change = Change::environment(THRESHOLD, &default.to_string()).at(node.started);
-    (fraction < default && gives > 0)
-        .then(|| format!("; {change} (now {now}) gives {} of it", size(Bytes(gives))))
+    (fraction < default && gives > 0).then(|| (format!("{change} (now {now})"), Bytes(gives)))
 }

@@ -1,7 +1,9 @@
 //! Reports memory kills that no rule explains, with the largest processes and no cause.
 
+use std::collections::BTreeSet;
+
 use crate::{
-    ids::size,
+    ids::{EventId, size},
     judge::report::{Certainty, Death, Finding},
 };
 
@@ -20,15 +22,18 @@ pub(super) fn find(left: &[&Death]) -> Option<Finding> {
             )
         })
         .collect();
+    // The victims of one decision of Ray's are one kill.
+    let acts = left.iter().map(|death| {
+        let act = death.verdict.act;
+        act.map_or(death.id, |act| act.death_id)
+    });
+    let kills = acts.collect::<BTreeSet<EventId>>().len();
     let summary = format!(
-        "No rule explains {} were {}",
-        if left.len() == 1 {
+        "raytrace found no cause of {} were {}",
+        if kills == 1 {
             "this memory kill; the largest processes".to_owned()
         } else {
-            format!(
-                "these {} memory kills; the largest processes at the first",
-                left.len()
-            )
+            format!("these {kills} memory kills; the largest processes at the first")
         },
         if table.is_empty() {
             "not sampled".to_owned()

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{
     advice,
     facts::{
-        Driver, Effect, Facts, GpuOrphan, Held, IdleCluster, LeftOver, LimitMembers, LogWarning,
-        Node, Offload, Printed,
+        Driver, Effect, Facts, GpuOrphan, IdleCluster, LeftOverProcess, LimitMember, LimitMembers,
+        LogWarning, Node, Offload, PrintedConfiguration,
     },
     for_memory, growing, log_warnings, offload, within,
 };
@@ -56,7 +56,7 @@ pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
         log_warnings: warnings(world),
         effects: effects(world),
         offloads: offloads(world),
-        growing: growing::of(world),
+        growing: growing::methods(world),
         idle: world
             .clusters
             .iter()
@@ -83,7 +83,7 @@ fn limit_members(world: &World, death: &Death) -> Option<LimitMembers> {
         member.cluster.is_some_and(|own| own.same(raylet))
             && limit.is_none_or(|limit| within(member.cgroup.as_deref(), limit))
     };
-    let held = |member: &Member| Held {
+    let held = |member: &Member| LimitMember {
         pid: member.pid,
         role: member.role,
         class: member.class.as_deref().map(str::to_owned),
@@ -192,9 +192,9 @@ fn writer(world: &World, log: &RayLog, worker: Option<&HexId>) -> String {
     )
 }
 
-fn printed(world: &World) -> Vec<Printed> {
-    let mut found: Vec<Printed> = Vec::new();
-    for seen in world.ray_words.iter() {
+fn printed(world: &World) -> Vec<PrintedConfiguration> {
+    let mut found: Vec<PrintedConfiguration> = Vec::new();
+    for seen in world.ray_log_records.iter() {
         let RayFact::Configuration {
             settings,
             worker_id,
@@ -206,7 +206,7 @@ fn printed(world: &World) -> Vec<Printed> {
             continue;
         }
         let by = writer(world, &seen.what, worker_id.as_ref());
-        found.push(Printed {
+        found.push(PrintedConfiguration {
             source: format!("printed by {by}, {}", seen.what.file),
             settings: settings.clone(),
         });
@@ -216,7 +216,7 @@ fn printed(world: &World) -> Vec<Printed> {
 
 fn warnings(world: &World) -> Vec<LogWarning> {
     let mut all: BTreeMap<Warning, LogWarning> = BTreeMap::new();
-    for seen in world.ray_words.iter() {
+    for seen in world.ray_log_records.iter() {
         let file = &seen.what.file;
         let (warning, bytes, line) = match &seen.what.fact {
             RayFact::Exception { class, message, .. } => {
@@ -249,7 +249,7 @@ fn warnings(world: &World) -> Vec<LogWarning> {
 }
 
 fn effects(world: &World) -> Vec<Effect> {
-    let found = world.ray_words.iter().filter_map(|seen| {
+    let found = world.ray_log_records.iter().filter_map(|seen| {
         let RayFact::Exception {
             class,
             message,
@@ -272,7 +272,7 @@ fn effects(world: &World) -> Vec<Effect> {
 
 fn offloads(world: &World) -> Vec<Offload> {
     let points: Vec<(String, &GpuMoved, String)> = world
-        .ray_words
+        .ray_log_records
         .iter()
         .filter_map(|seen| match &seen.what.fact {
             RayFact::GpuMoved { moved, worker_id } => {
@@ -283,7 +283,7 @@ fn offloads(world: &World) -> Vec<Offload> {
             _ => None,
         })
         .collect();
-    let mut found = offload::paired(&points);
+    let mut found = offload::find_offloads(&points);
     found.extend(
         world
             .gpus
@@ -339,7 +339,7 @@ fn gpu_orphans(world: &World) -> Vec<GpuOrphan> {
     found
 }
 
-fn left_over(world: &World) -> Vec<LeftOver> {
+fn left_over(world: &World) -> Vec<LeftOverProcess> {
     let found = world.processes.iter().filter_map(|state| {
         let raylet = state.cluster?;
         let alive = state.exit.is_none() && matches!(state.role, Role::Worker | Role::Descendant);
@@ -347,7 +347,7 @@ fn left_over(world: &World) -> Vec<LeftOver> {
         let ended = world.exit(raylet)?.time;
         let after = sampled.since(ended);
         let private = split.private().filter(|private| *private >= SMALL)?;
-        (after > GRACE_NS).then(|| LeftOver {
+        (after > GRACE_NS).then(|| LeftOverProcess {
             pid: state.key.pid,
             title: state.label(),
             uid: state.uid,
@@ -356,7 +356,7 @@ fn left_over(world: &World) -> Vec<LeftOver> {
             seconds: after / SECOND_NS,
         })
     });
-    let mut found: Vec<LeftOver> = found.collect();
+    let mut found: Vec<LeftOverProcess> = found.collect();
     found.sort_by_key(|one| (std::cmp::Reverse(one.private), one.pid));
     found
 }

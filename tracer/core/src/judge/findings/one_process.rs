@@ -1,9 +1,9 @@
 //! Finds a killed process that itself held most of the limit: the simplest cause.
 
 use super::{
-    Run, about, code,
-    decorated::{in_python, is_users},
-    merged,
+    Run, about, code, merged,
+    part_of::part_of,
+    ray_remote::{in_python, is_user_code},
     rules::{Contradiction, Kind, Needs, Rule},
 };
 use crate::{
@@ -43,17 +43,18 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             return None;
         }
         let name = victim.title.trim_start_matches("ray::");
+        let of_limit = part_of(victim.private_bytes, limit);
         let summary = format!(
-            "{name} alone held {} of private memory, {:.0} % of the limit of {}: it was killed for the memory that it held itself",
-            size(victim.private_bytes),
-            100.0 * share,
-            size(limit)
+            "{name} alone held {} of private memory, {} of the limit of {}: it was killed for the memory that it held itself",
+            of_limit.part,
+            of_limit.percent,
+            of_limit.whole
         );
         let mut finding = about("one-process", Certainty::Inferred, death, summary);
         finding.about.pids = vec![victim.pid];
         finding.about.bytes = victim.private_bytes;
         let class = class_of_title(&victim.title);
-        let line = class.and_then(|class| code::of_calls(run, &class));
+        let line = class.and_then(|class| code::line_of_calls(run, &class));
         if let Some(line) = line {
             let keeps = line.keeps(victim.private_bytes);
             finding.remedy.push(format!("{} {keeps}: free what is used up", line.name()));
@@ -64,7 +65,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         let title = identify::title(&victim.title);
         let is_actor = death.work.actor_id.is_some()
             || title.is_some_and(|title| title.actor_class.is_some());
-        let is_theirs = !is_actor && is_users(run, name);
+        let is_theirs = !is_actor && is_user_code(run, name);
         let workers = || {
             let inside = run.inside(death).iter();
             inside.filter(|held| held.role == Role::Worker)

@@ -6,7 +6,7 @@
 
 use super::{
     Run, about,
-    facts::Held,
+    facts::LimitMember,
     merged, remedy,
     rules::{Kind, Needs, Rule},
 };
@@ -37,7 +37,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             .iter()
             .map(|held| (held, shared(held, death)))
             .max_by_key(|(_, shared)| *shared)?;
-        let files = files(run, death)?;
+        let files = dev_shm_bytes(run, death)?;
         let own = Bytes(shared.0.saturating_sub(files.0));
         (own.gib() >= SHARE * limit.gib()).then(|| {
             let finding = finding(run, death, held, [shared, files, own]);
@@ -48,7 +48,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
 
 /// Returns the shared memory of a process. For the process that died, it is the value at its last
 /// moment, if known.
-fn shared(held: &Held, death: &Death) -> Bytes {
+fn shared(held: &LimitMember, death: &Death) -> Bytes {
     let last = death
         .memory
         .own
@@ -58,7 +58,7 @@ fn shared(held: &Held, death: &Death) -> Bytes {
 }
 
 /// Returns what all files in `/dev/shm` held when it was last checked before the kill.
-pub(super) fn files(run: Run<'_>, death: &Death) -> Option<Bytes> {
+pub(super) fn dev_shm_bytes(run: Run<'_>, death: &Death) -> Option<Bytes> {
     let raylet = run.node(death)?.raylet?;
     let before = |(looked, state): &&(BootTime, SharedMemory)| {
         *looked <= death.when.act_time && raylet.same(state.raylet)
@@ -68,7 +68,7 @@ pub(super) fn files(run: Run<'_>, death: &Death) -> Option<Bytes> {
     Some(last.1.used)
 }
 
-fn finding(run: Run<'_>, death: &Death, held: &Held, bytes: [Bytes; 3]) -> Finding {
+fn finding(run: Run<'_>, death: &Death, held: &LimitMember, bytes: [Bytes; 3]) -> Finding {
     let [.., own] = bytes;
     let [shared, files, own_size] = bytes.map(size);
     let pid = held.pid;

@@ -13,7 +13,7 @@ const STRATEGY: &str = "actor.strategy";
 
 /// Returns `+actor_rollout_ref.actor.fsdp_config.model_dtype=bf16`. `None` if the framework has no
 /// such setting or does not read it, or if it has another value already.
-pub(super) fn halved(run: Run<'_>) -> Option<String> {
+pub(super) fn bfloat16_setting(run: Run<'_>) -> Option<String> {
     let setting = framework::remedy_settings(run.framework, RemedyGoal::Precision)
         .into_iter()
         .next()?;

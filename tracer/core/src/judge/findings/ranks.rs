@@ -7,13 +7,13 @@ use super::{
 use crate::ray::framework;
 
 /// The setting of the number of ranks on a node, with its present value and a smaller one.
-pub(super) struct Fewer {
+pub(super) struct FewerRanks {
     pub(super) key: &'static str,
     pub(super) now: u64,
     pub(super) value: u64,
 }
 
-impl Fewer {
+impl FewerRanks {
     /// Returns the change as `trainer.n_gpus_per_node=1 (now 2)`.
     pub(super) fn text(&self) -> String {
         format!("{}={} (now {})", self.key, self.value, self.now)
@@ -37,14 +37,14 @@ impl Fewer {
 
 /// Returns half as many ranks. `None` if the framework has no such setting, the number cannot be
 /// halved, or an engine needs that many ranks.
-pub(super) fn halved(run: Run<'_>) -> Option<Fewer> {
+pub(super) fn half_the_ranks(run: Run<'_>) -> Option<FewerRanks> {
     let fewer = at_most(run, f64::INFINITY)?;
     (fewer.value * 2 == fewer.now).then_some(fewer)
 }
 
 /// Returns the largest smaller number of ranks that is at most `most`, divides the present number,
 /// and suits the engine.
-pub(super) fn at_most(run: Run<'_>, most: f64) -> Option<Fewer> {
+pub(super) fn at_most(run: Run<'_>, most: f64) -> Option<FewerRanks> {
     let key = framework::ranks(run.framework)?;
     let given = of_framework(run.facts);
     let now = number(&given, key)?;
@@ -53,5 +53,5 @@ pub(super) fn at_most(run: Run<'_>, most: f64) -> Option<Fewer> {
         *value as f64 <= most && now % value == 0 && engine > 0 && value.is_multiple_of(engine)
     };
     let value = (1..=now / 2).rev().find(fits)?;
-    Some(Fewer { key, now, value })
+    Some(FewerRanks { key, now, value })
 }

@@ -65,7 +65,7 @@ pub(super) fn keys_in(
                 None => typed(key, &value),
             })
         });
-    let words = frameworks::words(framework, goal).map(str::to_owned);
+    let words = frameworks::advice_without_key(framework, goal).map(str::to_owned);
     found.chain(words).collect()
 }
 

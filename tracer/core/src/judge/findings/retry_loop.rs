@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Run, about,
-    decorated::{in_python, is_users},
+    Run, about, many_workers,
+    ray_remote::{in_python, is_user_code},
     rules::{Kind, Needs, Rule},
 };
 use crate::{
@@ -29,10 +29,10 @@ pub(super) const RULE: Rule = Rule {
 };
 
 /// What was tried again: its cluster, its name, and its id if it is an actor.
-type Retried<'a> = (Option<u32>, &'a str, Option<&'a HexId>);
+type RetriedWork<'a> = (Option<u32>, &'a str, Option<&'a HexId>);
 
 fn find(run: Run<'_>) -> Vec<Finding> {
-    let mut by_task: BTreeMap<Retried<'_>, Vec<&Death>> = BTreeMap::new();
+    let mut by_task: BTreeMap<RetriedWork<'_>, Vec<&Death>> = BTreeMap::new();
     let by_ray = run
         .memory_kills()
         .filter(|death| death.verdict.killer == Killer::RayMemoryMonitor);
@@ -73,7 +73,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         );
         let mut finding = about("retry-loop", Certainty::Proven, first, summary);
         finding.deaths = deaths.iter().map(|death| death.id).collect();
-        let own = is_users(run, name);
+        let own = is_user_code(run, name);
         let mut remedy = Vec::new();
         if actor.is_some() && own {
             remedy.push(format!("max_restarts=3 in the @ray.remote of {name} ends the loop with an error"));
@@ -82,10 +82,13 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             // A task that was killed before its end took less than the largest one.
             let owner = run.report.owners.iter().find(|owner| owner.class == name);
             let largest = owner.and_then(|owner| owner.largest_bytes).filter(|_| own);
-            remedy.extend(largest.map(|largest| {
-                let bytes = in_python(largest);
-                format!("memory={bytes} in the @ray.remote of {name}, so that fewer run at once")
-            }));
+            let each = || {
+                let bytes = in_python(largest?);
+                Some(format!(
+                    "memory={bytes} in the @ray.remote of {name}, so that fewer run at once"
+                ))
+            };
+            remedy.extend(many_workers::memory_of(run, name).or_else(each));
             remedy.push("RAY_task_oom_retries=3 in the driver's environment ends the loop with an error".into());
         }
         let cost = if remedy.len() > 1 {

@@ -225,7 +225,7 @@ fn of_driver(node: &Node, driver: &Driver) -> Vec<Row> {
             let why = format!(
                 "it is set in driver {pid}, but only the raylet reads it; in force: {effective}"
             );
-            let instead = knobs::where_it_counts(key, value, effective);
+            let instead = knobs::set_for_raylet(key, value, effective);
             row(key, value, &source, Some((why, instead.at(node.started))))
         })
     });

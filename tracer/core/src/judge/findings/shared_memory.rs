@@ -3,7 +3,9 @@
 use libc::SIGBUS;
 
 use super::{
-    Run, about, merged,
+    Run, about,
+    facts::Node,
+    merged,
     rules::{Kind, Needs, Rule},
 };
 use crate::{
@@ -34,14 +36,16 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     // If a log says that /dev/shm is full, that is reported as another finding.
     let mut warnings = run.facts.log_warnings.iter();
     let warned = warnings.any(|one| one.warning == Warning::SharedMemory);
-    let crashes = run
-        .report
-        .deaths
-        .iter()
-        .filter(|death| death.end.signal == Some(SIGBUS) && !warned);
-    let mut found = merged(crashes.map(|death| (death.cluster, sigbus(run, death))));
-    found.extend(run.facts.nodes.iter().filter_map(|node| {
-        let place = option(&node.argv, "plasma-directory").filter(|place| *place != "/dev/shm")?;
+    let crashes = || {
+        let deaths = run.report.deaths.iter();
+        deaths.filter(|death| death.end.signal == Some(SIGBUS) && !warned)
+    };
+    let mut found = merged(crashes().map(|death| (death.cluster, sigbus(run, death))));
+    let was_full = |death: &Death| fullest(run, death).is_some_and(|seen| seen.is_full());
+    found.extend(run.facts.nodes.iter().enumerate().filter_map(|(number, node)| {
+        let place = place_on_disk(node)?;
+        // The finding about the full /dev/shm has the size for both.
+        let told = crashes().any(|death| run.number(death) == Some(number) && was_full(death));
         let summary = format!(
             "The object store ({}) is in {place}, on a disk, because /dev/shm had no room for it",
             size(node.object_store?)
@@ -51,7 +55,11 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             evidence: vec![format!(
                 "command line of raylet {raylet}: --plasma_directory={place}"
             )],
-            remedy: remedy(node.started),
+            remedy: if told {
+                Vec::new()
+            } else {
+                remedy(node.started, larger(None, Some(node)), Some(node))
+            },
             ..Finding::new("object-store-on-disk", Certainty::Proven, summary)
         })
     }));
@@ -60,30 +68,41 @@ fn find(run: Run<'_>) -> Vec<Finding> {
 
 fn sigbus(run: Run<'_>, death: &Death) -> Finding {
     let seen = fullest(run, death);
-    let full = seen.filter(|seen| seen.used.gib() >= FULL * seen.total.gib());
-    let (certainty, summary) = match full {
-        Some(Usage { used, total, .. }) => (
+    let full = seen.filter(Usage::is_full);
+    let (certainty, summary) = if let Some(Usage { used, total, .. }) = full {
+        let (used, total) = (used.finer_size(), total.finer_size());
+        (
             Certainty::Inferred,
-            format!(
-                "SIGBUS with /dev/shm full: {} of {}",
-                used.fine(),
-                total.fine()
-            ),
-        ),
-        None => (
+            format!("SIGBUS with /dev/shm full: {used} of {total}"),
+        )
+    } else {
+        let sampled = match seen {
+            Some(_) => "/dev/shm was not full when it was sampled",
+            None => "/dev/shm was not sampled",
+        };
+        (
             Certainty::Unknown,
-            "SIGBUS: caused by a write into a full /dev/shm, or by a file that was truncated while mapped; /dev/shm was not full when it was sampled"
-                .to_owned(),
-        ),
+            format!(
+                "SIGBUS: caused by a file that was truncated while mapped, or by a write into a full /dev/shm; {sampled}"
+            ),
+        )
     };
     let mut finding = about("shared-memory-full", certainty, death, summary);
     finding.evidence = seen
         .iter()
         .map(|seen| line(seen, death.when.act_time))
         .collect();
-    finding.remedy = remedy(run.started(death));
-    finding.not_if =
-        Some("a file that it had mapped was truncated (then its own log names the file)".into());
+    let node = run.node(death);
+    let larger = larger(full, node.filter(|node| place_on_disk(node).is_some()));
+    finding.remedy = remedy(run.started(death), larger, node);
+    if full.is_some() {
+        let text = "a file that it had mapped was truncated (then its own log names the file)";
+        finding.not_if = Some(text.into());
+    } else {
+        let text =
+            "do not truncate a file that a process has mapped: write a new one and rename it";
+        finding.remedy.insert(0, text.into());
+    }
     finding
 }
 
@@ -94,6 +113,12 @@ struct Usage {
     total: Bytes,
     /// When it was looked at; `None` for what the dead process itself had mapped.
     looked: Option<BootTime>,
+}
+
+impl Usage {
+    fn is_full(&self) -> bool {
+        self.used.gib() >= FULL * self.total.gib()
+    }
 }
 
 /// Returns how full /dev/shm was when the process died.
@@ -134,7 +159,7 @@ fn fullest(run: Run<'_>, death: &Death) -> Option<Usage> {
 }
 
 fn line(seen: &Usage, death: BootTime) -> String {
-    let (used, total) = (seen.used.fine(), seen.total.fine());
+    let (used, total) = (seen.used.finer_size(), seen.total.finer_size());
     match seen.looked.map(|looked| looked.since(death) as f64 / 1e9) {
         Some(seconds) if seconds < 0.0 => {
             format!("/dev/shm held {used} of {total} {:.1} s before", -seconds)
@@ -144,12 +169,38 @@ fn line(seen: &Usage, death: BootTime) -> String {
     }
 }
 
-fn remedy(start: Start) -> Vec<String> {
+/// Returns where the object store is, if that is not in /dev/shm.
+fn place_on_disk(node: &Node) -> Option<&str> {
+    option(&node.argv, "plasma-directory").filter(|place| *place != "/dev/shm")
+}
+
+/// Returns a size for /dev/shm, and where it comes from. How much was still to be written is not
+/// known, so it is twice what was full. An object store on disk needs room for itself and a tenth.
+fn larger(full: Option<Usage>, on_disk: Option<&Node>) -> Option<(String, String)> {
+    let full = full.map(|full| full.total);
+    let store = on_disk.and_then(|node| node.object_store);
+    let bytes = full.map_or(0, |full| 2 * full.0) + store.map_or(0, |store| store.0 + store.0 / 10);
+    let why = match (full, store) {
+        (Some(full), None) => format!("twice the {} that were full", full.finer_size()),
+        (Some(full), Some(_)) => format!(
+            "twice the {} that were full, and room for the object store",
+            full.finer_size()
+        ),
+        (None, Some(_)) => "room for the object store".to_owned(),
+        (None, None) => return None,
+    };
+    Some((format!("{}M", bytes >> 20), format!(" ({why})")))
+}
+
+fn remedy(start: Start, larger: Option<(String, String)>, node: Option<&Node>) -> Vec<String> {
+    let (size, why) = larger.unwrap_or_else(|| ("SIZE".into(), String::new()));
+    let now = node.and_then(|node| node.object_store);
+    let now = now.map_or_else(String::new, |now| format!(" (now {})", now.0));
     vec![
-        Change::SharedMemory("SIZE".into()).at(start),
+        format!("{}{why}", Change::SharedMemory(size).at(start)),
         format!(
-            "put less in it: {}, fewer DataLoader workers",
-            Change::flag("object-store-memory", "LOWER").at(start)
+            "put less in it: {}{now}, fewer DataLoader workers",
+            Change::flag("object-store-memory", "BYTES").at(start)
         ),
     ]
 }

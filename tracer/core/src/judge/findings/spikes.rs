@@ -4,8 +4,10 @@
 
 use super::{
     Run, about,
-    facts::Held,
-    gpus, in_task, merged, more_memory, remedy,
+    facts::LimitMember,
+    gpus, in_task, merged, more_memory,
+    part_of::part_of,
+    remedy,
     rules::{Kind, Needs, Rule},
     whole_model::{self, Copies},
 };
@@ -79,9 +81,9 @@ fn find(run: Run<'_>) -> Vec<Finding> {
 
 fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
     let limit = run.limit(death)?;
-    let grown = |held: &&Held| grown(held).filter(|grown| grown.0 > 0);
+    let grown = |held: &&LimitMember| grown(held).filter(|grown| grown.0 > 0);
     let inside = run.inside(death).iter();
-    let busy: Vec<&Held> = inside
+    let busy: Vec<&LimitMember> = inside
         .filter(|held| held.role == Role::Worker && is_in(held, phase))
         .filter(|held| grown(held).is_some())
         .collect();
@@ -99,17 +101,18 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
         format!("the largest {}", size(most_grown))
     };
     let method = most.doing.as_deref()?;
+    let of_limit = part_of(sum, limit);
     let summary = format!(
-        "{} {} in {method} had grown by {} since they began it ({who}), {:.0} % of the limit of {}: a peak of {}",
+        "{} {} in {method} had grown by {} since they began it ({who}), {} of the limit of {}: a peak of {}",
         busy.len(),
         if busy.len() == 1 {
             "process"
         } else {
             "processes"
         },
-        size(sum),
-        100.0 * sum.gib() / limit.gib(),
-        size(limit),
+        of_limit.part,
+        of_limit.percent,
+        of_limit.whole,
         phase.what
     );
     let finding = about(phase.rule, Certainty::Inferred, death, summary);
@@ -118,7 +121,7 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
     finding.remedy = remedy::keys(run, phase.goal);
     finding.cost = Some(phase.cost.to_owned());
     if phase.goal == RemedyGoal::Load {
-        whole_model::smaller(run, &copies(run, &busy, sum), &mut finding);
+        whole_model::add_smaller_copies(run, &copies(run, &busy, sum), &mut finding);
     }
     // The general advice is for frameworks that have no setting for it.
     if finding.remedy.is_empty() {
@@ -130,19 +133,19 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
 }
 
 /// Describes the copies that the ranks hold: each loads the whole model before it is sharded.
-fn copies(run: Run<'_>, busy: &[&Held], grown: Bytes) -> Copies {
+fn copies(run: Run<'_>, busy: &[&LimitMember], grown: Bytes) -> Copies {
     Copies {
         class: busy.first().and_then(|held| held.class.clone()),
         copies: grown,
         held: Bytes(busy.iter().map(|held| held.private.0).sum()),
         several: busy.len() > 1,
         // In a training on GPUs, the optimizer's states stay there.
-        before_optimizer: !gpus::used(run, busy),
+        before_optimizer: !gpus::compute_on_gpus(run, busy),
         training: false,
     }
 }
 
-fn line(held: &Held) -> Option<String> {
+fn line(held: &LimitMember) -> Option<String> {
     Some(format!(
         "pid {}: {} before, {} at the kill",
         held.pid,
@@ -152,11 +155,11 @@ fn line(held: &Held) -> Option<String> {
 }
 
 /// Returns whether a process loads or saves.
-pub(super) fn is_phase(held: &Held) -> bool {
+pub(super) fn is_phase(held: &LimitMember) -> bool {
     PHASES.iter().any(|phase| is_in(held, phase))
 }
 
-fn is_in(held: &Held, phase: &Phase) -> bool {
+fn is_in(held: &LimitMember, phase: &Phase) -> bool {
     held.doing.as_deref().is_some_and(|doing| {
         // `offload_model` loads nothing.
         let doing = doing.replace("offload", "");
@@ -164,7 +167,7 @@ fn is_in(held: &Held, phase: &Phase) -> bool {
     })
 }
 
-fn grown(held: &Held) -> Option<Bytes> {
+fn grown(held: &LimitMember) -> Option<Bytes> {
     Some(Bytes(held.private.0.saturating_sub(held.before?.0)))
 }
 
@@ -177,7 +180,7 @@ mod tests {
     #[test]
     fn offload_model_is_no_loading_phase() {
         let loads = |doing: &str| {
-            let held = Held {
+            let held = LimitMember {
                 pid: Pid(7),
                 role: Role::Worker,
                 class: None,

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 
 use super::{
     Run, about, call_growth,
-    facts::Held,
+    facts::LimitMember,
     merged, own_shared,
+    part_of::part_of,
     rules::{Kind, Needs, Rule},
     within,
 };
@@ -70,13 +71,13 @@ fn held(run: Run<'_>, death: &Death) -> Option<Bytes> {
         .reduce(|one, other| one + other);
     let of_files = || {
         let most = run.node(death)?.object_store?;
-        Some(own_shared::files(run, death)?.min(most))
+        Some(own_shared::dev_shm_bytes(run, death)?.min(most))
     };
     stores.map(Bytes).or_else(of_files)
 }
 
 /// Returns what the processes of the largest class held together.
-fn biggest(inside: &[Held]) -> Bytes {
+fn biggest(inside: &[LimitMember]) -> Bytes {
     let mut classes: BTreeMap<Option<&str>, u64> = BTreeMap::new();
     for held in inside {
         *classes.entry(held.class.as_deref()).or_default() += held.private.0;
@@ -95,15 +96,16 @@ fn finding(run: Run<'_>, death: &Death, held: Bytes, limit: Bytes) -> Finding {
                 name(line)
             )
         });
+    let of_limit = part_of(held, limit);
     let summary = format!(
-        "Ray's object store held {}, {:.0} % of the limit of {}: objects that are still referenced{by}",
-        size(held),
-        100.0 * held.gib() / limit.gib(),
-        size(limit)
+        "Ray's object store held {}, {} of the limit of {}: objects that are still referenced{by}",
+        of_limit.part, of_limit.percent, of_limit.whole
     );
     let mut finding = about("object-store-filled", Certainty::Inferred, death, summary);
     finding.about.bytes = held;
-    let others = call_growth::used(death, limit).0.saturating_sub(held.0);
+    let others = call_growth::used_at_kill(death, limit)
+        .0
+        .saturating_sub(held.0);
     finding.evidence = vec![format!("all else that counts: {}", size(Bytes(others)))];
     let room = Bytes(limit.times(FILL).0.saturating_sub(others));
     let value = room.0 / STEP * STEP;

@@ -2,7 +2,7 @@
 
 use super::{
     Run, leads, precision,
-    ranks::{self, Fewer},
+    ranks::{self, FewerRanks},
 };
 use crate::{
     ids::Bytes,
@@ -29,9 +29,9 @@ pub(super) struct Copies {
 
 /// Puts settings that make the copies smaller before other remedies. Returns whether there is such
 /// a setting.
-pub(super) fn smaller(run: Run<'_>, ranks: &Copies, finding: &mut Finding) -> bool {
-    let fewer = ranks::halved(run).filter(|_| ranks.several);
-    let precision = precision::halved(run);
+pub(super) fn add_smaller_copies(run: Run<'_>, ranks: &Copies, finding: &mut Finding) -> bool {
+    let fewer = ranks::half_the_ranks(run).filter(|_| ranks.several);
+    let precision = precision::bfloat16_setting(run);
     let saving = |bytes| Saving {
         class: ranks.class.clone(),
         task: None,
@@ -64,15 +64,15 @@ pub(super) fn smaller(run: Run<'_>, ranks: &Copies, finding: &mut Finding) -> bo
     known
 }
 
-/// Joins two settings into one remedy: `+a.model_dtype=bf16 b.ranks=1 (now unset, 2): set both, …`.
-fn both(precision: &str, fewer: &Fewer) -> String {
-    let (dtype, now) = precision
-        .split_once(" (now ")
-        .map_or((precision, "unset"), |(typed, now)| {
-            (typed, now.trim_end_matches(')'))
-        });
+/// Joins two settings into one remedy, as they are typed: `+a.model_dtype=bf16 b.ranks=1 (now 2):
+/// set both, …`, or with `(now fp32 and 2)`.
+fn both(precision: &str, fewer: &FewerRanks) -> String {
+    let (dtype, now) = match precision.split_once(" (now ") {
+        Some((typed, now)) => (typed, format!("{} and ", now.trim_end_matches(')'))),
+        None => (precision, String::new()),
+    };
     format!(
-        "{dtype} {}={} (now {now}, {}): set both, since gradients and the optimizer's states are still to come",
+        "{dtype} {}={} (now {now}{}): set both, since the optimizer's first step was still to come: it needs all gradients and adds its states",
         fewer.key, fewer.value, fewer.now
     )
 }

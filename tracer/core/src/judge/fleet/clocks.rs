@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use super::nodes;
 use crate::{
     ids::{BootTime, HexId, WallTime},
-    judge::report::{ClockOffset, Death, MessageTime, Report, Step, Utc},
+    judge::report::{ClockOffset, Death, MessageKind, MessageTime, Report, Utc},
 };
 
 const MS_NS: i64 = 1_000_000;
@@ -26,8 +26,8 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn take(&mut self, step: Step, ahead: i64) {
-        if step.begins_on_node() {
+    fn take(&mut self, kind: MessageKind, ahead: i64) {
+        if kind.begins_on_node() {
             self.least = Some(self.least.map_or(ahead, |known| known.max(ahead)));
         } else {
             self.most = Some(self.most.map_or(ahead, |known| known.min(ahead)));
@@ -97,7 +97,7 @@ fn bounds(
     groups: &[usize],
     clock_of: impl Fn(u32) -> String,
 ) -> (HashMap<String, Bounds>, HashSet<String>) {
-    type End<'a> = (usize, Step, &'a HexId);
+    type End<'a> = (usize, MessageKind, &'a HexId);
     let group = |message: &MessageTime| groups.get(message.cluster as usize).copied();
     let mut gcs: HashMap<End<'_>, (Utc, String)> = HashMap::new();
     let mut heads: HashSet<String> = HashSet::new();
@@ -108,7 +108,7 @@ fn bounds(
         let end = (message.time, clock_of(message.cluster));
         heads.insert(end.1.clone());
         let known = gcs
-            .entry((group, message.step, &message.id))
+            .entry((group, message.kind, &message.id))
             .or_insert(end.clone());
         if message.time < known.0 {
             *known = end;
@@ -127,7 +127,7 @@ fn bounds(
         let is_one = clocks.get(&group).is_some_and(|clocks| clocks.len() == 1);
         let clock = clock_of(message.cluster);
         if is_one {
-            let end = ((group, message.step, &message.id), clock);
+            let end = ((group, message.kind, &message.id), clock);
             let known = first.entry(end).or_insert(message.time);
             *known = message.time.min(*known);
         }

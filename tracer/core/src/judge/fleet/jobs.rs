@@ -5,7 +5,7 @@ use std::{collections::HashMap, mem};
 use super::nodes;
 use crate::{
     ids::{EventId, HexId},
-    judge::report::{Death, Job, Outcome, OutcomeReason, Report, Survived, Utc},
+    judge::report::{Death, Job, Outcome, OutcomeReason, Report, SurvivedDeath, Utc},
 };
 
 /// Keeps each job once if several recordings of the head have it, from the one that knows its end
@@ -51,7 +51,7 @@ fn add(job: &mut Job, other: Job) {
     job.framework = job.framework.take().or(other.framework);
     job.last_step = job.last_step.or(other.last_step);
     for survived in other.survived {
-        let is_known = |known: &Survived| known.death_id == survived.death_id;
+        let is_known = |known: &SurvivedDeath| known.death_id == survived.death_id;
         if job.ended_by_death_id != Some(survived.death_id) && !job.survived.iter().any(is_known) {
             job.survived.push(survived);
         }

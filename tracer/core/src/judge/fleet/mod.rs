@@ -16,7 +16,7 @@ pub(super) use nodes::Host;
 
 use std::collections::{HashMap, HashSet};
 
-use rules::Place;
+use rules::CauseLocation;
 
 use crate::{
     ids::{EventId, HexId},
@@ -70,14 +70,15 @@ pub(super) fn join_logs(report: &mut Report, hosts: &[Host], on: &[Option<HexId>
     // A node without logs has no cluster here. Its deaths count for the head's cluster while they
     // are joined.
     let head = report.clusters.iter().position(|cluster| cluster.head);
-    let group = groups.get(head.unwrap_or(0)).copied().unwrap_or(0);
+    let head = head.unwrap_or(0);
+    let group = groups.get(head).copied().unwrap_or(0);
     let mut elsewhere = Vec::new();
     for (at, node) in on.iter().enumerate() {
         let Some(node) = node else { continue };
         let name = names.of_id(report, group, node);
         let mut clusters = report.clusters.iter();
         let own = clusters.find(|cluster| cluster.node_id.as_ref() == Some(node));
-        let cluster = own.or(report.clusters.get(group)).map(|cluster| cluster.id);
+        let cluster = own.or(report.clusters.get(head)).map(|cluster| cluster.id);
         if own.is_none() {
             elsewhere.push(at);
         }
@@ -134,8 +135,8 @@ fn apply(report: &mut Report, places: &Places, death: usize, found: rules::Found
         killer,
     } = found;
     let cause = match cause {
-        Place::Death(cause) => cause,
-        Place::DeclaredDead { node } => {
+        CauseLocation::Death(cause) => cause,
+        CauseLocation::DeclaredDead { node } => {
             let remote = Remote::DeclaredDead {
                 reason: because,
                 node,
@@ -143,7 +144,7 @@ fn apply(report: &mut Report, places: &Places, death: usize, found: rules::Found
             report.deaths[death].verdict.cause_remote = Some(remote);
             return;
         }
-        Place::Unrecorded { node } => {
+        CauseLocation::Unrecorded { node } => {
             let remote = Remote::Unrecorded {
                 reason: because,
                 node,
@@ -358,7 +359,7 @@ impl<'a> Context<'a> {
 
     /// Whether a death is of interest: it or a death in its chain of causes is listed and was not
     /// intended.
-    fn is_asked_about(&self, at: usize) -> bool {
+    fn is_of_interest(&self, at: usize) -> bool {
         chain(self.report, &self.places, at)
             .any(|death| death.listed && death.verdict.killer != Killer::RayIntended)
     }

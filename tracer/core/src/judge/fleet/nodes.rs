@@ -10,8 +10,8 @@ use crate::{
     event::Role,
     ids::{EventId, HexId},
     judge::report::{
-        Certainty, ClusterReport, Death, DeclaredDead, LogMention, Mention, NoRecording, Node,
-        Recording, Report, Unseen, Utc,
+        Certainty, ClusterReport, Death, DeclaredDead, Gap, LogMention, Mention, NoRecording, Node,
+        Recording, Report, Utc,
     },
     ray::words::did_not_answer,
 };
@@ -275,7 +275,7 @@ pub(super) fn all(
 
 /// Fills in the gaps and figures of a node with recordings.
 fn complete(report: &Report, node: &mut Node) {
-    node.unseen = unseen(report, &node.recordings);
+    node.gaps = gaps(report, &node.recordings);
     let machines = report
         .machines
         .iter()
@@ -289,7 +289,7 @@ fn complete(report: &Report, node: &mut Node) {
 
 /// Returns the times between a node's recordings. If the first one says when an earlier one ended,
 /// the time before it is included.
-fn unseen(report: &Report, recordings: &[u32]) -> Vec<Unseen> {
+fn gaps(report: &Report, recordings: &[u32]) -> Vec<Gap> {
     let mut spans: Vec<(Utc, Utc)> = Vec::new();
     let mut gaps = Vec::new();
     for recording in &report.recordings {
@@ -303,7 +303,7 @@ fn unseen(report: &Report, recordings: &[u32]) -> Vec<Unseen> {
     let mut seen_until: Option<Utc> = None;
     for (started, ended) in spans {
         if let Some(until) = seen_until.filter(|until| started.0.0 - until.0.0 > NO_GAP_NS) {
-            gaps.push(Unseen {
+            gaps.push(Gap {
                 from: until,
                 until: started,
             });
@@ -373,7 +373,7 @@ fn declared_dead(report: &Report, nodes: &mut [Node], outlived: &HashSet<EventId
             reason: reason.clone(),
             message: message.clone(),
             raylet_died,
-            raylet_ended_by_it: raylet.is_some_and(rules::cut_off::ended_by_it),
+            raylet_ended_by_it: raylet.is_some_and(rules::declared_dead::ended_by_it),
         });
     }
 }
@@ -407,7 +407,7 @@ pub(super) fn outlived(report: &Report) -> HashSet<EventId> {
 
 /// Whether a raylet died after the GCS had declared its node dead for not answering.
 fn outlived_it(report: &Report, declared: &LogMention, raylet: &Death) -> bool {
-    if rules::cut_off::ended_by_it(raylet) {
+    if rules::declared_dead::ended_by_it(raylet) {
         return true;
     }
     let cluster = declared

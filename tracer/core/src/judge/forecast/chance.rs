@@ -32,7 +32,7 @@ fn scale(freedom: f64) -> f64 {
 }
 
 /// Returns the probability that a t-distributed value is above `t`.
-pub(super) fn above(t: f64, freedom: f64) -> f64 {
+pub(super) fn upper_tail(t: f64, freedom: f64) -> f64 {
     let z = (freedom * (t * t / freedom).ln_1p()).sqrt() / scale(freedom);
     normal_above(z.copysign(t))
 }
@@ -58,7 +58,7 @@ mod tests {
         ] {
             let t = quantile(chance, freedom);
             assert!((t / expected - 1.0).abs() < 0.01, "{t} {expected}");
-            let back = above(t, freedom);
+            let back = upper_tail(t, freedom);
             assert!((back / chance - 1.0).abs() < 0.01, "{back} {chance}");
         }
     }

@@ -20,7 +20,7 @@ use crate::{
     ids::{BootTime, Bytes, ProcessKey, SECOND_NS},
     judge::{
         Judge,
-        killers::{LimitOwner, NextKiller},
+        killers::{LimitMargin, LimitOwner},
         limit_warnings, live,
         report::Death,
         state::processes::ProcessState,
@@ -154,7 +154,7 @@ impl LimitForecaster {
             .collect()
     }
 
-    fn step(&mut self, now: BootTime, world: &World, threat: &NextKiller) -> Option<LimitWarning> {
+    fn step(&mut self, now: BootTime, world: &World, threat: &LimitMargin) -> Option<LimitWarning> {
         let point = Point {
             time: seconds(now),
             level: threat.used().0 as f64,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{
     Forecast, Kind,
-    chance::{above, quantile},
+    chance::{quantile, upper_tail},
     history::Point,
 };
 
@@ -108,7 +108,7 @@ impl Line {
     }
 
     fn is_trend(&self) -> bool {
-        above(self.slope / self.slope_error(), self.freedom) < CHANCE
+        upper_tail(self.slope / self.slope_error(), self.freedom) < CHANCE
     }
 
     fn at(&self, time: f64) -> f64 {
@@ -228,7 +228,7 @@ impl Peaks {
             let off = (shorter.slope - found.slope) / shorter.slope_error();
             // If earlier peaks were as high, the last few are no growth.
             let is_new = off < 0.0 || self.is_highest_of_all(count - last, STRAYS * limit);
-            if is_new && above(off.abs(), shorter.freedom) < CHANGED {
+            if is_new && upper_tail(off.abs(), shorter.freedom) < CHANGED {
                 (found, points) = (shorter, last);
             }
             last /= 2;
@@ -260,7 +260,7 @@ fn passage(line: &Line, last: f64, period: f64, limit: f64) -> Option<[f64; 4]> 
         let (level, error) = (line.at(time), line.error(time));
         for (off, survives) in &mut survive {
             let short = limit - level - *off * error;
-            *survives *= 1.0 - above(short / line.strays, line.freedom);
+            *survives *= 1.0 - upper_tail(short / line.strays, line.freedom);
         }
         let alive = survive.iter().map(|(_, survives)| survives).sum::<f64>();
         let killed = 1.0 - alive / f64::from(LINES);

@@ -17,7 +17,7 @@ use crate::{
     },
     ray::{
         facts::{GpuMoved, TopUser},
-        log::kill::Minors,
+        log::kill::MinorRange,
     },
 };
 
@@ -82,7 +82,7 @@ impl Stamp {
 
 /// The pid namespace of a line's pids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Domain {
+pub enum PidNamespace {
     /// Ray's pid namespace, which is often a container's.
     #[default]
     Ray,
@@ -94,7 +94,7 @@ pub enum Domain {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Subject {
     /// The namespace of its pid.
-    pub domain: Domain,
+    pub pid_namespace: PidNamespace,
     /// Its pid.
     pub pid: Option<Pid>,
     /// Its worker id.
@@ -171,7 +171,7 @@ pub enum Claim {
     Signalled(i32),
     /// One digit in its raylet's record says that memory was the reason (`disconnect_type=4`). That
     /// is no proof without other evidence.
-    MemoryDigit,
+    DisconnectTypeMemory,
     /// Ray's table of the biggest processes stands alone. Ray prints it with a kill for memory.
     MemoryTable(Box<RayMemory>),
     /// Its connection broke. Every sudden end looks like that.
@@ -179,7 +179,7 @@ pub enum Claim {
     /// Its raylet waited for it to register and found it dead.
     Unregistered,
     /// A kill record of Ray in words that no grammar knows.
-    UnreadKill,
+    UnparsedKill,
     /// It ended.
     Died,
 }
@@ -291,13 +291,13 @@ pub struct TextRemarks {
     /// Ray's version, if a text names it.
     pub ray_version: Option<String>,
     /// The versions of Ray whose words the texts use; crossed if they are of several.
-    pub wording: Option<Minors>,
+    pub wording: Option<MinorRange>,
     /// What the memory monitor logged about itself.
     pub monitor: Option<MonitorState>,
     /// Pids under which raylets wrote their logs.
     pub raylets: BTreeSet<Pid>,
     /// Configurations that frameworks printed, each with its printer.
-    pub configurations: Vec<Configured>,
+    pub configurations: Vec<FoundSettings>,
     /// What was said of GPU memory around offloads: by whom, what, and its line.
     pub gpu_moved: Vec<(String, GpuMoved, Place, String)>,
     /// Errors of GPUs, by kernel logs.
@@ -312,7 +312,7 @@ pub struct TextRemarks {
 
 /// Settings and where they stand.
 #[derive(Debug, Clone)]
-pub struct Configured {
+pub struct FoundSettings {
     /// The process that printed them, as `TaskRunner (pid 7)`; `None` for a command line.
     pub printer: Option<String>,
     /// Where it stands.

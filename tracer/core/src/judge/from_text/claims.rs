@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, mem::discriminant};
 
-use super::claim::{Claim, Domain, Stamp, Statement, Subject};
+use super::claim::{Claim, PidNamespace, Stamp, Statement, Subject};
 use crate::{
     event::Role,
     ids::{HexId, MINUTE_NS, Pid},
@@ -170,7 +170,7 @@ impl AllClaims {
                 found.extend(self.by_actor.get(actor).into_iter().flatten());
             }
             if let Some(pid) = subject.pid {
-                let key = (subject.domain == Domain::Host, pid);
+                let key = (subject.pid_namespace == PidNamespace::Host, pid);
                 found.extend(self.by_pid.get(&key).into_iter().flatten());
             }
         }
@@ -205,7 +205,7 @@ impl AllClaims {
             self.by_actor.entry(actor).and_modify(moved);
         }
         if let Some(pid) = absorbed.subject.pid {
-            let key = (absorbed.subject.domain == Domain::Host, pid);
+            let key = (absorbed.subject.pid_namespace == PidNamespace::Host, pid);
             self.by_pid.entry(key).and_modify(moved);
         }
         self.raylets.retain(|at| *at != other);
@@ -231,7 +231,7 @@ impl AllClaims {
             note(self.by_actor.entry(actor.clone()).or_default());
         }
         if let Some(pid) = subject.pid {
-            let key = (subject.domain == Domain::Host, pid);
+            let key = (subject.pid_namespace == PidNamespace::Host, pid);
             note(self.by_pid.entry(key).or_default());
         }
     }
@@ -239,7 +239,7 @@ impl AllClaims {
 
 /// Shortens `create_colocated_worker_cls.<locals>.WorkerDict` to `WorkerDict`, which is what its
 /// title and the kernel call it.
-fn plain(name: String) -> String {
+pub(super) fn plain(name: String) -> String {
     match name.rsplit_once("<locals>.") {
         Some((_, plain)) if !plain.is_empty() => plain.to_owned(),
         _ => name,
@@ -278,7 +278,7 @@ fn between(one: &Statement, other: &Statement) -> Option<i64> {
 
 /// Whether two descriptions may be of one process: no field that both have differs.
 fn alike(one: &Subject, other: &Subject) -> bool {
-    one.domain == other.domain
+    one.pid_namespace == other.pid_namespace
         && agree(one.pid.as_ref(), other.pid.as_ref())
         && agree(one.worker_id.as_ref(), other.worker_id.as_ref())
         && agree(one.actor_id.as_ref(), other.actor_id.as_ref())
@@ -294,7 +294,7 @@ fn merge_subject(into: &mut Subject, from: &Subject) {
             *into = from.cloned();
         }
     }
-    into.domain = from.domain;
+    into.pid_namespace = from.pid_namespace;
     fill(&mut into.pid, from.pid.as_ref());
     fill(&mut into.worker_id, from.worker_id.as_ref());
     fill(&mut into.actor_id, from.actor_id.as_ref());

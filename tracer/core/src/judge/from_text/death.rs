@@ -2,7 +2,7 @@
 
 use super::{
     Made,
-    claim::{Daemon, Domain, KernelOom, Place, RayMemory, Stamp, Statement, Subject},
+    claim::{Daemon, KernelOom, PidNamespace, Place, RayMemory, Stamp, Statement, Subject},
     verdict::Verdict,
     zone::{self, Clock},
 };
@@ -94,6 +94,7 @@ pub(super) fn build(
         texts: Vec::new(),
         bare: false,
         everyone,
+        twin: None,
     }
 }
 
@@ -123,7 +124,7 @@ fn role(subject: &Subject) -> Role {
         (None, Some("ray::DashboardA" | "ray::RuntimeEnv")) => Role::Agent,
         (None, Some(comm)) if comm.starts_with("ray::") => Role::Worker,
         // The host's daemons speak of any process.
-        (None, None) if subject.domain == Domain::Host => Role::Other,
+        (None, None) if subject.pid_namespace == PidNamespace::Host => Role::Other,
         (None, None) => Role::Worker,
         _ if rays => Role::Worker,
         _ => Role::Other,

@@ -7,8 +7,10 @@ use crate::{
     event::Role,
     ids::{Bytes, EventId, ProcessKey},
     judge::{
-        findings::facts::{Driver, Facts, Held, LimitMembers, LogWarning, Node, Printed},
-        findings::paired,
+        findings::facts::{
+            Driver, Facts, LimitMember, LimitMembers, LogWarning, Node, PrintedConfiguration,
+        },
+        findings::find_offloads,
         report::TopProcess,
     },
     path,
@@ -42,7 +44,7 @@ pub(super) fn of(gathered: &TextEvidence, made: &[Made]) -> Facts {
         drivers: drivers(gathered),
         printed: printed(gathered),
         log_warnings: log_warnings(gathered),
-        offloads: paired(&points),
+        offloads: find_offloads(&points),
         ..Facts::default()
     }
 }
@@ -54,7 +56,7 @@ fn limit_members(everyone: &[TopProcess]) -> LimitMembers {
     }
 }
 
-fn held(process: &TopProcess) -> Held {
+fn held(process: &TopProcess) -> LimitMember {
     let argv: Vec<String> = process.title.split(' ').map(str::to_owned).collect();
     let program = path::base(&argv[0]);
     let title = identify::title(&process.title);
@@ -64,7 +66,7 @@ fn held(process: &TopProcess) -> Held {
         "ray::DashboardA" | "ray::RuntimeEnv" => Role::Agent,
         program => identify::role(program, &argv).unwrap_or(Role::Other),
     };
-    Held {
+    LimitMember {
         pid: process.pid,
         role,
         doing: title.as_ref().and_then(|title| title.task.clone()),
@@ -122,11 +124,11 @@ fn drivers(gathered: &TextEvidence) -> Vec<Driver> {
         .collect()
 }
 
-fn printed(gathered: &TextEvidence) -> Vec<Printed> {
+fn printed(gathered: &TextEvidence) -> Vec<PrintedConfiguration> {
     let all = gathered.remarks.configurations.iter();
     let printed = all.filter_map(|one| {
         let printer = one.printer.as_ref()?;
-        Some(Printed {
+        Some(PrintedConfiguration {
             source: format!("printed by {printer}, {}", source(gathered, one.place)),
             settings: one.settings.clone(),
         })

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use libc::SIGKILL;
 
 use super::{
-    claim::{Claim, Domain, Place, Subject},
+    claim::{Claim, PidNamespace, Place, Subject},
     claims::ProcessClaims,
+    mismatch::{Mismatch, Namespace, Twin},
     text_evidence::TextEvidence,
     zone::Clock,
 };
@@ -40,6 +41,8 @@ pub(super) struct Case<'a> {
     pub(super) host: Option<&'a ProcessClaims>,
     /// Why a kill by the host was joined or not, with its place.
     pub(super) remarks: Vec<(Place, String)>,
+    /// A kill by the kernel that may be the same death.
+    pub(super) twin: Option<Twin>,
 }
 
 /// Returns all deaths of named processes in the texts.
@@ -47,7 +50,7 @@ pub(super) fn join<'a>(gathered: &'a TextEvidence, clock: &Clock) -> Vec<Case<'a
     let (hosts, rays): (Vec<&ProcessClaims>, Vec<&ProcessClaims>) = gathered
         .claims
         .deaths()
-        .partition(|claims| claims.subject.domain == Domain::Host);
+        .partition(|claims| claims.subject.pid_namespace == PidNamespace::Host);
     let namespace = namespace(gathered, &rays, &hosts);
     let mut partner: Vec<Option<usize>> = vec![None; rays.len()];
     let mut taken = vec![false; hosts.len()];
@@ -82,23 +85,21 @@ pub(super) fn join<'a>(gathered: &'a TextEvidence, clock: &Clock) -> Vec<Case<'a
         }
     }
     let mut cases: Vec<Case<'_>> = Vec::new();
-    let kernels: Vec<&ProcessClaims> = hosts
-        .iter()
-        .copied()
+    let left = hosts.iter().zip(&taken).filter(|(_, taken)| !**taken);
+    let kernels: Vec<&ProcessClaims> = left
+        .map(|(host, _)| *host)
         .filter(|host| is_of_kernel(host))
         .collect();
     for (ray, partner) in rays.iter().zip(&partner) {
-        let remarks = match partner {
-            Some(host) => vec![(
-                place(hosts[*host]),
-                "joined: the host's log speaks of the same process".to_owned(),
-            )],
+        let (remarks, twin) = match partner.map(|host| hosts[host]) {
+            Some(host) => (vec![(place(host), matched(host).to_owned())], None),
             None => reasons(ray, &kernels, namespace, clock),
         };
         cases.push(Case {
             ray: Some(ray),
             host: partner.map(|host| hosts[host]),
             remarks,
+            twin,
         });
     }
     let alone = hosts.iter().zip(&taken).filter(|(_, taken)| !**taken);
@@ -106,16 +107,9 @@ pub(super) fn join<'a>(gathered: &'a TextEvidence, clock: &Clock) -> Vec<Case<'a
         ray: None,
         host: Some(host),
         remarks: Vec::new(),
+        twin: None,
     }));
     cases
-}
-
-/// Whether the two kinds of logs use the same pid namespace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Namespace {
-    Same,
-    Different,
-    Unknown,
 }
 
 fn namespace(
@@ -166,34 +160,27 @@ fn coincidences(rays: &[&ProcessClaims], hosts: &[&ProcessClaims]) -> usize {
     pairs.count()
 }
 
-/// Decides whether both speak of one process. Returns the reason if not.
+/// Decides whether both speak of one process.
 fn judge(
     ray: &ProcessClaims,
     host: &ProcessClaims,
     namespace: Namespace,
     clock: &Clock,
-) -> Result<(), String> {
+) -> Result<(), Mismatch> {
     let named = name_agrees(&ray.subject, &host.subject);
     if named == Some(false) {
-        return Err(format!(
-            "another process by its name ({})",
-            host.subject.comm.as_deref().unwrap_or("?")
-        ));
+        return Err(Mismatch::Name);
     }
     let apart = apart(ray, host, clock);
     if apart.is_some_and(|apart| apart > 12 * SAME_TIME_NS) {
-        return Err("at another time".into());
+        return Err(Mismatch::Time);
     }
     let same_pid = ray.subject.pid.is_some() && ray.subject.pid == host.subject.pid;
     if namespace == Namespace::Same {
-        return if same_pid {
-            Ok(())
-        } else {
-            Err("another pid of the same namespace".into())
-        };
+        return if same_pid { Ok(()) } else { Err(Mismatch::Pid) };
     }
     if !same_pid && !is_open(ray) {
-        return Err("another pid, and Ray says who ended it".into());
+        return Err(Mismatch::KillerKnown);
     }
     let limit = if same_pid { SAME_TIME_NS } else { CLOSE_NS };
     let timed = apart.is_some_and(|apart| apart <= limit);
@@ -210,14 +197,11 @@ fn judge(
     if agreeing >= 2 {
         return Ok(());
     }
-    let mut missing = vec![match namespace {
-        Namespace::Different => "host pid against container pid",
-        _ => "whether both count pids alike is not known",
-    }];
-    if apart.is_none() {
-        missing.push("no common time");
-    }
-    Err(missing.join(", "))
+    Err(Mismatch::TooLittle {
+        same_pid,
+        namespace,
+        timed: apart.is_some(),
+    })
 }
 
 /// Whether the names agree; `None` if one of them has no telling name.
@@ -300,22 +284,41 @@ fn is_of_kernel(host: &ProcessClaims) -> bool {
     claims.any(|one| matches!(&one.claim, Claim::KernelOom(_)))
 }
 
-/// Returns why none of the kernel's kills is this death, if Ray does not know the killer.
+/// Says which log names the same process.
+fn matched(host: &ProcessClaims) -> &'static str {
+    let by_kernel = |claim: &Claim| match claim {
+        Claim::KernelOom(oom) => oom.reporter.is_none(),
+        claim => *claim == Claim::Reaped,
+    };
+    if host.statements.iter().all(|one| by_kernel(&one.claim)) {
+        "matched: the kernel log names the same process"
+    } else {
+        "matched: the host's log names the same process"
+    }
+}
+
+/// Returns why none of the kernel's kills is this death, if Ray does not know the killer. A kill
+/// that may be this death is returned too.
 fn reasons(
     ray: &ProcessClaims,
     kernels: &[&ProcessClaims],
     namespace: Namespace,
     clock: &Clock,
-) -> Vec<(Place, String)> {
+) -> (Vec<(Place, String)>, Option<Twin>) {
     if !is_open(ray) {
-        return Vec::new();
+        return (Vec::new(), None);
     }
     let of_this_pid = |host: &&&ProcessClaims| host.subject.pid == ray.subject.pid;
     let same = kernels.iter().filter(of_this_pid);
     let others = kernels.iter().filter(|host| !of_this_pid(host));
     let nearest = same.chain(others);
-    let reason = |host: &&ProcessClaims| {
+    let nearest = nearest.filter_map(|host| {
         let why = judge(ray, host, namespace, clock).err()?;
+        Some((*host, why))
+    });
+    let nearest: Vec<(&ProcessClaims, Mismatch)> = nearest.take(MAX_REASONS).collect();
+    let twin = nearest.iter().find_map(|(host, why)| twin(host, *why));
+    let reason = |(host, why): &(&ProcessClaims, Mismatch)| {
         let pid = host
             .subject
             .pid
@@ -325,12 +328,29 @@ fn reasons(
             .comm
             .as_deref()
             .map_or_else(String::new, |comm| format!(" ({comm})"));
-        Some((
-            place(host),
-            format!("an OOM kill{pid}{comm} is not joined: {why}"),
-        ))
+        let why = match self::twin(host, *why) {
+            Some(_) => "may be this death (see ALSO)".to_owned(),
+            None => format!("was not matched: {}", why.words()),
+        };
+        (place(host), format!("an OOM kill{pid}{comm} {why}"))
     };
-    nearest.filter_map(reason).take(MAX_REASONS).collect()
+    (nearest.iter().map(reason).collect(), twin)
+}
+
+/// Returns the kill as a possible twin, if nothing but the pid namespaces speaks against it.
+fn twin(host: &ProcessClaims, why: Mismatch) -> Option<Twin> {
+    match why {
+        Mismatch::TooLittle {
+            same_pid: true,
+            namespace: Namespace::Unknown,
+            timed,
+        } => Some(Twin {
+            place: place(host),
+            pid: host.subject.pid?,
+            timed,
+        }),
+        _ => None,
+    }
 }
 
 /// Whether Ray does not say who ended it.
@@ -338,11 +358,11 @@ fn is_open(ray: &ProcessClaims) -> bool {
     let open = |claim: &Claim| {
         matches!(
             claim,
-            Claim::MemoryDigit
+            Claim::DisconnectTypeMemory
                 | Claim::MemoryTable(_)
                 | Claim::Lost
                 | Claim::Unregistered
-                | Claim::UnreadKill
+                | Claim::UnparsedKill
                 | Claim::Died
                 | Claim::Identity
                 | Claim::Signalled(SIGKILL)

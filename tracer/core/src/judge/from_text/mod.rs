@@ -8,42 +8,39 @@ pub mod claims;
 mod death;
 mod facts;
 mod join;
+mod mismatch;
 mod nameless;
 mod nodes;
 mod notes;
+mod raylets;
 mod teardown;
 pub mod text_evidence;
 mod unsettled;
 mod verdict;
 mod zone;
 
-use std::{collections::BTreeSet, ops::RangeInclusive};
+use std::collections::BTreeSet;
 
 use jiff::tz::TimeZone;
 
 use crate::{
-    event::Role,
-    ids::{BootTime, EventId, MINUTE_NS, SECOND_NS},
+    ids::{BootTime, EventId, SECOND_NS},
     judge::{
-        cause::Cause,
         findings, ray_log_versions,
         report::{self, ClusterReport, Death, Evidence, Monitor, Report, TextSource, TopProcess},
     },
     path,
-    ray::log::kill,
+    ray::{identify, log::kill},
 };
 use claim::{Claim, MonitorState, Place, Statement, Subject};
 use death::build;
 use join::Case;
+use mismatch::Twin;
 use text_evidence::TextEvidence;
 use zone::Clock;
 
 /// At most this many pieces of evidence are kept for one death.
 const MAX_EVIDENCE: usize = 12;
-
-/// A worker ends at most this long after its raylet. A line about its end may come a little
-/// earlier.
-const TAKES_ALONG_NS: RangeInclusive<i64> = -5 * SECOND_NS..=MINUTE_NS;
 
 /// Returns the report on everything that was gathered. `zone` applies to all times that have none.
 #[must_use]
@@ -56,15 +53,26 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
         .collect();
     nameless::add(gathered, &clock, &mut made);
     order(&mut made);
-    blame_the_raylet(&mut made);
+    raylets::blame(&mut made);
+    raylets::blame_shutdowns(&mut made);
     teardown::mark(gathered, &clock, &mut made);
+    raylets::list_shutdowns(&mut made);
+    let twins: Vec<String> = made
+        .iter()
+        .filter_map(|made| {
+            let twin = made.twin?;
+            let [kernel, ray] = [twin.place, made.place].map(|place| source(gathered, place));
+            Some(twin.note(&kernel, &ray))
+        })
+        .collect();
     let facts = facts::of(gathered, &made);
     let folders = nodes::folders(gathered);
     let on = nodes::of_deaths(gathered, &folders, &made);
     let mut deaths: Vec<Death> = made.into_iter().map(|made| made.death).collect();
     unsettled::add(&mut deaths);
     let version = version(gathered);
-    let mut notes = notes::all(gathered, &deaths, version.as_deref());
+    let mut notes = twins;
+    notes.extend(notes::all(gathered, &deaths, version.as_deref()));
     notes.extend(version.map(|version| format!("Ray {version}, by the wording of its messages")));
     let mut report = Report {
         message_times: Vec::new(),
@@ -121,6 +129,8 @@ struct Made {
     bare: bool,
     /// All processes that the text lists beside it.
     everyone: Vec<TopProcess>,
+    /// A kill by the kernel that may be the same death.
+    twin: Option<Twin>,
 }
 
 fn made(gathered: &TextEvidence, clock: &Clock, case: &Case<'_>) -> Made {
@@ -141,8 +151,16 @@ fn made(gathered: &TextEvidence, clock: &Clock, case: &Case<'_>) -> Made {
     let bare = claims
         .iter()
         .all(|one| matches!(one.claim, Claim::Died | Claim::Identity));
-    let mut made = build(clock, subject, dated_by, verdict);
+    let mut subject = subject.clone();
+    let mut named_by_lease = None;
+    if let Some((place, task)) = running_task(&subject, &claims) {
+        let by_lease = subject.task.replace(task).unwrap_or_default();
+        let words = format!("Ray's kill record calls it {by_lease}, the first task of its lease");
+        named_by_lease = Some((place, words));
+    }
+    let mut made = build(clock, &subject, dated_by, verdict);
     made.bare = bare;
+    made.twin = case.twin;
     made.folder.clone_from(&subject.folder);
     made.texts = nodes::own_texts(gathered, &claims);
     let death = &mut made.death;
@@ -153,8 +171,30 @@ fn made(gathered: &TextEvidence, clock: &Clock, case: &Case<'_>) -> Made {
     if let Some(comm) = host_comm {
         death.process.comm = comm;
     }
-    death.verdict.evidence = evidence(gathered, clock, &claims, &case.remarks);
+    let mut remarks = case.remarks.clone();
+    remarks.extend(named_by_lease);
+    death.verdict.evidence = evidence(gathered, clock, &claims, &remarks);
     made
+}
+
+/// Returns the task that a killed worker ran, if Ray's table of the largest processes has another
+/// name for it than Ray's kill record. The record names the first task of the worker's lease.
+fn running_task(subject: &Subject, claims: &[&Statement]) -> Option<(Place, String)> {
+    let is_actor = subject.class.is_some() || subject.actor_id.is_some();
+    let task = subject.task.as_deref().filter(|_| !is_actor)?;
+    let pid = subject.pid?;
+    claims.iter().find_map(|one| {
+        let Claim::RayMemory(memory) = &one.claim else {
+            return None;
+        };
+        let user = memory.top.iter().find(|user| user.pid == pid)?;
+        let title = identify::title(&user.command)?;
+        let shown = title.task.filter(|_| title.actor_class.is_none())?;
+        // Ray cuts long titles.
+        let shown = claims::plain(shown.trim_end_matches("...").to_owned());
+        let same = shown.starts_with(task) || task.starts_with(&shown);
+        (!same).then_some((one.place, shown))
+    })
 }
 
 /// Returns the line that dates the death: the earliest of those with a time finer than whole
@@ -228,43 +268,6 @@ fn order(made: &mut [Made]) {
     }
 }
 
-/// Attributes the end of a worker that has no reason of its own to the raylet that died at that
-/// time.
-fn blame_the_raylet(made: &mut [Made]) {
-    for at in 0..made.len() {
-        let one = &made[at];
-        if !one.bare || one.death.process.role == Role::Raylet {
-            continue;
-        }
-        let raylet = made.iter().find(|raylet| takes_along(raylet, one));
-        let Some((cause, pid)) = raylet.map(|raylet| (raylet.death.id, raylet.death.process.pid))
-        else {
-            continue;
-        };
-        let verdict = &mut made[at].death.verdict;
-        verdict.cause = Cause::EndedWithRaylet {
-            raylet_pid: Some(pid).filter(|pid| pid.0 != 0),
-        };
-        verdict.cause_death_id = Some(cause);
-    }
-}
-
-/// Whether a raylet's end may explain a worker's: both are of one text, of no different nodes, and
-/// ended at about the same time.
-fn takes_along(raylet: &Made, worker: &Made) -> bool {
-    let same =
-        |one: &Option<_>, other: &Option<_>| one.is_none() || other.is_none() || one == other;
-    // Times with and without a zone come from different clocks.
-    let one_clock = raylet.death.when.time.is_some() == worker.death.when.time.is_some();
-    let times = raylet.time.zip(worker.time).filter(|_| one_clock);
-    raylet.death.process.role == Role::Raylet
-        && raylet.death.listed
-        && raylet.place.text == worker.place.text
-        && same(&raylet.node.0, &worker.node.0)
-        && same(&raylet.node.1, &worker.node.1)
-        && times.is_some_and(|(raylet, worker)| TAKES_ALONG_NS.contains(&(worker - raylet)))
-}
-
 fn clusters(gathered: &TextEvidence) -> Vec<ClusterReport> {
     let raylet_pid = gathered.remarks.raylets.first().copied();
     let Some(raylet_pid) = raylet_pid else {
@@ -314,7 +317,7 @@ fn clusters(gathered: &TextEvidence) -> Vec<ClusterReport> {
 /// Returns the version of Ray that a text names, else the one whose words it uses.
 fn version(gathered: &TextEvidence) -> Option<String> {
     let remarks = &gathered.remarks;
-    let words = |(first, last): kill::Minors| match first.cmp(&last) {
+    let words = |(first, last): kill::MinorRange| match first.cmp(&last) {
         std::cmp::Ordering::Less => Some(format!("2.{first} to 2.{last}")),
         std::cmp::Ordering::Equal => Some(format!("2.{first}")),
         std::cmp::Ordering::Greater => None,

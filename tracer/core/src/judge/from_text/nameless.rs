@@ -62,11 +62,11 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
         // "It died" only repeats a death that the text names better.
         Claim::Reaped
         | Claim::Signalled(_)
-        | Claim::MemoryDigit
+        | Claim::DisconnectTypeMemory
         | Claim::MemoryTable(_)
         | Claim::Lost
         | Claim::Unregistered
-        | Claim::UnreadKill
+        | Claim::UnparsedKill
         | Claim::Died => made.is_empty() && nameless.iter().all(|other| weak(&other.claim)),
         Claim::Identity => false,
     }
@@ -77,11 +77,11 @@ fn weak(claim: &Claim) -> bool {
         claim,
         Claim::Reaped
             | Claim::Signalled(_)
-            | Claim::MemoryDigit
+            | Claim::DisconnectTypeMemory
             | Claim::MemoryTable(_)
             | Claim::Lost
             | Claim::Unregistered
-            | Claim::UnreadKill
+            | Claim::UnparsedKill
             | Claim::Died
             | Claim::Identity
     )
@@ -121,7 +121,7 @@ fn counted(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
             time: None,
             source: "Ray's own count".into(),
             what: format!(
-                "{counted} {} killed due to memory pressure; no line of the texts names this one",
+                "{counted} {} killed due to memory pressure; no line of these logs names this one",
                 if counted == 1 { "worker" } else { "workers" }
             ),
             by_sender: false,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::{
     Made,
-    claim::{Domain, Statement},
+    claim::{PidNamespace, Statement},
     text_evidence::TextEvidence,
     version,
     zone::{self, Clock},
@@ -129,7 +129,7 @@ pub(super) fn own_texts(gathered: &TextEvidence, claims: &[&Statement]) -> Vec<u
         let name = name.map_or("", |text| path::base(&text.name));
         let writer = file_name::parse(name).and_then(|parsed| parsed.worker_id);
         let by_agent = AGENTS.iter().any(|agent| name.starts_with(agent));
-        one.subject.domain == Domain::Host
+        one.subject.pid_namespace == PidNamespace::Host
             || (writer.is_some() && writer == one.subject.worker_id)
             || (by_agent && one.subject.role == Some(Role::Raylet))
     };

@@ -10,12 +10,12 @@ use crate::judge::{
 const PAGE: &str =
     "https://docs.ray.io/en/latest/ray-observability/user-guides/debug-apps/debug-memory.html";
 
-/// Returns the notes: after-effects, Ray's own count compared with what was found, and what was
+/// Returns the notes: after-effects, Ray's count compared with what was found, and what was
 /// dropped.
 pub(super) fn all(gathered: &TextEvidence, deaths: &[Death], version: Option<&str>) -> Vec<String> {
     let mut notes = Vec::new();
     let nameless = gathered.claims.nameless.iter();
-    let unread = nameless.filter(|one| matches!(one.claim, Claim::UnreadKill));
+    let unread = nameless.filter(|one| matches!(one.claim, Claim::UnparsedKill));
     notes.extend(ray_log_versions::unread(unread.count(), version));
     notes.extend(after_effects(gathered, deaths));
     notes.extend(count(gathered, deaths));
@@ -66,7 +66,7 @@ fn is_first_cause(death: &Death) -> bool {
 }
 
 /// Returns a note like
-/// `Ray's own count: 3 memory kills, 0 other deaths. These logs name all of them`.
+/// `Ray counted 3 memory kills and 0 other deaths; these logs show all of them`.
 fn count(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
     let summaries = &gathered.remarks.summaries;
     if summaries.is_empty() {
@@ -85,19 +85,19 @@ fn count(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
         .filter(|death| !by_ray(death) && death.listed)
         .count() as u64;
     let counted = format!(
-        "Ray's own count: {memory} memory {}, {other} other {}",
+        "Ray counted {memory} memory {} and {other} other {}",
         if memory == 1 { "kill" } else { "kills" },
         if other == 1 { "death" } else { "deaths" },
     );
     let compared = match (super::nameless::missing(gathered), found > memory) {
-        (0, false) if (found, rest) == (memory, other) => "These logs name all of them".to_owned(),
-        (0, false) => format!("These logs name {found} and {rest}"),
+        (0, false) if (found, rest) == (memory, other) => "these logs show all of them".to_owned(),
+        (0, false) => format!("these logs show {found} and {rest}"),
         (0, true) => format!(
-            "These logs name {found} and {rest}: the count lacks the last minute, or other nodes"
+            "these logs show {found} and {rest}: the count lacks the last minute, or other nodes"
         ),
         (missing, _) => format!(
-            "These logs do not name {missing} of these kills. On that node, run: raytrace explain /tmp/ray/session_latest/logs"
+            "these logs do not show {missing} of these kills. On that node, run: raytrace explain /tmp/ray/session_latest/logs"
         ),
     };
-    Some(format!("{counted}. {compared}"))
+    Some(format!("{counted}; {compared}"))
 }

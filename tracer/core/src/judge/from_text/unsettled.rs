@@ -1,5 +1,7 @@
 //! Names what would settle the deaths that texts leave open.
 
+use libc::SIGTERM;
+
 use crate::{
     event::Role,
     judge::{
@@ -24,10 +26,17 @@ fn of_text(death: &Death) -> Missing {
         return Missing::OomLines;
     }
     if death.process.role == Role::Raylet {
-        return Missing::RayletsEnd;
+        // A raylet logs that it received SIGTERM. No log names the sender.
+        return match death.verdict.cause {
+            Cause::Signal {
+                signal: SIGTERM,
+                sender: None,
+            } => Missing::Sender,
+            _ => Missing::RayletEnd,
+        };
     }
     let work = &death.work;
-    Missing::NodesLogs {
+    Missing::NodeLogs {
         of_any_end: matches!(death.verdict.cause, Cause::SuddenEnd | Cause::Unexplained),
         named: death.process.pid.0 != 0 || work.worker_id.is_some() || work.actor_id.is_some(),
     }

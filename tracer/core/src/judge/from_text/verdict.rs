@@ -2,7 +2,7 @@
 //!
 //! It is `inferred` at most, and `unknown` if every sudden end would read the same.
 
-use libc::SIGKILL;
+use libc::{SIGKILL, SIGTERM};
 
 use super::claim::{Claim, Daemon, KernelOom, RayMemory, Statement};
 use crate::judge::{
@@ -164,6 +164,7 @@ fn others(claims: &[&Statement]) -> Verdict {
     let lost = claims.iter().any(|one| matches!(one.claim, Claim::Lost));
     let mut ranked: Vec<&Statement> = claims.to_vec();
     ranked.retain(|one| !(lost && is_bare_request(&one.claim)));
+    ranked.retain(|one| !is_after_sigterm(one, claims));
     ranked.sort_by_key(|one| (rank(&one.claim), one.place));
     let Some(first) = ranked.first() else {
         return Verdict::new(Killer::Unknown, Cause::NotSeen);
@@ -200,7 +201,7 @@ fn others(claims: &[&Statement]) -> Verdict {
             verdict
         }
         Claim::Reaped => Verdict::new(Killer::Unknown, Cause::OomReaped),
-        Claim::MemoryDigit => Verdict::new(Killer::Unknown, Cause::RayMemoryDigit),
+        Claim::DisconnectTypeMemory => Verdict::new(Killer::Unknown, Cause::RayMemoryDigit),
         Claim::MemoryTable(memory) => {
             let mut verdict = Verdict::new(Killer::Unknown, Cause::RayMemoryTable);
             verdict.memory = Some((**memory).clone());
@@ -211,10 +212,28 @@ fn others(claims: &[&Statement]) -> Verdict {
         // Kills for memory by Ray and the kernel are handled above.
         Claim::RayMemory(_)
         | Claim::KernelOom(_)
-        | Claim::UnreadKill
+        | Claim::UnparsedKill
         | Claim::Died
         | Claim::Identity => Verdict::new(Killer::Unknown, Cause::Unexplained),
     }
+}
+
+/// Whether a raylet lost its agent only after it had received SIGTERM. Then it did not shut down
+/// because of the agent. If an agent dies first, Ray 2.9 sends the SIGTERM to itself afterwards.
+fn is_after_sigterm(one: &Statement, claims: &[&Statement]) -> bool {
+    let agent_died = matches!(
+        one.claim,
+        Claim::Collapse {
+            cause: Cause::AgentDied { .. },
+            ..
+        }
+    );
+    let sigterm_before = |other: &&Statement| {
+        other.claim == Claim::Signalled(SIGTERM)
+            && other.place.text == one.place.text
+            && other.place.line < one.place.line
+    };
+    agent_died && claims.iter().any(sigterm_before)
 }
 
 /// Whether the claim is only that the GCS had an actor ended (`Received KillLocalActor RPC`). It
@@ -247,9 +266,9 @@ pub(super) fn rank(claim: &Claim) -> u8 {
         Claim::Exit { .. } => 7,
         Claim::Reaped => 8,
         Claim::Signalled(_) => 9,
-        Claim::MemoryDigit | Claim::MemoryTable(_) => 10,
+        Claim::DisconnectTypeMemory | Claim::MemoryTable(_) => 10,
         Claim::Lost => 11,
-        Claim::Unregistered | Claim::UnreadKill | Claim::Died => 12,
+        Claim::Unregistered | Claim::UnparsedKill | Claim::Died => 12,
         Claim::Identity => 13,
     }
 }

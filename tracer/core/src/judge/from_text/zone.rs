@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{civil::DateTime, tz::TimeZone};
 
 use super::{
-    claim::{Place, Stamp, Statement, Text},
+    claim::{Claim, Clocks, Place, Stamp, Statement, Text},
     claims::ProcessClaims,
     text_evidence::TextEvidence,
 };
@@ -28,6 +28,8 @@ const SAME_DEATH_NS: i64 = 5 * SECOND_NS;
 pub(super) struct Clock {
     zones: Vec<Zone>,
     given: Option<TimeZone>,
+    /// Texts that tell of deaths in lines without a time only.
+    undated: BTreeSet<usize>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -42,6 +44,7 @@ impl Clock {
         let mut clock = Self {
             zones,
             given: given.cloned(),
+            undated: undated(gathered),
         };
         if given.is_none() {
             clock.learn(gathered.claims.all());
@@ -127,6 +130,15 @@ impl Clock {
 
     /// Returns the offset of a text, and how it is known or which clock the text has.
     pub(super) fn describe(&self, number: usize, text: &Text) -> (Option<i32>, String) {
+        let (offset_s, how) = self.zone(number, text);
+        let has_clock = text.clocks != Clocks::default();
+        if has_clock && self.undated.contains(&number) {
+            return (offset_s, format!("{how}; the lines on deaths have no time"));
+        }
+        (offset_s, how)
+    }
+
+    fn zone(&self, number: usize, text: &Text) -> (Option<i32>, String) {
         let zone = self.zones.get(number).cloned().unwrap_or_default();
         if self.given.is_some() && text.clocks.local {
             return (None, "local times, in the zone that was given".into());
@@ -136,6 +148,7 @@ impl Clock {
         }
         let clocks = text.clocks;
         let how = match (clocks.utc, clocks.local, clocks.boot) {
+            (_, true, _) if self.undated.contains(&number) => "local times of an unknown zone",
             (_, true, _) => "local times of an unknown zone; set it with --log-tz",
             (true, false, _) => "times with their zone",
             (false, false, true) => "seconds since boot only",
@@ -143,6 +156,18 @@ impl Clock {
         };
         (None, how.into())
     }
+}
+
+/// Returns the texts that tell of deaths, but in no line with a time.
+fn undated(gathered: &TextEvidence) -> BTreeSet<usize> {
+    let named = gathered.claims.deaths().flat_map(|one| &one.statements);
+    let named = named.filter(|one| !matches!(one.claim, Claim::Identity));
+    let mut dated: BTreeMap<usize, bool> = BTreeMap::new();
+    for one in named.chain(&gathered.claims.nameless) {
+        *dated.entry(one.place.text).or_default() |= !one.stamp.is_empty();
+    }
+    let undated = dated.into_iter().filter(|(_, dated)| !dated);
+    undated.map(|(text, _)| text).collect()
 }
 
 /// Returns the zone of a text by the lines that have both times, if all of them agree.

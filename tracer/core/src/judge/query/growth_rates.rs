@@ -9,7 +9,7 @@ use crate::{
         report::{CallRate, GrowthRate, HourRate, OwnerKind},
         state::{
             calls::Growth,
-            owners::{self, Name},
+            owners::{self, OwnerName},
             world::World,
         },
     },
@@ -19,9 +19,9 @@ use crate::{
 /// The growth rates of all owners.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct GrowthRates {
-    pub(in crate::judge) all: BTreeMap<Name, GrowthRate>,
+    pub(in crate::judge) all: BTreeMap<OwnerName, GrowthRate>,
     /// What a call leaves behind, in the worker where that is most, if it fills memory.
-    pub(in crate::judge) steady: BTreeMap<Name, Bytes>,
+    pub(in crate::judge) steady: BTreeMap<OwnerName, Bytes>,
 }
 
 /// Returns all rates that can be told.

@@ -4,7 +4,7 @@ use crate::{
     event::Role,
     ids::{Bytes, ProcessKey},
     judge::state::{
-        calls::{Calls, Idle},
+        calls::{Calls, IdleWorker},
         processes::ProcessState,
         snapshot::{LiveProcesses, Member, Names},
         world::World,
@@ -61,7 +61,7 @@ fn calls<'a>(world: &'a World, state: &ProcessState) -> Option<&'a Calls> {
 }
 
 /// Returns since when a worker of tasks has had nothing to do.
-pub(in crate::judge) fn idle(world: &World, state: &ProcessState) -> Option<Idle> {
+pub(in crate::judge) fn idle(world: &World, state: &ProcessState) -> Option<IdleWorker> {
     let of_tasks = state.role == Role::Worker && state.actor_class.is_none();
     let calls = calls(world, state).filter(|_| of_tasks)?;
     calls.idle(world.last_time)

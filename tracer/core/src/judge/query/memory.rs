@@ -42,7 +42,7 @@ pub(in crate::judge) fn snapshot(
     }
     let (top, top_rest) = biggest(world, exit.process, &memory, time);
     Snapshot {
-        minute: Some(minute::before(world, exit, time, &top)),
+        minute: Some(minute::last_minute(world, exit, time, &top)),
         top,
         top_rest,
         live_processes: live_processes::around(world, names, exit.process, memory.private()),

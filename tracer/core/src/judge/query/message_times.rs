@@ -10,16 +10,16 @@ use crate::{
     event::{Cluster, RayLog},
     ids::{BootTime, HexId, ProcessKey},
     judge::{
-        report::{MessageTime, Step},
+        report::{MessageKind, MessageTime},
         state::world::World,
     },
     ray::{
         facts::RayFact,
-        words::{Ended, lost_the_gcs, owner_gone},
+        words::{EndedWith, lost_the_gcs, owner_gone},
     },
 };
 
-type Ends = HashMap<(u32, bool, Step, HexId), BootTime>;
+type Ends = HashMap<(u32, bool, MessageKind, HexId), BootTime>;
 
 /// Returns the first message of each kind.
 pub(in crate::judge) fn all(
@@ -27,11 +27,11 @@ pub(in crate::judge) fn all(
     number: impl Fn(Option<ProcessKey>) -> Option<u32>,
 ) -> Vec<MessageTime> {
     let mut ends = Ends::new();
-    let mut note = |cluster, by_gcs, (step, id): (Step, HexId), time: BootTime| {
-        let first = ends.entry((cluster, by_gcs, step, id)).or_insert(time);
+    let mut note = |cluster, by_gcs, (kind, id): (MessageKind, HexId), time: BootTime| {
+        let first = ends.entry((cluster, by_gcs, kind, id)).or_insert(time);
         *first = time.min(*first);
     };
-    for seen in world.ray_words.iter() {
+    for seen in world.ray_log_records.iter() {
         let Some(cluster) = number(seen.what.cluster) else {
             continue;
         };
@@ -48,7 +48,7 @@ pub(in crate::judge) fn all(
     }
     for cluster in &world.clusters {
         if let (Some(number), Some(node)) = (number(Some(cluster.raylet)), &cluster.node_id) {
-            let end = (Step::NodeUp, node.clone());
+            let end = (MessageKind::NodeUp, node.clone());
             note(number, false, end, cluster.raylet.start);
         }
     }
@@ -57,7 +57,7 @@ pub(in crate::judge) fn all(
             continue;
         };
         if let Some(worker) = &state.worker_id {
-            let end = (Step::WorkerReady, worker.clone());
+            let end = (MessageKind::WorkerReady, worker.clone());
             note(number, false, end, state.key.start);
         }
         let calls = world.calls.get(&state.key.truncated());
@@ -65,7 +65,7 @@ pub(in crate::judge) fn all(
         let Some(first) = first else { continue };
         let job = state.job_id.clone().or_else(|| world.ray_job(state.key));
         if let Some(job) = job {
-            note(number, false, (Step::JobBegan, job), first);
+            note(number, false, (MessageKind::JobBegan, job), first);
         }
     }
     into_message_times(world, ends)
@@ -76,20 +76,22 @@ fn into_message_times(world: &World, ends: Ends) -> Vec<MessageTime> {
     // exit.
     let left: HashSet<(u32, HexId)> = ends
         .keys()
-        .filter(|(_, by_gcs, step, _)| !by_gcs && *step == Step::WorkerLeft)
+        .filter(|(_, by_gcs, kind, _)| !by_gcs && *kind == MessageKind::WorkerLeft)
         .map(|(cluster, _, _, id)| (*cluster, id.clone()))
         .collect();
-    let message = |((cluster, by_gcs, step, id), time): ((u32, bool, Step, HexId), BootTime)| {
-        let is_own = !by_gcs && step == Step::OwnerGone && left.contains(&(cluster, id.clone()));
-        let time = world.clock.wall(time).filter(|_| !is_own)?;
-        Some(MessageTime {
-            time,
-            cluster,
-            by_gcs,
-            step,
-            id,
-        })
-    };
+    let message =
+        |((cluster, by_gcs, kind, id), time): ((u32, bool, MessageKind, HexId), BootTime)| {
+            let is_own =
+                !by_gcs && kind == MessageKind::OwnerGone && left.contains(&(cluster, id.clone()));
+            let time = world.clock.wall(time).filter(|_| !is_own)?;
+            Some(MessageTime {
+                time,
+                cluster,
+                by_gcs,
+                kind,
+                id,
+            })
+        };
     ends.into_iter().filter_map(message).collect()
 }
 
@@ -99,59 +101,65 @@ fn own_node<'a>(world: &'a World, log: &RayLog) -> Option<&'a HexId> {
 }
 
 /// Returns what the GCS's own log says.
-fn by_gcs(fact: &RayFact) -> [Option<(Step, HexId)>; 2] {
+fn by_gcs(fact: &RayFact) -> [Option<(MessageKind, HexId)>; 2] {
     match fact {
         RayFact::GcsWorkerExit { worker_id, .. } => {
-            [Step::WorkerLeft, Step::OwnerGone].map(|step| Some((step, worker_id.clone())))
+            [MessageKind::WorkerLeft, MessageKind::OwnerGone]
+                .map(|kind| Some((kind, worker_id.clone())))
         }
         RayFact::ActorState {
             state,
             worker_id: Some(worker),
             ..
-        } => [actor_state(state, worker, Step::WorkerReady), None],
-        RayFact::NodeRegistered { node_id, .. } => [Some((Step::NodeUp, node_id.clone())), None],
-        RayFact::NodeDied { node_id, .. } => [Some((Step::NodeGone, node_id.clone())), None],
-        RayFact::JobStarted { job_id, .. } => [Some((Step::JobBegan, job_id.clone())), None],
+        } => [actor_state(state, worker, MessageKind::WorkerReady), None],
+        RayFact::NodeRegistered { node_id, .. } => {
+            [Some((MessageKind::NodeUp, node_id.clone())), None]
+        }
+        RayFact::NodeDied { node_id, .. } => [Some((MessageKind::NodeGone, node_id.clone())), None],
+        RayFact::JobStarted { job_id, .. } => [Some((MessageKind::JobBegan, job_id.clone())), None],
         _ => [None, None],
     }
 }
 
-fn actor_state(state: &str, worker: &HexId, alive: Step) -> Option<(Step, HexId)> {
+fn actor_state(state: &str, worker: &HexId, alive: MessageKind) -> Option<(MessageKind, HexId)> {
     match state {
         "ALIVE" => Some((alive, worker.clone())),
-        "DEAD" | "RESTARTING" => Some((Step::ActorFailed, worker.clone())),
+        "DEAD" | "RESTARTING" => Some((MessageKind::ActorFailed, worker.clone())),
         _ => None,
     }
 }
 
 /// Returns what this node's raylet and processes log.
-fn on_node(log: &RayLog, own: Option<&HexId>) -> [Option<(Step, HexId)>; 2] {
+fn on_node(log: &RayLog, own: Option<&HexId>) -> [Option<(MessageKind, HexId)>; 2] {
     match &log.fact {
         RayFact::Disconnected {
             worker_id: Some(worker),
             ..
-        } => [Some((Step::WorkerLeft, worker.clone())), None],
+        } => [Some((MessageKind::WorkerLeft, worker.clone())), None],
         RayFact::OwnerDied {
             owner_worker_id: Some(owner),
             reason,
             ..
-        } if Ended::of(reason) == Ended::Owner => [Some((Step::OwnerGone, owner.clone())), None],
+        } if EndedWith::of(reason) == EndedWith::Owner => {
+            [Some((MessageKind::OwnerGone, owner.clone())), None]
+        }
         // The GCS has it killed once it has entered the owner's exit. The raylet may never say
         // whose end that was.
         RayFact::ForceKillActor { reason, .. } if log.file.contains("-core-") => {
             let gone = owner_gone(reason).filter(|gone| !gone.node_crashed);
             let owner = gone.and_then(|gone| gone.owner);
-            [owner.map(|owner| (Step::OwnerGone, owner)), None]
+            [owner.map(|owner| (MessageKind::OwnerGone, owner)), None]
         }
         RayFact::RayletMarkedDead { reason } if !lost_the_gcs(reason) => {
-            [own.map(|own| (Step::NodeGone, own.clone())), None]
+            [own.map(|own| (MessageKind::NodeGone, own.clone())), None]
         }
         RayFact::ActorState {
             state,
             worker_id: Some(worker),
             ..
         } if state != "ALIVE" => [
-            Some((Step::ActorFailed, worker.clone())).filter(|_| log.file.contains("-core-")),
+            Some((MessageKind::ActorFailed, worker.clone()))
+                .filter(|_| log.file.contains("-core-")),
             None,
         ],
         _ => [None, None],

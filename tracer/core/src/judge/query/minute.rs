@@ -31,7 +31,7 @@ fn over(samples: &RecentSamples, death: BootTime) -> Vec<Option<Bytes>> {
 }
 
 /// Returns the minute before `exit` at `time`, from the samples.
-pub(in crate::judge) fn before(
+pub(in crate::judge) fn last_minute(
     world: &World,
     exit: &Exit,
     time: BootTime,

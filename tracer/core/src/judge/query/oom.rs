@@ -62,7 +62,7 @@ pub(in crate::judge) fn from_mark(world: &World, victim: &Timestamped<OomVictim>
 
 /// Returns the context from the kernel log alone, if the mark was not seen.
 pub(in crate::judge) fn from_kernel_log(world: &World, exit: &ExitSeen) -> Option<OomReport> {
-    if !world.has_the_kernels_pids() {
+    if !world.has_kernel_log_pids() {
         return None;
     }
     let pid = exit.exit.process.pid;

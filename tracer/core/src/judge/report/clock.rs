@@ -37,14 +37,14 @@ pub struct MessageTime {
     /// Whether the GCS made the record.
     pub by_gcs: bool,
     /// Which message it is.
-    pub step: Step,
+    pub kind: MessageKind,
     /// The id of what it is about.
     pub id: HexId,
 }
 
 /// A message with a record at both ends. Both records name the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Step {
+pub enum MessageKind {
     /// A raylet dropped a worker, then the GCS recorded that worker's exit.
     WorkerLeft,
     /// A worker's process began, then the GCS recorded that its actor was created.
@@ -61,7 +61,7 @@ pub enum Step {
     ActorFailed,
 }
 
-impl Step {
+impl MessageKind {
     /// Returns whether the node's record comes first.
     #[must_use]
     pub(crate) fn begins_on_node(self) -> bool {

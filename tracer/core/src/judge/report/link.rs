@@ -63,7 +63,7 @@ pub enum Remote {
     /// Its owner, on another node or not seen.
     Owner,
     /// The node of its owner, another one or not seen.
-    OwnersNode,
+    OwnerNode,
     /// A cause in Ray's words.
     Says(String),
     /// A death of another recording.
@@ -143,8 +143,7 @@ pub struct Node {
     /// What the GCS said when it declared the node dead.
     pub declared_dead: Option<DeclaredDead>,
     /// Times between two recordings, of which nothing is known.
-    #[serde(rename = "gaps")]
-    pub unseen: Vec<Unseen>,
+    pub gaps: Vec<Gap>,
     /// How far its clock is from that of the node with the GCS, if messages between the two say so.
     pub clock: Option<ClockOffset>,
     /// Highest use of its memory.
@@ -193,7 +192,7 @@ pub struct DeclaredDead {
 
 /// A time in which no recorder ran on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Unseen {
+pub struct Gap {
     /// The start.
     pub from: Utc,
     /// The end.

@@ -17,7 +17,7 @@ const MAX_HIGHS: usize = 64;
 /// A method keeps what it takes if at least one part in this many stays.
 const KEPT: i64 = 4;
 /// The first calls are warm-up: imports, caches, the allocator's pools, an optimizer's states.
-const WARM_UP: usize = 2;
+pub(in crate::judge) const WARM_UP: usize = 2;
 /// Fewer calls are no series.
 const SERIES: u32 = 3;
 /// Fewer calls are no trend: two after the warm-up, and the last, which holds its arguments.
@@ -47,7 +47,7 @@ pub(in crate::judge) struct Calls {
 
 /// What the tasks of a worker left resident and later ones used again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::judge) struct Reused {
+pub(in crate::judge) struct ReusedMemory {
     /// The task that it ran first.
     pub(in crate::judge) task: String,
     /// The number of its tasks.
@@ -58,7 +58,7 @@ pub(in crate::judge) struct Reused {
 
 /// A worker that has had nothing to do since its last task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::judge) struct Idle {
+pub(in crate::judge) struct IdleWorker {
     /// The task that left most.
     pub(in crate::judge) task: String,
     /// How much that task grew the worker.
@@ -248,7 +248,12 @@ impl Calls {
     /// Returns how much more than `now` the next call will hold at its peak, as far as the last
     /// calls tell. Each of these kept `each`. The result is negative if the running call already
     /// holds more.
-    pub(in crate::judge) fn ahead(&self, title: &str, each: Bytes, now: Bytes) -> Option<i64> {
+    pub(in crate::judge) fn next_call_peak_above(
+        &self,
+        title: &str,
+        each: Bytes,
+        now: Bytes,
+    ) -> Option<i64> {
         let own = self
             .complete
             .iter()
@@ -273,7 +278,7 @@ impl Calls {
     ///
     /// A task leaves no state behind, so that memory was freed. An actor may keep as much on
     /// purpose, so actors are left out.
-    pub(in crate::judge) fn reused(&self) -> Option<Reused> {
+    pub(in crate::judge) fn reused(&self) -> Option<ReusedMemory> {
         let all = || self.complete.iter().chain(&self.running);
         if self.complete.len() >= MAX_CALLS || !all().all(is_task) {
             return None;
@@ -287,7 +292,7 @@ impl Calls {
             return None;
         }
         let first = self.complete.front()?;
-        Some(Reused {
+        Some(ReusedMemory {
             task: identify::title(&first.title)?.task?,
             calls,
             kept: Bytes(kept),
@@ -303,7 +308,7 @@ impl Calls {
 
     /// Returns how long nothing has run by `now`, and which task left most of what is held. Only
     /// for workers that ran nothing but tasks.
-    pub(in crate::judge) fn idle(&self, now: BootTime) -> Option<Idle> {
+    pub(in crate::judge) fn idle(&self, now: BootTime) -> Option<IdleWorker> {
         let last = self.complete.back().filter(|_| self.running.is_none())?;
         if !self.complete.iter().all(is_task) {
             return None;
@@ -312,7 +317,7 @@ impl Calls {
         let most = self.complete.iter().max_by_key(|call| grew(call))?;
         let (left, grew) = (last.after?, Bytes(grew(most)?));
         // A worker is used again. What it holds is one task's only if that task grew by most of it.
-        (grew.0 >= left.0 / 2).then_some(Idle {
+        (grew.0 >= left.0 / 2).then_some(IdleWorker {
             task: identify::title(&most.title)?.task?,
             grew,
             seconds: now.since(last.ended?) / SECOND_NS,

@@ -21,7 +21,7 @@ pub(in crate::judge) struct Machine {
     /// When most was used, how much that was, and the total.
     pub(in crate::judge) peak: Option<(BootTime, Bytes, Bytes)>,
     /// When least was available.
-    pub(in crate::judge) fullest: Option<Fullest>,
+    pub(in crate::judge) fullest: Option<FullestMoment>,
     /// What was in use at the first sample.
     pub(in crate::judge) used_first: Option<Bytes>,
     /// The last two minutes of used memory, of what counts against the machine's end (memory and
@@ -37,10 +37,10 @@ pub(in crate::judge) struct Machine {
 
 /// The machine at a moment, with all parts of the sum of its memory.
 #[derive(Debug)]
-pub(in crate::judge) struct Fullest {
+pub(in crate::judge) struct FullestMoment {
     pub(in crate::judge) time: BootTime,
     pub(in crate::judge) node: NodeMemory,
-    pub(in crate::judge) heads: Heads,
+    pub(in crate::judge) holders: MemoryHolders,
     /// Private memory of all others, if it was counted within [`OTHERS_NS`].
     pub(in crate::judge) others: Option<Bytes>,
     /// What processes held that had ended within [`ENDING_NS`]. Since Linux 6.16, the end is seen
@@ -50,7 +50,7 @@ pub(in crate::judge) struct Fullest {
 
 /// Who has the memory, as other tables say.
 #[derive(Debug)]
-pub(in crate::judge) struct Heads {
+pub(in crate::judge) struct MemoryHolders {
     /// Private memory of the tracked processes, and how many of them have some.
     pub(in crate::judge) tracked: Bytes,
     pub(in crate::judge) processes: usize,
@@ -59,12 +59,12 @@ pub(in crate::judge) struct Heads {
 }
 
 impl Machine {
-    /// Records a sample. `heads` are the figures of other tables at this moment.
+    /// Records a sample. `holders` are the figures of other tables at this moment.
     pub(super) fn sampled(
         &mut self,
         time: BootTime,
         node: &NodeMemory,
-        heads: impl FnOnce() -> Heads,
+        holders: impl FnOnce() -> MemoryHolders,
     ) {
         let used = node.used();
         self.used_first.get_or_insert(used);
@@ -77,10 +77,10 @@ impl Machine {
         }
         if self.is_fuller(node) {
             let lately = |(counted, _): &(BootTime, _)| time.since(*counted) <= OTHERS_NS;
-            self.fullest = Some(Fullest {
+            self.fullest = Some(FullestMoment {
                 time,
                 node: node.clone(),
-                heads: heads(),
+                holders: holders(),
                 others: self.others.filter(lately).map(|(_, others)| others),
                 ending: self.ending(time),
             });

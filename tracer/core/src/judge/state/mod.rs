@@ -14,7 +14,7 @@ pub(in crate::judge) mod lost_sources;
 pub(in crate::judge) mod machine;
 pub(in crate::judge) mod owners;
 pub(in crate::judge) mod processes;
-pub(in crate::judge) mod ray_words;
+pub(in crate::judge) mod ray_log_records;
 pub(in crate::judge) mod recent_samples;
 pub(in crate::judge) mod shared_files;
 pub(in crate::judge) mod shares;

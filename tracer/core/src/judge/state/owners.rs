@@ -23,12 +23,12 @@ pub(in crate::judge) const IDLE: &str = "idle worker";
 
 /// The owner of memory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::judge) struct Name {
+pub(in crate::judge) struct OwnerName {
     pub(in crate::judge) kind: OwnerKind,
     pub(in crate::judge) name: String,
 }
 
-impl Name {
+impl OwnerName {
     fn new(kind: OwnerKind, name: impl Into<String>) -> Self {
         let name = name.into();
         Self { kind, name }
@@ -39,9 +39,9 @@ impl Name {
 #[derive(Debug, Default)]
 pub(in crate::judge) struct Owners {
     held: ByProcess<Held>,
-    numbers: HashMap<Name, usize>,
-    pub(in crate::judge) sums: Vec<Sum>,
-    whole: u64,
+    numbers: HashMap<OwnerName, usize>,
+    pub(in crate::judge) sums: Vec<OwnerSum>,
+    total: u64,
 }
 
 /// What one process holds, and the number of its owner.
@@ -53,8 +53,8 @@ struct Held {
 
 /// An owner at one moment, and its peak so far.
 #[derive(Debug)]
-pub(in crate::judge) struct Sum {
-    pub(in crate::judge) name: Name,
+pub(in crate::judge) struct OwnerSum {
+    pub(in crate::judge) name: OwnerName,
     bytes: u64,
     processes: u32,
     pub(in crate::judge) peak: u64,
@@ -72,7 +72,7 @@ impl Owners {
     pub(in crate::judge) fn works_for(
         &mut self,
         process: ProcessKey,
-        owner: Option<Name>,
+        owner: Option<OwnerName>,
         time: BootTime,
     ) {
         let known = self.held.get(&process.truncated()).copied();
@@ -80,21 +80,21 @@ impl Owners {
         let owner = match (owner, ran) {
             (Some(name), _) => self.number(name),
             (None, Some(_)) => return,
-            (None, None) => self.number(Name::new(OwnerKind::Idle, IDLE)),
+            (None, None) => self.number(OwnerName::new(OwnerKind::Idle, IDLE)),
         };
         let private = known.map(|held| held.private).unwrap_or_default();
         self.replace(process, Some(Held { owner, private }), time);
     }
 
     /// Returns the class of actors that a process works for; `None` if it works for a task.
-    pub(in crate::judge) fn class_of(&self, process: ProcessKey) -> Option<&Name> {
+    pub(in crate::judge) fn class_of(&self, process: ProcessKey) -> Option<&OwnerName> {
         let held = self.held.get(&process.truncated())?;
         let name = &self.sums[held.owner].name;
         (name.kind == OwnerKind::Actor).then_some(name)
     }
 
     /// Counts a complete call.
-    pub(in crate::judge) fn completed(&mut self, owner: Name) {
+    pub(in crate::judge) fn completed(&mut self, owner: OwnerName) {
         let number = self.number(owner);
         self.sums[number].calls += 1;
     }
@@ -110,7 +110,7 @@ impl Owners {
             return false;
         };
         let old = std::mem::replace(&mut held.private, private);
-        self.whole = self.whole - old.0 + private.0;
+        self.total = self.total - old.0 + private.0;
         let sum = &mut self.sums[held.owner];
         sum.less(old);
         sum.more(private, time);
@@ -118,13 +118,13 @@ impl Owners {
     }
 
     /// Records that a process has ended.
-    pub(in crate::judge) fn gone(&mut self, process: ProcessKey) {
+    pub(in crate::judge) fn ended(&mut self, process: ProcessKey) {
         self.replace(process, None, BootTime(0));
     }
 
     /// Returns what all processes hold together now.
-    pub(in crate::judge) fn whole(&self) -> Bytes {
-        Bytes(self.whole)
+    pub(in crate::judge) fn total(&self) -> Bytes {
+        Bytes(self.total)
     }
 
     /// Returns how many processes hold some memory.
@@ -132,13 +132,15 @@ impl Owners {
         self.held.values().filter(|held| held.private.0 > 0).count()
     }
 
-    fn number(&mut self, name: Name) -> usize {
+    fn number(&mut self, name: OwnerName) -> usize {
         let name = match self.numbers.len() {
-            MOST.. if !self.numbers.contains_key(&name) => Name::new(OwnerKind::Other, "others"),
+            MOST.. if !self.numbers.contains_key(&name) => {
+                OwnerName::new(OwnerKind::Other, "others")
+            }
             _ => name,
         };
         *self.numbers.entry(name).or_insert_with_key(|name| {
-            self.sums.push(Sum::of(name.clone()));
+            self.sums.push(OwnerSum::of(name.clone()));
             self.sums.len() - 1
         })
     }
@@ -149,18 +151,18 @@ impl Owners {
             None => self.held.remove(&process.truncated()),
         };
         if let Some(old) = old {
-            self.whole -= old.private.0;
+            self.total -= old.private.0;
             self.sums[old.owner].less(old.private);
         }
         if let Some(new) = new {
-            self.whole += new.private.0;
+            self.total += new.private.0;
             self.sums[new.owner].more(new.private, time);
         }
     }
 }
 
-impl Sum {
-    fn of(name: Name) -> Self {
+impl OwnerSum {
+    fn of(name: OwnerName) -> Self {
         Self {
             name,
             bytes: 0,
@@ -190,18 +192,18 @@ impl Sum {
 }
 
 /// Returns the owner that a title names; `None` for an idle worker.
-pub(in crate::judge) fn of_title(title: &str) -> Option<Name> {
+pub(in crate::judge) fn of_title(title: &str) -> Option<OwnerName> {
     let titled = identify::title(title)?;
     let class = titled
         .actor_class
-        .map(|class| Name::new(OwnerKind::Actor, class));
-    class.or_else(|| Some(Name::new(OwnerKind::Task, titled.task?)))
+        .map(|class| OwnerName::new(OwnerKind::Actor, class));
+    class.or_else(|| Some(OwnerName::new(OwnerKind::Task, titled.task?)))
 }
 
 /// Returns the owner of a call of a process. The title of the process may be another one by now.
-pub(in crate::judge) fn of_call(state: &ProcessState, call: &Call) -> Option<Name> {
+pub(in crate::judge) fn of_call(state: &ProcessState, call: &Call) -> Option<OwnerName> {
     let class = state.actor_class.clone();
-    let of_class = class.map(|class| Name::new(OwnerKind::Actor, class));
+    let of_class = class.map(|class| OwnerName::new(OwnerKind::Actor, class));
     of_class.or_else(|| of_title(&call.title))
 }
 
@@ -211,22 +213,22 @@ pub(in crate::judge) fn called(state: &ProcessState) -> String {
 }
 
 /// Returns the owner that a process works for now.
-pub(in crate::judge) fn of_state(state: &ProcessState) -> Option<Name> {
+pub(in crate::judge) fn of_state(state: &ProcessState) -> Option<OwnerName> {
     Some(match state.role {
         Role::Worker => return of_worker(state),
-        Role::Driver => Name::new(OwnerKind::Driver, "driver"),
-        Role::Raylet => Name::new(OwnerKind::Ray, "raylet"),
-        Role::Gcs => Name::new(OwnerKind::Ray, "gcs_server"),
-        Role::Dashboard => Name::new(OwnerKind::Ray, "dashboard"),
-        Role::Agent => Name::new(OwnerKind::Ray, program(&state.label())),
-        Role::Descendant => Name::new(OwnerKind::Subprocess, program(&state.label())),
-        Role::Other => Name::new(OwnerKind::Other, program(&state.label())),
+        Role::Driver => OwnerName::new(OwnerKind::Driver, "driver"),
+        Role::Raylet => OwnerName::new(OwnerKind::Ray, "raylet"),
+        Role::Gcs => OwnerName::new(OwnerKind::Ray, "gcs_server"),
+        Role::Dashboard => OwnerName::new(OwnerKind::Ray, "dashboard"),
+        Role::Agent => OwnerName::new(OwnerKind::Ray, program(&state.label())),
+        Role::Descendant => OwnerName::new(OwnerKind::Subprocess, program(&state.label())),
+        Role::Other => OwnerName::new(OwnerKind::Other, program(&state.label())),
     })
 }
 
-fn of_worker(state: &ProcessState) -> Option<Name> {
+fn of_worker(state: &ProcessState) -> Option<OwnerName> {
     let class = state.actor_class.as_deref();
-    let of_class = class.map(|class| Name::new(OwnerKind::Actor, class));
+    let of_class = class.map(|class| OwnerName::new(OwnerKind::Actor, class));
     of_class.or_else(|| of_title(state.title.as_deref()?))
 }
 
@@ -241,18 +243,18 @@ fn program(label: &str) -> String {
 mod tests {
     use super::*;
 
-    fn task(name: &str) -> Option<Name> {
+    fn task(name: &str) -> Option<OwnerName> {
         of_title(&format!("ray::{name}"))
     }
 
     /// Returns the peak of each owner after moves (pid, owner, bytes held) in order of time. 0
     /// bytes stand for the end of a process.
-    fn found(moves: &[(u32, Option<Name>, u64)]) -> Vec<(String, u32, u64)> {
+    fn found(moves: &[(u32, Option<OwnerName>, u64)]) -> Vec<(String, u32, u64)> {
         let mut owners = Owners::default();
         for (time, (pid, owner, private)) in moves.iter().enumerate() {
             let (key, time) = (ProcessKey::new(*pid, 1), BootTime(time as u64));
             if *private == 0 {
-                owners.gone(key);
+                owners.ended(key);
                 continue;
             }
             owners.works_for(key, owner.clone(), time);

@@ -9,7 +9,7 @@ use crate::{
     ids::{Bytes, Pid, ProcessKey},
     judge::{
         report::{GpuUse, LastMinute, MemoryReport, SharedFileUse, TopProcess, TopRest},
-        state::calls::{Growth, Idle, Reused},
+        state::calls::{Growth, IdleWorker, ReusedMemory},
     },
 };
 
@@ -58,9 +58,9 @@ pub(in crate::judge) struct Member {
     /// The method that left most behind in each of several calls.
     pub(in crate::judge) growth: Option<Box<Growth>>,
     /// What its tasks left resident and used again.
-    pub(in crate::judge) reused: Option<Box<Reused>>,
+    pub(in crate::judge) reused: Option<Box<ReusedMemory>>,
     /// Since when it had nothing to do.
-    pub(in crate::judge) idle: Option<Box<Idle>>,
+    pub(in crate::judge) idle: Option<Box<IdleWorker>>,
     /// Whether it holds, or has held, memory of a GPU.
     pub(in crate::judge) on_gpu: bool,
 }

@@ -25,10 +25,10 @@ use crate::{
             growth_floor::GrowthFloor,
             limits::Limits,
             lost_sources::{self, LostSource},
-            machine::{Heads, Machine},
+            machine::{Machine, MemoryHolders},
             owners::{self, Owners},
             processes::{ProcessState, Processes},
-            ray_words::RayWords,
+            ray_log_records::RayLogRecords,
             recent_samples::{Outside, SamplesByProcess},
             shared_files::SharedFiles,
             shares::Shares,
@@ -45,7 +45,7 @@ use crate::{
 };
 
 /// At most this many records of Ray's logs are kept by a live judge.
-const MAX_RAY_WORDS: usize = 50_000;
+const MAX_RAY_LOG_RECORDS: usize = 50_000;
 /// At most this many lines of the kernel log, and OOM victims, are kept by a live judge.
 const MAX_KERNEL_WORDS: usize = 4_096;
 /// At most this many clusters are kept by a live judge, including those that are over.
@@ -88,7 +88,7 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) exits: BTreeMap<EventId, ExitSeen>,
     exit_of: ByProcess<EventId>,
     pub(in crate::judge) kernel_log: Vec<Timestamped<KernelLog>>,
-    pub(in crate::judge) ray_words: RayWords,
+    pub(in crate::judge) ray_log_records: RayLogRecords,
     pub(in crate::judge) cgroups: HashMap<String, Vec<Timestamped<CgroupState>>>,
     /// How near each cgroup came to its limit.
     pub(in crate::judge) limits: Limits,
@@ -127,7 +127,7 @@ const INITIAL_PIDS: u64 = 0xefff_fffc;
 
 impl World {
     /// Whether the pids of this recording are those of the kernel log.
-    pub(in crate::judge) fn has_the_kernels_pids(&self) -> bool {
+    pub(in crate::judge) fn has_kernel_log_pids(&self) -> bool {
         let started = self.started.as_ref();
         let namespace = started.and_then(|(_, started)| started.pid_namespace);
         namespace.is_none_or(|namespace| namespace == INITIAL_PIDS)
@@ -242,7 +242,7 @@ impl World {
     }
 
     /// Whether samples say what forked children share with their parents.
-    pub(in crate::judge) fn tells_shares(&self) -> bool {
+    pub(in crate::judge) fn records_shares(&self) -> bool {
         self.shares.is_recorded()
     }
 
@@ -329,8 +329,8 @@ impl World {
     fn or_its_class(
         &self,
         process: ProcessKey,
-        owner: Option<owners::Name>,
-    ) -> Option<owners::Name> {
+        owner: Option<owners::OwnerName>,
+    ) -> Option<owners::OwnerName> {
         let has_own_name = owner
             .as_ref()
             .is_some_and(|one| one.kind == OwnerKind::Task);
@@ -487,7 +487,7 @@ impl World {
             self.owners.holds(exit.process, private, time);
             self.machine.ended(time, private);
         }
-        self.owners.gone(exit.process);
+        self.owners.ended(exit.process);
         self.waiting_drivers
             .retain(|driver| !driver.same(exit.process));
         self.exit_of.insert(exit.process.truncated(), id);
@@ -525,7 +525,7 @@ impl World {
                 self.processes.index(key, Some(worker.clone()));
             }
         }
-        self.ray_words.push(Timestamped {
+        self.ray_log_records.push(Timestamped {
             time,
             what: record.clone(),
         });
@@ -572,8 +572,8 @@ impl World {
     fn node_sampled(&mut self, time: BootTime, node: &NodeMemory) {
         self.shared_files.summed(time, node.shmem, &self.processes);
         let (owners, files) = (&self.owners, &self.shared_files);
-        self.machine.sampled(time, node, || Heads {
-            tracked: owners.whole(),
+        self.machine.sampled(time, node, || MemoryHolders {
+            tracked: owners.total(),
             processes: owners.processes(),
             shared: files.biggest(&self.processes),
         });
@@ -593,7 +593,7 @@ impl World {
         self.growth_attribution
             .settle(None, |process, time| called(calls, process, time));
         self.calls.remove(&short);
-        self.owners.gone(key);
+        self.owners.ended(key);
         self.shares.forget(key);
         self.gpus.forget(key);
         self.mapped.remove(&short);
@@ -604,12 +604,12 @@ impl World {
         if let Some(id) = self.exit_of.remove(&short) {
             self.exits.remove(&id);
         }
-        self.bound();
+        self.drop_oldest();
     }
 
     /// Drops the oldest of what a live judge would keep for ever. Returns whether there was any.
-    pub(in crate::judge) fn bound(&mut self) -> bool {
-        let mut dropped = self.ray_words.trim(MAX_RAY_WORDS);
+    pub(in crate::judge) fn drop_oldest(&mut self) -> bool {
+        let mut dropped = self.ray_log_records.trim(MAX_RAY_LOG_RECORDS);
         dropped |= self.trim_clusters();
         dropped |= trim(&mut self.kernel_log);
         dropped |= trim(&mut self.victims);
@@ -685,7 +685,7 @@ impl World {
         let its = |time: BootTime| {
             time.since(start) > -STAMP_NS && exit.is_none_or(|exit| time.since(exit) < AFTER_NS)
         };
-        self.ray_words
+        self.ray_log_records
             .about(state.worker_id.as_ref(), process, its)
             .filter(of_its_cluster)
             .collect()
@@ -713,7 +713,7 @@ impl World {
     ) -> Option<(Pid, BootTime)> {
         let session = |raylet| self.cluster(raylet)?.session.as_deref();
         let wanted = session(raylet)?;
-        let about = self.ray_words.about(Some(worker), None, |_| true);
+        let about = self.ray_log_records.about(Some(worker), None, |_| true);
         about
             .filter(|seen| seen.what.cluster.and_then(session) == Some(wanted))
             .find_map(|seen| match seen.what.fact {
@@ -727,7 +727,7 @@ impl World {
         &self,
         raylet: ProcessKey,
     ) -> impl DoubleEndedIterator<Item = &Timestamped<RayLog>> {
-        self.ray_words.of_cluster(raylet)
+        self.ray_log_records.of_cluster(raylet)
     }
 }
 

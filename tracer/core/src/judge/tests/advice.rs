@@ -5,7 +5,10 @@
 
 use super::{
     effects::tasks,
-    findings::{GIB, calls, fires, machine_used, monitor, of, ray_kills, settings, silent, worker},
+    findings::{
+        GIB, calls, findings_of, fires, monitor_started, ray_kills, sample_machine, settings,
+        silent, worker,
+    },
     scene::{RAYLET, Scene, hex, key},
 };
 use crate::{
@@ -20,7 +23,7 @@ const ACTOR: &str = "actor_rollout_ref.actor.fsdp_config";
 /// A run of `command` with eight `WorkerDict` workers, in which Ray kills another worker.
 fn run(command: &str) -> Scene {
     let mut scene = Scene::new();
-    scene.describe(50, |driver: &mut Process| {
+    scene.change_process(50, |driver: &mut Process| {
         driver.argv = command.split(' ').map(str::to_owned).collect();
     });
     for pid in 7..15 {
@@ -110,7 +113,7 @@ fn swap_space_is_multiplied_by_workers() {
     let finding = says(
         &scene,
         "setting-takes-host-memory",
-        "40 GiB × 8 WorkerDict = 320 GiB",
+        "40 GiB × 8 WorkerDict would be 320 GiB, but only",
     );
     assert!(
         finding.summary.contains("vLLM 0.17 and earlier"),
@@ -228,7 +231,7 @@ fn variable_that_no_ray_reads_is_named() {
     silent(&with("RAY_ADDRESS"), "setting-without-effect");
 }
 
-/// Ray ignores RAY_object_store_memory, and the size of the object store is only a cap.
+/// Ray ignores `RAY_object_store_memory`, and the size of the object store is only a cap.
 #[test]
 fn object_store_memory_is_not_reserved() {
     let with = |used: u64| {
@@ -261,7 +264,7 @@ fn bad_options_and_commands_are_named() {
         let mut scene = Scene::new();
         scene.process(70, 1, "bash", Role::Other);
         let argv = line.split(' ').map(str::to_owned).collect();
-        scene.describe(70, |process: &mut Process| process.argv = argv);
+        scene.change_process(70, |process: &mut Process| process.argv = argv);
         scene
     };
     says(
@@ -293,7 +296,7 @@ fn bad_options_and_commands_are_named() {
 fn typed(scene: &mut Scene, line: &str) {
     scene.process(70, 1, "bash", Role::Other);
     let argv = line.split(' ').map(str::to_owned).collect();
-    scene.describe(70, |process: &mut Process| process.argv = argv);
+    scene.change_process(70, |process: &mut Process| process.argv = argv);
 }
 
 /// Another allocator is not a remedy for memory that each call keeps.
@@ -304,10 +307,10 @@ fn growth_per_call_is_not_fragmentation() {
     let with = |line: &str, mib: &[u64]| {
         let mut scene = Scene::new();
         typed(&mut scene, line);
-        monitor(&mut scene, 2 * GIB, 10 * GIB);
+        monitor_started(&mut scene, 2 * GIB, 10 * GIB);
         worker(&mut scene, 7, "ray::Rollout.generate", 100);
         calls(&mut scene, 7, mib);
-        machine_used(&mut scene, 1100);
+        sample_machine(&mut scene, 1100);
         scene
     };
     let finding = says(
@@ -381,7 +384,7 @@ fn private_shared_memory_is_not_in_rss() {
     silent(&with(70, false), "private-shared-memory");
 }
 
-/// With --colocate_all_models the parts share GPUs, and nothing is reported.
+/// With `--colocate_all_models` the parts share GPUs, and nothing is reported.
 #[test]
 fn openrlhf_gpus_include_the_critic() {
     let with = |gpus: u32, more: &str| {
@@ -390,10 +393,10 @@ fn openrlhf_gpus_include_the_critic() {
             "raylet".to_owned(),
             format!("--static_resource_list=CPU,8,GPU,{gpus},memory,1"),
         ];
-        scene.describe(RAYLET, |raylet: &mut Process| raylet.argv = argv);
+        scene.change_process(RAYLET, |raylet: &mut Process| raylet.argv = argv);
         let parts = "--actor_num_gpus_per_node 4 --critic_num_gpus_per_node 2 --ref.num_gpus_per_node 2 --vllm_num_engines 2 --vllm_tensor_parallel_size 2";
         let line = format!("python -m openrlhf.cli.train_ppo_ray {parts}{more}");
-        scene.describe(50, |driver: &mut Process| {
+        scene.change_process(50, |driver: &mut Process| {
             driver.argv = line.split(' ').map(str::to_owned).collect();
         });
         scene
@@ -472,8 +475,8 @@ fn remedy_fits_how_the_node_was_started() {
         let mut pairs = vec![("RAY_memory_usage_threshold_fraction", "0.9")];
         pairs.extend(more);
         settings(&mut scene, &pairs);
-        scene.describe(RAYLET, change);
-        of(&scene, "setting-without-effect")[0].remedy[0].clone()
+        scene.change_process(RAYLET, change);
+        findings_of(&scene, "setting-without-effect")[0].remedy[0].clone()
     };
     let shell = |raylet: &mut Process| raylet.parent = Some(crate::ids::Pid(1));
     let variable = "RAY_memory_usage_threshold=0.9";

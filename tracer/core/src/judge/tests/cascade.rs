@@ -94,7 +94,7 @@ fn ray_start_block_kill_follows_dead_component() {
     scene.process(40, 9, "gcs_server", Role::Gcs);
     scene.ray_worker(7);
     scene
-        .marked(40, 40, true, &MEMCG)
+        .oom_victim(40, 40, true, &MEMCG)
         .signal(40, 40, 9, 128, true)
         .after(50);
     let gcs = scene.exit(40, 9);
@@ -317,10 +317,10 @@ fn worker_waits_for_end_of_disconnected_driver() {
     });
     scene.after(100).signal(RAYLET, 7, 15, 0, false).after(100);
     let exit = scene.exit(7, 1 << 8);
-    let waiting = scene.so_far(exit).verdict;
+    let waiting = scene.death_so_far(exit).verdict;
     assert!(!waiting.settled, "{waiting:?}");
     scene.after(900_000).exit(50, 0);
-    let then = scene.so_far(exit).verdict;
+    let then = scene.death_so_far(exit).verdict;
     assert!(then.settled, "{then:?}");
     assert_eq!(then.killer, Killer::RayIntended);
 }
@@ -454,7 +454,7 @@ fn watcher_kill_of_driver_follows_supervisor() {
     let mut scene = submitted_job();
     scene.signal(66, 7, 9, 0, true).after(50);
     let supervisor = scene.exit(7, 9);
-    scene.argv = Some(watcher(7));
+    scene.argv = Some(watcher_argv(7));
     scene.after(1_000_000).signal(71, 50, 9, 0, true).after(50);
     scene.exit(50, 9);
     let death = assert_verdict!(scene, 50, RayCollapse, Proven);
@@ -462,8 +462,8 @@ fn watcher_kill_of_driver_follows_supervisor() {
     assert_eq!(death.sender.expect("sender").relation, Relation::Ray);
 }
 
-/// The shell that Ray starts beside a submitted job.
-pub(super) fn watcher(supervisor: u32) -> Vec<String> {
+/// Returns the command line of the shell that Ray starts beside a submitted job.
+pub(super) fn watcher_argv(supervisor: u32) -> Vec<String> {
     let text = format!("while kill -s 0 {supervisor}; do sleep 1; done; kill -9 -50");
     vec!["/bin/bash".into(), "-c".into(), text]
 }
@@ -480,12 +480,12 @@ fn shell_with_other_argv_is_no_watcher() {
 }
 
 /// A worker sends SIGKILL to its child and exits a moment later.
-fn a_worker_kills_its_child_and_ends(by_a_thread: bool) -> Scene {
+fn a_worker_kills_its_child_and_ends(by_other_thread: bool) -> Scene {
     let mut scene = Scene::new();
     scene
         .ray_worker(7)
         .process(70, 7, "sleep", Role::Descendant);
-    scene.by_a_thread = by_a_thread;
+    scene.sent_by_other_thread = by_other_thread;
     scene.signal(7, 70, 9, 0, true).after(10);
     scene.exit(70, 9);
     scene.after(900).exit(7, 1 << 8);

@@ -3,7 +3,7 @@
 //! Each rule fires in its own case and stays silent in a case close to it.
 
 use super::{
-    findings::{GIB, fires, holds, monitor, ray_kills, settings, silent, worker},
+    findings::{GIB, fires, monitor_started, ray_kills, sample_memory, settings, silent, worker},
     scene::{RAYLET, Scene, hex, key},
 };
 use crate::{
@@ -29,7 +29,7 @@ fn phase(method: &str, now: [u64; 4]) -> Scene {
             memory: MemorySplit::default(),
         };
         scene.push(Source::Kernel, title);
-        holds(&mut scene, pid, mib);
+        sample_memory(&mut scene, pid, mib);
     }
     scene.ray_worker(20).anon_at_exit = Bytes(GIB / 8);
     ray_kills(&mut scene, 20);
@@ -51,7 +51,7 @@ fn growth_while_saving_is_a_save_spike() {
         "by its actors it may be verl or a fork of it, whose keys differ"
     );
     let mut named = phase("save_checkpoint", [1800, 1700, 1700, 1700]);
-    named.describe(50, |driver: &mut Process| {
+    named.change_process(50, |driver: &mut Process| {
         driver.argv = ["-m", "verl.trainer.main_ppo"].map(str::to_owned).to_vec();
     });
     assert_eq!(
@@ -132,7 +132,7 @@ fn sleep_offload_is_shown_after_memory_kill() {
 fn full_gpu_and_ram_contradict_on_offload() {
     let with = |gpu: bool| {
         let mut scene = Scene::new();
-        scene.describe(50, |driver: &mut Process| {
+        scene.change_process(50, |driver: &mut Process| {
             driver.argv = [
                 "-m",
                 "verl.trainer.main_ppo",
@@ -174,7 +174,7 @@ fn process_outliving_its_raylet_is_left_over() {
         scene.process(80, 7, "VLLM::EngineCor", Role::Descendant);
         scene.exit(RAYLET, 9);
         scene.after(seconds * 1_000_000);
-        holds(&mut scene, 80, 21 * 1024);
+        sample_memory(&mut scene, 80, 21 * 1024);
         scene
     };
     let finding = fires(&with(40), "left-over");
@@ -185,7 +185,7 @@ fn process_outliving_its_raylet_is_left_over() {
     assert_eq!(finding.remedy, ["check: ps -fp 80", "end: kill 80"]);
     silent(&with(10), "left-over");
     let mut small = with(40);
-    holds(&mut small, 80, 1);
+    sample_memory(&mut small, 80, 1);
     silent(&small, "left-over");
 }
 
@@ -208,7 +208,7 @@ fn second_head(by_driver: bool, first_ended: bool) -> Scene {
     second.raylet_ns_pid = Pid(300);
     scene.push(Source::Proc, Observation::Cluster(second));
     scene.process(300, 250, "raylet", Role::Raylet);
-    scene.describe(300, |raylet: &mut Process| raylet.cluster = Some(key(300)));
+    scene.change_process(300, |raylet: &mut Process| raylet.cluster = Some(key(300)));
     scene
 }
 
@@ -239,7 +239,7 @@ fn high_threshold_is_named() {
                 user_slice_only: true,
             });
         } else {
-            monitor(&mut scene, threshold, total * GIB);
+            monitor_started(&mut scene, threshold, total * GIB);
         }
         scene
     };
@@ -369,7 +369,7 @@ fn calls_of(title: &str, held: &[u64], at_death: u64) -> Scene {
         };
         scene.push(Source::Kernel, Observation::Call(call));
     }
-    holds(&mut scene, 7, at_death);
+    sample_memory(&mut scene, 7, at_death);
     scene.ray_worker(20).anon_at_exit = Bytes(GIB / 8);
     ray_kills(&mut scene, 20);
     scene
@@ -397,7 +397,7 @@ fn growth_in_each_call_is_a_leak() {
     let with = |setting: &str| {
         let mut scene = calls(&[100, 300, 500, 700, 900, 1100, 1300], 1300);
         let argv = ["python3", "-m", "verl.trainer.main_ppo", setting];
-        scene.describe(50, |driver| driver.argv = argv.map(str::to_owned).into());
+        scene.change_process(50, |driver| driver.argv = argv.map(str::to_owned).into());
         fires(&scene, "leak").remedy.join("; ")
     };
     assert!(

@@ -3,7 +3,7 @@
 //! Each must be named in its own case, and not in a case close to it.
 
 use super::{
-    findings::{GIB, fires, holds, machine_used, monitor, ray_kills, silent},
+    findings::{GIB, fires, monitor_started, ray_kills, sample_machine, sample_memory, silent},
     scene::{Scene, hex, key},
 };
 use crate::{
@@ -189,13 +189,13 @@ fn cuda_out_of_memory_kills_no_process() {
 /// held before its first task and after each one, in MiB.
 pub(super) fn tasks(title: &str, mib: &[u64]) -> Scene {
     let mut scene = Scene::new();
-    monitor(&mut scene, 9 * GIB, 10 * GIB);
+    monitor_started(&mut scene, 9 * GIB, 10 * GIB);
     scene.ray_worker(7);
     for (nth, pair) in (1..).zip(mib.windows(2)) {
         scene.after(1_000_000);
-        scene.called(7, title, nth, pair);
+        scene.completed_call(7, title, nth, pair);
     }
-    holds(&mut scene, 7, *mib.last().expect("a level"));
+    sample_memory(&mut scene, 7, *mib.last().expect("a level"));
     scene.ray_worker(20).anon_at_exit = Bytes(GIB / 8);
     ray_kills(&mut scene, 20);
     scene
@@ -256,12 +256,12 @@ fn idle(title: &str, seconds: u64, mib: u64, kill: bool) -> Scene {
 /// Like [`idle`], with a task that began at `before` MiB.
 fn idle_from(before: u64, title: &str, seconds: u64, mib: u64, kill: bool) -> Scene {
     let mut scene = Scene::new();
-    monitor(&mut scene, 9 * GIB, 10 * GIB);
+    monitor_started(&mut scene, 9 * GIB, 10 * GIB);
     scene.ray_worker(7).after(1_000_000);
     calls(&mut scene, title, 1500, before, Some((2000, 1800)));
-    holds(&mut scene, 7, 1700);
+    sample_memory(&mut scene, 7, 1700);
     scene.after(seconds * 1_000_000);
-    holds(&mut scene, 7, mib);
+    sample_memory(&mut scene, 7, mib);
     if kill {
         scene.ray_worker(20).anon_at_exit = Bytes(GIB / 8);
         ray_kills(&mut scene, 20);
@@ -314,7 +314,7 @@ fn idle_memory_names_the_task_that_grew() {
 #[test]
 fn idle_workers_are_named_without_a_kill() {
     let mut scene = idle("ray::tokenize", 74, 1790, false);
-    machine_used(&mut scene, 8192);
+    sample_machine(&mut scene, 8192);
     let finding = fires(&scene, "idle-workers");
     assert!(finding.deaths.is_empty());
     assert!(

@@ -58,7 +58,7 @@ fn actor_state(state: &str, worker: u32, node: u32) -> RayFact {
 
 fn killed_by_the_kernel(scene: &mut Scene, pid: u32) {
     scene.after(1000).signal(pid, pid, 9, 128, true);
-    scene.marked(pid, pid, true, &MEMCG).after(20);
+    scene.oom_victim(pid, pid, true, &MEMCG).after(20);
     scene.exit(pid, 9);
 }
 
@@ -635,7 +635,7 @@ fn clusters_are_told_apart_by_id() {
     let told = |number: u32, id: Option<&str>| {
         let mut scene = node(number);
         let id = id.map(|id| format!("--cluster-id={id}"));
-        scene.describe(RAYLET, |raylet| raylet.argv.extend(id));
+        scene.change_process(RAYLET, |raylet| raylet.argv.extend(id));
         scene
     };
     let jobs = |ids: [Option<&str>; 2]| {
@@ -839,7 +839,7 @@ fn gap_between_recordings_is_shown() {
     let report = joined(&[&before, &after]);
     assert_eq!(report.nodes.len(), 1);
     assert_eq!(report.nodes[0].recordings, [0, 1]);
-    assert_eq!(report.nodes[0].unseen.len(), 1);
+    assert_eq!(report.nodes[0].gaps.len(), 1);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! What a user of the node can run or write does not count as a part of Ray, and proves no reason.
 
 use super::{
-    cascade::watcher,
-    findings::monitor,
+    cascade::watcher_argv,
+    findings::monitor_started,
     scene::{BASH, RAYLET, Scene, key, monitor_kill},
 };
 use crate::{
@@ -207,7 +207,7 @@ fn other_file_at_interpreter_path_is_foreign() {
         // An agent that started before the recorder is known only by the path of its interpreter.
         let agent = if late { 102 } else { 101 };
         scene.process(agent, RAYLET, "python3", Role::Agent);
-        scene.describe(agent, |agent| agent.exe = Some("/v/bin/python3.11".into()));
+        scene.change_process(agent, |agent| agent.exe = Some("/v/bin/python3.11".into()));
         scene.signal(9, 7, 9, 0, true);
         change(&mut scene, |signal| {
             signal.sender.file = Some(BASH);
@@ -231,7 +231,7 @@ fn forged_raylets_are_limited_in_number() {
         let cluster = Observation::Cluster(Cluster::new(key(pid)));
         judge.observe(&scene.event(Source::Proc, cluster));
     }
-    judge.forget_words();
+    judge.drop_old_log_records();
     let kept = judge.report().clusters;
     assert!(kept.len() <= 1_024, "{}", kept.len());
     assert!(
@@ -248,7 +248,7 @@ fn self_named_supervisor_ends_own_children_only() {
         scene.process(70, 8, "python", Role::Driver);
         if watched {
             scene.process(71, 8, "bash", Role::Descendant);
-            scene.describe(71, |shell| shell.argv = watcher(8));
+            scene.change_process(71, |shell| shell.argv = watcher_argv(8));
         }
         scene.push(
             Source::Proc,
@@ -275,7 +275,7 @@ fn self_named_supervisor_ends_own_children_only() {
 fn killed_for_memory(lines: &[u64], used_gib: Option<u64>, asked: bool) -> Scene {
     let mut scene = Scene::new();
     for threshold in lines {
-        monitor(&mut scene, threshold << 30, 10 << 30);
+        monitor_started(&mut scene, threshold << 30, 10 << 30);
     }
     scene.ray_worker(7);
     if let Some(used) = used_gib {

@@ -274,7 +274,7 @@ fn killed_actor_without_restarts_ended_the_job() {
 fn trained(argv: &str, packages: &[(&str, &str)]) -> Scene {
     let mut scene = Scene::new();
     let argv = argv.split(' ').map(str::to_owned).collect();
-    scene.describe(50, |driver| driver.argv = argv);
+    scene.change_process(50, |driver| driver.argv = argv);
     let own = |(name, version): &(&str, &str)| ((*name).to_owned(), (*version).to_owned());
     let driver = Observation::DriverSettings {
         process: key(50),

@@ -21,7 +21,7 @@ fn oom_kill_names_the_lowest_full_cgroup() {
     scene
         .signal(8, 7, 9, 128, true)
         .after(4)
-        .marked(7, 8, true, &MEMCG)
+        .oom_victim(7, 8, true, &MEMCG)
         .after(900);
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
@@ -43,7 +43,7 @@ fn stack_without_memcg_is_a_global_oom() {
     scene
         .ray_worker(7)
         .signal(7, 7, 9, 128, true)
-        .marked(7, 7, true, &GLOBAL)
+        .oom_victim(7, 7, true, &GLOBAL)
         .after(50);
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, KernelOomGlobal, Proven);
@@ -58,7 +58,7 @@ fn sysrq_oom_kill_needs_no_full_memory() {
     scene
         .ray_worker(7)
         .signal(7, 7, 9, 128, true)
-        .marked(7, 7, true, &stack)
+        .oom_victim(7, 7, true, &stack)
         .kmsg(KernelLog::OomKill {
             constraint: "CONSTRAINT_NONE".into(),
             oom_memcg: None,
@@ -75,6 +75,9 @@ fn sysrq_oom_kill_needs_no_full_memory() {
         "{}",
         clause::summary(&death)
     );
+    let mut evidence = death.verdict.evidence.iter();
+    assert!(evidence.any(|piece| piece.what.contains("ran the OOM killer for sysrq f")));
+    assert_eq!(scene.report().findings, []);
 }
 
 #[test]
@@ -84,7 +87,7 @@ fn mark_after_user_kill_is_no_oom() {
         .ray_worker(7)
         .signal(66, 7, 9, 0, true)
         .after(460_000)
-        .marked(7, 8, false, &MEMCG)
+        .oom_victim(7, 8, false, &MEMCG)
         .after(10);
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, Signal, Proven);
@@ -104,7 +107,7 @@ fn process_with_shared_memory_follows_victim() {
     scene
         .signal(7, 7, 9, 128, true)
         .after(4)
-        .marked(7, 7, true, &MEMCG)
+        .oom_victim(7, 7, true, &MEMCG)
         .after(3000);
     scene.signal(7, 8, 9, 128, true).after(50);
     scene.exit(7, 9);
@@ -135,7 +138,7 @@ fn end_of_namespace_init_is_the_cause() {
 fn cgroup_with_room_is_not_blamed() {
     let mut scene = Scene::new();
     scene.ray_worker(7).ray_worker(8).signal(8, 7, 9, 128, true);
-    scene.after(4).marked(7, 8, true, &[]);
+    scene.after(4).oom_victim(7, 8, true, &[]);
     for event in &mut scene.events {
         if let Observation::OomVictim(victim) = &mut event.what {
             victim.cgroups[1].usage = Bytes(20 << 20);
@@ -185,7 +188,7 @@ fn reaped_memory_counts_for_the_victim() {
     scene
         .signal(7, 7, 9, 128, true)
         .after(4)
-        .marked(7, 7, true, &MEMCG)
+        .oom_victim(7, 7, true, &MEMCG)
         .after(900);
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
@@ -197,7 +200,7 @@ fn reaped_memory_counts_for_the_victim() {
 fn gone_and_logged() -> Scene {
     let mut scene = Scene::new();
     scene.ray_worker(7).after(5);
-    scene.without_ebpf().gone(7, Source::Pidfd);
+    scene.without_ebpf().exit_without_status(7, Source::Pidfd);
     scene.kmsg(KernelLog::OomKill {
         constraint: "CONSTRAINT_MEMCG".into(),
         oom_memcg: Some("/job".into()),
@@ -269,7 +272,7 @@ fn lost_marks_rule_out_cpu_limit() {
 #[test]
 fn one_thread_sigkill_is_no_cpu_limit() {
     let mut scene = Scene::new();
-    scene.group = false;
+    scene.to_thread_group = false;
     scene.ray_worker(7).signal(7, 7, 9, 128, true).after(5);
     scene.exit(7, 9);
     assert_verdict!(scene, 7, Unknown, Unknown);
@@ -280,7 +283,7 @@ fn one_thread_sigkill_is_no_cpu_limit() {
 fn mark_that_missed_its_kill_is_oom() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(7, 7, 9, 128, true).after(4);
-    scene.marked(7, 7, false, &MEMCG).after(5);
+    scene.oom_victim(7, 7, false, &MEMCG).after(5);
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
     let evidence = &death.verdict.evidence;
@@ -297,7 +300,7 @@ fn thirty_fast_kills_keep_their_own_context() {
             .ray_worker(pid)
             .signal(pid, pid, 9, 128, true)
             .after(4)
-            .marked(pid, pid, true, &MEMCG)
+            .oom_victim(pid, pid, true, &MEMCG)
             .after(20_000);
         scene.exit(pid, 9);
     }
@@ -321,7 +324,7 @@ fn group_kill_has_one_first_cause() {
         scene
             .ray_worker(pid)
             .signal(1001, pid, 9, 128, true)
-            .marked(pid, 1001, true, &MEMCG)
+            .oom_victim(pid, 1001, true, &MEMCG)
             .after(10);
     }
     let ids: Vec<_> = [1001, 1002, 1003]

@@ -1,8 +1,6 @@
 //! Staged event sequences and the verdicts that they must give.
 
 mod advice;
-mod aftermath;
-mod alternatives;
 mod cascade;
 mod causes;
 mod effects;
@@ -11,11 +9,13 @@ mod fleet;
 mod forged;
 mod gcs;
 mod growth;
+mod growth_remedies;
 mod job_ends;
 mod kernel;
-mod open;
+mod open_verdicts;
 mod ray;
-mod remedies;
+mod ray_cleanup;
+mod remedy_choice;
 mod scene;
 mod signals;
 mod timeline;

@@ -89,7 +89,7 @@ fn late_monitor_record_stays_evidence() {
     scene.ray_worker(7);
     scene
         .signal(7, 7, 9, 128, true)
-        .marked(7, 7, true, &["mem_cgroup_out_of_memory"])
+        .oom_victim(7, 7, true, &["mem_cgroup_out_of_memory"])
         .after(20_000);
     scene.says(monitor_kill(&[7], &[])).after(100);
     scene

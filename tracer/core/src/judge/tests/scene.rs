@@ -28,14 +28,14 @@ pub(super) struct Scene {
     /// Whether the next senders are exiting.
     pub(super) exiting: bool,
     /// Whether the next signals go to the whole process, not to one thread.
-    pub(super) group: bool,
+    pub(super) to_thread_group: bool,
     pub(super) parent_death_signal: i32,
     /// The signal that has stopped the next targets, or 0.
-    pub(super) stopped_by: i32,
+    pub(super) target_stopped_by: i32,
     /// The tracer of the next targets and of the processes that exit.
     pub(super) tracer: Option<Ancestor>,
     /// Whether the next signals are sent by a thread other than the main one.
-    pub(super) by_a_thread: bool,
+    pub(super) sent_by_other_thread: bool,
     /// The command line of the next senders; by default it follows from their pid.
     pub(super) argv: Option<Vec<String>>,
     /// The system call of the next senders; by default it follows from the signal's code.
@@ -90,11 +90,11 @@ impl Scene {
             events: Vec::new(),
             now: 1000 * MS,
             exiting: false,
-            group: true,
+            to_thread_group: true,
             parent_death_signal: 0,
-            stopped_by: 0,
+            target_stopped_by: 0,
             tracer: None,
-            by_a_thread: false,
+            sent_by_other_thread: false,
             argv: None,
             call: None,
             anon_at_mark: None,
@@ -292,7 +292,7 @@ impl Scene {
         let number = i64::from(signal);
         let (name, arguments) = match code {
             0 if self.exiting => ("#231", [0; 3]),
-            0 if !self.group => ("write", [0; 3]),
+            0 if !self.to_thread_group => ("write", [0; 3]),
             0 => ("kill", [0, number, 0]),
             -6 => ("tgkill", [0, 0, number]),
             -1 => ("rt_sigqueueinfo", [0, number, 0]),
@@ -330,16 +330,20 @@ impl Scene {
             target_tid: Pid(to),
             signal,
             code,
-            group: self.group,
+            group: self.to_thread_group,
             result,
             group_exit: took_effect || result == 1,
-            group_exit_code: if took_effect { signal } else { self.stopped_by },
+            group_exit_code: if took_effect {
+                signal
+            } else {
+                self.target_stopped_by
+            },
             took_effect,
             parent_death_signal: self.parent_death_signal,
             tracer: self.tracer.clone(),
             sender: Sender {
                 process: key(from),
-                tid: Pid(from + u32::from(self.by_a_thread)),
+                tid: Pid(from + u32::from(self.sent_by_other_thread)),
                 comm: comm.into(),
                 uid: 1000,
                 exiting: self.exiting,
@@ -366,7 +370,8 @@ impl Scene {
         self
     }
 
-    pub(super) fn marked(
+    /// Marks a process as the victim of the OOM killer.
+    pub(super) fn oom_victim(
         &mut self,
         victim: u32,
         invoker: u32,
@@ -403,7 +408,7 @@ impl Scene {
     }
 
     /// Adds a call of a worker. `mib` is what the worker held before and after it.
-    pub(super) fn called(&mut self, pid: u32, title: &str, nth: u32, mib: &[u64]) {
+    pub(super) fn completed_call(&mut self, pid: u32, title: &str, nth: u32, mib: &[u64]) {
         let call = Call {
             process: key(pid),
             title: title.into(),
@@ -443,8 +448,8 @@ impl Scene {
     }
 
     /// Records that a process is missing. How it ended is not known.
-    pub(super) fn gone(&mut self, pid: u32, source: Source) -> &mut Self {
-        let gone = Exit {
+    pub(super) fn exit_without_status(&mut self, pid: u32, source: Source) -> &mut Self {
+        let exit = Exit {
             process: key(pid),
             ns_pid: None,
             parent: None,
@@ -457,7 +462,7 @@ impl Scene {
             harvested: false,
             tracer: None,
         };
-        self.push(source, Observation::Exit(gone));
+        self.push(source, Observation::Exit(exit));
         self
     }
 
@@ -508,7 +513,7 @@ impl Scene {
     }
 
     /// Records a process again, with a change.
-    pub(super) fn describe(&mut self, pid: u32, change: impl FnOnce(&mut Process)) {
+    pub(super) fn change_process(&mut self, pid: u32, change: impl FnOnce(&mut Process)) {
         let known = self
             .events
             .iter()
@@ -529,7 +534,7 @@ impl Scene {
     }
 
     /// Returns the death of `exit` as the live recorder judges it now.
-    pub(super) fn so_far(&self, exit: EventId) -> Death {
+    pub(super) fn death_so_far(&self, exit: EventId) -> Death {
         let mut judge = Judge::default();
         for event in &self.events {
             judge.observe(event);

@@ -11,6 +11,29 @@ use crate::{
 use super::scene::key;
 
 #[test]
+fn delivered_signal_names_what_may_follow() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).after(10);
+    for signal in [15, 11, 20] {
+        scene.signal_with(5, 7, signal, 0, false, 0).after(10);
+    }
+    scene.exit(7, 0);
+    let evidence = scene.death(7).verdict.evidence;
+    let told = |name: &str| {
+        let mut found = evidence.iter().filter(|piece| piece.what.starts_with(name));
+        let what = found.next().map(|piece| piece.what.as_str());
+        what.and_then(|what| what.rsplit(": ").next())
+            .unwrap_or_default()
+    };
+    assert_eq!(
+        told("SIGTERM"),
+        "delivered; the process handles or blocks it"
+    );
+    assert!(told("SIGSEGV").ends_with("blocks it, or dumps core"));
+    assert_eq!(told("signal 20"), "delivered");
+}
+
+#[test]
 fn user_kill_names_its_sender() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(66, 7, 9, 0, true).after(5);
@@ -242,7 +265,7 @@ fn sender_of_a_delayed_signal_is_inferred() {
 fn sender_is_inferred_if_target_was_stopped() {
     for number in [15, 11] {
         let mut scene = Scene::new();
-        scene.stopped_by = 19;
+        scene.target_stopped_by = 19;
         scene.ray_worker(7).signal(66, 7, number, 0, false);
         scene.after(2000);
         let delivered = Observation::Delivered {
@@ -400,7 +423,7 @@ fn own_timer_has_no_sender() {
 #[test]
 fn cgroup_kill_is_no_memory_kill() {
     let mut scene = Scene::new();
-    scene.group = false;
+    scene.to_thread_group = false;
     scene.ray_worker(7).signal(66, 7, 9, 0, true).after(5);
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, Signal, Proven);
@@ -573,7 +596,9 @@ fn lost_exit_is_judged_by_its_signal() {
         .signal(66, 7, 9, 0, true)
         .after(9_000_000);
     scene.ray_worker(8);
-    scene.gone(7, Source::Proc).gone(8, Source::Proc);
+    scene
+        .exit_without_status(7, Source::Proc)
+        .exit_without_status(8, Source::Proc);
     let death = assert_verdict!(scene, 7, Signal, Proven);
     let evidence = &death.verdict.evidence;
     let lost = |piece: &crate::judge::report::Evidence| piece.what.contains("was lost");

@@ -131,6 +131,6 @@ impl<'a> Verdicts<'a> {
             verdicts: self,
         };
         let draft = case.verdict();
-        draft.waiting(self.rests_on_open.replace(before))
+        draft.open_if(self.rests_on_open.replace(before))
     }
 }

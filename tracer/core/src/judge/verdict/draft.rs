@@ -57,7 +57,7 @@ impl Draft {
     }
 
     /// Adds to the cause what the process did at the signal that the cause names.
-    pub(super) fn then(mut self, what: impl FnOnce(Box<Cause>) -> Cause) -> Self {
+    pub(super) fn wrap_cause(mut self, what: impl FnOnce(Box<Cause>) -> Cause) -> Self {
         self.why = what(Box::new(self.why));
         self
     }
@@ -141,7 +141,7 @@ impl Draft {
     }
 
     /// Opens the verdict if it waits for something. Otherwise it stays as it was.
-    pub(super) fn waiting(mut self, waits: bool) -> Self {
+    pub(super) fn open_if(mut self, waits: bool) -> Self {
         self.settled &= !waits;
         self
     }
@@ -150,7 +150,7 @@ impl Draft {
 /// Returns how a process sent the signal.
 pub(super) fn mechanism(signal: &Timestamped<Signal>) -> Mechanism {
     match signal_origin::of(&signal.what).kind {
-        Origin::Asked(mechanism) => mechanism,
+        Origin::Requested(mechanism) => mechanism,
         Origin::CgroupKill => Mechanism::CgroupKill,
         _ => Mechanism::Unknown,
     }

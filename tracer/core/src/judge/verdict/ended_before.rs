@@ -30,8 +30,8 @@ pub(super) fn verdict(case: &Case<'_>, act: BootTime) -> Option<Draft> {
     if let Some(signal) = act::caught_before(case.world, case.key(), act)
         && senders::raylet_of(case, &signal.what.sender).is_none()
     {
-        let draft = external_signal::foreign(case, signal, Certainty::Inferred);
-        return Some(draft.then(|cause| Cause::CaughtSignalThenRaylet { cause }));
+        let draft = external_signal::verdict(case, signal, Certainty::Inferred);
+        return Some(draft.wrap_cause(|cause| Cause::CaughtSignalThenRaylet { cause }));
     }
     if says_signal(case, BootTime(0)) {
         // Somebody sent the signal, but was not seen.

@@ -17,14 +17,14 @@ use crate::{
 
 /// Returns the verdict on a signal from a sender other than a raylet: a tool of Ray's, a relative,
 /// or a stranger. Also serves a signal that was caught, with `inferred` as its certainty.
-pub(super) fn foreign(
+pub(super) fn verdict(
     case: &Case<'_>,
     signal: &Timestamped<Signal>,
     certainty: Certainty,
 ) -> Draft {
     let relation = relation(case, &signal.what.sender);
     let mechanism = mechanism(signal);
-    let most = senders::starter(case, &signal.what.sender);
+    let most = senders::ray_start_block(case, &signal.what.sender);
     if let Some(most) = most.filter(|_| case.is_of_ray()) {
         let draft = starter::ended(case, signal, certainty).at_most(most);
         return draft.sent(signal, Relation::Ray, mechanism);
@@ -44,7 +44,7 @@ pub(super) fn foreign(
     };
     Draft::new(Killer::Signal, certainty, cause)
         .sent(signal, relation, mechanism)
-        .waiting(waits_for_its_worker(case, signal, relation))
+        .open_if(waits_for_its_worker(case, signal, relation))
 }
 
 /// Judges a tool of Ray's that ended a part of Ray. The reason is what the tool is for. That is no
@@ -63,7 +63,7 @@ fn by_tool(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) 
     let tool = own_driver(case, sender, case.key(), signal.time).filter(|_| !of_the_job)?;
     let known = senders::ends_the_rest(case, sender.process, case.key(), signal.time);
     let draft = Draft::new(Killer::RayIntended, certainty, tool.cause(false)).by_text();
-    Some(draft.waiting(!known && case.is_within(LATE_NS)))
+    Some(draft.open_if(!known && case.is_within(LATE_NS)))
 }
 
 /// Judges a child of a worker that had to end and took its children along. The worker's end is the

@@ -107,7 +107,7 @@ fn kill(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) -> 
     if let Some(victim) = marked(case, key, signal) {
         let leader = group_leader(case, victim);
         let waits = leader.is_none() && may_be_of_a_group(case, victim);
-        return oom_kill(case, victim, leader).waiting(waits);
+        return oom_kill(case, victim, leader).open_if(waits);
     }
     if let Some(victim) = sharer(case, signal) {
         return oom_kill(case, victim, Some(victim.what.victim));
@@ -179,7 +179,7 @@ pub(super) fn by_kernel_log(case: &Case<'_>) -> Option<Draft> {
 
 /// Returns the verdict on a SIGKILL by the kernel that nothing explains.
 fn unexplained(case: &Case<'_>) -> Draft {
-    Draft::unknown(Cause::KernelUnexplained, Missing::KernelsReason).open(case.may_still_learn())
+    Draft::unknown(Cause::KernelUnexplained, Missing::KernelReason).open(case.may_still_learn())
 }
 
 fn marked<'a>(

@@ -13,7 +13,7 @@ use crate::{
 
 /// What the memory monitor of a node saw when it acted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Measured {
+pub(super) struct MonitorReading {
     /// The most that was in use then.
     used: Bytes,
     /// The threshold above which the monitor kills, by the settings that the kernel shows for the
@@ -24,7 +24,7 @@ pub(super) struct Measured {
     logged: Option<Bytes>,
 }
 
-impl Measured {
+impl MonitorReading {
     /// Returns whether the monitor had reason to kill.
     fn is_above(self) -> bool {
         self.used >= self.threshold
@@ -40,10 +40,10 @@ impl Measured {
 
 /// Returns what was measured, before this end, of the memory that the raylet's monitor counts;
 /// `None` if nothing was.
-pub(super) fn around(case: &Case<'_>) -> Option<Measured> {
+pub(super) fn around(case: &Case<'_>) -> Option<MonitorReading> {
     let (used, threshold) = case.exit.around.monitor?;
     let raylet = case.cluster();
-    Some(Measured {
+    Some(MonitorReading {
         used,
         threshold,
         logged: raylet.and_then(|raylet| monitor::first_threshold(case.world, raylet)),
@@ -57,7 +57,7 @@ impl Draft {
         if self.killer != Killer::RayMemoryMonitor || self.certainty != Certainty::Proven {
             return self;
         }
-        let above = around(case).is_some_and(Measured::is_above);
+        let above = around(case).is_some_and(MonitorReading::is_above);
         let reason_certainty = if above {
             Certainty::Proven
         } else {

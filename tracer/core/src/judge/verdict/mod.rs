@@ -135,13 +135,13 @@ impl Case<'_> {
     fn verdict(&self) -> Draft {
         let draft = self.by_act();
         let waits = draft.cause.is_some_and(|cause| self.may_still_end(cause));
-        draft.waiting(waits)
+        draft.open_if(waits)
     }
 
     fn by_act(&self) -> Draft {
         let act = act::of(self.world, self.exit);
         let draft = self.by(act);
-        if act::may_be_a_tracers(self.exit, &act) {
+        if act::may_come_from_tracer(self.exit, &act) {
             draft.at_most(Certainty::Inferred)
         } else {
             draft
@@ -150,7 +150,7 @@ impl Case<'_> {
 
     fn by(&self, act: FatalAct<'_>) -> Draft {
         match act {
-            FatalAct::Killed(signal) if act::waited(self.world, self.exit, signal) => {
+            FatalAct::Killed(signal) if act::was_pending(self.world, self.exit, signal) => {
                 self.killed(signal).at_most(Certainty::Inferred)
             }
             FatalAct::Killed(signal) => self.killed(signal),
@@ -165,14 +165,14 @@ impl Case<'_> {
         let own = signal.what.sender.process.same(self.key());
         match origin.kind {
             Origin::Unknown => unattributed_signal::unexplained_origin(signal),
-            Origin::Asked(_) | Origin::CgroupKill if own => self_exit::own_signal(self, signal),
-            Origin::Asked(_) | Origin::CgroupKill => {
+            Origin::Requested(_) | Origin::CgroupKill if own => self_exit::own_signal(self, signal),
+            Origin::Requested(_) | Origin::CgroupKill => {
                 match senders::raylet_of(self, &signal.what.sender) {
                     Some(raylet) => {
-                        let most = senders::has_started(self, raylet);
+                        let most = senders::started_victim(self, raylet);
                         raylet::verdict(self, raylet, signal, most.unwrap_or(Certainty::Inferred))
                     }
-                    None => external_signal::foreign(self, signal, Certainty::Proven),
+                    None => external_signal::verdict(self, signal, Certainty::Proven),
                 }
             }
             _ => kernel::verdict(self, signal, origin),

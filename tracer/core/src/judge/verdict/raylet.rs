@@ -27,7 +27,7 @@ pub(super) fn verdict(
     if let Some(reason) = reasons::for_process(case, raylet, signal.time) {
         let draft = reason.draft(case, certainty).confirm_by_samples(case);
         let waits = draft.killer == Killer::RayIntended && may_be_shutdown(case, raylet, signal);
-        return draft.sent(signal, Relation::Ray, mechanism).waiting(waits);
+        return draft.sent(signal, Relation::Ray, mechanism).open_if(waits);
     }
     if let Some(draft) = with_its_worker(case, signal, certainty) {
         return draft;
@@ -77,7 +77,7 @@ pub(super) fn unexplained(
         Cause::RayletWithoutReason {
             raylet_pid: raylet.pid,
         },
-        Missing::RayletsLine,
+        Missing::RayletReason,
     )
     .sent(signal, Relation::Ray, mechanism(signal))
     .open(case.may_still_learn())

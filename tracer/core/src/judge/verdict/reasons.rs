@@ -16,7 +16,7 @@ use crate::{
     ray::{
         facts::{ExitType, MonitorKill, RayFact},
         tree::Part,
-        words::{self, Ended},
+        words::{self, EndedWith},
     },
 };
 
@@ -69,7 +69,7 @@ impl Reason {
                     _ => false,
                 };
                 Draft::new(Killer::RayIntended, certainty, why)
-                    .waiting(vague && case.may_still_learn())
+                    .open_if(vague && case.may_still_learn())
             }
             Self::Collapse { why, cause, remote } => {
                 let mut draft = Draft::new(Killer::RayCollapse, certainty, why).caused_by(cause);
@@ -90,8 +90,8 @@ pub(super) fn for_process(case: &Case<'_>, raylet: ProcessKey, act: BootTime) ->
     let about = case.world.ray_about(case.key());
     let by_worker = about.iter().find_map(|record| monitor(case, record, act));
     // If raytrace measured that memory was not short, another reason is the better one.
-    let contradicted =
-        by_worker.is_some() && measured::around(case).is_some_and(measured::Measured::is_far_below);
+    let contradicted = by_worker.is_some()
+        && measured::around(case).is_some_and(measured::MonitorReading::is_far_below);
     let (first, last) = if contradicted {
         (None, by_worker)
     } else {
@@ -229,7 +229,7 @@ pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
     }
     let why = Cause::RayRequest {
         request: Request::of(reason).unwrap_or(Request::Other),
-        says: Some(words::sentence(reason)),
+        says: Some(words::short_reason(reason)),
     };
     // Up to Ray 2.9, the GCS takes the loss of a dead owner for the end of all references.
     let dead_driver = driver_of(case).map(|state| state.key).filter(|driver| {
@@ -273,12 +273,12 @@ fn after_node(raylet: Option<ProcessKey>) -> Reason {
     Reason::Collapse {
         why: Cause::OwnersNodeCrashed,
         cause: raylet,
-        remote: raylet.is_none().then_some(Remote::OwnersNode),
+        remote: raylet.is_none().then_some(Remote::OwnerNode),
     }
 }
 
 fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reason {
-    let of_job = Ended::of(reason) == Ended::Job;
+    let of_job = EndedWith::of(reason) == EndedWith::Job;
     let why = if of_job {
         Cause::JobEnded
     } else {
@@ -494,7 +494,7 @@ fn raylet_was_stopped(
 /// Returns the agent that the raylet reports as ended: of the agents with that name, the last one
 /// to end before the record.
 fn agent_of(case: &Case<'_>, raylet: ProcessKey, name: &str, time: BootTime) -> Option<ProcessKey> {
-    let part = if words::is_dashboards_agent(name) {
+    let part = if words::is_dashboard_agent(name) {
         Part::DashboardAgent
     } else {
         Part::RuntimeEnvAgent

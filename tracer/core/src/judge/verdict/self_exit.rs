@@ -52,20 +52,21 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft
             .unwrap_or_else(|| kernel::fault(case, first));
     }
     let from_outside_it = |seen: &&Timestamped<Signal>| {
-        origin(seen).is_kernels() || !seen.what.sender.process.same(case.key())
+        origin(seen).is_from_kernel() || !seen.what.sender.process.same(case.key())
     };
     let Some(outside) = earlier.find(from_outside_it) else {
         return aborted_at_signal(case, signal).unwrap_or_else(|| kernel::fault(case, signal));
     };
-    if origin(outside).is_kernels() && origin(outside).kind != Origin::ParentDeath {
-        return from_outside(case, outside).then(|cause| Cause::CaughtSignalThenReraise { cause });
+    if origin(outside).is_from_kernel() && origin(outside).kind != Origin::ParentDeath {
+        return from_outside(case, outside)
+            .wrap_cause(|cause| Cause::CaughtSignalThenReraise { cause });
     }
-    if !origin(outside).is_kernels()
+    if !origin(outside).is_from_kernel()
         && let Some(raylet) = senders::raylet_of(case, &outside.what.sender)
     {
         return raylet::verdict(case, raylet, outside, Certainty::Inferred);
     }
-    from_outside(case, outside).then(|cause| Cause::CaughtSignalThenReraise { cause })
+    from_outside(case, outside).wrap_cause(|cause| Cause::CaughtSignalThenReraise { cause })
 }
 
 /// Judges an abort shortly after a signal from outside that told the process to end. What a driver
@@ -77,9 +78,9 @@ fn aborted_at_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Dr
     }
     let caught = act::caught_before(case.world, case.key(), signal.time)?;
     let explains =
-        !origin(caught).is_kernels() && senders::raylet_of(case, &caught.what.sender).is_none();
+        !origin(caught).is_from_kernel() && senders::raylet_of(case, &caught.what.sender).is_none();
     let draft = explains.then(|| from_outside(case, caught))?;
-    Some(draft.then(|cause| Cause::CaughtSignalThenAbort { cause }))
+    Some(draft.wrap_cause(|cause| Cause::CaughtSignalThenAbort { cause }))
 }
 
 /// The signal that `abort` sends.
@@ -95,7 +96,7 @@ pub(super) fn exited(case: &Case<'_>, caught: Option<&Timestamped<Signal>>) -> D
     // The reason for the raylet's signal may be read after the process's own log.
     let raylet = caught.and_then(|signal| senders::raylet_of(case, &signal.what.sender));
     let waits = raylet.is_some() && case.may_still_learn();
-    not_at_signal(case, caught).waiting(waits)
+    not_at_signal(case, caught).open_if(waits)
 }
 
 /// Judges an exit that no earlier signal explains.
@@ -137,7 +138,7 @@ fn unread_after(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> 
     let missing = if nameless {
         Missing::WorkerId
     } else {
-        Missing::RayletsLine
+        Missing::RayletReason
     };
     let draft = Draft::unknown(exit_or_sigterm(code, exception), missing);
     Some(draft.open(case.may_still_learn()))
@@ -145,10 +146,10 @@ fn unread_after(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> 
 
 /// Returns who sent a signal that the process caught. For signals that did not come from a raylet.
 fn from_outside(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
-    let draft = if origin(signal).is_kernels() {
+    let draft = if origin(signal).is_from_kernel() {
         kernel::verdict(case, signal, origin(signal))
     } else {
-        external_signal::foreign(case, signal, Certainty::Inferred)
+        external_signal::verdict(case, signal, Certainty::Inferred)
     };
     // The handler may have done nothing, and the process may have ended for another reason.
     draft.at_most(Certainty::Inferred)
@@ -162,12 +163,12 @@ fn origin(signal: &Timestamped<Signal>) -> SignalOrigin {
 /// Like [`from_outside`], for a process that then exited: its cause says so.
 fn exited_after(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
     let exit_code = case.exit.exit.code();
-    from_outside(case, signal).then(|cause| Cause::CaughtSignalThenExit { cause, exit_code })
+    from_outside(case, signal).wrap_cause(|cause| Cause::CaughtSignalThenExit { cause, exit_code })
 }
 
 /// Judges an exit shortly after a catchable signal from outside.
 fn after_caught(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> {
-    if origin(signal).is_kernels() {
+    if origin(signal).is_from_kernel() {
         return Some(exited_after(case, signal));
     }
     if let Some(raylet) = senders::raylet_of(case, &signal.what.sender) {
@@ -216,7 +217,7 @@ fn after_caught(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> 
 fn after_worker(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> {
     let draft = raylet::with_its_worker(case, signal, Certainty::Inferred)?;
     let exit_code = case.exit.exit.code();
-    Some(draft.then(|cause| Cause::CaughtSignalThenExit { cause, exit_code }))
+    Some(draft.wrap_cause(|cause| Cause::CaughtSignalThenExit { cause, exit_code }))
 }
 
 /// Returns the intended reason that a worker's own log gives after `time`. A line that names a
@@ -414,7 +415,7 @@ fn at_sigterm(case: &Case<'_>, code: i32, certainty: Certainty) -> Draft {
     if let Some(raylet) = senders::raylet_of(case, &sent.what.sender) {
         return raylet::unexplained(case, raylet, sent);
     }
-    external_signal::foreign(case, sent, Certainty::Inferred).then(|cause| {
+    external_signal::verdict(case, sent, Certainty::Inferred).wrap_cause(|cause| {
         Cause::CaughtSignalThenExit {
             cause,
             exit_code: Some(code),

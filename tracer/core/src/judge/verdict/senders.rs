@@ -29,14 +29,14 @@ pub(super) fn raylet_of(case: &Case<'_>, sender: &Sender) -> Option<ProcessKey> 
     if !is_raylet || itself {
         return None;
     }
-    has_started(case, state.key).map(|_| state.key)
+    started_victim(case, state.key).map(|_| state.key)
 }
 
 /// Returns how sure it is that a raylet started the victim, itself or through what it had started.
 ///
 /// A raylet signals nobody else. A process that only names the same session (a driver, the GCS) was
 /// not started by it.
-pub(super) fn has_started(case: &Case<'_>, raylet: ProcessKey) -> Option<Certainty> {
+pub(super) fn started_victim(case: &Case<'_>, raylet: ProcessKey) -> Option<Certainty> {
     if descends(case, case.key(), raylet) {
         return Some(Certainty::Proven);
     }
@@ -103,7 +103,7 @@ pub(super) fn parent_of(case: &Case<'_>, process: ProcessKey) -> Option<ProcessK
 ///
 /// The name proves nothing: a user's program may start a node in its own process. The command line
 /// shows whether it is Ray's command, and gives the certainty.
-pub(super) fn starter(case: &Case<'_>, sender: &Sender) -> Option<Certainty> {
+pub(super) fn ray_start_block(case: &Case<'_>, sender: &Sender) -> Option<Certainty> {
     if !has_started_a_node(case, sender) {
         return None;
     }
@@ -166,7 +166,7 @@ impl Tool {
 
 /// Returns the tool of Ray's that the sender is, if it is one.
 pub(super) fn tool(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
-    if starter(case, sender).is_some() {
+    if ray_start_block(case, sender).is_some() {
         return None;
     }
     command_line_tool(case, sender).or_else(|| job_stop(case, sender))

@@ -67,6 +67,7 @@ fn failed_beside<'a>(case: &Case<'a>, signal: &Timestamped<Signal>) -> Option<&'
 /// Returns the tool if `ray start --block` sent this signal as it ended itself.
 pub(super) fn leaving(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Tool> {
     let sender = &signal.what.sender;
-    let leaves = senders::starter(case, sender).is_some() && failed_beside(case, signal).is_none();
+    let leaves =
+        senders::ray_start_block(case, sender).is_some() && failed_beside(case, signal).is_none();
     leaves.then(|| Tool::leaving(sender.process.pid))
 }

@@ -121,7 +121,7 @@ pub fn bound(framework: Framework, method: &str) -> Option<&'static Bound> {
 
 /// Returns advice that has no key.
 #[must_use]
-pub fn words(framework: Framework, goal: RemedyGoal) -> Option<&'static str> {
+pub fn advice_without_key(framework: Framework, goal: RemedyGoal) -> Option<&'static str> {
     let words = &table::of(framework)?.words;
     words.get(&goal).map(String::as_str)
 }

@@ -56,7 +56,7 @@ pub(super) struct Table {
     pub(super) needs_gpus: bool,
     #[serde(default)]
     pub(super) decide_kills: Vec<String>,
-    pub(super) settings: Vec<Known>,
+    pub(super) settings: Vec<KnownSetting>,
     pub(super) remedies: BTreeMap<RemedyGoal, Vec<RemedyEntry>>,
     #[serde(default)]
     pub(super) calls: Vec<Bound>,
@@ -67,7 +67,7 @@ pub(super) struct Table {
 /// What is known about a setting.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Known {
+pub(super) struct KnownSetting {
     /// The end of its key.
     pub(super) key: String,
     pub(super) values: Values,

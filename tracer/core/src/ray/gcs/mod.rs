@@ -10,7 +10,7 @@ mod rows;
 
 use prost::Message as _;
 
-pub use rows::{GcsActor, GcsGroup, GcsJob, GcsNode, GcsRow, OwnNode, here};
+pub use rows::{GcsActor, GcsGroup, GcsJob, GcsNode, GcsRow, OwnNode, rows_of_node};
 
 /// How many rows of one table are asked for. This many actors take 10 MB.
 pub const MOST_ROWS: i64 = 10_000;

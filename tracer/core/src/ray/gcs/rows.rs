@@ -149,7 +149,7 @@ impl fmt::Display for GcsRow {
 /// Keeps the rows that concern one node: its own actors, their placement groups, the node itself,
 /// and every job. Keeps every row if the node is not known.
 #[must_use]
-pub fn here(mut rows: Vec<GcsRow>, node: &OwnNode) -> Vec<GcsRow> {
+pub fn rows_of_node(mut rows: Vec<GcsRow>, node: &OwnNode) -> Vec<GcsRow> {
     let Some(own) = node.id(&rows) else {
         return rows;
     };

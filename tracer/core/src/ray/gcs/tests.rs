@@ -73,7 +73,7 @@ fn dead_actor_names_its_last_worker() {
 #[test]
 fn only_rows_of_the_own_node_are_kept() {
     let rows = all(0);
-    let kept = |node: &OwnNode| here(rows.clone(), node);
+    let kept = |node: &OwnNode| rows_of_node(rows.clone(), node);
     let told = |node_id| OwnNode {
         node_id,
         ..OwnNode::default()
@@ -103,9 +103,9 @@ fn raylet_without_id_is_found_by_its_socket() {
         address: node.address.clone(),
         raylet_socket: node.raylet_socket.clone(),
     };
-    let own = here(rows.clone(), &at(&named));
+    let own = rows_of_node(rows.clone(), &at(&named));
     assert_eq!(own.len(), 4, "{own:#?}");
-    let others = here(rows, &at(&other));
+    let others = rows_of_node(rows, &at(&other));
     assert!(matches!(
         others.as_slice(),
         [GcsRow::Node(_), GcsRow::Job(_)]
@@ -154,7 +154,7 @@ fn reply_with_the_most_actors_is_read() {
     let reply = reply.repeat(most);
     let began = std::time::Instant::now();
     let rows = Table::Actors.rows(&reply).expect("rows");
-    let kept = here(rows, &OwnNode::default());
+    let kept = rows_of_node(rows, &OwnNode::default());
     let (bytes, took) = (reply.len(), began.elapsed());
     println!("{most} actors, {bytes} bytes: {took:?}");
     assert_eq!(kept.len(), most);

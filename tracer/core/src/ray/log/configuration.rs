@@ -16,12 +16,12 @@ const MAX_DEPTH: usize = 32;
 /// Reads the lines of one writer.
 #[derive(Debug, Default)]
 pub struct Configuration {
-    open: Option<Open>,
+    open: Option<PartialConfiguration>,
 }
 
 /// The part of a configuration that was read.
 #[derive(Debug, Default)]
-struct Open {
+struct PartialConfiguration {
     text: String,
     depth: usize,
     /// The quote character of the string that the text is inside of.
@@ -61,12 +61,12 @@ impl Configuration {
 
 /// Begins a configuration if a line opens one: `{'actor_rollout_ref': …`, `{` alone, or the first
 /// key of `EasyR1`'s, where the line with the brace was skipped.
-fn begin(line: &str) -> Option<Open> {
+fn begin(line: &str) -> Option<PartialConfiguration> {
     let line = line.trim();
     if is_model(line) || line == "{" || line.starts_with("{'") || line.starts_with("{\"") {
-        return Some(Open::default());
+        return Some(PartialConfiguration::default());
     }
-    (line == "\"data\": {").then(|| Open {
+    (line == "\"data\": {").then(|| PartialConfiguration {
         text: "{".into(),
         depth: 1,
         quote: None,
@@ -77,7 +77,7 @@ fn is_model(line: &str) -> bool {
     line.trim_end().ends_with("Config {")
 }
 
-impl Open {
+impl PartialConfiguration {
     fn take(&mut self, line: &str) {
         let mut escaped = false;
         for character in line.chars() {

@@ -14,7 +14,7 @@ use crate::{
 
 /// The fields that were read.
 #[derive(Debug, Default)]
-pub(super) struct Died {
+pub(super) struct ExceptionReader {
     actor_id: Option<HexId>,
     /// How many more lines may belong to an `OutOfMemoryError`.
     of_memory: u32,
@@ -23,7 +23,7 @@ pub(super) struct Died {
 /// How many lines an `OutOfMemoryError` has: the object store's state and 100 candidates.
 const MEMORY_LINES: u32 = 160;
 
-impl Died {
+impl ExceptionReader {
     /// Takes a line. Returns a process once everything that names it was read.
     pub(super) fn push(&mut self, text: &str, worker_id: Option<&HexId>) -> Option<RayFact> {
         if let Some((actor_id, pid)) = victim(text) {
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Vec<RayFact> {
-        let mut died = Died::default();
+        let mut died = ExceptionReader::default();
         text.lines()
             .filter_map(|line| died.push(line, None))
             .collect()

@@ -34,7 +34,7 @@ pub fn parse(name: &str) -> Option<FileName> {
         })
     };
     match name {
-        name if is_raylets(name) => return plain(FileKind::Raylet),
+        name if is_raylet_file(name) => return plain(FileKind::Raylet),
         "gcs_server.out" => return plain(FileKind::Gcs),
         _ => {}
     }
@@ -81,7 +81,7 @@ pub fn parse(name: &str) -> Option<FileName> {
 /// Whether a name is `raylet.out` or `raylet.err`, or `raylet.1.out` of a second raylet in one
 /// session (`_get_log_file_name`, python/ray/_private/node.py).
 #[must_use]
-pub fn is_raylets(name: &str) -> bool {
+pub fn is_raylet_file(name: &str) -> bool {
     let rest = name.strip_prefix("raylet.");
     let number = rest.and_then(|rest| rest.strip_suffix("out").or(rest.strip_suffix("err")));
     number.is_some_and(|number| {
@@ -98,10 +98,10 @@ mod tests {
     #[test]
     fn each_raylet_of_a_session_has_its_log() {
         for name in ["raylet.out", "raylet.err", "raylet.1.out", "raylet.12.out"] {
-            assert!(is_raylets(name), "{name}");
+            assert!(is_raylet_file(name), "{name}");
         }
         for name in ["raylet.out.1", "raylet.x.out", "raylet1.out", "raylet"] {
-            assert!(!is_raylets(name), "{name}");
+            assert!(!is_raylet_file(name), "{name}");
         }
     }
 

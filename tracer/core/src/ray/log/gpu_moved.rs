@@ -13,7 +13,7 @@ use regex::{Captures, Regex};
 use crate::{ids::Bytes, ray::facts::GpuMoved};
 
 /// Each of these lines contains one of these texts.
-pub const ANCHORS: [&str; 3] = [
+pub const KEYWORDS: [&str; 3] = [
     "sleep freed ",
     " offload in sharding manager",
     " offload, memory allocated",
@@ -41,7 +41,7 @@ fn pattern(text: &str) -> Regex {
 /// Parses a line. The frameworks' "GB" are 2³⁰ bytes, like Ray's.
 #[must_use]
 pub fn parse(text: &str) -> Option<GpuMoved> {
-    if !ANCHORS.iter().any(|words| text.contains(words)) {
+    if !KEYWORDS.iter().any(|words| text.contains(words)) {
         return None;
     }
     if let Some(found) = SLEPT.captures(text) {

@@ -16,7 +16,7 @@
 //! Sources: worker lists of `worker_killing_policy*.cc` and `node_manager.cc` of those versions,
 //! and real logs of each.
 
-use std::sync::LazyLock;
+use std::{borrow::Cow, sync::LazyLock};
 
 use regex::Regex;
 
@@ -58,10 +58,10 @@ const FOR_MEMORY: &str = "killed due to the node running low on memory";
 pub const NEWEST: Version = Version(2, 60);
 
 /// The first and the last minor version of Ray 2.
-pub type Minors = (u32, u32);
+pub type MinorRange = (u32, u32);
 
 /// Words of kill records, and of related messages of Ray, that only some versions use.
-const WORDINGS: [(&str, Minors); 8] = [
+const WORDINGS: [(&str, MinorRange); 8] = [
     ("where the task was running was", (1, 1)),
     ("where the task (", (2, 49)),
     ("where the lease (", (51, 54)),
@@ -73,7 +73,7 @@ const WORDINGS: [(&str, Minors); 8] = [
 ];
 
 /// Returns the versions that use the words of a line. Some lines have words of several.
-pub fn wording_versions(line: &str) -> impl Iterator<Item = Minors> {
+pub fn wording_versions(line: &str) -> impl Iterator<Item = MinorRange> {
     let used = WORDINGS
         .iter()
         .filter(move |(words, _)| line.contains(words));
@@ -81,7 +81,7 @@ pub fn wording_versions(line: &str) -> impl Iterator<Item = Minors> {
 }
 
 /// Every line that opens or belongs to a record contains one of these texts.
-pub const ANCHORS: [&str; 9] = [
+pub const KEYWORDS: [&str; 9] = [
     TABLE[0],
     TABLE[1],
     ONE_BEGINS,
@@ -126,18 +126,18 @@ pub(crate) fn begins(message: &str) -> bool {
 /// Whether a line, which may be cut, opens a record or its part about the node.
 #[must_use]
 pub fn opens(line: &str) -> bool {
-    is_of_node(line) || says_kill(line) || line.starts_with(ONE_BEGINS)
+    is_node_line(line) || has_kill_details(line) || line.starts_with(ONE_BEGINS)
 }
 
 /// ≤ 2.54: whether a line is the one about the node.
 #[must_use]
-pub fn is_of_node(line: &str) -> bool {
+pub fn is_node_line(line: &str) -> bool {
     line.contains(NODE_BEGINS)
 }
 
 /// ≥ 2.55: whether a line says that workers are killed.
 #[must_use]
-pub fn says_kill(line: &str) -> bool {
+pub fn has_kill_details(line: &str) -> bool {
     line.contains("kill details:")
 }
 
@@ -149,14 +149,14 @@ pub fn is_exact(line: &str) -> bool {
 
 /// Whether a line contains the head of the table of the largest processes.
 #[must_use]
-pub fn heads_table(line: &str) -> bool {
+pub fn has_table_head(line: &str) -> bool {
     TABLE.iter().any(|head| line.contains(head))
 }
 
 /// Whether a line is a row of the table of memory users, or a record that contains it. The table
 /// lists all processes of the node, also those of other people.
 #[must_use]
-pub fn is_table(line: &str) -> bool {
+pub fn is_table_row(line: &str) -> bool {
     line.contains("memory users: PID") || !top(line).is_empty() || row(line).is_some()
 }
 
@@ -214,6 +214,10 @@ static EXACT: LazyLock<Regex> = LazyLock::new(|| {
 });
 static NODE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"Memory on the node \(IP: ([^,)\s]{1,64}), ID: ([0-9a-f]{56})\)"));
+
+/// Ids of leases, tasks and nodes in a record. Those of the killed workers are left in.
+static LONG_ID: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(lease ID[=:] ?|task ID: |, ID: )[0-9a-f]{32,64}\b"));
 
 /// How many characters of a title are kept.
 const MAX_TITLE: usize = 200;
@@ -275,7 +279,7 @@ pub fn rounded(text: &str) -> Option<Bytes> {
 
 /// Returns the address and the id of the node that a record is about.
 pub fn node(text: &str) -> Option<(String, HexId)> {
-    if !is_of_node(text) {
+    if !is_node_line(text) {
         return None;
     }
     let found = NODE.captures(text)?;
@@ -368,13 +372,20 @@ pub fn row(text: &str) -> Option<TopUser> {
     })
 }
 
-/// Returns a title without the text after its row.
+/// Returns a line of a record without the long ids that stand before its names and figures.
+#[must_use]
+pub fn without_ids(line: &str) -> Cow<'_, str> {
+    LONG_ID.replace_all(line, "$1…")
+}
+
+/// Returns a title without the text after its row. Some programs print a record in one line, with
+/// ` | ` between its lines.
 fn title(text: &str) -> String {
     let mut title = text.split('\n').next().unwrap_or("");
     for advice in [ADVICE, SUGGESTIONS] {
         title = title.split(advice).next().unwrap_or(title);
     }
-    let title = title.trim_end_matches([',', ';', ' ', '\r']);
+    let title = title.trim_end_matches([',', ';', ' ', '\r', '|']);
     title.chars().take(MAX_TITLE).collect()
 }
 

@@ -24,7 +24,7 @@ mod tests;
 use crate::{ids::HexId, ray::facts::RayFact};
 use attempts::Attempts;
 use configuration::Configuration;
-use died::Died;
+use died::ExceptionReader;
 
 /// Bytes of a record's text that are kept as evidence.
 const TEXT_BYTES: usize = 1000;
@@ -69,7 +69,7 @@ pub struct LogParser {
     open: Option<OpenBlock>,
     attempts: Attempts,
     configuration: Configuration,
-    died: Died,
+    died: ExceptionReader,
 }
 
 /// A record of several lines that is not complete.
@@ -91,7 +91,7 @@ impl LogParser {
             open: None,
             attempts: Attempts::default(),
             configuration: Configuration::default(),
-            died: Died::default(),
+            died: ExceptionReader::default(),
         }
     }
 

@@ -20,7 +20,7 @@ pub(super) struct Step {
 }
 
 /// Each of these lines contains one of these texts.
-const ANCHORS: [&str; 5] = [
+const KEYWORDS: [&str; 5] = [
     "step:",
     "Training Progress: ",
     "Running step: ",
@@ -48,7 +48,7 @@ fn pattern(text: &str) -> Regex {
 
 /// Returns the last step in a line. A progress bar overwrites its earlier ones.
 pub(super) fn parse(text: &str) -> Option<Step> {
-    if !ANCHORS.iter().any(|words| text.contains(words)) {
+    if !KEYWORDS.iter().any(|words| text.contains(words)) {
         return None;
     }
     text.rsplit('\r').find_map(written)

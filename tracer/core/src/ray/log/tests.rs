@@ -483,3 +483,24 @@ fn unknown_kill_record_selects_nobody() {
     assert!(!kill.is_understood(), "{kill:?}");
     assert_eq!(kill.used, None);
 }
+
+#[test]
+fn long_ids_before_names_are_left_out() {
+    let lease = "02".repeat(32);
+    let node = "ab".repeat(28);
+    assert_eq!(
+        kill::without_ids(&format!(
+            "Selected to kill: (Task: lease ID={lease}, task name=f"
+        )),
+        "Selected to kill: (Task: lease ID=…, task name=f"
+    );
+    assert_eq!(
+        kill::without_ids(&format!(
+            "(IP: 192.0.2.2, ID: {node}) where the task (task ID: {}, name=f",
+            "0d".repeat(24)
+        )),
+        "(IP: 192.0.2.2, ID: …) where the task (task ID: …, name=f"
+    );
+    let worker = format!("Ray killed this worker (ID: {node})");
+    assert_eq!(kill::without_ids(&worker), worker);
+}

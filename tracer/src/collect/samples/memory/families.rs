@@ -152,7 +152,7 @@ impl Memories {
             if left.is_zero() || anon < SMALLEST {
                 return None;
             }
-            let pages = forks::look(pid);
+            let pages = forks::sample_pages(pid);
             *left = left.saturating_sub(pages.map_or(BUDGET, |pages| pages.took));
             pages?.own(anon)
         };

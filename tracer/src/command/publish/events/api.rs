@@ -94,7 +94,7 @@ impl Api {
                 Method::PATCH,
                 format!("{events}/{name}"),
                 "application/merge-patch+json",
-                event.again(message, *count),
+                event.repeat_patch(message, *count),
             ),
         };
         let token = self.file("token")?;

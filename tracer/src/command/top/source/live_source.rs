@@ -21,7 +21,7 @@ impl LiveSource {
             ClusterFilter::default(),
             None,
         )?;
-        self_protection::survive();
+        self_protection::protect();
         privileges::reduce(None, None, false, || observers.start())?;
         timed_read::begin();
         observers.collector.scan();

@@ -36,7 +36,7 @@ fn growth(record: &GrowthWithPython, native: Option<Native>, page: u64) -> NewGr
         time: BootTime(growth.header.time),
         process: key(growth.process),
         tid: Pid(growth.process.tid),
-        of_main: growth.of_main != 0,
+        has_main_thread_stack: growth.of_main != 0,
         private: bytes(growth.private),
         shared: bytes(growth.shared),
         stack: frames.copied().collect(),

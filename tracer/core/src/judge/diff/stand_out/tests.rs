@@ -1,9 +1,9 @@
 //! Tests which nodes stand out and which do not.
 
-use super::{Compared, StandOut, all};
+use super::{ComparedWith, StandOut, all};
 use crate::{
     ids::Bytes,
-    judge::diff::rates::{Measured, Rate, Rates, Table},
+    judge::diff::rates::{Rate, RateKey, Rates, Table},
 };
 
 /// How many calls, or hours, a run has.
@@ -12,7 +12,7 @@ const TIMES: f64 = 40.0;
 /// Returns a table with one kind of growth on the nodes gpu-01, gpu-02 and so on, in MiB in A and
 /// in B.
 fn table(task: Option<&str>, nodes: &[(Option<u64>, Option<u64>)]) -> Table {
-    let measured = Measured {
+    let measured = RateKey {
         class: "WorkerDict".into(),
         task: task.map(str::to_owned),
     };
@@ -51,7 +51,7 @@ fn only_faster_node_is_named() {
         panic!("{found:?}");
     };
     assert_eq!((one.node.as_str(), one.others), ("gpu-03", 3));
-    assert_eq!(one.compared, Compared::OtherRun);
+    assert_eq!(one.compared, ComparedWith::OtherRun);
     assert!((one.factor.unwrap_or_default() - 2.1).abs() < 0.001);
     assert_eq!(
         one.why,
@@ -107,7 +107,7 @@ fn always_faster_node_is_named_once() {
     let [one] = found.as_slice() else {
         panic!("{found:?}");
     };
-    assert_eq!(one.compared, Compared::NodesOfB);
+    assert_eq!(one.compared, ComparedWith::NodesOfB);
     assert_eq!(
         one.why,
         "gpu-03 alone: in B WorkerDict.update grew by 212 MiB a call, 2.1 × the median of the other 3 nodes (100 MiB); in A by 210 MiB (100 MiB)"

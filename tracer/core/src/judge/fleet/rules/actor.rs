@@ -3,7 +3,7 @@
 //! The driver's own log names the actor, or else the log of another owner of the same job or of the
 //! GCS.
 
-use super::{Found, Place};
+use super::{CauseLocation, Found};
 use crate::{
     event::Role,
     ids::{HexId, MINUTE_NS, SECOND_NS},
@@ -62,11 +62,11 @@ fn last_fatal<'a>(
     let mut deaths = mentions.iter().filter_map(|mention| {
         let (actor, death) = death_of(context, group, mention)?;
         let survived = context.report.deaths[death].then.is_some();
-        (!survived && context.is_asked_about(death)).then_some((*mention, actor, death))
+        (!survived && context.is_of_interest(death)).then_some((*mention, actor, death))
     });
     if let Some((mention, actor, death)) = deaths.next() {
         return Some(Found {
-            cause: Place::Death(death),
+            cause: CauseLocation::Death(death),
             rule: LinkRule::ActorDied,
             because: named(mention, actor),
             killer: None,
@@ -132,7 +132,7 @@ fn elsewhere(context: &Context<'_>, group: Group, mention: &LogMention) -> Optio
         return None;
     }
     Some(Found {
-        cause: Place::Unrecorded {
+        cause: CauseLocation::Unrecorded {
             node: Some(context.names.of_node(group, node)),
         },
         rule: LinkRule::ActorDied,

@@ -2,7 +2,7 @@
 //!
 //! Another part of the node may have given up on the GCS first. Its end is linked in the same way.
 
-use super::{Found, Place};
+use super::{CauseLocation, Found};
 use crate::{
     event::Role,
     ids::SECOND_NS,
@@ -37,7 +37,7 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
     };
     if let Some(cause) = gcs(context, group, death) {
         return Some(Found {
-            cause: Place::Death(cause),
+            cause: CauseLocation::Death(cause),
             rule: LinkRule::HeadDied,
             because,
             killer: None,
@@ -49,7 +49,7 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
         .filter(|(_, of)| **of == group)
         .any(|(cluster, _)| cluster.head);
     (!head).then_some(Found {
-        cause: Place::Unrecorded { node: None },
+        cause: CauseLocation::Unrecorded { node: None },
         rule: LinkRule::HeadDied,
         because,
         killer: None,

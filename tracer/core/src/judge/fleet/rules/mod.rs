@@ -1,7 +1,7 @@
 //! Finds the cause of a death on another node, by rules in one file each.
 
 mod actor;
-pub(super) mod cut_off;
+pub(super) mod declared_dead;
 pub(super) mod drained;
 mod head;
 mod owner;
@@ -12,7 +12,7 @@ use crate::judge::report::{Killer, LinkReason, LinkRule};
 
 /// Where a cause is.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum CauseLocation {
     /// Among the deaths, at this index.
     Death(usize),
     /// On a node that was declared dead while its processes lived. No death is the cause.
@@ -31,7 +31,7 @@ pub(super) enum Place {
 #[derive(Debug)]
 pub(super) struct Found {
     /// Where the cause is.
-    pub(super) cause: Place,
+    pub(super) cause: CauseLocation,
     /// The rule.
     pub(super) rule: LinkRule,
     /// The evidence for it.
@@ -49,5 +49,5 @@ pub(super) fn find(context: &Context<'_>, death: usize) -> Option<Found> {
     let found = owner::find(context, death)
         .or_else(|| actor::find(context, death))
         .or_else(|| head::find(context, death))?;
-    Some(cut_off::instead(context, death, found))
+    Some(declared_dead::or_declaration(context, death, found))
 }

@@ -2,7 +2,7 @@
 //!
 //! The owner's id stands in Ray's words.
 
-use super::{Found, Place};
+use super::{CauseLocation, Found};
 use crate::judge::{
     fleet::Context,
     report::{Killer, LinkReason, LinkRule, Mention},
@@ -50,7 +50,7 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
             .filter(|cluster| cluster.node_id.as_ref() == Some(on))
             .count();
         return (recorded == 0).then(|| Found {
-            cause: Place::Unrecorded {
+            cause: CauseLocation::Unrecorded {
                 node: Some(context.names.of_node(group, on)),
             },
             rule,
@@ -63,10 +63,10 @@ pub(super) fn find(context: &Context<'_>, at: usize) -> Option<Found> {
     let killer = if ended_well(context, cause) {
         Some(Killer::RayIntended)
     } else {
-        context.is_asked_about(cause).then_some(Killer::RayCollapse)
+        context.is_of_interest(cause).then_some(Killer::RayCollapse)
     };
     Some(Found {
-        cause: Place::Death(cause),
+        cause: CauseLocation::Death(cause),
         rule,
         because: named,
         killer,

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::{Found, Place};
+use super::{CauseLocation, Found};
 use crate::{
     event::Role,
     ids::SECOND_NS,
@@ -26,7 +26,7 @@ pub(in crate::judge::fleet) fn all(
 ) -> Vec<(usize, Found)> {
     let caused: HashSet<usize> = found
         .iter()
-        .filter(|(_, found)| matches!(found.cause, Place::Death(_)))
+        .filter(|(_, found)| matches!(found.cause, CauseLocation::Death(_)))
         .map(|(at, _)| *at)
         .collect();
     let deaths = context.report.deaths.iter().enumerate();
@@ -64,7 +64,7 @@ fn of_one(context: &Context<'_>, first: &[(usize, &Death)], death: &Death) -> Op
     });
     let cause = error.cause(deaths)?;
     Some(Found {
-        cause: Place::Death(cause),
+        cause: CauseLocation::Death(cause),
         rule: LinkRule::PeerError,
         because: LinkReason::PeerError {
             source: mention.source.clone(),

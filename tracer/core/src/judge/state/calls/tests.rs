@@ -161,24 +161,24 @@ fn next_call_estimate_includes_arguments() {
         call("ray::A.go", 2, 110, 180),
     ]);
     assert_eq!(
-        folded.ahead("ray::A.go", Bytes(30 * MIB), Bytes(140 * MIB)),
+        folded.next_call_peak_above("ray::A.go", Bytes(30 * MIB), Bytes(140 * MIB)),
         Some(70 << 20)
     );
     // A call runs that is too short to have been reported. It began at 140 and holds all that it
     // takes.
     assert_eq!(
-        folded.ahead("ray::A.go", Bytes(30 * MIB), Bytes(210 * MIB)),
+        folded.next_call_peak_above("ray::A.go", Bytes(30 * MIB), Bytes(210 * MIB)),
         Some(0)
     );
     let mut running = call("ray::A.go", 3, 140, 0);
     running.ended = None;
     folded.fold(&running);
     assert_eq!(
-        folded.ahead("ray::A.go", Bytes(30 * MIB), Bytes(190 * MIB)),
+        folded.next_call_peak_above("ray::A.go", Bytes(30 * MIB), Bytes(190 * MIB)),
         Some(20 << 20)
     );
     assert_eq!(
-        folded.ahead("ray::B.go", Bytes(30 * MIB), Bytes(190 * MIB)),
+        folded.next_call_peak_above("ray::B.go", Bytes(30 * MIB), Bytes(190 * MIB)),
         None
     );
 }

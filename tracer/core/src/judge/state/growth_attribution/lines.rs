@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Attributed, Sums, native};
+use super::{SiteGrowth, Sums, native};
 use crate::{
     event::PythonFrame,
     ids::{Bytes, ProcessKey},
@@ -35,8 +35,8 @@ struct Beside<'a> {
 }
 
 /// Returns the growth by owner, the largest first.
-pub(super) fn growth(named: &[Arc<str>], sums: &[(&Attributed, Sums)]) -> Vec<Growth> {
-    let mut owners: BTreeMap<&str, Vec<&(&Attributed, Sums)>> = BTreeMap::new();
+pub(super) fn growth(named: &[Arc<str>], sums: &[(&SiteGrowth, Sums)]) -> Vec<Growth> {
+    let mut owners: BTreeMap<&str, Vec<&(&SiteGrowth, Sums)>> = BTreeMap::new();
     for (name, one) in named.iter().zip(sums) {
         owners.entry(name).or_default().push(one);
     }
@@ -48,7 +48,7 @@ pub(super) fn growth(named: &[Arc<str>], sums: &[(&Attributed, Sums)]) -> Vec<Gr
     found
 }
 
-fn owner(class: &str, sites: &[&(&Attributed, Sums)]) -> Growth {
+fn owner(class: &str, sites: &[&(&SiteGrowth, Sums)]) -> Growth {
     let unseen = PythonFrame {
         file: String::new(),
         function: NOT_SAMPLED.into(),
@@ -65,7 +65,7 @@ fn owner(class: &str, sites: &[&(&Attributed, Sums)]) -> Growth {
         let user_frame = python::user_frame(frames).unwrap_or(&unseen);
         let inside = frames.first().filter(|running| *running != user_frame);
         let inside = inside.map(named);
-        let users = python::users(frames).filter(|users| *users != user_frame);
+        let users = python::user_or_framework_frame(frames).filter(|users| *users != user_frame);
         let users = users.map(named);
         let called = native::worth_saying(&attributed.site.called).map(native::named);
         let called = called.as_deref();
@@ -164,7 +164,7 @@ fn largest<K>(lines: BTreeMap<K, Line>) -> Vec<GrowthLine> {
 
 /// Formats stacks as `still held;Class;file:line function;…;library: function;… bytes`, the
 /// outermost frame first.
-pub(super) fn folded(named_owners: &[Arc<str>], sums: &[(&Attributed, Sums)]) -> Vec<String> {
+pub(super) fn folded(named_owners: &[Arc<str>], sums: &[(&SiteGrowth, Sums)]) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, (attributed, sums)) in named_owners.iter().zip(sums) {
         let site = &attributed.site;
@@ -198,7 +198,7 @@ pub(super) fn folded(named_owners: &[Arc<str>], sums: &[(&Attributed, Sums)]) ->
 
 /// Formats a frame as `train.py:33 step`.
 pub(super) fn named(frame: &PythonFrame) -> String {
-    let file = path::of_code(&frame.file);
+    let file = path::short_code_path(&frame.file);
     match frame.line {
         0 => format!("{file} {}", frame.function),
         line => format!("{file}:{line} {}", frame.function),

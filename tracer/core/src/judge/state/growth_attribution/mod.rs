@@ -21,9 +21,9 @@ use crate::{
     python,
     ray::identify::Title,
 };
-use pieces::{ERROR, Pieces};
+use pieces::{MEASUREMENT_ERROR_DIVISOR, Pieces};
 pub(in crate::judge) use waiting::Owner;
-use waiting::{Row, Waiting, What};
+use waiting::{Row, RowKind, WaitingRows};
 
 /// At most this many stacks are told apart. Later ones are attributed only to their owner. A job
 /// has some hundreds.
@@ -34,7 +34,7 @@ const MOST_REFUSED: usize = 4096;
 /// The frames of one stack, the running one first, without Ray's own.
 type Frames = Arc<[PythonFrame]>;
 /// Native frames that the running frame called, the innermost first.
-type Called = Arc<[NativeFrame]>;
+type CalledFrames = Arc<[NativeFrame]>;
 
 /// One stack of one owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -43,7 +43,7 @@ struct Site {
     /// The worker, if it had no title yet. Its growth belongs to the class that it gets later.
     of: Option<ProcessKey>,
     frames: Frames,
-    called: Called,
+    called: CalledFrames,
 }
 
 /// What grew through a stack.
@@ -66,7 +66,7 @@ struct Fate {
 
 /// A stack with everything that grew through it.
 #[derive(Debug, Clone)]
-struct Attributed {
+struct SiteGrowth {
     site: Site,
     private: u64,
     shared: u64,
@@ -77,7 +77,7 @@ struct Attributed {
 #[derive(Debug, Clone, Default)]
 struct Grower {
     frames: Frames,
-    called: Called,
+    called: CalledFrames,
     skipped: usize,
     /// When the last stack with frames was seen.
     seen: Option<BootTime>,
@@ -88,8 +88,8 @@ struct Grower {
 /// All growth that was seen.
 #[derive(Debug, Clone, Default)]
 pub(in crate::judge) struct GrowthAttribution {
-    waiting: Waiting,
-    sites: Vec<Attributed>,
+    waiting: WaitingRows,
+    sites: Vec<SiteGrowth>,
     index: HashMap<Site, usize>,
     processes: HashMap<ProcessKey, Grower>,
     refused: BTreeMap<ProcessKey, String>,
@@ -125,7 +125,7 @@ impl GrowthAttribution {
             time,
             process: key,
             mapping: stack.mapping,
-            what: What::Grew(growth),
+            what: RowKind::Grew(growth),
         });
     }
 
@@ -141,7 +141,7 @@ impl GrowthAttribution {
             time,
             process: process.truncated(),
             mapping,
-            what: What::Freed(bytes),
+            what: RowKind::Freed(bytes),
         });
     }
 
@@ -155,11 +155,11 @@ impl GrowthAttribution {
     ) {
         while let Some(row) = self.waiting.next(now) {
             match row.what {
-                What::Grew(growth) => {
+                RowKind::Grew(growth) => {
                     let owner = called(row.process, row.time);
                     self.grew(row.process, row.mapping, growth, owner);
                 }
-                What::Freed(bytes) => {
+                RowKind::Freed(bytes) => {
                     if let Some(process) = self.processes.get_mut(&row.process) {
                         process.pieces.freed(row.time, row.mapping, bytes.0);
                     }
@@ -242,7 +242,7 @@ impl GrowthAttribution {
         let next = self.sites.len();
         let at = *self.index.entry(site.clone()).or_insert(next);
         if at == next {
-            self.sites.push(Attributed {
+            self.sites.push(SiteGrowth {
                 site,
                 private: 0,
                 shared: 0,
@@ -267,7 +267,7 @@ impl GrowthAttribution {
     /// Without one, it is the innermost line that is not a library's.
     pub(in crate::judge) fn last_line(&self, process: ProcessKey) -> Option<String> {
         let known = self.processes.get(&process.truncated())?;
-        python::users(&known.frames).map(lines::named)
+        python::user_or_framework_frame(&known.frames).map(lines::named)
     }
 
     /// Returns the growth by owner, the largest first. `becomes` is the class of a worker that had
@@ -289,7 +289,7 @@ impl GrowthAttribution {
 
     /// Returns the owner of each stack.
     fn named(&self, becomes: impl Fn(ProcessKey) -> Option<String>) -> Vec<Arc<str>> {
-        let owner = |attributed: &Attributed| {
+        let owner = |attributed: &SiteGrowth| {
             let class = attributed.site.of.and_then(&becomes);
             class.map_or_else(|| Arc::clone(&attributed.site.owner), Arc::from)
         };
@@ -297,7 +297,7 @@ impl GrowthAttribution {
     }
 
     /// Returns each stack with what grew through it.
-    fn sums(&self) -> Vec<(&Attributed, Sums)> {
+    fn sums(&self) -> Vec<(&SiteGrowth, Sums)> {
         let mut fates = vec![Fate::default(); self.sites.len()];
         for process in self.processes.values() {
             process.pieces.held(process.ended, |site, bytes, held| {
@@ -309,7 +309,7 @@ impl GrowthAttribution {
             });
         }
         let sums = self.sites.iter().zip(fates).map(|(attributed, fate)| {
-            let known = fate.unknown <= attributed.private / ERROR;
+            let known = fate.unknown <= attributed.private / MEASUREMENT_ERROR_DIVISOR;
             let held = known.then_some(fate.held);
             let sums = Sums {
                 private: attributed.private,
@@ -326,7 +326,7 @@ impl GrowthAttribution {
 fn of_the_job(frames: &[PythonFrame]) -> Frames {
     let of_job = frames
         .iter()
-        .filter(|frame| !python::is_rays_own(&frame.file));
+        .filter(|frame| !python::is_ray_code(&frame.file));
     of_job.cloned().collect()
 }
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use crate::ids::BootTime;
 
 /// Measurements err by one part in this many. Within that share, all was given back, or nothing.
-pub(super) const ERROR: u64 = 20;
+pub(super) const MEASUREMENT_ERROR_DIVISOR: u64 = 20;
 
 /// An interpreter ends in less time.
 const END_NS: i64 = 500_000_000;
@@ -70,8 +70,8 @@ impl Pieces {
             for (site, bytes) in &piece.sites {
                 let held = match piece.freed - at_end {
                     freed if alone => Some(bytes.saturating_sub(freed)),
-                    freed if freed <= whole / ERROR => Some(*bytes),
-                    freed if freed >= whole - whole / ERROR => Some(0),
+                    freed if freed <= whole / MEASUREMENT_ERROR_DIVISOR => Some(*bytes),
+                    freed if freed >= whole - whole / MEASUREMENT_ERROR_DIVISOR => Some(0),
                     _ => None,
                 };
                 tell(*site, *bytes, held);

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Called, Frames};
+use super::{CalledFrames, Frames};
 use crate::{
     ids::{BootTime, Bytes, ProcessKey, SECOND_NS},
     ray::identify::Title,
@@ -22,12 +22,12 @@ pub(super) struct Row {
     pub(super) time: BootTime,
     pub(super) process: ProcessKey,
     pub(super) mapping: Option<u32>,
-    pub(super) what: What,
+    pub(super) what: RowKind,
 }
 
 /// What a row says.
 #[derive(Debug, Clone)]
-pub(super) enum What {
+pub(super) enum RowKind {
     /// Memory grew.
     Grew(Growth),
     /// This much was given back.
@@ -59,16 +59,16 @@ impl Owner {
 pub(super) struct Growth {
     pub(super) owner: Owner,
     pub(super) frames: Frames,
-    pub(super) called: Called,
+    pub(super) called: CalledFrames,
     pub(super) private: Bytes,
     pub(super) shared: Bytes,
 }
 
 /// The waiting rows, in order. What was given back comes after the growth that it takes away.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Waiting(VecDeque<Row>);
+pub(super) struct WaitingRows(VecDeque<Row>);
 
-impl Waiting {
+impl WaitingRows {
     pub(super) fn push(&mut self, row: Row) {
         self.0.push_back(row);
     }

@@ -13,20 +13,20 @@ const SOON: Duration = Duration::from_secs(1);
 
 /// How much has been read, shown on standard error.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct Progress {
     bar: ProgressBar,
     began: Instant,
     /// Whether the bar is still to be shown. Never set if standard error is not a terminal.
     waits: Cell<bool>,
 }
 
-impl Reading {
+impl Progress {
     /// Creates a bar for `total` bytes, if the total is known.
     pub(super) fn of(total: Option<u64>) -> Self {
-        Self::on(total, io::stderr().is_terminal())
+        Self::with_terminal(total, io::stderr().is_terminal())
     }
 
-    fn on(total: Option<u64>, terminal: bool) -> Self {
+    fn with_terminal(total: Option<u64>, terminal: bool) -> Self {
         let template = match total {
             Some(_) => "reading {bytes} of {total_bytes} [{wide_bar}] {eta}",
             None => "reading {bytes} {spinner}",
@@ -45,12 +45,15 @@ impl Reading {
     /// Creates a bar that is never shown.
     #[cfg(test)]
     pub(super) fn hidden() -> Self {
-        Self::on(None, false)
+        Self::with_terminal(None, false)
     }
 
     /// Counts the bytes that are read from `text`.
-    pub(super) fn counts<R: Read>(&self, text: R) -> impl Read {
-        Counted { text, of: self }
+    pub(super) fn wrap_read<R: Read>(&self, text: R) -> impl Read {
+        CountingReader {
+            text,
+            progress: self,
+        }
     }
 
     fn add(&self, bytes: u64) {
@@ -67,15 +70,15 @@ impl Reading {
     }
 }
 
-struct Counted<'a, R> {
+struct CountingReader<'a, R> {
     text: R,
-    of: &'a Reading,
+    progress: &'a Progress,
 }
 
-impl<R: Read> Read for Counted<'_, R> {
+impl<R: Read> Read for CountingReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let got = self.text.read(buffer)?;
-        self.of.add(got as u64);
+        self.progress.add(got as u64);
         Ok(got)
     }
 }
@@ -84,28 +87,28 @@ impl<R: Read> Read for Counted<'_, R> {
 mod tests {
     use super::*;
 
-    fn read(reading: &Reading, text: &[u8]) {
-        let copied = io::copy(&mut reading.counts(text), &mut io::sink());
+    fn read(progress: &Progress, text: &[u8]) {
+        let copied = io::copy(&mut progress.wrap_read(text), &mut io::sink());
         assert_eq!(copied.expect("bytes in memory"), text.len() as u64);
     }
 
     /// Only a terminal shows a bar.
     #[test]
     fn bar_appears_after_one_second() {
-        let mut reading = Reading::on(Some(9), true);
-        read(&reading, b"abc");
-        assert!(reading.waits.get(), "a moment is no reason for a bar");
-        reading.began = Instant::now()
+        let mut progress = Progress::with_terminal(Some(9), true);
+        read(&progress, b"abc");
+        assert!(progress.waits.get(), "a moment is no reason for a bar");
+        progress.began = Instant::now()
             .checked_sub(2 * SOON)
             .expect("the machine has run for seconds");
-        read(&reading, b"def");
-        assert!(!reading.waits.get());
-        assert_eq!(reading.bar.position(), 6);
-        let mut reading = Reading::on(Some(9), false);
-        reading.began = Instant::now()
+        read(&progress, b"def");
+        assert!(!progress.waits.get());
+        assert_eq!(progress.bar.position(), 6);
+        let mut progress = Progress::with_terminal(Some(9), false);
+        progress.began = Instant::now()
             .checked_sub(2 * SOON)
             .expect("the machine has run for seconds");
-        read(&reading, b"abc");
-        assert!(reading.bar.is_hidden());
+        read(&progress, b"abc");
+        assert!(progress.bar.is_hidden());
     }
 }

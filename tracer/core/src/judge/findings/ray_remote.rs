@@ -24,7 +24,7 @@ const STEP: u64 = 64 << 20;
 const LARGE: u64 = 4 << 30;
 
 /// Returns whether the `@ray.remote` of this task or actor is in the user's own code.
-pub(super) fn is_users(run: Run<'_>, name: &str) -> bool {
+pub(super) fn is_user_code(run: Run<'_>, name: &str) -> bool {
     let class = name.split('.').next().unwrap_or(name);
     let library = LIBRARIES.iter().any(|one| class.starts_with(one))
         || ENV_RUNNERS.iter().any(|end| class.ends_with(end))

@@ -10,9 +10,9 @@ use crate::ids::Pid;
 pub(super) const WORDS: usize = size_of::<Python>() / 8;
 
 /// The map of the interpreters.
-pub struct Pythons(pub(super) HashMap<MapData, u32, [u64; WORDS]>);
+pub struct InterpreterMap(pub(super) HashMap<MapData, u32, [u64; WORDS]>);
 
-impl Pythons {
+impl InterpreterMap {
     /// Adds an interpreter. The kernel takes its stacks from now on.
     pub fn add(&mut self, pid: Pid, python: &Python) {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;

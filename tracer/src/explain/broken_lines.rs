@@ -34,7 +34,7 @@ static SENTENCES: [Sentence; 4] = [
 
 /// The sentence that waits for the rest of it.
 #[derive(Debug, Default)]
-pub(super) struct Wrapped {
+pub(super) struct BrokenLines {
     open: Option<Open>,
 }
 
@@ -49,7 +49,7 @@ struct Open {
     loose: String,
 }
 
-impl Wrapped {
+impl BrokenLines {
     /// Returns whether a sentence waits.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
@@ -87,7 +87,7 @@ impl Wrapped {
                 };
                 vec![(
                     LogLine {
-                        words: keywords::look(&text),
+                        keywords: keywords::find_all(&text),
                         text,
                         ..open.first
                     },
@@ -99,7 +99,7 @@ impl Wrapped {
     }
 
     fn begin(&mut self, line: LogLine, place: Place) -> Vec<(LogLine, Place)> {
-        if !line.words.groups.has(Groups::SENTENCES) || !incomplete(&line.text) {
+        if !line.keywords.groups.has(Groups::SENTENCES) || !incomplete(&line.text) {
             return vec![(line, place)];
         }
         self.open = Some(Open {

@@ -39,14 +39,14 @@ const LAST_POINTS: usize = 300;
 
 /// What the page draws of one recording.
 #[derive(Debug, Clone)]
-pub struct Drawn {
+pub struct ChartSeries {
     /// Its series, downsampled.
     pub timeline: Timeline,
     /// Number of processes that did not fit on the page.
     pub left_out: usize,
 }
 
-impl Drawn {
+impl ChartSeries {
     /// Returns what a page of `of` recordings draws of this one.
     #[must_use]
     pub fn of(report: &Report, timeline: Timeline, of: usize) -> Self {
@@ -148,7 +148,7 @@ fn shorten(process: &mut ProcessSeries, most: usize, last: Option<usize>) {
 
 fn choose(all: Vec<ProcessSeries>, listed: &HashSet<EventId>, of: usize) -> Vec<ProcessSeries> {
     let worth = |process: &ProcessSeries| {
-        let rays = process.role.is_rays();
+        let rays = process.role.is_ray_or_driver();
         rays || !process.private.is_empty() || is_listed(process, listed)
     };
     let mut kept: Vec<ProcessSeries> = all.into_iter().filter(worth).collect();

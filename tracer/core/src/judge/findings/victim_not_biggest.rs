@@ -96,7 +96,7 @@ fn remedy(run: Run<'_>, consumer: &str) -> Vec<String> {
         let class = class.as_deref().unwrap_or(consumer);
         remedy::keys_for(run, *goal, Some(class))
     });
-    let line = class.and_then(|class| code::of_calls(run, &class));
+    let line = class.and_then(|class| code::line_of_calls(run, &class));
     found.extend(line.map(|line| {
         let keeps = line.keeps(line.bytes);
         format!("{} {keeps}: free what is used up", line.name())
@@ -126,13 +126,18 @@ fn biggest_counts(run: Run<'_>, death: &Death) -> bool {
             .any(|member| member.pid == biggest.pid)
 }
 
-/// Returns the biggest process, if a victim of a memory kill held little compared with it.
+/// Returns the biggest process, if a victim of a memory kill held little compared with it. A
+/// process that was killed together with the victim is no suspect.
 pub(super) fn suspect(run: Run<'_>, death: &Death) -> Option<Suspect> {
     if !super::for_memory(death) || !biggest_counts(run, death) {
         return None;
     }
     let top = &death.memory.top;
     let biggest = top.first().filter(|top| !top.victim)?;
+    let mut others = run.memory_kills().filter(|other| other.id != death.id);
+    if others.any(|other| other.process.pid == biggest.pid && are_of_one_kill(death, other)) {
+        return None;
+    }
     let own = top.iter().find(|top| top.victim)?.private_bytes;
     (own.gib() < SMALL_VICTIM * biggest.private_bytes.gib()).then(|| Suspect {
         pid: biggest.pid,
@@ -141,6 +146,14 @@ pub(super) fn suspect(run: Run<'_>, death: &Death) -> Option<Suspect> {
         private_bytes: biggest.private_bytes,
         victim_private_bytes: own,
     })
+}
+
+/// Returns whether both processes were killed together: by one decision of Ray's, or with their
+/// whole cgroup (`memory.oom.group`).
+fn are_of_one_kill(one: &Death, other: &Death) -> bool {
+    let act = |death: &Death| death.verdict.act.map(|act| act.death_id);
+    let first = |death: &Death| death.verdict.cause_death_id.unwrap_or(death.id);
+    first(one) == first(other) || act(one).is_some_and(|one| act(other) == Some(one))
 }
 
 /// Returns the suspect's title and the sentence about it.

@@ -53,12 +53,12 @@ const LARGEST: usize = 256 << 20;
 
 /// All known names, with their pseudonyms.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct KnownNames {
     names: BTreeMap<String, String>,
     search: Option<Regex>,
 }
 
-impl Known {
+impl KnownNames {
     /// Collects the names that identify. Each item of `given` has a kind, a value and its
     /// pseudonym.
     pub(super) fn new<'a>(given: impl Iterator<Item = (&'a str, &'a str, &'a str)>) -> Self {
@@ -89,7 +89,7 @@ impl Known {
 
     /// Returns the text with all known names replaced.
     #[must_use]
-    pub fn take_out(&self, text: &str) -> String {
+    pub fn replace_in(&self, text: &str) -> String {
         if let Some(search) = &self.search {
             let replaced = search.replace_all(text, |found: &Captures<'_>| {
                 let found = found.get(0);
@@ -165,7 +165,7 @@ mod tests {
             ("user", "ray", "user-2"),
             ("path", "/a\"b<c", "path-3"),
         ];
-        let known = Known::new(given.into_iter());
+        let known = KnownNames::new(given.into_iter());
         for (text, want) in [
             ("at /data/lin/x and /data/lin/y", "at path-2 and path-1/y"),
             (
@@ -181,8 +181,8 @@ mod tests {
             (r#""/a\"b<c""#, r#""path-3""#),
             ("/a&quot;b&lt;c", "path-3"),
         ] {
-            assert_eq!(known.take_out(text), want);
+            assert_eq!(known.replace_in(text), want);
         }
-        assert_eq!(Known::default().take_out("as it is"), "as it is");
+        assert_eq!(KnownNames::default().replace_in("as it is"), "as it is");
     }
 }

@@ -15,6 +15,8 @@ use crate::{
     },
 };
 
+/// A value that was rounded up by more than this is said to be.
+const ROUNDED: f64 = 1.01;
 /// The share of the limit at which Ray should act.
 const BEFORE_THE_KERNEL: f64 = 0.9;
 
@@ -68,18 +70,16 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             .node(death)
             .is_some_and(|node| !node.isolated && within(node.cgroup.as_deref(), &cgroup));
         if let Some(threshold) = lower_threshold(run, death, limit, total).filter(|_| below) {
-            let change = Change::environment(
-                THRESHOLD,
-                &rounded_down(threshold.gib / total.gib()),
-            );
-            let (change, at) = (change.at(run.started(death)), threshold.includes());
+            let value = rounded_down(threshold.gib / total.gib());
+            let at = threshold.position(&value, total);
+            let change = Change::environment(THRESHOLD, &value).at(run.started(death));
+            let then = format!("{change}: Ray then kills before the kernel does, {at}");
             if death.is_retried() {
+                finding.remedy.push(format!("{then}, and retries"));
+            } else if !finding.remedy.is_empty() {
+                // It is no fix, but another way to fail.
                 finding.remedy.push(format!(
-                    "{change}: Ray then kills before the kernel does{at}, and retries"
-                ));
-            } else {
-                finding.summary.push_str(&format!(
-                    "; {change} does not save a call that Ray does not retry, but Ray then kills before the kernel does{at}, and its message names the reason"
+                    "{then}, and its message names memory; a call that Ray does not retry still fails"
                 ));
             }
         }
@@ -107,29 +107,37 @@ fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> String {
     let inside = run.inside(death).iter();
     let took = inside.filter_map(|held| Some(held.private.0.saturating_sub(held.before?.0)));
     let took = Bytes(took.sum());
-    let more = more_memory::wanted(limit, took);
+    let more = more_memory::extra_memory(limit, took);
     let by = if more == took {
         format!("the {} that the running calls had taken", size(took))
     } else {
         "a quarter".to_owned()
     };
-    let value = typed(Bytes(limit.0 + more.0));
+    let wanted = Bytes(limit.0 + more.0);
+    let (value, rounded) = typed(wanted);
     let how = if let Some(unit) = unit(cgroup) {
         format!("systemctl set-property {unit} MemoryMax={value}")
     } else {
         let start = Start::of_cgroup(cgroup).unwrap_or_else(|| run.started(death));
         Change::MemoryLimit(value).at(start)
     };
-    format!("raise the limit of {cgroup} by {by}: {how}")
+    let rounded = if rounded.gib() > ROUNDED * wanted.gib() {
+        ", rounded up"
+    } else {
+        ""
+    };
+    format!("raise the limit of {cgroup} by {by}{rounded}: {how}")
 }
 
-/// Formats a limit as it is typed: `10G`, `512M`.
-fn typed(wanted: Bytes) -> String {
-    if wanted.0 >= 1 << 32 {
-        format!("{}G", wanted.0.div_ceil(1 << 30))
+/// Returns a limit as it is typed, `10G` or `512M`, and its size.
+fn typed(wanted: Bytes) -> (String, Bytes) {
+    let (unit, name) = if wanted.0 >= 1 << 32 {
+        (1 << 30, "G")
     } else {
-        format!("{}M", wanted.0.div_ceil(1 << 20))
-    }
+        (1 << 20, "M")
+    };
+    let count = wanted.0.div_ceil(unit);
+    (format!("{count}{name}"), Bytes(count * unit))
 }
 
 /// Returns the systemd unit that has the limit, unless a container runtime or Slurm made the
@@ -148,14 +156,19 @@ struct Threshold {
 }
 
 impl Threshold {
-    /// Says what the threshold includes. Without that, a figure above the limit looks wrong.
-    fn includes(&self) -> String {
+    /// Says when Ray kills with the value that is typed, and both parts of that figure. A sum above
+    /// the limit would look wrong.
+    fn position(&self, value: &str, total: Bytes) -> String {
+        let all = total.times(value.parse().unwrap_or_default());
+        let outside = Bytes(1 << 30).times(self.outside_gib);
         if self.outside_gib <= 0.05 {
-            return String::new();
+            return format!("at {} in use", size(all));
         }
         format!(
-            ", at {:.1} GiB, which includes {:.1} GiB in use outside this cgroup",
-            self.gib, self.outside_gib
+            "at {} in use ({} in this cgroup and {} outside)",
+            size(all),
+            size(Bytes(all.0.saturating_sub(outside.0))),
+            size(outside)
         )
     }
 }

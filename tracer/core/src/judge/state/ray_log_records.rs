@@ -11,7 +11,7 @@ use crate::{
 
 /// All records, numbered from the first that ever came.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct RayWords {
+pub(in crate::judge) struct RayLogRecords {
     records: VecDeque<Timestamped<RayLog>>,
     /// The number of the oldest record that is kept.
     first: usize,
@@ -23,7 +23,7 @@ pub(in crate::judge) struct RayWords {
     monitors: HashMap<ProcessKey, Timestamped<RayLog>>,
 }
 
-impl RayWords {
+impl RayLogRecords {
     pub(in crate::judge) fn push(&mut self, record: Timestamped<RayLog>) {
         let number = self.first + self.records.len();
         let about = record.what.fact.about();
@@ -130,21 +130,21 @@ mod tests {
                 fact,
             },
         };
-        let mut words = RayWords::default();
-        words.push(record(RayFact::MonitorStarted {
+        let mut records = RayLogRecords::default();
+        records.push(record(RayFact::MonitorStarted {
             threshold: Bytes(30),
             total: Bytes(32),
             interval_ms: Some(250),
             user_slice_only: false,
         }));
         for _ in 0..100 {
-            words.push(record(RayFact::NotRegistered {
+            records.push(record(RayFact::NotRegistered {
                 pid: Pid(9),
                 alive: true,
             }));
-            words.trim(10);
+            records.trim(10);
         }
-        let mut said = words.of_cluster(raylet);
+        let mut said = records.of_cluster(raylet);
         let first = said.next().map(|seen| &seen.what.fact);
         assert!(
             matches!(first, Some(RayFact::MonitorStarted { .. })),
@@ -157,9 +157,9 @@ mod tests {
     #[test]
     fn pid_only_record_is_matched_by_time() {
         let raylet = ProcessKey::new(7, 0);
-        let mut words = RayWords::default();
+        let mut records = RayLogRecords::default();
         for time in [10, 20, 30] {
-            words.push(Timestamped {
+            records.push(Timestamped {
                 time: BootTime(time),
                 what: RayLog {
                     cluster: Some(raylet),
@@ -174,7 +174,7 @@ mod tests {
             });
         }
         let its = |time: BootTime| (15..25).contains(&time.0);
-        let found: Vec<u64> = words
+        let found: Vec<u64> = records
             .about(None, Some((raylet, Pid(9))), its)
             .map(|seen| seen.time.0)
             .collect();

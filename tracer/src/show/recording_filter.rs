@@ -13,7 +13,7 @@ const MAX_NAMES: usize = 8;
 
 /// What is asked for. Several conditions must hold together, and none means everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Only {
+pub struct RecordingFilter {
     /// A node's name, or the beginning of its id.
     pub node: Option<String>,
     /// A job.
@@ -22,7 +22,7 @@ pub struct Only {
     pub cluster: Option<String>,
 }
 
-impl Only {
+impl RecordingFilter {
     /// Returns whether nothing is asked for.
     #[must_use]
     pub fn is_all(&self) -> bool {
@@ -71,7 +71,7 @@ impl Only {
 
     /// Returns the error if the report does not know what is asked for.
     #[must_use]
-    pub fn unknown(&self, report: &Report) -> Option<String> {
+    pub fn not_found_message(&self, report: &Report) -> Option<String> {
         if let Some(text) = &self.node
             && !knows_node(report, text)
         {
@@ -192,36 +192,40 @@ mod tests {
         let mut report = sample::verl();
         report.recordings[0].host.name = "gpu-07".into();
         report.deaths[0].work.job_id = HexId::parse("03000000");
-        let with = |node: Option<&str>, job: Option<&str>, cluster: Option<&str>| Only {
+        let with = |node: Option<&str>, job: Option<&str>, cluster: Option<&str>| RecordingFilter {
             node: node.map(str::to_owned),
             job: job.and_then(HexId::parse),
             cluster: cluster.map(str::to_owned),
         };
-        let count = |only: &Only| {
+        let count = |filter: &RecordingFilter| {
             let deaths = report.deaths.iter();
             deaths
-                .filter(|death| only.has_death(&report, death))
+                .filter(|death| filter.has_death(&report, death))
                 .count()
         };
         let all = report.deaths.len();
-        assert_eq!(count(&Only::default()), all);
+        assert_eq!(count(&RecordingFilter::default()), all);
         assert_eq!(count(&with(Some("GPU-07"), None, None)), all);
         assert_eq!(count(&with(Some("gpu-08"), None, None)), 0);
         let of_job = count(&with(None, Some("02000000"), None));
         assert!(of_job > 0 && of_job < all, "{of_job} of {all}");
-        let unknown = with(Some("gpu-08"), None, None).unknown(&report);
+        let unknown = with(Some("gpu-08"), None, None).not_found_message(&report);
         assert_eq!(
             unknown.as_deref(),
             Some("--node gpu-08: not found; there are gpu-07")
         );
         assert!(
             with(None, Some("0f000000"), None)
-                .unknown(&report)
+                .not_found_message(&report)
                 .is_some()
         );
-        assert!(with(None, None, Some("no such")).unknown(&report).is_some());
+        assert!(
+            with(None, None, Some("no such"))
+                .not_found_message(&report)
+                .is_some()
+        );
         assert_eq!(
-            with(Some("gpu-07"), Some("02000000"), None).unknown(&report),
+            with(Some("gpu-07"), Some("02000000"), None).not_found_message(&report),
             None
         );
         let number = report.recordings[0].id;

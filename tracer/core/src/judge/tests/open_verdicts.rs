@@ -20,13 +20,13 @@ fn child_killed_by_worker_waits_for_it() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     scene.process(70, 7, "loader", Role::Descendant);
-    scene.by_a_thread = true;
+    scene.sent_by_other_thread = true;
     scene.signal(7, 70, 9, 0, true).after(50);
     let child = scene.exit(70, 9);
-    let before = scene.so_far(child).verdict;
+    let before = scene.death_so_far(child).verdict;
     assert!(!before.settled, "{before:?}");
     scene.after(3_000_000);
-    let alive = scene.so_far(child).verdict;
+    let alive = scene.death_so_far(child).verdict;
     assert_eq!((alive.killer, alive.settled), (Killer::Signal, true));
 }
 
@@ -37,13 +37,13 @@ fn worker_waits_a_minute_for_owners_end() {
     scene.signal(RAYLET, 7, 9, 0, true).after(100);
     let exit = scene.exit(7, 9);
     scene.after(50_000_000);
-    let waiting = scene.so_far(exit).verdict;
+    let waiting = scene.death_so_far(exit).verdict;
     assert_eq!(
         (waiting.killer, waiting.settled),
         (Killer::RayCollapse, false)
     );
     scene.after(11_000_000);
-    let lived_on = scene.so_far(exit).verdict;
+    let lived_on = scene.death_so_far(exit).verdict;
     assert_eq!(
         (lived_on.killer, lived_on.settled),
         (Killer::RayIntended, true)
@@ -62,7 +62,7 @@ fn cyclic_causes_are_judged_in_any_order() {
     }
     let report = scene.report();
     for exit in exits {
-        let alone = scene.so_far(exit).verdict;
+        let alone = scene.death_so_far(exit).verdict;
         let of_all = report.deaths.iter().find(|death| death.id == exit);
         let of_all = of_all.map(|death| (death.verdict.killer, death.verdict.cause.clone()));
         assert_eq!(of_all, Some((alone.killer, alone.cause)));

@@ -5,7 +5,10 @@
 //! states its cost.
 
 use super::{
-    findings::{GIB, fires, holds, kernel_kills, monitor, ray_kills, settings, silent, worker},
+    findings::{
+        GIB, fires, kernel_kills, monitor_started, ray_kills, sample_memory, settings, silent,
+        worker,
+    },
     scene::{RAYLET, Scene, hex, key},
 };
 use crate::{
@@ -28,7 +31,7 @@ fn hogs(scene: &mut Scene, from: u32, mib: &[u64]) -> EventId {
 
 fn with_resources(scene: &mut Scene) {
     let argv = ["raylet", RESOURCES].map(str::to_owned).to_vec();
-    scene.describe(RAYLET, |raylet: &mut Process| raylet.argv = argv);
+    scene.change_process(RAYLET, |raylet: &mut Process| raylet.argv = argv);
 }
 
 #[test]
@@ -64,6 +67,35 @@ fn other_sizes_belong_to_the_class() {
             "memory=2752*1024**2 in the @ray.remote of hog: 2 at once"
         ]
     );
+}
+
+#[test]
+fn retry_loop_repeats_the_memory_of_many_workers() {
+    let mut scene = Scene::new();
+    with_resources(&mut scene);
+    for from in [7, 17, 27] {
+        hogs(&mut scene, from, &[2400, 2300, 2200, 1500, 1000]);
+        scene.after(100_000).says_from(
+            Source::WorkerLog,
+            RayFact::TaskFailed {
+                task_id: None,
+                error: "OUT_OF_MEMORY".into(),
+                will_retry: Some(true),
+                retries_left: Some(-1),
+                task_name: Some("hog".into()),
+                job_id: HexId::parse("01000000"),
+            },
+        );
+        scene.after(20_000_000);
+    }
+    let memory = |rule| {
+        let remedies = fires(&scene, rule).remedy.into_iter();
+        let mut memory = remedies.filter(|text| text.starts_with("memory="));
+        memory.next()
+    };
+    let advised = memory("many-workers");
+    assert!(advised.is_some());
+    assert_eq!(memory("retry-loop"), advised);
 }
 
 #[test]
@@ -121,9 +153,9 @@ fn leaks(scene: &mut Scene, title: &str, mib: u64) {
     for nth in 1..8 {
         scene.after(1_000_000);
         let before = mib * u64::from(nth);
-        scene.called(7, title, nth, &[before, before + mib]);
+        scene.completed_call(7, title, nth, &[before, before + mib]);
     }
-    holds(scene, 7, 8 * mib);
+    sample_memory(scene, 7, 8 * mib);
 }
 
 #[test]
@@ -141,7 +173,7 @@ fn victims_calls_without_a_row_are_counted() {
         peak: None,
     };
     scene.push(Source::Kernel, Observation::Call(call));
-    holds(&mut scene, 7, 2000);
+    sample_memory(&mut scene, 7, 2000);
     scene.anon_at_exit = Bytes(2000 << 20);
     ray_kills(&mut scene, 7);
     let finding = fires(&scene, "leak");
@@ -159,11 +191,11 @@ fn victims_calls_without_a_row_are_counted() {
 /// The kernel kills worker 20 at the limit of /job, which Ray does not see. `seen` stages worker 7.
 fn hidden(seen: impl Fn(&mut Scene), restarted: bool) -> Scene {
     let mut scene = Scene::new();
-    monitor(&mut scene, 95 << 20, 100 << 20);
+    monitor_started(&mut scene, 95 << 20, 100 << 20);
     seen(&mut scene);
     scene.ray_worker(20).anon_at_exit = Bytes(1 << 20);
     for pid in [7, 20, RAYLET] {
-        scene.describe(pid, |process: &mut Process| {
+        scene.change_process(pid, |process: &mut Process| {
             process.cgroup = Some("/job/ray".into());
         });
     }
@@ -190,19 +222,16 @@ fn lower_threshold_is_advised_if_retried() {
     let threshold = "RAY_memory_usage_threshold=0.57";
     let lost = of(false);
     assert!(
-        lost.remedy.iter().all(|text| !text.contains(threshold)),
-        "{lost:?}"
-    );
-    assert!(
-        lost.summary.contains(threshold)
-            && lost
-                .summary
-                .contains("does not save a call that Ray does not retry"),
+        lost.remedy[0].starts_with("raise the limit")
+            && lost.remedy[1].contains(threshold)
+            && lost.remedy[1].ends_with("a call that Ray does not retry still fails"),
         "{lost:?}"
     );
     let retried = of(true);
-    assert!(retried.remedy[1].contains(threshold), "{retried:?}");
-    assert!(!retried.summary.contains(threshold), "{retried:?}");
+    assert!(
+        retried.remedy[1].contains(threshold) && retried.remedy[1].ends_with(", and retries"),
+        "{retried:?}"
+    );
 }
 
 #[test]
@@ -227,11 +256,11 @@ fn leak_gets_no_higher_limit() {
 #[test]
 fn lowered_threshold_is_the_last_remedy() {
     const KEY: &str = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu";
-    let last = |threshold: &str| {
+    let last = |threshold: &str, limit: u64| {
         let mut scene = Scene::new();
         settings(&mut scene, &[("RAY_memory_usage_threshold", threshold)]);
-        monitor(&mut scene, 9 * GIB, 12 * GIB);
-        scene.describe(50, |driver: &mut Process| {
+        monitor_started(&mut scene, limit * GIB, 12 * GIB);
+        scene.change_process(50, |driver: &mut Process| {
             let argv = ["-m", "verl.trainer.main_ppo", &format!("{KEY}=64")];
             driver.argv = argv.map(str::to_owned).to_vec();
         });
@@ -245,7 +274,7 @@ fn lowered_threshold_is_the_last_remedy() {
                 memory: MemorySplit::default(),
             };
             scene.push(Source::Kernel, title);
-            holds(&mut scene, pid, 3072);
+            sample_memory(&mut scene, pid, 3072);
         }
         scene.anon_at_exit = Bytes(3 * GIB);
         ray_kills(&mut scene, 7);
@@ -253,7 +282,7 @@ fn lowered_threshold_is_the_last_remedy() {
         assert!(finding.remedy[0].starts_with(KEY), "{finding:?}");
         finding.remedy.last().cloned().unwrap_or_default()
     };
-    let lowered = last("0.75");
+    let lowered = last("0.75", 9);
     assert!(
         lowered.starts_with("about 2.5 GiB more memory"),
         "{lowered}"
@@ -263,5 +292,12 @@ fn lowered_threshold_is_the_last_remedy() {
             && lowered.ends_with("(now 0.75) gives 2.4 GiB of it"),
         "{lowered}"
     );
-    assert!(!last("0.95").contains("threshold"));
+    assert!(!last("0.95", 9).contains("threshold"));
+    // More than is needed.
+    let enough = last("0.5", 6);
+    assert!(
+        enough.starts_with("RAY_memory_usage_threshold=0.95")
+            && enough.contains("threshold is then 5.4 GiB higher; about 2.5 GiB more are needed"),
+        "{enough}"
+    );
 }

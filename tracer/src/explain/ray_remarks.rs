@@ -8,7 +8,7 @@ use super::{HexIds as _, line::LogLine, pattern};
 use crate::{ids::HexId, judge::from_text::claim::TextRemarks, ray::log::kill};
 
 /// Keywords of these lines.
-pub(super) const ANCHORS: [&str; 5] = [
+pub(super) const KEYWORDS: [&str; 5] = [
     "killed due to memory pressure (OOM)",
     "docs.ray.io/en/releases-",
     NODE_ID[0],
@@ -39,7 +39,7 @@ static RELEASE: LazyLock<Regex> =
 pub(super) fn line(line: &LogLine, remarks: &mut TextRemarks) {
     let text = line.text.as_str();
     // A pattern that begins with digits is slow on lines without a match.
-    let count = text.contains(ANCHORS[0]).then(|| COUNT.captures(text));
+    let count = text.contains(KEYWORDS[0]).then(|| COUNT.captures(text));
     if let Some(found) = count.flatten() {
         let node = text
             .hex_after("(ID: ", HexId::WORKER_DIGITS)

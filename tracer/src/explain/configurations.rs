@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::line::LogLine;
 use crate::{
-    judge::from_text::claim::{Configured, Place, TextRemarks},
+    judge::from_text::claim::{FoundSettings, Place, TextRemarks},
     ray::{
         framework,
         log::{configuration::Configuration, gpu_moved, kill},
@@ -23,8 +23,8 @@ const MAX_MOVED: usize = 2_000;
 const MAX_WORDS: usize = 400;
 
 /// Returns the keywords of a configuration's first line, and of command lines.
-pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
-    framework::prints().chain(framework::commands())
+pub(super) fn keywords() -> impl Iterator<Item = &'static str> {
+    framework::configuration_openings().chain(framework::commands())
 }
 
 /// The configurations and the command line that are being read, by who prints them.
@@ -65,18 +65,18 @@ impl Configurations {
                 .push((who.clone(), moved, place, super::cut(&line.text)));
         }
         if framework::commands().any(|words| line.text.contains(words))
-            && !kill::is_table(&line.text)
+            && !kill::is_table_row(&line.text)
         {
             return self.command(who, place, &line.text, remarks);
         }
         if let Some(begun) = self.command.take_if(|begun| begun.who == who) {
-            return self.more(begun, &line.text, remarks);
+            return self.continue_command(begun, &line.text, remarks);
         }
         self.open
             .retain(|_, (_, began)| place.line.saturating_sub(began.line) < MAX_LINES);
         let known = self.open.contains_key(&who);
         if !known
-            && (self.open.len() >= MAX_OPEN || !anchors().any(|words| line.text.contains(words)))
+            && (self.open.len() >= MAX_OPEN || !keywords().any(|words| line.text.contains(words)))
         {
             return;
         }
@@ -92,7 +92,7 @@ impl Configurations {
         if let Some(settings) = settings {
             keep(
                 remarks,
-                Configured {
+                FoundSettings {
                     printer: Some(who),
                     place: began,
                     argv: Vec::new(),
@@ -106,11 +106,11 @@ impl Configurations {
     /// data.train_batch_size=1024 …`.
     fn command(&mut self, who: String, place: Place, text: &str, remarks: &mut TextRemarks) {
         let argv = Vec::new();
-        self.more(Command { who, argv, place }, text, remarks);
+        self.continue_command(Command { who, argv, place }, text, remarks);
     }
 
     /// Reads a line of a command line, which continues in the next one if it ends with `\`.
-    fn more(&mut self, mut command: Command, text: &str, remarks: &mut TextRemarks) {
+    fn continue_command(&mut self, mut command: Command, text: &str, remarks: &mut TextRemarks) {
         let text = text.trim_end();
         let (words, goes_on) = match text.strip_suffix('\\') {
             Some(words) => (words, true),
@@ -125,7 +125,7 @@ impl Configurations {
         }
         keep(
             remarks,
-            Configured {
+            FoundSettings {
                 printer: None,
                 place: command.place,
                 argv: command.argv,
@@ -137,7 +137,7 @@ impl Configurations {
 
 /// Returns whether a line opens a printed configuration.
 pub(super) fn opens(text: &str) -> bool {
-    framework::prints().any(|words| text.contains(words))
+    framework::configuration_openings().any(|words| text.contains(words))
 }
 
 /// Names who printed a line: `TaskRunner (pid 2413)`.
@@ -149,8 +149,8 @@ fn printer(line: &LogLine) -> Option<String> {
     })
 }
 
-fn keep(remarks: &mut TextRemarks, one: Configured) {
-    let same = |known: &Configured| known.argv == one.argv && known.settings == one.settings;
+fn keep(remarks: &mut TextRemarks, one: FoundSettings) {
+    let same = |known: &FoundSettings| known.argv == one.argv && known.settings == one.settings;
     if remarks.configurations.len() < MAX_KEPT && !remarks.configurations.iter().any(same) {
         remarks.configurations.push(one);
     }

@@ -27,7 +27,7 @@ const MOST: usize = 65_536;
 /// The spans that stay, sorted and without overlap, and the processes for which any exit code
 /// counts.
 #[derive(Default)]
-pub(super) struct Ends {
+pub(super) struct DetailSpans {
     spans: Vec<(i64, i64)>,
     /// Deaths, each at least [`APART_NS`] after the one before.
     deaths: Vec<i64>,
@@ -36,32 +36,32 @@ pub(super) struct Ends {
     of_ray: HashSet<ProcessKey>,
 }
 
-impl Ends {
+impl DetailSpans {
     pub(super) fn note(&mut self, event: &Event) {
         match &event.what {
-            Observation::Process(process) if process.role.is_rays() => {
-                self.is_of_ray(process.process);
+            Observation::Process(process) if process.role.is_ray_or_driver() => {
+                self.add_ray_process(process.process);
             }
-            Observation::Worker(worker) => self.is_of_ray(worker.process),
-            Observation::OomVictim(_) => self.stays_around(event.time.0.cast_signed()),
+            Observation::Worker(worker) => self.add_ray_process(worker.process),
+            Observation::OomVictim(_) => self.add_death(event.time.0.cast_signed()),
             Observation::Exit(exit) => {
                 let of_ray = self.of_ray.remove(&exit.process.truncated());
-                if is_asked_about(exit, of_ray) {
-                    self.stays_around(event.time.0.cast_signed());
+                if is_of_interest(exit, of_ray) {
+                    self.add_death(event.time.0.cast_signed());
                 }
             }
             _ => {}
         }
     }
 
-    fn is_of_ray(&mut self, process: ProcessKey) {
+    fn add_ray_process(&mut self, process: ProcessKey) {
         if self.of_ray.len() >= MOST {
             self.of_ray.clear();
         }
         self.of_ray.insert(process.truncated());
     }
 
-    fn stays_around(&mut self, time: i64) {
+    fn add_death(&mut self, time: i64) {
         let last = self.deaths.last();
         if last.is_none_or(|last| time.saturating_sub(*last) >= APART_NS) {
             self.deaths.push(time);
@@ -80,7 +80,7 @@ impl Ends {
     }
 
     /// Whether all detail at this time stays.
-    pub(super) fn keep(&self, time: i64) -> bool {
+    pub(super) fn keeps(&self, time: i64) -> bool {
         let next = self.spans.partition_point(|span| span.1 < time);
         let Some(&(since, until)) = self.spans.get(next).filter(|span| span.0 <= time) else {
             return false;
@@ -133,7 +133,7 @@ impl Ends {
 
 /// Whether an end is of interest: any end by a signal; an exit code, or an end without one, only of
 /// Ray's own processes. `grep` exits with 1 all day.
-fn is_asked_about(exit: &Exit, of_ray: bool) -> bool {
+fn is_of_interest(exit: &Exit, of_ray: bool) -> bool {
     let titled = |name: &str| name.starts_with("ray::");
     let of_ray = of_ray || titled(&exit.comm) || exit.title.as_deref().is_some_and(titled);
     exit.signal().is_some() || of_ray && exit.status != Some(0)

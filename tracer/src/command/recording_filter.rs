@@ -4,17 +4,17 @@ use super::{recorder_events::RecorderEvents, usage};
 use crate::{
     ids::HexId,
     judge::report::Report,
-    show::only::Only,
+    show::recording_filter::RecordingFilter,
     slice::{Members, SliceError},
 };
 
 /// The options.
 #[derive(Debug, Default, clap::Args)]
-pub struct OnlyArgs {
+pub struct RecordingFilterArgs {
     /// Only this node: its name, or the first 4 or more digits of its id.
     #[arg(long, value_name = "NODE", help_heading = "Selection")]
     node: Option<String>,
-    /// Only this job.
+    /// Only this job: Ray's job id, as the report prints it (01000000).
     #[arg(long, value_name = "ID", value_parser = job, help_heading = "Selection")]
     job: Option<HexId>,
     /// Only this cluster: its session's name, or part of it.
@@ -22,10 +22,10 @@ pub struct OnlyArgs {
     cluster: Option<String>,
 }
 
-impl OnlyArgs {
+impl RecordingFilterArgs {
     /// Converts the options into a selection.
-    pub(super) fn only(&self) -> Only {
-        Only {
+    pub(super) fn to_filter(&self) -> RecordingFilter {
+        RecordingFilter {
             node: self.node.clone(),
             job: self.job.clone(),
             cluster: self.cluster.clone(),
@@ -43,17 +43,17 @@ pub(super) fn job(text: &str) -> Result<HexId, String> {
 /// Returns what is selected of recording `number` in the report: all of its events, those of a job,
 /// or nothing.
 pub(super) fn of_recording(
-    only: &Only,
+    filter: &RecordingFilter,
     (report, number): (&Report, u32),
     events: RecorderEvents,
 ) -> anyhow::Result<Option<RecorderEvents>> {
-    if !only.has_recording(report, number) {
+    if !filter.has_recording(report, number) {
         return Ok(None);
     }
-    let Some(job) = &only.job else {
+    let Some(job) = &filter.job else {
         return Ok(Some(events));
     };
-    let session = only.session(report);
+    let session = filter.session(report);
     match Members::of(&events.without_samples()?, job, session.as_deref()) {
         Ok(members) => Ok(Some(events.of_job(members))),
         Err(SliceError::NoSuchJob(_)) => Ok(None),

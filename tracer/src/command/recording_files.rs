@@ -20,7 +20,7 @@ use crate::{
         timeline::TimelineBuilder,
     },
     recording::{self, Outline, RecordingError},
-    show::html::Drawn,
+    show::html::ChartSeries,
 };
 
 /// How many levels of folders below the named one are searched.
@@ -36,12 +36,12 @@ pub(super) struct TimeRange {
 }
 
 /// A joined report, with what is needed to draw it.
-pub(super) struct Joined {
+pub(super) struct JoinedReport {
     pub(super) report: Report,
     /// Whether a file is damaged or was left out.
     pub(super) damaged: bool,
     /// The series of each recording, in the order of recordings, if they were requested.
-    pub(super) drawn: Vec<Option<Drawn>>,
+    pub(super) charts: Vec<Option<ChartSeries>>,
 }
 
 /// Lists the recordings that the arguments name: files, and those in folders and their subfolders.
@@ -107,13 +107,13 @@ pub(super) fn join(
     failed: Vec<(PathBuf, RecordingError)>,
     range: TimeRange,
     draws: bool,
-) -> anyhow::Result<Joined> {
+) -> anyhow::Result<JoinedReport> {
     let all = outlines.len();
     let needed: Vec<Outline> = (outlines.into_iter())
         .filter(|outline| is_needed(outline, range))
         .collect();
     let left_out = all - needed.len();
-    let groups: Vec<Vec<PathBuf>> = recording::by_recorder(needed)
+    let groups: Vec<Vec<PathBuf>> = recording::group_by_recorder(needed)
         .into_iter()
         .map(|group| group.into_iter().map(|file| file.path).collect())
         .collect();
@@ -122,7 +122,7 @@ pub(super) fn join(
         .map(|(file, error)| format!("left out: {}", named(file, error)))
         .collect();
     let mut damaged = !failed.is_empty();
-    let (mut reports, mut drawn) = (Vec::new(), Vec::new());
+    let (mut reports, mut charts) = (Vec::new(), Vec::new());
     let parts = draws.then_some(groups.len());
     for (group, judged) in groups
         .iter()
@@ -132,7 +132,7 @@ pub(super) fn join(
             Ok(part) => {
                 damaged |= part.damaged;
                 reports.push(part.report);
-                drawn.push(part.drawn);
+                charts.push(part.charts);
             }
             Err(error) => {
                 damaged = true;
@@ -147,16 +147,16 @@ pub(super) fn join(
     }
     let mut report = fleet::join(reports);
     report.notes.extend(notes);
-    Ok(Joined {
+    Ok(JoinedReport {
         report,
         damaged,
-        drawn,
+        charts,
     })
 }
 
 fn nothing(left_out: usize) -> anyhow::Error {
     usage(format!(
-        "none of {left_out} recordings covers the time of --since and --until; leave these options out to see all"
+        "none of {left_out} recordings covers the time between --since and --until; leave these options out to see all"
     ))
 }
 
@@ -183,7 +183,7 @@ pub(super) fn is_needed(outline: &Outline, range: TimeRange) -> bool {
 /// The result of judging one recorder's files.
 struct Part {
     report: Report,
-    drawn: Option<Drawn>,
+    charts: Option<ChartSeries>,
     /// Whether some of it could not be read.
     damaged: bool,
 }
@@ -191,12 +191,12 @@ struct Part {
 /// Judges one recorder's files. Its series are read too if `parts` is set: the number of parts that
 /// are drawn.
 fn judge(files: &[PathBuf], parts: Option<usize>) -> Result<Part, RecordingError> {
-    let (mut judge, mut drawn) = (Judge::default(), parts.map(|_| TimelineBuilder::default()));
+    let (mut judge, mut series) = (Judge::default(), parts.map(|_| TimelineBuilder::default()));
     let told = recording::parts_in_batches(files, |batch| {
         for event in &batch {
             judge.observe(event);
-            if let Some(drawn) = &mut drawn {
-                drawn.observe(event);
+            if let Some(series) = &mut series {
+                series.observe(event);
             }
         }
     })?;
@@ -204,13 +204,13 @@ fn judge(files: &[PathBuf], parts: Option<usize>) -> Result<Part, RecordingError
     if told.live {
         report = report.while_recording();
     }
-    let timeline = drawn.and_then(|drawn| judge.timeline(drawn));
-    let drawn = timeline.zip(parts);
-    let drawn = drawn.map(|(timeline, parts)| Drawn::of(&report, timeline, parts));
+    let timeline = series.and_then(|series| judge.timeline(series));
+    let charts = timeline.zip(parts);
+    let charts = charts.map(|(timeline, parts)| ChartSeries::of(&report, timeline, parts));
     report.notes.extend(told.warnings);
     Ok(Part {
         report,
-        drawn,
+        charts,
         damaged: told.damaged,
     })
 }
@@ -249,13 +249,13 @@ mod tests {
     const FORMAT: std::ops::Range<usize> = 60..64;
 
     /// Joins the recordings of a folder.
-    fn of_folder(folder: &Path) -> Joined {
+    fn of_folder(folder: &Path) -> JoinedReport {
         let files = expand(&[folder.to_owned()]).expect("recordings");
         let (outlines, failed) = outlines(&files);
         join(outlines, failed, TimeRange::default(), false).expect("one can be read")
     }
 
-    fn names(joined: &Joined, file: &str) -> bool {
+    fn names(joined: &JoinedReport, file: &str) -> bool {
         let mut notes = joined.report.notes.iter();
         notes.any(|note| note.contains(file))
     }

@@ -1,12 +1,12 @@
 //! Growth that led to a kill, the settings that help, and which of several findings are shown.
 
 use super::{
-    findings::{GIB, fires, holds, on_gpu, ray_kills, silent, worker},
+    findings::{GIB, fires, kernel_kills, on_gpu, ray_kills, sample_memory, silent, worker},
     scene::{RAYLET, Scene, key, monitor_kill},
 };
 use crate::{
-    event::{MemorySplit, Observation, Process, PythonFrame, PythonStack, Role, Source},
-    ids::Bytes,
+    event::{Call, MemorySplit, Observation, Process, PythonFrame, PythonStack, Role, Source},
+    ids::{BootTime, Bytes},
     ray::facts::RayFact,
 };
 
@@ -33,7 +33,7 @@ fn ranks(method: &str, now: u64, typed: &str) -> Scene {
 /// Like [`ranks`], for any class and driver. `seen` adds events before the kill.
 fn ranks_of(method: &str, now: u64, line: &str, seen: impl Fn(&mut Scene)) -> Scene {
     let mut scene = Scene::new();
-    scene.describe(50, |driver: &mut Process| {
+    scene.change_process(50, |driver: &mut Process| {
         driver.argv = line.split_whitespace().map(str::to_owned).collect();
     });
     let class = method.split('.').next().unwrap_or(method);
@@ -42,12 +42,45 @@ fn ranks_of(method: &str, now: u64, line: &str, seen: impl Fn(&mut Scene)) -> Sc
     }
     for pid in [7, 8] {
         runs(&mut scene, pid, &format!("ray::{method}"));
-        holds(&mut scene, pid, now);
+        sample_memory(&mut scene, pid, now);
     }
     seen(&mut scene);
     scene.anon_at_exit = Bytes(now << 20);
     ray_kills(&mut scene, 7);
     scene
+}
+
+/// Worker 9 dies in the same task, but the limit of its cgroup is another one.
+#[test]
+fn kill_at_another_limit_is_not_covered() {
+    let mut scene = Scene::new();
+    for pid in [7, 8, 9] {
+        worker(&mut scene, pid, "ray::IDLE", 512);
+    }
+    for pid in [7, 8, 9] {
+        runs(&mut scene, pid, "ray::hog");
+    }
+    let call = Call {
+        process: key(9),
+        title: "ray::hog".into(),
+        nth: 1,
+        began: BootTime(20_000),
+        ended: None,
+        before: Some(Bytes(512 << 20)),
+        after: None,
+        peak: None,
+    };
+    scene.push(Source::Kernel, Observation::Call(call));
+    let apart = kernel_kills(&mut scene, 9);
+    for pid in [7, 8] {
+        sample_memory(&mut scene, pid, 3072);
+    }
+    scene.anon_at_exit = Bytes(3 * GIB);
+    ray_kills(&mut scene, 7);
+    let calls = scene.death(9).activity.calls;
+    assert!(calls.is_some_and(|calls| calls.died_in.is_some()));
+    let finding = fires(&scene, "call-grew");
+    assert!(!finding.deaths.contains(&apart), "{finding:?}");
 }
 
 #[test]
@@ -104,7 +137,7 @@ fn calls_with_same_batch_are_set_together() {
     };
     let both = with("32");
     assert!(both.contains(&format!(" {REFERENCE}=")), "{both}");
-    assert!(both.contains(" (now 64, 32): set both"), "{both}");
+    assert!(both.contains(" (now 64 and 32): set both"), "{both}");
     // A batch of 1 in the reference model is small enough already.
     let one = with("1");
     assert!(one.ends_with(" (now 64)"), "{one}");
@@ -149,7 +182,7 @@ fn grown_controller_explains_all_victims() {
     let mut scene = Scene::new();
     worker(&mut scene, 8, "ray::TaskRunner", 400);
     runs(&mut scene, 8, "ray::TaskRunner.run");
-    holds(&mut scene, 8, 5 * 1024);
+    sample_memory(&mut scene, 8, 5 * 1024);
     worker(&mut scene, 7, "ray::WorkerDict.update_actor", 512);
     ray_kills(&mut scene, 7);
     let finding = fires(&scene, "controller-grew");
@@ -165,7 +198,7 @@ fn grown_controller_explains_all_victims() {
     let mut steady = Scene::new();
     worker(&mut steady, 8, "ray::TaskRunner", 4 * 1024);
     runs(&mut steady, 8, "ray::TaskRunner.run");
-    holds(&mut steady, 8, 5 * 1024);
+    sample_memory(&mut steady, 8, 5 * 1024);
     worker(&mut steady, 7, "ray::WorkerDict.update_actor", 512);
     ray_kills(&mut steady, 7);
     silent(&steady, "controller-grew");
@@ -181,7 +214,7 @@ fn one_decision(signalled_first: bool) -> Scene {
     for pid in [70, 71] {
         scene.process(pid, 7, "ray::RayTrainWorker", Role::Descendant);
         runs(&mut scene, pid, "ray::RayTrainWorker");
-        holds(&mut scene, pid, 1500);
+        sample_memory(&mut scene, pid, 1500);
     }
     scene.says(monitor_kill(&[7, 12], &[])).after(900);
     let kill = |scene: &mut Scene, pid| {
@@ -212,7 +245,7 @@ fn subprocesses_killed_together_were_held() {
         let victims = last.memory.top.iter().filter(|one| one.victim);
         assert_eq!(victims.count(), 1, "{:?}", last.memory.top);
         let finding = fires(&scene, "children-grew");
-        let summary = "2 subprocesses of RayTrainWorker held 2.9 GiB of their own";
+        let summary = "2 subprocesses of RayTrainWorker held 2.93 GiB of their own";
         assert!(finding.summary.starts_with(summary), "{finding:?}");
         assert!(finding.deaths.contains(&last.id), "{finding:?}");
     }
@@ -272,7 +305,7 @@ fn fewer_ranks_if_no_call_setting_helps() {
                 for pid in [9, 10] {
                     worker(scene, pid, "ray::WorkerDict", 512);
                     runs(scene, pid, "ray::WorkerDict.update_actor");
-                    holds(scene, pid, 1900);
+                    sample_memory(scene, pid, 1900);
                     on_gpu(scene, pid, None, 0, 40);
                 }
             },
@@ -283,7 +316,7 @@ fn fewer_ranks_if_no_call_setting_helps() {
     assert_eq!(finding.rule, "many-workers", "{finding:?}");
     assert_eq!(
         finding.remedy[0],
-        "trainer.n_gpus_per_node=1 (now 4): at most 1 WorkerDict on this node, if each holds 1.9 GiB then too"
+        "trainer.n_gpus_per_node=1 (now 4): at most 1 WorkerDict on this node, to fill at most 80 % of the limit of 9.0 GiB: each takes 1.9 GiB, everything else took 4.4 GiB"
     );
     assert!(
         finding
@@ -325,9 +358,9 @@ fn host_memory_setting_precedes_bare_growth() {
 fn driver_growth_counts_from_first_worker() {
     let with = |loaded: u64, now: u64| {
         let mut scene = Scene::new();
-        holds(&mut scene, 50, loaded);
+        sample_memory(&mut scene, 50, loaded);
         worker(&mut scene, 7, "ray::hog", 512);
-        holds(&mut scene, 50, now);
+        sample_memory(&mut scene, 50, now);
         scene.anon_at_exit = Bytes(512 << 20);
         ray_kills(&mut scene, 7);
         scene
@@ -350,7 +383,7 @@ fn larger_cause_comes_first() {
     let scene = ranks_of("WorkerDict.compute_log_prob", 3072, &line, |scene| {
         worker(scene, 9, "ray::TaskRunner", 400);
         runs(scene, 9, "ray::TaskRunner.run");
-        holds(scene, 9, 2400);
+        sample_memory(scene, 9, 2400);
     });
     let rules: Vec<String> = scene
         .report()
@@ -407,7 +440,7 @@ fn fewer_loaders_only_for_the_controller() {
             for pid in [70, 71] {
                 scene.process(pid, 7, "python", Role::Descendant);
                 runs(scene, pid, &format!("ray::{class}"));
-                holds(scene, pid, 1500);
+                sample_memory(scene, pid, 1500);
             }
         });
         fires(&scene, "children-grew").remedy
@@ -427,7 +460,7 @@ fn offload_remedy_names_what_moved_it() {
             scene.after(1_000_000);
             on_gpu(scene, 7, None, 0, 38);
             scene.after(1_000_000);
-            holds(scene, 7, 3072);
+            sample_memory(scene, 7, 3072);
         });
         fires(&scene, "offload-to-host").remedy.join("; ")
     };

@@ -45,7 +45,7 @@ impl Watch {
 
 /// The means of watching that are available.
 #[derive(Default)]
-pub(super) struct Watched {
+pub(super) struct Watchers {
     pub(super) tracked: Option<Tracked>,
     pub(super) ledgers: Option<Ledgers>,
     pub(super) growth: Option<Growth>,
@@ -55,7 +55,7 @@ pub(super) struct Watched {
     pub(super) late: HashSet<ProcessKey>,
 }
 
-impl Watched {
+impl Watchers {
     pub(super) fn new(watch: Watch) -> Self {
         let mut own = Self::default();
         match watch {
@@ -97,7 +97,7 @@ impl Watched {
     }
 
     /// Watches the memory of a process from the moment it is described.
-    pub(super) fn described(&mut self, process: ProcessKey) {
+    pub(super) fn watch_memory(&mut self, process: ProcessKey) {
         if let Some(growth) = &mut self.growth {
             growth.watch(process);
         }

@@ -2,7 +2,7 @@
 //!
 //! Failures elsewhere came from the declaration, and not from what ended later on such a node.
 
-use super::{Found, Place};
+use super::{CauseLocation, Found};
 use crate::{
     event::Role,
     judge::{
@@ -14,14 +14,14 @@ use crate::{
 
 /// Returns what was found. Returns the declaration as the cause if the death that was found is an
 /// effect of it too.
-pub(super) fn instead(context: &Context<'_>, effect: usize, found: Found) -> Found {
+pub(super) fn or_declaration(context: &Context<'_>, effect: usize, found: Found) -> Found {
     let node = match &found.cause {
-        Place::Death(cause) => node(context, effect, *cause),
-        Place::DeclaredDead { .. } | Place::Unrecorded { .. } => None,
+        CauseLocation::Death(cause) => node(context, effect, *cause),
+        CauseLocation::DeclaredDead { .. } | CauseLocation::Unrecorded { .. } => None,
     };
     match node {
         Some(node) => Found {
-            cause: Place::DeclaredDead { node },
+            cause: CauseLocation::DeclaredDead { node },
             ..found
         },
         None => found,

@@ -1,0 +1,84 @@
+//! Says why a kill in a kernel log and a death in Ray's words are not joined.
+
+use super::claim::Place;
+use crate::ids::Pid;
+
+/// Whether the two kinds of logs use the same pid namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Namespace {
+    Same,
+    Different,
+    Unknown,
+}
+
+/// Why a kill by the host is not taken for a death in Ray's words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mismatch {
+    Name,
+    Time,
+    Pid,
+    /// Ray says who ended the process.
+    KillerKnown,
+    /// Nothing contradicts, but too little agrees.
+    TooLittle {
+        same_pid: bool,
+        namespace: Namespace,
+        timed: bool,
+    },
+}
+
+impl Mismatch {
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Name => "the names differ".into(),
+            Self::Time => "the times differ".into(),
+            Self::Pid => "the pids differ".into(),
+            Self::KillerKnown => "Ray says who ended it".into(),
+            Self::TooLittle {
+                same_pid,
+                namespace,
+                timed,
+            } => {
+                let pids = match (namespace, same_pid) {
+                    (Namespace::Different, _) => {
+                        "the kernel's pids are the host's, Ray's those of a container"
+                    }
+                    (_, true) => "the pids are equal, but Ray's may be a container's",
+                    (_, false) => "the pids differ, but Ray's may be a container's",
+                };
+                let time = if timed {
+                    ""
+                } else {
+                    ", and the logs have no common time"
+                };
+                format!("{pids}{time}")
+            }
+        }
+    }
+}
+
+/// A kill of the same pid that is listed separately, since the pids may be of two namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Twin {
+    /// Where the kernel reports it.
+    pub(super) place: Place,
+    /// The pid in both logs.
+    pub(super) pid: Pid,
+    /// Whether the two logs have a common time.
+    pub(super) timed: bool,
+}
+
+impl Twin {
+    /// Returns the note on the two deaths. The arguments are the places of both.
+    pub(super) fn note(&self, kernel: &str, ray: &str) -> String {
+        let time = if self.timed {
+            ""
+        } else {
+            ", and the logs have no common time"
+        };
+        format!(
+            "the kernel's kill of pid {pid} ({kernel}) and the end of pid {pid} ({ray}) may be one death, counted twice here: the pids are equal, but Ray's may be a container's{time}",
+            pid = self.pid
+        )
+    }
+}
