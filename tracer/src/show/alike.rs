@@ -188,7 +188,8 @@ fn line(view: &View<'_>, cause: &Cause<'_>, said: &[Fact]) -> String {
         parts.push(format!("{count} followed"));
     }
     if let Some(job) = jobs::ended_by(view, cause) {
-        parts.push(format!("ended job {}", jobs::name(view, job)));
+        let (probably, name) = (jobs::probably(job), jobs::name(view, job));
+        parts.push(format!("{probably}ended job {name}"));
     }
     parts.extend(death.then.as_ref().map(clause::recovery));
     parts.join(" · ")

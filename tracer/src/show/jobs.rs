@@ -84,6 +84,18 @@ fn rest(jobs: &[&Job]) -> String {
     format!("{jobs}: {}", parts.join(", "))
 }
 
+/// Returns `probably ` if only the order of deaths says which of them ended a job.
+#[must_use]
+pub fn probably(job: &Job) -> &'static str {
+    match job.because {
+        OutcomeReason::AfterDeath {
+            basis: Basis::Order,
+            ..
+        } => "probably ",
+        _ => "",
+    }
+}
+
 fn line(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
     let mut text = String::new();
     if let Some(ended) = job.ended {
@@ -99,14 +111,8 @@ fn line(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
     let because = because.trim_end_matches('.');
     match ended_by_label(view, job, causes) {
         Some(label) => {
-            let by = match job.because {
-                OutcomeReason::AfterDeath {
-                    basis: Basis::Order,
-                    ..
-                } => "probably ended by",
-                _ => "ended by",
-            };
-            text.push_str(&format!(": {by} {label}: {because}."));
+            let probably = probably(job);
+            text.push_str(&format!(": {probably}ended by {label}: {because}."));
         }
         None => text.push_str(&format!(": {because}.")),
     }

@@ -158,8 +158,8 @@ fn alone(view: &View<'_>, cause: &Cause<'_>, most: usize) -> Vec<String> {
     let cascade = cascade::lines(view, cause);
     lines.extend(items("cascade", &cascade, most, escape::text));
     if let Some(job) = jobs::ended_by(view, cause) {
-        let job = jobs::name(view, job);
-        lines.push(format!("- **ended** job {}", escape::text(&job)));
+        let (probably, job) = (jobs::probably(job), jobs::name(view, job));
+        lines.push(format!("- **ended** {probably}job {}", escape::text(&job)));
     }
     if let Some(then) = &death.then {
         let then = clause::recovery(then);

@@ -34,7 +34,8 @@ pub(super) fn write(view: &View<'_>, page: &mut Page, cause: &Cause<'_>) {
     items(page, "evidence", &evidence::lines(view, cause));
     items(page, "cascade", &cascade::lines(view, cause));
     if let Some(job) = jobs::ended_by(view, cause) {
-        page.fact("ended", &format!("job {}", jobs::name(view, job)));
+        let (probably, name) = (jobs::probably(job), jobs::name(view, job));
+        page.fact("ended", &format!("{probably}job {name}"));
     }
     if let Some(then) = &death.then {
         page.fact("then", &clause::recovery(then));
