@@ -14,7 +14,7 @@ const SAYS: [(&str, &[&str]); 12] = [
         &[
             "IGNORED    RAY_object_store_memory=#",
             "unset RAY_object_store_memory",
-            "Ray's monitor: at # GiB (#)",
+            "Ray's monitor: above # GiB (# of the memory)",
         ],
     ),
     (
@@ -311,8 +311,9 @@ fn chinese_readme_matches_the_english_one() {
     let read = |name: &str| fs::read_to_string(staging::root().join(name)).expect(name);
     let (english, chinese) = (read("README.md"), read("README.zh-CN.md"));
     let commands = |text: &str| {
-        let lines = text
-            .lines()
+        let blocks = text.split("```").skip(1).step_by(2);
+        let lines = blocks
+            .flat_map(str::lines)
             .filter_map(|line| line.trim_start_matches("sudo ").strip_prefix("raytrace "));
         let names = lines.filter_map(|line| line.split_whitespace().next().map(str::to_owned));
         names.collect::<std::collections::BTreeSet<String>>()
