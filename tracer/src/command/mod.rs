@@ -89,8 +89,11 @@ pub fn message(error: &anyhow::Error) -> String {
     let mut message = String::new();
     let mut before: Option<String> = None;
     for cause in error.chain().map(ToString::to_string) {
-        // SQLite's errors end with the text of the error that they caused.
-        let repeats = before.is_some_and(|before| cause.ends_with(&before));
+        // SQLite's errors repeat what was printed, behind their code.
+        let repeats = before.is_some_and(|before| {
+            let code = cause.strip_suffix(&before);
+            code.is_some_and(|code| code.starts_with("Error code "))
+        });
         if !repeats && !message.contains(&cause) {
             if !message.is_empty() {
                 message.push_str(": ");

@@ -2,7 +2,6 @@
 
 mod cgroup;
 mod directory;
-mod new_file;
 mod output;
 pub(super) mod self_protection;
 mod service;
@@ -30,7 +29,6 @@ use crate::{
     observe::{clusters, processes, timed_read},
     recording::{Retention, Writer},
 };
-use new_file::NewFile;
 use wrapped::Wrapped;
 
 /// How long to wait for the first events to be in the file; normally it takes some milliseconds. If
@@ -211,6 +209,14 @@ fn refuse_missing_raylet(pid: Pid) -> anyhow::Result<()> {
     Err(super::no_raylet(pid))
 }
 
+/// Returns the failure of `--require-ray`.
+fn no_ray() -> anyhow::Error {
+    anyhow::Error::new(super::Failure {
+        code: super::code::NO_RAY,
+        message: output::no_ray(),
+    })
+}
+
 /// The signals that a recorder handles, caught before it says that it records.
 struct Signals {
     interrupt: Signal,
@@ -244,6 +250,13 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     if let Some(pid) = args.raylet_pid {
         refuse_missing_raylet(Pid(pid))?;
     }
+    // What is known to fail leaves no file.
+    if args.require_ray && clusters::raylets().is_empty() {
+        return Err(no_ray());
+    }
+    if let Some(program) = args.command.first() {
+        wrapped::refuse_missing(program)?;
+    }
     let directory = args.directory.open()?;
     let path = match &directory {
         Some(directory) => directory.path.clone(),
@@ -269,7 +282,6 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
         (Some(directory.rotation), directory.previous)
     });
     let prepared = Writer::prepare(&path, owner, retention)?.rotating(rotation);
-    let new_file = NewFile(path.clone());
     let wanted = ClusterFilter {
         session_dir: args.session_dir.clone(),
         raylet: args.raylet_pid.map(Pid),
@@ -300,15 +312,9 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     }
     collector.scan();
     if args.require_ray && collector.clusters() == 0 {
-        // The writer would make a file anew that is removed while it writes.
-        let _summary = writer.finish();
-        anyhow::bail!(super::Failure {
-            code: super::code::NO_RAY,
-            message: output::no_ray()
-        });
+        return Err(no_ray());
     }
     let signals = Signals::catch().context("cannot catch signals")?;
-    new_file.keep();
     let mut screen = output::Screen::new(wrapped.is_some());
     // A user who reads that recording has started may end it at once, and must then have a readable
     // file.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 fn hint(source: &std::io::Error) -> String {
     match source.kind() {
         std::io::ErrorKind::PermissionDenied => {
-            "read it with sudo, or join its group (raytrace, for the files of the systemd service)"
+            "read it with sudo; members of the group raytrace can read the systemd service's files"
                 .to_owned()
         }
         _ => "list recordings with: ls *.raytrace".to_owned(),

@@ -79,7 +79,9 @@ fn is_stamp(text: &str) -> bool {
 /// Returns the path of a file that SQLite keeps beside a recording: `-wal`, `-shm`.
 #[must_use]
 pub fn beside(path: &Path, end: &str) -> PathBuf {
-    PathBuf::from(format!("{}{end}", path.display()))
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
 }
 
 /// Returns the newest recording in the current folder, or else in [`FALLBACK`].

@@ -141,7 +141,6 @@ mod tests {
         assert!(!at(&mut margins, 20, 2010));
     }
 
-    /// It decides which processes outside Ray are of interest.
     #[test]
     fn lower_logged_threshold_is_near() {
         let limit = |logged| Limit {
@@ -158,6 +157,7 @@ mod tests {
         assert!(!near(Some(Bytes(98))));
     }
 
+    /// It decides which processes outside Ray are of interest.
     #[test]
     fn next_limit_has_the_least_memory_left() {
         let limit = |used: u64, limit: u64, counts: &Counts| Limit {

@@ -1,9 +1,12 @@
 //! `-- COMMAND`: runs a program, which is tracked with everything that it starts.
 
-use std::{ffi::CString, os::unix::process::ExitStatusExt, process::ExitCode};
+use std::{ffi::CString, os::unix::process::ExitStatusExt, path::Path, process::ExitCode};
 
-use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
+use rustix::{
+    io::Errno,
+    thread::{
+        CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, set_capabilities,
+    },
 };
 use tokio::process::{Child, Command};
 
@@ -67,6 +70,20 @@ impl Wrapped {
             .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
         ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
     }
+}
+
+/// Fails if a program is neither a file nor in a folder of `PATH`.
+pub(super) fn refuse_missing(program: &str) -> Result<(), Failure> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = if program.contains('/') {
+        Path::new(program).exists()
+    } else {
+        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    };
+    if found {
+        return Ok(());
+    }
+    Err(cannot_run(program, &Errno::NOENT.into()))
 }
 
 /// Returns the failure of a command that did not start, with the exit code that shells use.

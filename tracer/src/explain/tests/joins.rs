@@ -41,11 +41,11 @@ fn pid_alone_does_not_join_two_logs() {
         .iter()
         .find(|death| death.verdict.killer == Killer::Unknown)
         .expect("it");
-    let said = open.verdict.evidence.iter().any(|piece| {
-        piece
-            .what
-            .ends_with("(ray::Rollout) may be this death (see ALSO)")
-    });
+    let said = open
+        .verdict
+        .evidence
+        .iter()
+        .any(|piece| piece.what.ends_with("(ray::Rollout) may be this death"));
     assert!(said, "{:?}", open.verdict.evidence);
     assert_eq!(
         report.notes[0],

@@ -339,8 +339,8 @@ fn all_facts(view: &View<'_>, cause: &Cause<'_>) -> Vec<facts::Fact> {
     let death = cause.death;
     let mut found = facts::all(view, death);
     if let Some(job) = jobs::ended_by(view, cause) {
-        let (probably, id) = (jobs::probably(job), sanitize::name(&job.job_id.0));
-        found.push(("ended", format!("{probably}job {id}")));
+        let (probably, name) = (jobs::probably(job), jobs::name(view, job));
+        found.push(("ended", format!("{probably}job {name}")));
     }
     let then = death.then.as_ref();
     found.extend(then.map(|then| ("then", clause::recovery(then))));

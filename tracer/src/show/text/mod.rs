@@ -192,7 +192,8 @@ fn index(view: &View<'_>, page: &mut Page, entries: &[Entry<'_>]) {
             .iter()
             .filter_map(|cause| jobs::ended_by(view, cause));
         if let Some(job) = ended.next() {
-            line.push_str(&format!("; ended job {}", jobs::name(view, job)));
+            let (probably, name) = (jobs::probably(job), jobs::name(view, job));
+            line.push_str(&format!("; {probably}ended job {name}"));
         }
         let certainty = words::certainty(sure).replace(' ', "\u{a0}");
         line.push_str(&format!("  {certainty}"));

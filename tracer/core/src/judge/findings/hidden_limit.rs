@@ -17,6 +17,8 @@ use crate::{
 
 /// A value that was rounded up by more than this is said to be.
 const ROUNDED: f64 = 1.01;
+/// The share of the limit that rounding the threshold may cost.
+const ROUNDING_COSTS: f64 = 0.02;
 /// The share of the limit at which Ray should act.
 const BEFORE_THE_KERNEL: f64 = 0.9;
 
@@ -70,7 +72,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             .node(death)
             .is_some_and(|node| !node.isolated && within(node.cgroup.as_deref(), &cgroup));
         if let Some(threshold) = lower_threshold(run, death, limit, total).filter(|_| below) {
-            let value = rounded_down(threshold.gib / total.gib());
+            let value = threshold.value(limit, total);
             let at = threshold.position(&value, total);
             let change = Change::environment(THRESHOLD, &value).at(run.started(death));
             let then = format!("{change}: Ray then kills before the kernel does, {at}");
@@ -156,6 +158,21 @@ struct Threshold {
 }
 
 impl Threshold {
+    /// Returns the fraction that is typed, rounded down to the digits at which rounding costs little
+    /// of the limit.
+    fn value(&self, limit: Bytes, total: Bytes) -> String {
+        let fraction = self.gib / total.gib();
+        let round = |digits: i32| {
+            let scale = 10_f64.powi(digits);
+            (fraction * scale).floor() / scale
+        };
+        let is_close = |digits: &i32| {
+            (fraction - round(*digits)) * total.gib() <= ROUNDING_COSTS * limit.gib()
+        };
+        let digits = (2..9).find(is_close).unwrap_or(9);
+        format!("{:.*}", usize::try_from(digits).unwrap_or(9), round(digits))
+    }
+
     /// Says when Ray kills with the value that is typed, and both parts of that figure. A sum above
     /// the limit would look wrong.
     fn position(&self, value: &str, total: Bytes) -> String {
@@ -205,4 +222,25 @@ pub(in crate::judge) fn rounded_down(fraction: f64) -> String {
         scale *= 10.0;
     }
     format!("{:.digits$}", (fraction * scale).floor() / scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threshold_has_digits_enough_for_its_limit() {
+        let gib = |size: u64| Bytes(size << 30);
+        let value = |outside: f64, limit: u64, total: u64| {
+            let threshold = Threshold {
+                gib: outside + BEFORE_THE_KERNEL * gib(limit).gib(),
+                outside_gib: outside,
+            };
+            threshold.value(gib(limit), gib(total))
+        };
+        assert_eq!(value(2.2, 8, 24), "0.39");
+        // Two digits would be below what is in use outside.
+        assert_eq!(value(502.0, 8, 2048), "0.2486");
+        assert_eq!(value(252.0, 4, 512), "0.4992");
+    }
 }

@@ -69,7 +69,8 @@ pub(super) fn memory_of(run: Run<'_>, task: &str) -> Option<String> {
     remedies.into_iter().find(|text| {
         let parts = text.split_once(&remote);
         parts.is_some_and(|(value, rest)| {
-            value.starts_with("memory=") && !rest.starts_with(char::is_alphanumeric)
+            let is_whole_name = rest.is_empty() || rest.starts_with([':', ',']);
+            value.starts_with("memory=") && is_whole_name
         })
     })
 }

@@ -83,7 +83,7 @@ fn sigbus(run: Run<'_>, death: &Death) -> Finding {
         (
             Certainty::Unknown,
             format!(
-                "SIGBUS: caused by a file that was truncated while mapped, or by a write into a full /dev/shm; {sampled}"
+                "SIGBUS: often caused by a file that was truncated while mapped, or by a write into a full /dev/shm; {sampled}"
             ),
         )
     };

@@ -197,6 +197,9 @@ fn judge(
     if agreeing >= 2 {
         return Ok(());
     }
+    if apart.is_some() && !timed {
+        return Err(Mismatch::Time);
+    }
     Err(Mismatch::TooLittle {
         same_pid,
         namespace,
@@ -329,7 +332,7 @@ fn reasons(
             .as_deref()
             .map_or_else(String::new, |comm| format!(" ({comm})"));
         let why = match self::twin(host, *why) {
-            Some(_) => "may be this death (see ALSO)".to_owned(),
+            Some(_) => "may be this death".to_owned(),
             None => format!("was not matched: {}", why.words()),
         };
         (place(host), format!("an OOM kill{pid}{comm} {why}"))

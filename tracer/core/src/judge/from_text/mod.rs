@@ -59,6 +59,7 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     raylets::list_shutdowns(&mut made);
     let twins: Vec<String> = made
         .iter()
+        .filter(|made| made.death.listed)
         .filter_map(|made| {
             let twin = made.twin?;
             let [kernel, ray] = [twin.place, made.place].map(|place| source(gathered, place));
