@@ -60,7 +60,7 @@ pub fn notes(view: &View<'_>) -> Vec<String> {
         .collect()
 }
 
-/// `KILL 2: raytrace found no cause of this memory kill; …`, and where to look next.
+/// `KILL 2: raytrace did not find what filled the memory at this kill; …`, and where to look next.
 fn unexplained_kills(view: &View<'_>, finding: &Finding) -> String {
     let deaths = finding.deaths.iter();
     let mut numbers: Vec<u32> = deaths.filter_map(|id| view.shown.number(*id)).collect();

@@ -84,7 +84,7 @@ fn offloading_needs_room_on_the_host() {
     let both = on(&[VERL, CUDA], &kill("WorkerDict", 18));
     let both = of(&both, "gpu-out-of-memory");
     assert!(
-        both.remedy[1].starts_with("no offloading") && both.cost.is_none(),
+        both.remedy.iter().all(|text| !text.contains("offload")) && both.cost.is_none(),
         "{both:?}"
     );
     let keys = |finding: &Finding| {

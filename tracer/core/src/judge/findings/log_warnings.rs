@@ -151,13 +151,13 @@ fn remedy(run: Run<'_>, warning: &LogWarning) -> Vec<String> {
     let text = |text: &str| text.to_owned();
     match warning.warning {
         Warning::GpuMemory => {
-            let offload = if host_full(run) {
-                "no offloading: host memory ran out too"
-            } else {
-                "offload parameters or the optimizer to the host"
-            };
-            let lower = "lower gpu_memory_utilization or the micro batch size per GPU";
-            let mut remedy = vec![text(lower), text(offload)];
+            let mut remedy = vec![text(
+                "lower gpu_memory_utilization or the micro batch size per GPU",
+            )];
+            // The host has no room for it if that ran out too.
+            if !host_full(run) {
+                remedy.push(text("offload parameters or the optimizer to the host"));
+            }
             remedy.extend(remedy::keys(run, RemedyGoal::Gpu));
             remedy
         }

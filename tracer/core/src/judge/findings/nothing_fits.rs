@@ -29,11 +29,11 @@ pub(super) fn find(left: &[&Death]) -> Option<Finding> {
     });
     let kills = acts.collect::<BTreeSet<EventId>>().len();
     let summary = format!(
-        "raytrace found no cause of {} were {}",
+        "raytrace did not find what filled the memory at {} were {}",
         if kills == 1 {
-            "this memory kill; the largest processes".to_owned()
+            "this kill; the largest processes".to_owned()
         } else {
-            format!("these {kills} memory kills; the largest processes at the first")
+            format!("these {kills} kills; the largest processes at the first")
         },
         if table.is_empty() {
             "not sampled".to_owned()

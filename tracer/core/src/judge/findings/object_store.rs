@@ -43,10 +43,11 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             return None;
         }
         let summary = format!(
-            "The object store is not the problem: /dev/shm held {} of at most {}, {:.0} % of the limit; its size is a maximum, not reserved",
+            "The object store is not the problem: /dev/shm held {} of at most {}, {:.0} % of the limit of {}; its size is a maximum, not reserved",
             size(used),
             size(cap),
-            100.0 * used.gib() / limit.gib()
+            100.0 * used.gib() / limit.gib(),
+            size(limit)
         );
         let mut finding = about("object-store-not-reserved", Certainty::Inferred, death, summary);
         finding.evidence = vec![format!("{}={}, {}", believed.setting.key, believed.setting.value, believed.setting.source)];

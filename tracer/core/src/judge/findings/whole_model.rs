@@ -72,7 +72,7 @@ fn both(precision: &str, fewer: &FewerRanks) -> String {
         None => (precision, String::new()),
     };
     format!(
-        "{dtype} {}={} (now {now}{}): set both, since the optimizer's first step was still to come: it needs all gradients and adds its states",
+        "{dtype} {}={} (now {now}{}): set both, since one alone gets past this peak, and the optimizer's first step needs more: all gradients and its states",
         fewer.key, fewer.value, fewer.now
     )
 }

@@ -327,7 +327,8 @@ impl Processes {
         let known = self.get(process).and_then(|state| state.parent_key);
         let state = match known {
             Some(key) => self.get(key),
-            None => self.latest(parent?),
+            // A parent lives while it is one. If the known process has exited, its pid is used again.
+            None => self.latest(parent?).filter(|state| state.exit.is_none()),
         };
         state.map(|parent| parent.role)
     }
@@ -488,5 +489,32 @@ mod tests {
             (state.doing(), state.task().as_deref()),
             (None, Some("train"))
         );
+    }
+
+    /// The pid of a job's process that has ended may be the next `ray start`'s.
+    #[test]
+    fn reused_parent_pid_gives_no_role() {
+        let mut processes = Processes::default();
+        let exec = |pid: u32, parent: u32, name: &str| Exec {
+            process: ProcessKey::new(pid, u64::from(pid)),
+            parent: Some(Pid(parent)),
+            ns_pid: None,
+            comm: name.into(),
+            argv: vec![name.into()],
+            uid: None,
+            file: None,
+        };
+        processes.executed(&exec(5, 1, "ray::hog"));
+        let child = ProcessKey::new(6, 6);
+        processes.forked(ProcessKey::new(5, 5), child);
+        let role = |processes: &mut Processes, pid: u32| {
+            processes.executed(&exec(pid, 6, "gcs_server"));
+            processes
+                .get(ProcessKey::new(pid, u64::from(pid)))
+                .map(|state| state.role)
+        };
+        assert_eq!(role(&mut processes, 7), Some(Role::Descendant));
+        processes.ended(child, EventId(1));
+        assert_eq!(role(&mut processes, 8), Some(Role::Gcs));
     }
 }
