@@ -19,7 +19,8 @@ use crate::command::{
     top::{self, TopArgs},
 };
 
-/// Flight recorder for memory deaths on Ray clusters: who killed each process, what grew, and what to change.
+/// Flight recorder for memory deaths on Ray clusters: who killed each process, what grew, and what
+/// to change.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 pub struct Cli {

@@ -34,9 +34,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Install what the tests need: Ray into target/ray, the eBPF toolchain, Chromium, QEMU and Debian's kernels, lint tools. What is installed already is left as it is.
+    /// Install what the tests need: Ray into target/ray, the eBPF toolchain, Chromium, QEMU and
+    /// Debian's kernels, lint tools. What is installed already is left as it is.
     Setup,
-    /// Compile the eBPF programs and replace the committed object; needed after a change in tracer-ebpf.
+    /// Compile the eBPF programs and replace the committed object; needed after a change in
+    /// tracer-ebpf.
     BuildEbpf,
     /// Record a private Ray cluster while its workers die in real ways, and print the report.
     Demo,
@@ -47,7 +49,8 @@ enum Task {
     },
     /// Set up what is missing and run every test.
     Test,
-    /// Run jobs of real frameworks that die of memory, and compare what raytrace says with the truth (16 GB in target/real, minutes each).
+    /// Run jobs of real frameworks that die of memory, and compare what raytrace says with the
+    /// truth (16 GB in target/real, minutes each).
     Real {
         /// Their names in `tests/real/cases.py`; all without one.
         names: Vec<String>,
@@ -57,7 +60,8 @@ enum Task {
         /// Number of runs of each job.
         #[arg(long, default_value_t = 1)]
         times: u32,
-        /// Run Ray's own tests instead, from this folder (`python/ray/tests` of its repository); the names are files in it.
+        /// Run Ray's own tests instead, from this folder (`python/ray/tests` of its repository);
+        /// the names are files in it.
         #[arg(long, value_name = "FOLDER", conflicts_with_all = ["remedies", "times"])]
         ray_tests: Option<std::path::PathBuf>,
         /// The release of Ray that goes with that folder.
@@ -69,7 +73,8 @@ enum Task {
         )]
         ray: String,
     },
-    /// Stage on an NVIDIA GPU what only a GPU shows, and compare what raytrace says with the truth. Exit code 3: there is no GPU to use.
+    /// Stage on an NVIDIA GPU what only a GPU shows, and compare what raytrace says with the truth.
+    /// Exit code 3: there is no GPU to use.
     Gpu {
         /// Only these.
         cases: Vec<real::gpu::Case>,
@@ -77,9 +82,11 @@ enum Task {
         #[arg(long)]
         python: Option<std::path::PathBuf>,
     },
-    /// Boot Debian's kernels in QEMU, and compare each verdict with what was staged there (a part of `test`).
+    /// Boot Debian's kernels in QEMU, and compare each verdict with what was staged there (a part
+    /// of `test`).
     Vm,
-    /// Run libFuzzer on each parser of foreign bytes, from real samples (`cargo xtask fuzz --seconds 3600 raylet_log`).
+    /// Run libFuzzer on each parser of foreign bytes, from real samples (`cargo xtask fuzz
+    /// --seconds 3600 raylet_log`).
     Fuzz {
         /// Their names, the files of `tests/fuzz/fuzz_targets`; all without one.
         names: Vec<String>,
@@ -87,15 +94,18 @@ enum Task {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
-    /// Run the long versions of tests: an hour of fuzzing for each parser, the recorder killed 200 times, floods at full size, a month on simulated time.
+    /// Run the long versions of tests: an hour of fuzzing for each parser, the recorder killed 200
+    /// times, floods at full size, a month on simulated time.
     Soak {
         #[command(subcommand)]
         part: Option<Soak>,
     },
-    /// Check that the newest Ray of the package index still logs what raytrace reads (a part of `soak`).
+    /// Check that the newest Ray of the package index still logs what raytrace reads (a part of
+    /// `soak`).
     Canary,
-    /// Build programs for `x86_64` and `aarch64` that need glibc 2.28 and nothing else, and pack them: wheel, deb, rpm, image, tarball,
-    /// into target/dist (some of them: `cargo xtask dist x86_64`).
+    /// Build programs for `x86_64` and `aarch64` that need glibc 2.28 and nothing else, and pack
+    /// them: wheel, deb, rpm, image, tarball, into target/dist (some of them: `cargo xtask dist
+    /// x86_64`).
     Dist {
         /// Only these.
         #[arg(value_parser = ["x86_64", "aarch64"])]
@@ -104,7 +114,8 @@ enum Task {
         #[arg(long, conflicts_with = "architectures")]
         program: Option<std::path::PathBuf>,
     },
-    /// Measure what recording costs: interleaved pairs with and without, per hook, on an idle cluster (half an hour; some parts of it: `cargo xtask bench idle many-processes`).
+    /// Measure what recording costs: interleaved pairs with and without, per hook, on an idle
+    /// cluster (half an hour; some parts of it: `cargo xtask bench idle many-processes`).
     Bench {
         /// Only these parts.
         parts: Vec<bench::Part>,
@@ -138,7 +149,8 @@ enum Task {
 /// A part of the soak.
 #[derive(Subcommand)]
 enum Soak {
-    /// Record a job of Ray for hours. The raw figures stay in target/soak/long.jsonl; an interrupted run is continued.
+    /// Record a job of Ray for hours. The raw figures stay in target/soak/long.jsonl; an
+    /// interrupted run is continued.
     Long {
         /// Hours in all, those of an interrupted run included.
         hours: f64,

@@ -47,7 +47,8 @@ Exit codes:
   6  a recording is damaged or from a newer raytrace"
 )]
 pub struct DiffArgs {
-    /// Two recordings, or two folders with the recordings of one run each; with --to, those of the first run.
+    /// Two recordings, or two folders with the recordings of one run each; with --to, those of the
+    /// first run.
     #[arg(required = true, value_name = "A B")]
     files: Vec<PathBuf>,
     /// Recordings of the second run, if a run has several and no separate folder.

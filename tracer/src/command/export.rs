@@ -65,7 +65,8 @@ Exit codes:
 
 Columns and kinds: docs/reference/format.md")]
 pub struct ExportArgs {
-    /// Recordings, or folders of them [default: the newest in this folder, else in /var/lib/raytrace].
+    /// Recordings, or folders of them [default: the newest in this folder, else in
+    /// /var/lib/raytrace].
     files: Vec<PathBuf>,
     /// Output format.
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Output")]

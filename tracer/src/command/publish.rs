@@ -61,13 +61,15 @@ pub struct PublishArgs {
     /// Folder of the recordings.
     #[arg(long, value_name = "DIR", default_value = place::FALLBACK, help_heading = "Input")]
     directory: PathBuf,
-    /// Append a JSON line for each death (once its verdict is final), warning, and loss or gap in the recording; - is stdout.
+    /// Append a JSON line for each death (once its verdict is final), warning, and loss or gap in
+    /// the recording; - is stdout.
     #[arg(long, value_name = "PATH|-", help_heading = "Output")]
     json: Option<PathBuf>,
     /// Serve Prometheus metrics at this address, under /metrics.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address, help_heading = "Output")]
     metrics: Option<SocketAddr>,
-    /// Create a Warning Event on the pod of each first cause and memory kill; needs a service account that may create and patch Events.
+    /// Create a Warning Event on the pod of each first cause and memory kill; needs a service
+    /// account that may create and patch Events.
     #[arg(long, help_heading = "Output")]
     k8s_events: bool,
     /// Folder with the service account's token and the cluster's certificate.

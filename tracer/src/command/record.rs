@@ -75,7 +75,8 @@ pub struct RecordArgs {
     /// Stop after this time: 90s, 15m, 2h.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Output")]
     duration: Option<Duration>,
-    /// Keep all samples of the last TIME; downsample older ones, beginning with those far from deaths.
+    /// Keep all samples of the last TIME; downsample older ones, beginning with those far from
+    /// deaths.
     #[arg(long, value_name = "TIME", default_value = KEEP.as_str(), value_parser = parse_duration, help_heading = "Output")]
     keep: Duration,
     /// Keep the file below this size by downsampling older samples: 500MiB, 8GiB.
@@ -87,7 +88,8 @@ pub struct RecordArgs {
     /// Record only the cluster of this raylet.
     #[arg(long, value_name = "PID", value_parser = super::parse_pid, help_heading = "What to record")]
     raylet_pid: Option<u32>,
-    /// Record only clusters of this user (whose raylet runs as the user); hide names of other users' processes.
+    /// Record only clusters of this user (whose raylet runs as the user); hide names of other
+    /// users' processes.
     #[arg(long, value_name = "NAME|UID", value_parser = parse_user, help_heading = "What to record")]
     user: Option<u32>,
     /// Fail instead of falling back to procfs mode.
@@ -111,11 +113,13 @@ pub struct RecordArgs {
     /// Sample memory ten times a second all the time, not only near a limit (for measurements).
     #[arg(long, hide = true)]
     armed: bool,
-    /// Ask Ray's GCS every 10 s for names of actors, placement groups and jobs, with the raylet's token if it needs one.
+    /// Ask Ray's GCS every 10 s for names of actors, placement groups and jobs, with the raylet's
+    /// token if it needs one.
     #[arg(long, help_heading = "What to record")]
     gcs: bool,
-    /// Run this command, record everything that it starts, and end with it. raytrace passes no signal on and ignores
-    /// SIGINT and SIGTERM meanwhile: Ctrl-C reaches the command from the terminal; elsewhere, signal the command.
+    /// Run this command, record everything that it starts, and end with it. raytrace passes no
+    /// signal on and ignores SIGINT and SIGTERM meanwhile: Ctrl-C reaches the command from the
+    /// terminal; elsewhere, signal the command.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }

@@ -35,8 +35,8 @@ Exit codes:
   6  a recording is damaged or from a newer raytrace
   8  --fail-on or --fail-above matched")]
 pub struct ReportArgs {
-    /// Recordings of one or many nodes, or folders of them [default: the newest in this folder, else in
-    /// /var/lib/raytrace].
+    /// Recordings of one or many nodes, or folders of them [default: the newest in this folder,
+    /// else in /var/lib/raytrace].
     files: Vec<PathBuf>,
     #[command(flatten)]
     view: ViewArgs,

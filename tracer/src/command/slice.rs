@@ -44,7 +44,8 @@ pub struct SliceArgs {
     /// Recordings, or their folder; with --since and --until only the files of that time are read.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Keep only this job: its processes, its node and limits, and nothing about other jobs or users.
+    /// Keep only this job: its processes, its node and limits, and nothing about other jobs or
+    /// users.
     #[arg(long, value_name = "ID", value_parser = job, help_heading = "Selection")]
     job: Option<HexId>,
     /// Session of the job's cluster, if several clusters of the machine have a job with this id.
@@ -55,11 +56,12 @@ pub struct SliceArgs {
         help_heading = "Selection"
     )]
     cluster: Option<String>,
-    /// Keep ten minutes before this death and one after: the number after KILL or DEATH in the report, or '#ID' with the id
-    /// from the JSON.
+    /// Keep ten minutes before this death and one after: the number after KILL or DEATH in the
+    /// report, or '#ID' with the id from the JSON.
     #[arg(long, value_name = "ID", conflicts_with_all = ["since", "until"], help_heading = "Selection")]
     kill: Option<Kill>,
-    /// Keep events after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m (ten minutes before the end of the recordings).
+    /// Keep events after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m (ten minutes before the
+    /// end of the recordings).
     #[arg(
         long,
         value_name = "TIME",
@@ -75,7 +77,8 @@ pub struct SliceArgs {
         help_heading = "Selection"
     )]
     until: Option<String>,
-    /// Output file; it must not exist. What several recorders have seen goes into a file for each: NAME-1, NAME-2.
+    /// Output file; it must not exist. What several recorders have seen goes into a file for each:
+    /// NAME-1, NAME-2.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: PathBuf,
 }

@@ -82,19 +82,22 @@ pub struct ViewArgs {
         help_heading = "Output"
     )]
     tz: Zone,
-    /// Redact arguments, host and user names, addresses and paths; keep names of classes and methods.
+    /// Redact arguments, host and user names, addresses and paths; keep names of classes and
+    /// methods.
     #[arg(long, help_heading = "Output")]
     redact: bool,
-    /// Show one first cause in full: the number after KILL or DEATH, or '#ID' with the id from the JSON.
+    /// Show one first cause in full: the number after KILL or DEATH, or '#ID' with the id from the
+    /// JSON.
     #[arg(long, value_name = "ID", help_heading = "Selection")]
     kill: Option<Kill>,
-    /// Show deaths that match: a pid of the host or the container, the first 4 or more digits of a worker, actor, task,
-    /// job, node or container id, or part of a name.
+    /// Show deaths that match: a pid of the host or the container, the first 4 or more digits of a
+    /// worker, actor, task, job, node or container id, or part of a name.
     #[arg(long = "match", value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), help_heading = "Selection")]
     matching: Option<String>,
     #[command(flatten)]
     filter: RecordingFilterArgs,
-    /// Show deaths after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m (ten minutes before the end of the recordings).
+    /// Show deaths after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m (ten minutes before the
+    /// end of the recordings).
     #[arg(
         long,
         value_name = "TIME",
@@ -116,7 +119,8 @@ pub struct ViewArgs {
     #[arg(long, help = fail::FAIL_ON.as_str(), value_name = "KILLER,…", num_args = 0..=1, default_missing_value = fail::MEMORY_KILLERS.as_str(),
           value_parser = fail::parse_killers, help_heading = "Scripts")]
     fail_on: Option<Killers>,
-    /// Exit with code 8 if memory exceeded this share of its nearest limit (Ray's threshold, a cgroup, the machine): 85%.
+    /// Exit with code 8 if memory exceeded this share of its nearest limit (Ray's threshold, a
+    /// cgroup, the machine): 85%.
     #[arg(long, value_name = "PERCENT", help_heading = "Scripts")]
     fail_above: Option<fail::Share>,
 }

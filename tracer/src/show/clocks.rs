@@ -185,7 +185,8 @@ mod tests {
         }
     }
 
-    /// The head's own clock error is hidden if Ray's messages bound every other clock from both sides.
+    /// The head's own clock error is hidden if Ray's messages bound every other clock from both
+    /// sides.
     #[test]
     fn head_clock_error_shown_without_full_bounds() {
         for (most, is_said) in [(Some(11_909), false), (None, true)] {

@@ -169,8 +169,8 @@ fn sentence(text: &str) -> String {
     format!("{}.", text.trim_end_matches('.'))
 }
 
-/// Returns the commands to type next, each whole. A report of texts without a file advises to record
-/// the next run.
+/// Returns the commands to type next, each whole. A report of texts without a file advises to
+/// record the next run.
 #[must_use]
 pub fn next(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let Some(file) = view.style.file.as_deref().map(sanitize::quoted) else {

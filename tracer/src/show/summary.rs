@@ -276,8 +276,8 @@ fn fix(report: &Report, death: &Death) -> String {
     text.unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// Returns the clauses of a text that fit into `room` characters; the whole text if not even the first
-/// does.
+/// Returns the clauses of a text that fit into `room` characters; the whole text if not even the
+/// first does.
 fn whole_clauses(text: &str, room: usize) -> &str {
     let Some((end, _)) = text.char_indices().nth(room) else {
         return text;

@@ -21,8 +21,8 @@ const MOVED: f64 = 16.0 * 1024.0 * 1024.0;
 const STANDS_NS: i64 = 1_500_000_000;
 /// A time that is further away is no forecast.
 const FAR_S: f64 = 48.0 * 3600.0;
-/// The same while less than half of the limit is used. The rate is that of seconds, as when a process
-/// starts, and most growth ends long before it fills the rest.
+/// The same while less than half of the limit is used. The rate is that of seconds, as when a
+/// process starts, and most growth ends long before it fills the rest.
 const FAR_FROM_LIMIT_S: f64 = 60.0;
 /// From the end of its interval, Ray needs this long to read /proc of every process, to choose and
 /// to signal: 43 to 60 ms were seen.
@@ -90,8 +90,8 @@ fn slope(points: &[(BootTime, f64)]) -> f64 {
     if square > 0.0 { both / square } else { 0.0 }
 }
 
-/// Returns the time until the margin below a limit is used up at this rate; `None` if it does not grow
-/// or that is too far away.
+/// Returns the time until the margin below a limit is used up at this rate; `None` if it does not
+/// grow or that is too far away.
 #[must_use]
 pub fn left(limit: Bytes, margin: Bytes, rate: f64) -> Option<Duration> {
     let seconds = margin.0 as f64 / rate;
@@ -108,8 +108,8 @@ pub fn sort(threats: &mut [LimitMargin]) {
     threats.sort_by_key(|threat| (threat.left.unwrap_or(Duration::MAX), threat.margin));
 }
 
-/// Returns the room between Ray's threshold and the nearest kernel limit behind it. `rate` gives the
-/// growth of what the kernel counts. `None` if the monitor is off, or comes after the kernel
+/// Returns the room between Ray's threshold and the nearest kernel limit behind it. `rate` gives
+/// the growth of what the kernel counts. `None` if the monitor is off, or comes after the kernel
 /// anyway.
 #[must_use]
 pub fn monitor_headroom(

@@ -202,8 +202,9 @@ fn items(label: &str, texts: &[String], most: usize, shown: fn(&str) -> String) 
     lines
 }
 
-/// Renders what was held at the kill, each class with its lines. Without such a kill, and for classes
-/// that had more processes than lived at the kill, renders the first line of each owner's growth.
+/// Renders what was held at the kill, each class with its lines. Without such a kill, and for
+/// classes that had more processes than lived at the kill, renders the first line of each owner's
+/// growth.
 fn held_or_grown(view: &View<'_>) -> Vec<String> {
     let Some(held) = held::at_kill(view) else {
         let owners = growth::lines(view).into_iter();

@@ -132,8 +132,8 @@ fn bottom(view: &View<'_>, page: &mut Page) {
     }
 }
 
-/// Writes what was held at the kill, and which lines of Python grew the memory: those of classes that
-/// had more processes than lived at the kill, or all without such a kill or with `--all`.
+/// Writes what was held at the kill, and which lines of Python grew the memory: those of classes
+/// that had more processes than lived at the kill, or all without such a kill or with `--all`.
 fn grown(view: &View<'_>, page: &mut Page) {
     let held = held::at_kill(view);
     if let Some(held) = &held {

@@ -158,8 +158,8 @@ struct Threshold {
 }
 
 impl Threshold {
-    /// Returns the fraction that is typed, rounded down to the digits at which rounding costs little
-    /// of the limit.
+    /// Returns the fraction that is typed, rounded down to the digits at which rounding costs
+    /// little of the limit.
     fn value(&self, limit: Bytes, total: Bytes) -> String {
         let fraction = self.gib / total.gib();
         let round = |digits: i32| {

@@ -40,6 +40,16 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(run: Run<'_>) -> Vec<Finding> {
+    let found = by_class(run);
+    let mut others = Vec::new();
+    for (name, finding) in &found {
+        others.extend(filled_too(run, name, finding).map(|finding| (*name, finding)));
+    }
+    merged(found.into_iter().chain(others))
+}
+
+/// Returns a finding for each kill at which workers of one class filled the limit, with the class.
+fn by_class(run: Run<'_>) -> Vec<(&str, Finding)> {
     let mut fits: BTreeMap<&str, Option<Fit<'_>>> = BTreeMap::new();
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
@@ -53,26 +63,15 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         let finding = finding(run, death, limit, class, fit.as_ref()?);
         Some((name, finding))
     });
-    let found: Vec<(&str, Finding)> = found.collect();
-    let mut others = Vec::new();
-    for (name, finding) in &found {
-        others.extend(filled_too(run, name, finding).map(|finding| (*name, finding)));
-    }
-    merged(found.into_iter().chain(others))
+    found.collect()
 }
 
 /// Returns the `memory=` that this rule advises for a task. Another rule must not advise a second
 /// value.
 pub(super) fn memory_of(run: Run<'_>, task: &str) -> Option<String> {
-    let remote = format!(" in the @ray.remote of {task}");
-    let remedies = find(run).into_iter().flat_map(|finding| finding.remedy);
-    remedies.into_iter().find(|text| {
-        let parts = text.split_once(&remote);
-        parts.is_some_and(|(value, rest)| {
-            let is_whole_name = rest.is_empty() || rest.starts_with([':', ',']);
-            value.starts_with("memory=") && is_whole_name
-        })
-    })
+    let of_task = by_class(run).into_iter().filter(|(name, _)| *name == task);
+    let mut remedies = of_task.flat_map(|(_, finding)| finding.remedy);
+    remedies.find(|text| text.starts_with("memory="))
 }
 
 /// Returns the same finding for each other kill at which the same class filled the limit, whatever

@@ -61,8 +61,8 @@ pub(super) fn list_shutdowns(made: &mut [Made]) {
     }
 }
 
-/// Whether a raylet is the one that stopped a worker: both are of one text or folder, of no different
-/// nodes, and ended at about the same time.
+/// Whether a raylet is the one that stopped a worker: both are of one text or folder, of no
+/// different nodes, and ended at about the same time.
 fn has_stopped(raylet: &Made, worker: &Made) -> bool {
     let same_folder = raylet.folder.is_some() && raylet.folder == worker.folder;
     (same_folder || raylet.place.text == worker.place.text) && ended_together(raylet, worker)

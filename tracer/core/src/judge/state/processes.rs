@@ -327,7 +327,8 @@ impl Processes {
         let known = self.get(process).and_then(|state| state.parent_key);
         let state = match known {
             Some(key) => self.get(key),
-            // A parent lives while it is one. If the known process has exited, its pid is used again.
+            // A parent lives while it is one. If the known process has exited, its pid is used
+            // again.
             None => self.latest(parent?).filter(|state| state.exit.is_none()),
         };
         state.map(|parent| parent.role)

@@ -6,7 +6,7 @@ use crate::{
         GpuHolder, GpuState, KernelLog, MemorySplit, NodeMemory, Observation, Process,
         ProcessMemory, Role, SharedMemory, Source,
     },
-    ids::{Bytes, EventId, HexId, Pid},
+    ids::{Bytes, EventId, Pid},
     judge::report::{Certainty, Finding},
     ray::facts::RayFact,
 };
@@ -584,17 +584,7 @@ fn three_kills_are_a_retry_loop() {
         for pid in 20..20 + count {
             worker(&mut scene, pid, "ray::hog", 1024);
             ray_kills(&mut scene, pid);
-            scene.after(100_000).says_from(
-                Source::WorkerLog,
-                RayFact::TaskFailed {
-                    task_id: None,
-                    error: "OUT_OF_MEMORY".into(),
-                    will_retry: Some(true),
-                    retries_left: Some(-1),
-                    task_name: Some("hog".into()),
-                    job_id: HexId::parse("01000000"),
-                },
-            );
+            scene.after(100_000).retries_after_oom("hog");
             scene.after(gap_ms * 1000);
         }
         scene

@@ -75,17 +75,7 @@ fn retry_loop_repeats_the_memory_of_many_workers() {
     with_resources(&mut scene);
     for from in [7, 17, 27] {
         hogs(&mut scene, from, &[2400, 2300, 2200, 1500, 1000]);
-        scene.after(100_000).says_from(
-            Source::WorkerLog,
-            RayFact::TaskFailed {
-                task_id: None,
-                error: "OUT_OF_MEMORY".into(),
-                will_retry: Some(true),
-                retries_left: Some(-1),
-                task_name: Some("hog".into()),
-                job_id: HexId::parse("01000000"),
-            },
-        );
+        scene.after(100_000).retries_after_oom("hog");
         scene.after(20_000_000);
     }
     let memory = |rule| {

@@ -483,6 +483,21 @@ impl Scene {
         self
     }
 
+    /// Adds the owner's line on a task that was killed for memory and is retried.
+    pub(super) fn retries_after_oom(&mut self, task: &str) -> &mut Self {
+        self.says_from(
+            Source::WorkerLog,
+            RayFact::TaskFailed {
+                task_id: None,
+                error: "OUT_OF_MEMORY".into(),
+                will_retry: Some(true),
+                retries_left: Some(-1),
+                task_name: Some(task.into()),
+                job_id: HexId::parse("01000000"),
+            },
+        )
+    }
+
     /// Adds a fact from the raylet's log.
     pub(super) fn says(&mut self, fact: RayFact) -> &mut Self {
         self.says_from(Source::RayLog, fact)
