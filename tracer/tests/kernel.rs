@@ -420,10 +420,20 @@ fn every_signalling_call_names_its_sender() {
     }
 }
 
-fn names_its_tracer(death: &Death, tracer: u32) -> bool {
+/// Checks the verdict on a traced process, which names the tracer.
+fn check_traced(
+    stage: &mut Stage,
+    victim: &mut Child,
+    tracer: u32,
+    (killer, certainty): (Killer, Certainty),
+) {
+    victim.wait().expect("wait");
+    let death = stage.death(victim.id());
+    check(&death, killer, certainty);
     let text = format!("was being traced by pid {tracer} (");
     let mut evidence = death.verdict.evidence.iter();
-    evidence.any(|piece| piece.what.starts_with(&text))
+    let names_it = evidence.any(|piece| piece.what.starts_with(&text));
+    assert!(names_it, "{:?}", death.verdict);
 }
 
 /// The tracer held the sender's signal back and injected it later.
@@ -445,10 +455,12 @@ os.kill(victim, signal.SIGSTOP)
 os.waitpid(victim, 0x40000000)
 ptrace(TRACE_DETACH, victim, signal.SIGSEGV)",
     );
-    victim.wait().expect("wait");
-    let death = stage.death(pid);
-    check(&death, Killer::Signal, Certainty::Inferred);
-    assert!(names_its_tracer(&death, tracer), "{:?}", death.verdict);
+    check_traced(
+        &mut stage,
+        &mut victim,
+        tracer,
+        (Killer::Signal, Certainty::Inferred),
+    );
 }
 
 #[test]
@@ -476,10 +488,12 @@ while os.WIFSTOPPED(status):
     ptrace(TRACE_CONT, victim, 0 if stopped_by == signal.SIGTRAP else stopped_by)
     status = os.waitpid(victim, 0x40000000)[1]",
         );
-        victim.wait().expect("wait");
-        let death = stage.death(pid);
-        check(&death, killer, Certainty::Inferred);
-        assert!(names_its_tracer(&death, tracer), "{:?}", death.verdict);
+        check_traced(
+            &mut stage,
+            &mut victim,
+            tracer,
+            (killer, Certainty::Inferred),
+        );
     }
 }
 
@@ -494,10 +508,12 @@ fn sigkill_by_another_stays_proven_under_tracer() {
         pid,
         "attach(victim)\nptrace(TRACE_CONT, victim)\nsubprocess.check_call(['sh', '-c', f'kill -9 {victim}; exit 0'])\nos.waitpid(victim, 0x40000000)",
     );
-    victim.wait().expect("wait");
-    let death = stage.death(pid);
-    check(&death, Killer::Signal, Certainty::Proven);
-    assert!(names_its_tracer(&death, tracer), "{:?}", death.verdict);
+    check_traced(
+        &mut stage,
+        &mut victim,
+        tracer,
+        (Killer::Signal, Certainty::Proven),
+    );
 }
 
 /// The exit signal given to `clone` is not taken for a signal of file I/O.
