@@ -182,25 +182,31 @@ impl Mappings {
         moves
     }
 
-    /// Returns what was given back. A mapping that is gone is removed.
-    pub(super) fn given_back(&mut self, now: Instant) -> Vec<Move> {
+    /// Returns what was given back. The newest mappings are scanned first, until more than `bytes`
+    /// are found: most memory that is given back is new. A mapping that is gone is removed.
+    pub(super) fn given_back(&mut self, now: Instant, bytes: u64) -> Vec<Move> {
         let Some(pagemap) = &self.pagemap else {
             return Vec::new();
         };
-        let moves = self
-            .live
-            .iter_mut()
-            .filter_map(|mapping| mapping.shrink(pagemap))
-            .collect();
+        let (mut moves, mut found) = (Vec::new(), 0);
+        for mapping in self.live.iter_mut().rev() {
+            if found > bytes {
+                break;
+            }
+            let moved = mapping.shrink(pagemap);
+            found += moved.as_ref().map_or(0, |one| one.bytes.unsigned_abs());
+            moves.extend(moved);
+        }
         let is_new = |mapping: &Mapping| now.duration_since(mapping.grew_at) < REST;
         self.live
             .retain(|mapping| mapping.recorded > 0 || mapping.length > 0 && is_new(mapping));
         moves
     }
 
-    /// Whether a mapper is filling a mapping now.
-    pub(super) fn any_filling(&self) -> bool {
-        self.live.iter().any(|mapping| mapping.own.is_some())
+    /// Whether a mapper of this kind may be filling a mapping now.
+    pub(super) fn any_filling(&self, is_one: impl Fn(&Stack) -> bool) -> bool {
+        let mut mappers = self.live.iter().filter_map(|mapping| mapping.own.as_ref());
+        mappers.any(is_one)
     }
 }
 
@@ -358,7 +364,7 @@ mod tests {
         mappings.touched(rested + SCANS, 256 * MIB);
         assert_eq!(mappings.recorded(), recorded, "its growth is the heap's");
         drop((library, kept));
-        let freed = mappings.given_back(rested + SCANS);
+        let freed = mappings.given_back(rested + SCANS, u64::MAX);
         assert!(sum(&freed, &Whose::Unseen) <= -36, "{freed:?}");
         assert_eq!(mappings.recorded(), 0, "{freed:?}");
     }
@@ -375,7 +381,7 @@ mod tests {
             Duration::ZERO,
             now,
         );
-        assert!(mappings.any_filling());
+        assert!(mappings.any_filling(|_| true));
         kept.resize(32 << 20, 1);
         let first = mappings.filled(now, |_| true);
         assert!(
@@ -383,21 +389,41 @@ mod tests {
             "{first:?}"
         );
         assert!(mappings.filled(now, |_| false).is_empty());
-        assert!(!mappings.any_filling());
+        assert!(!mappings.any_filling(|_| true));
         kept.resize(64 << 20, 1);
         let rest = mappings.touched(now + SCANS, 0);
         assert!((26..=34).contains(&sum(&rest, &Whose::Running)), "{rest:?}");
         assert!((60..=68).contains(&(mappings.recorded() >> 20)));
-        assert!(mappings.given_back(now).is_empty());
+        assert!(mappings.given_back(now, u64::MAX).is_empty());
         drop(kept);
-        let gone = mappings.given_back(now);
+        let gone = mappings.given_back(now, u64::MAX);
         assert!(
             (-68..=-60).contains(&sum(&gone, &Whose::Unseen)),
             "{gone:?}"
         );
         assert_eq!(mappings.recorded(), 0);
-        assert!(mappings.given_back(now + SCANS + REST).is_empty());
+        assert!(mappings.given_back(now + SCANS + REST, u64::MAX).is_empty());
         assert!(mappings.live.is_empty());
+    }
+
+    #[test]
+    fn newest_mappings_are_scanned_first() {
+        let mut mappings = Mappings::open(Pid(std::process::id()));
+        let now = Instant::now();
+        let kept = [0, 1].map(|_| {
+            let mut kept = memory(64);
+            kept.resize(32 << 20, 1);
+            let range = (kept.as_ptr() as u64, 64 * MIB);
+            mappings.add(range, Some(stack()), Duration::ZERO, now);
+            kept
+        });
+        mappings.filled(now, |_| true);
+        drop(kept);
+        let mut found = || {
+            let moves = mappings.given_back(now, 0);
+            moves.iter().map(|one| one.number).collect::<Vec<u32>>()
+        };
+        assert_eq!((found(), found(), found()), (vec![1], vec![0], vec![]));
     }
 
     /// A stack that was read late gets earlier growth only if it goes on filling.

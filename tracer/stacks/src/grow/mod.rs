@@ -46,9 +46,11 @@ const ALWAYS: Savings = Savings::new(Duration::from_millis(3), Duration::from_mi
 const NEAR: Savings = Savings::new(Duration::from_millis(12), Duration::from_millis(1500));
 /// How much of that is kept for reports of the kernel that have a stack. They cost a tenth of a
 /// stack that is read from outside.
-const FOR_KERNEL: Duration = Duration::from_millis(100);
-/// When all is spent, reports of the kernel that have a stack get this much more per second. Naming
-/// such a stack reads little, and these lines are not seen again.
+const FOR_KERNEL: Duration = Duration::from_millis(200);
+/// When all is spent, this much more per second goes into finding interpreters, into reports of the
+/// kernel that have a stack, and into memory that was given back. Without the first, the kernel
+/// takes no stacks. Naming such a stack reads little, and these lines are not seen again. Memory
+/// that is given back and not measured would be told as held.
 const STEPS: Duration = Duration::from_millis(4);
 /// The longest wait until the next look.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
@@ -86,7 +88,7 @@ enum Request {
 enum Left {
     /// Reading the counters only.
     Counters,
-    /// Naming a stack that the kernel reports.
+    /// Finding an interpreter, naming a stack that the kernel reports, measuring what was given back.
     Steps,
     /// Measuring what grew.
     Measures,
@@ -138,6 +140,8 @@ struct Look<'a> {
     near: bool,
     /// What there is still time for in this second.
     left: Left,
+    /// Whether it did what there is time for after the budget was spent.
+    used_steps: bool,
 }
 
 /// Tells the kernel where each interpreter is. The kernel needs this to take stacks.
@@ -280,7 +284,7 @@ struct Watch {
     until_this_second: Duration,
     always: Savings,
     for_near: Savings,
-    /// What naming stacks took in this second after the budget was spent.
+    /// What [`STEPS`] pays for took this long in this second, after the budget was spent.
     for_steps: Duration,
 }
 
@@ -406,15 +410,7 @@ impl Watch {
 
     fn stepped(&mut self, new: &NewGrowth) {
         self.is_here(new.process);
-        let mut besides = false;
-        let began = clock::cpu_time();
-        self.with(new.process.pid, |watched, look| {
-            besides = look.left < Left::Measures;
-            watched.stepped(look, new)
-        });
-        if besides {
-            self.for_steps += clock::cpu_time().saturating_sub(began);
-        }
+        self.with(new.process.pid, |watched, look| watched.stepped(look, new));
     }
 
     /// Looks at all processes that are due. Returns the time until the next one is.
@@ -478,8 +474,12 @@ impl Watch {
             began,
             near: self.near,
             left,
+            used_steps: false,
         };
         let done = what(watched, &mut look);
+        if look.used_steps && left < Left::Measures {
+            self.for_steps += clock::cpu_time().saturating_sub(began);
+        }
         if done.is_err() {
             self.stop_watching(pid);
         }

@@ -30,6 +30,8 @@ const BEAT_SIZE: u64 = 512 << 20;
 pub(super) struct Reading {
     process: ProcessKey,
     python: Option<Python>,
+    /// The last thread whose stack was named, and how its own pid namespace numbers it.
+    last_tid: Option<(Pid, Pid)>,
     /// Why it last could not be read, and the reason that is not yet written.
     refused: Option<String>,
     unsaid: Option<(BootTime, String)>,
@@ -67,6 +69,7 @@ impl Reading {
         Self {
             process,
             python: None,
+            last_tid: None,
             refused: None,
             unsaid: None,
             failures: 0,
@@ -99,12 +102,13 @@ impl Reading {
     /// Finds the interpreter while the process is quiet. During the first growth it would take too
     /// long. From then on the kernel takes stacks, so this comes before all reading from outside.
     pub(super) fn prepare(&mut self, look: &mut Look<'_>, large_enough: bool) {
-        let is_due = large_enough
-            && !self.is_open()
-            && look.left >= Left::Measures
-            && self.may_try(look.now);
-        if is_due && let Err(error) = self.open(look) {
-            self.failed(look, error.to_string());
+        let is_due =
+            large_enough && !self.is_open() && look.left >= Left::Steps && self.may_try(look.now);
+        if is_due {
+            look.used_steps = true;
+            if let Err(error) = self.open(look) {
+                self.failed(look, error.to_string());
+            }
         }
     }
 
@@ -149,8 +153,13 @@ impl Reading {
         native: Option<&Native>,
     ) -> Option<Stack> {
         let python = self.python.as_mut().filter(|_| !stack.is_empty())?;
-        let tid = processes::thread_in_namespace(self.process.pid, tid);
-        let mut stack = python.named(tid, stack)?;
+        let known = self.last_tid.filter(|(host, _)| *host == tid);
+        let own = known.map_or_else(
+            || processes::thread_in_namespace(self.process.pid, tid),
+            |(_, own)| own,
+        );
+        self.last_tid = Some((tid, own));
+        let mut stack = python.named(own, stack)?;
         if let Some(native) = native.filter(|_| look.left >= Left::Measures) {
             stack.native = look.reader.native(python, native, look.now);
         }
@@ -206,6 +215,7 @@ mod tests {
                 began: clock::cpu_time(),
                 near: false,
                 left: Left::Stacks,
+                used_steps: false,
             };
             let before = reading.failures;
             reading.prepare(&mut look, true);

@@ -48,8 +48,9 @@ const CHECK_SLEEPS: Duration = Duration::from_secs(30);
 const STAYS_HOT: Duration = Duration::from_millis(300);
 /// A smaller process that does not rest is starting. Growth by its imports is assigned to no line.
 const SMALLEST: u64 = 128 << 20;
-/// From this size on, its interpreter is searched when it rests. Ray's idle workers are this large.
-const PREPARED: u64 = 48 << 20;
+/// From this size on, its interpreter is searched when it rests. Idle workers of Ray 2.9 to 2.60 have
+/// 40 to 60 MiB.
+const PREPARED: u64 = 36 << 20;
 /// Growth between two looks that is worth a stack. For a hot process, any move is.
 const FAST: u64 = 8 << 20;
 /// Slow growth is recorded in pieces of this size, without a line.
@@ -211,7 +212,7 @@ impl Watched {
 
     /// Records, after an exec, that all memory of the previous program was given back.
     pub(super) fn lost_its_memory(&mut self, time: BootTime, now: Instant) {
-        for one in self.mappings.given_back(now) {
+        for one in self.mappings.given_back(now, u64::MAX) {
             let bytes = one.bytes.unsigned_abs();
             self.ledger.freed(time, Some(one.number), bytes);
         }
@@ -283,26 +284,31 @@ impl Watched {
         if self.is_starting(before) || look.now < self.unsettled_until {
             return Ok(());
         }
-        // A range that is being filled and is not measured would count twice.
-        if look.left < Left::Steps || look.left < Left::Measures && self.mappings.any_filling() {
+        if look.left < Left::Steps {
             return Ok(());
         }
+        look.used_steps = true;
         let Some(stack) = self.stepper(look, new) else {
             return Ok(());
         };
         self.ledger.seen(new.time, &stack);
+        let mut private = before.private;
         if look.left >= Left::Measures {
-            self.measure(look, Some(&stack), before.private);
+            self.measure(look, Some(&stack), private);
+            private = private.min(self.count().ok_or(Gone)?.private);
         }
-        let after = self.count().ok_or(Gone)?;
         let level = MemoryPair {
-            private: (before.private.min(after.private)).saturating_sub(self.mappings.recorded()),
+            private: private.saturating_sub(self.mappings.recorded()),
             shared: before.shared,
         };
         // What was there at the last rest, below a step, was caused by an earlier line.
         let recent = level.less(self.recorded.at_least(self.mark));
+        // Private memory of a range that this line fills and that is not measured would count
+        // twice.
+        let is_filled = |own: &Stack| same_function(own, &stack);
+        let counts_twice = look.left < Left::Measures && self.mappings.any_filling(is_filled);
         let its = recent.at_most(MemoryPair {
-            private: new.private.0,
+            private: if counts_twice { 0 } else { new.private.0 },
             shared: new.shared.0,
         });
         // The ranges that it asked for are part of the same memory.
@@ -354,7 +360,7 @@ impl Watched {
             self.due = look.now + self.rest(look);
             return Ok(());
         }
-        let waits = self.pending.is_some() || self.mappings.any_filling();
+        let waits = self.pending.is_some() || self.mappings.any_filling(|_| true);
         // Small growth between two looks adds up.
         let unread = total.saturating_sub(self.read_total);
         let reads =
@@ -379,6 +385,10 @@ impl Watched {
     ) -> Result<(), Gone> {
         let before = self.count().ok_or(Gone)?;
         if look.left < Left::Measures {
+            // What is given back is found even then. Otherwise it would be told as held.
+            if look.left >= Left::Steps {
+                self.shrink(look, before.private);
+            }
             self.due = look.now + COLD;
             return Ok(());
         }
@@ -422,7 +432,8 @@ impl Watched {
         if grows {
             self.hot_until = look.now + STAYS_HOT;
         }
-        let at_rest = settled && !hot && self.pending.is_none() && !self.mappings.any_filling();
+        let at_rest =
+            settled && !hot && self.pending.is_none() && !self.mappings.any_filling(|_| true);
         self.rests_at = at_rest.then_some(before);
         let cost = clock::cpu_time().saturating_sub(look.began);
         let wait = HOT.max(cost * HOT_SHARE).min(COLD);
@@ -508,14 +519,16 @@ impl Watched {
 
     /// Records by how much the heap is below what was recorded of it: first memory of mappings that
     /// are gone, then the heap's own.
-    fn shrink(&mut self, look: &Look<'_>, private: u64) {
+    fn shrink(&mut self, look: &mut Look<'_>, private: u64) {
         let least = SHRUNK.max(private / SHRUNK_SHARE);
         let below =
             |own: &Self| (own.recorded.private + own.mappings.recorded()).saturating_sub(private);
-        if below(self) < least {
+        let missing = below(self);
+        if missing < least {
             return;
         }
-        let moves = self.mappings.given_back(look.now);
+        look.used_steps = true;
+        let moves = self.mappings.given_back(look.now, missing - least);
         if !moves.is_empty() {
             self.unsettled_until = look.now + SETTLES;
         }

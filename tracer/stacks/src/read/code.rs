@@ -34,25 +34,36 @@ impl Memory {
         Ok(Self(File::open(format!("/proc/{pid}/mem"))?))
     }
 
+    /// Reads what a frame's code object refers to.
+    fn head(&self, layout: &Layout, of: records::PythonFrame) -> Option<Head> {
+        let code = self.bytes(address(of), CODE as u64)?;
+        Some(Head {
+            of_type: word(&code, TYPE)?,
+            file: word(&code, layout.file)?,
+            name: word(&code, layout.name)?,
+            table: word(&code, layout.table)?,
+            first_line: u32::try_from(word(&code, layout.first_line)? & 0xffff_ffff).ok()?,
+        })
+    }
+
     /// Reads the frame; `None` if it is not Python code.
-    pub(super) fn frame(&self, layout: &Layout, of: records::PythonFrame) -> Option<PythonFrame> {
-        // The low bits are a tag (3.14).
-        let address = of.code & !7;
-        let code = self.bytes(address, CODE as u64)?;
-        self.is_code(word(&code, TYPE)?).then_some(())?;
-        let file = self.string(layout, word(&code, layout.file)?)?;
+    fn frame(&self, layout: &Layout, of: records::PythonFrame, head: Head) -> Option<PythonFrame> {
+        self.is_code(head.of_type).then_some(())?;
+        let file = self.string(layout, head.file)?;
         if file.is_empty() || file.starts_with("<shim") {
             return None;
         }
-        let table = self.table(word(&code, layout.table)?);
-        let first = u32::try_from(word(&code, layout.first_line)? & 0xffff_ffff).ok()?;
+        let table = self.table(head.table);
         let at = match layout.instructions {
             // An `int`. What follows it in memory is something else.
             0 => (of.instruction & 0xffff_ffff).cast_signed(),
-            begin => of.instruction.wrapping_sub(address + begin).cast_signed(),
+            begin => of
+                .instruction
+                .wrapping_sub(address(of) + begin)
+                .cast_signed(),
         };
-        let line = table.and_then(|table| line(layout.lines, &table, first, at));
-        let function = self.string(layout, word(&code, layout.name)?)?;
+        let line = table.and_then(|table| line(layout.lines, &table, head.first_line, at));
+        let function = self.string(layout, head.name)?;
         Some(frame(&file, &function, line.unwrap_or(0)))
     }
 
@@ -95,10 +106,70 @@ impl Memory {
     }
 }
 
+/// What a code object refers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Head {
+    of_type: u64,
+    file: u64,
+    name: u64,
+    table: u64,
+    first_line: u32,
+}
+
+/// A frame that was read, and its code object at that time.
+#[derive(Debug)]
+struct Known {
+    at: records::PythonFrame,
+    head: Head,
+    frame: Option<PythonFrame>,
+}
+
+/// The frames of the stack that was read last. While a line grows, most frames of its next stack
+/// are the same. Reading one anew takes eight reads of the process's memory, and one read shows
+/// that it is the same.
+#[derive(Debug, Default)]
+pub(super) struct LastFrames(Vec<Known>);
+
+impl LastFrames {
+    /// Reads the frames of a stack, without those that are not Python code.
+    pub(super) fn read(
+        &mut self,
+        memory: &Memory,
+        layout: &Layout,
+        stack: &[records::PythonFrame],
+    ) -> Vec<PythonFrame> {
+        let read = |at: &records::PythonFrame| {
+            let head = memory.head(layout, *at)?;
+            let is_it = |known: &&Known| {
+                (known.at.code, known.at.instruction) == (at.code, at.instruction)
+                    && known.head == head
+            };
+            let known = self.0.iter().find(is_it);
+            let frame = known.map_or_else(
+                || memory.frame(layout, *at, head),
+                |known| known.frame.clone(),
+            );
+            Some(Known {
+                at: *at,
+                head,
+                frame,
+            })
+        };
+        self.0 = stack.iter().filter_map(read).collect();
+        let frames = self.0.iter();
+        frames.filter_map(|known| known.frame.clone()).collect()
+    }
+}
+
 impl Bytes for Memory {
     fn bytes(&self, at: u64, length: u64) -> Option<Vec<u8>> {
         self.0.bytes(at, length)
     }
+}
+
+/// Returns where the code object is. The low bits are a tag (3.14).
+fn address(of: records::PythonFrame) -> u64 {
+    of.code & !7
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
@@ -192,5 +263,61 @@ fn signed(bytes: &mut impl Iterator<Item = u8>) -> i64 {
     match number(bytes) {
         odd if odd & 1 == 1 => -(odd >> 1),
         even => even >> 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(object: &mut [u8], at: usize, what: u64) {
+        object[at..at + 8].copy_from_slice(&what.to_le_bytes());
+    }
+
+    fn address_of(object: &[u8]) -> u64 {
+        object.as_ptr() as u64
+    }
+
+    /// Returns a `PyUnicodeObject` of ASCII characters.
+    fn unicode(layout: &Layout, text: &str) -> Vec<u8> {
+        let mut object = vec![0; usize::try_from(layout.ascii).expect("a size")];
+        put(&mut object, 16, text.len() as u64);
+        put(&mut object, 32, 1 << 2 | 1 << 5 | 1 << 6);
+        object.extend(text.as_bytes());
+        object
+    }
+
+    /// Another code object may lie where one was freed.
+    #[test]
+    fn other_code_at_the_same_address_is_read_again() {
+        let layout = Layout::of(11).expect("a layout");
+        let memory = Memory::open(Pid(std::process::id())).expect("own memory");
+        let names = ["/u/a.py", "f", "g"].map(|text| unicode(layout, text));
+        let (type_name, table) = (*b"code\0\0\0\0", [0; 64]);
+        let mut of_type = vec![0; 40];
+        put(&mut of_type, 24, address_of(&type_name));
+        let mut code = vec![0; 256];
+        put(&mut code, TYPE, address_of(&of_type));
+        put(&mut code, layout.file, address_of(&names[0]));
+        put(&mut code, layout.table, address_of(&table));
+        let at = records::PythonFrame {
+            code: address_of(&code),
+            instruction: address_of(&code) + layout.instructions,
+        };
+        let mut last = LastFrames::default();
+        let mut read = |code: &mut Vec<u8>, name: &[u8], line| {
+            put(code, layout.name, address_of(name));
+            put(code, layout.first_line, line);
+            let frames = last.read(&memory, layout, &[at]);
+            let frames = frames.into_iter();
+            let frames = frames.map(|frame| (frame.function, frame.line));
+            frames.collect::<Vec<(String, u32)>>()
+        };
+        let at = |function: &str, line| vec![(function.to_owned(), line)];
+        assert_eq!(read(&mut code, &names[1], 7), at("f", 7));
+        assert_eq!(read(&mut code, &names[1], 7), at("f", 7));
+        assert_eq!(read(&mut code, &names[2], 7), at("g", 7));
+        assert_eq!(read(&mut code, &names[2], 9), at("g", 9));
+        assert_eq!(read(&mut code, &[], 9), []);
     }
 }

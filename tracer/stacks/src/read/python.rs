@@ -11,7 +11,7 @@ use raytrace_proc::{bounded, growth_records};
 
 use super::{
     binary::{Binaries, FileId, keep},
-    code::Memory,
+    code::{LastFrames, Memory},
     frame::frame,
     layout::Layout,
     native::{Names, Unwinder},
@@ -63,6 +63,7 @@ pub struct Python {
     file: FileId,
     addresses: PythonProcessLayout,
     memory: Memory,
+    last: LastFrames,
     /// `None` for versions whose stacks the kernel cannot take.
     layout: Option<&'static Layout>,
     unwinder: Unwinder,
@@ -78,12 +79,8 @@ impl Python {
 
     /// Names the stack of a thread of this process. The kernel took its frames.
     #[must_use]
-    pub fn named(&self, tid: Pid, frames: &[records::PythonFrame]) -> Option<Stack> {
-        let layout = self.layout?;
-        let frames = frames.iter();
-        let frames: Vec<PythonFrame> = frames
-            .filter_map(|frame| self.memory.frame(layout, *frame))
-            .collect();
+    pub fn named(&mut self, tid: Pid, frames: &[records::PythonFrame]) -> Option<Stack> {
+        let frames = self.last.read(&self.memory, self.layout?, frames);
         (!frames.is_empty()).then_some(Stack {
             tid: Some(tid),
             running: true,
@@ -143,6 +140,7 @@ impl Reader {
             file,
             addresses,
             memory: Memory::open(pid)?,
+            last: LastFrames::default(),
             layout: layout.and_then(Layout::of),
             unwinder: Unwinder::default(),
         })

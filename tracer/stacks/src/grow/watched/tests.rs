@@ -38,6 +38,7 @@ fn later_process_with_the_same_pid_is_another() {
         began: clock::cpu_time(),
         near: false,
         left: Left::Stacks,
+        used_steps: false,
     };
     assert!(watched.look(&mut look).is_ok());
     child.kill().expect("kill");
@@ -94,4 +95,60 @@ fn mappings_after_exec_are_measured() {
     child.kill().expect("kill");
     child.wait().expect("wait");
     assert_eq!((before, after), ((0, 1), (64, 2)));
+}
+
+/// A script that fills 64 MiB, prints where they are, and gives them back when it reads a line.
+const GIVES_BACK: &str = "import ctypes, mmap, sys, time
+held = mmap.mmap(-1, 64 << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+held.write(b'x' * (64 << 20))
+print(ctypes.addressof(ctypes.c_char.from_buffer(held))); sys.stdin.readline()
+held.close(); print('gone'); time.sleep(60)";
+
+/// Otherwise it would be told as held.
+#[test]
+fn given_back_memory_is_found_without_budget() {
+    let child = Command::new("python3")
+        .args(["-u", "-c", GIVES_BACK])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        crate::skips::skipped("no python3 here");
+        return;
+    };
+    let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
+    let mut line = || lines.next().expect("a line").expect("text");
+    let address: u64 = line().parse().expect("an address");
+    let now = Instant::now();
+    let own = processes::key(Pid(child.id())).expect("a start");
+    let mut watched = Watched::new(own, now).expect("a process");
+    let range = (address, 64 << 20);
+    watched.mappings.add(range, None, Duration::ZERO, now);
+    watched.mappings.touched(Instant::now(), 0);
+    watched.recorded.private -= 64 << 20;
+    let mut stdin = child.stdin.take().expect("stdin");
+    stdin.write_all(b"\n").expect("a reader");
+    assert_eq!(line(), "gone");
+    let mut look = Look {
+        reader: &mut Reader::default(),
+        pythons: None,
+        time: BootTime(1),
+        now,
+        began: clock::cpu_time(),
+        near: false,
+        left: Left::Steps,
+        used_steps: false,
+    };
+    assert!(watched.look(&mut look).is_ok());
+    assert!(look.used_steps);
+    let mut freed = Vec::new();
+    watched.flush(|_, row| {
+        if let Observation::Freed { mapping, bytes, .. } = row {
+            freed.push((mapping, bytes.0 >> 20));
+        }
+        true
+    });
+    child.kill().expect("kill");
+    child.wait().expect("wait");
+    assert_eq!(freed, [(Some(0), 64)]);
 }
