@@ -113,16 +113,15 @@ fn folded<'a>(cause: &Cause<'a>) -> Vec<Vec<&'a Death>> {
 
 /// `+18 ms to +21 ms 14 workers (8 WorkerDict, TaskRunner, 4 compute_score) were stopped by …`
 fn line(cause: &Cause<'_>, members: &[&Death]) -> String {
-    let when = |death: &Death| relative(death.when.act_time.since(cause.death.when.act_time));
+    let when = |death: &Death| after(cause.death, death);
     let (Some(first), Some(last)) = (members.first(), members.last()) else {
         return String::new();
     };
     if members.len() == 1 {
         let subject = words::subject(first);
-        let on = fleet::on_nodes(members);
         return format!(
-            "{}{on} {subject} {}{}",
-            when(first),
+            "{}{subject} {}{}",
+            prefix(&when(first), members),
             words::clause(first),
             link(first)
         );
@@ -137,12 +136,32 @@ fn line(cause: &Cause<'_>, members: &[&Death]) -> String {
     let clause = words::common_clause(members);
     let clause = clause.unwrap_or_else(|| "followed: some were killed, some exited".to_owned());
     format!(
-        "{span}{} {} {kind}{} {clause}{}",
-        fleet::on_nodes(members),
+        "{}{} {kind}{} {clause}{}",
+        prefix(&span, members),
         members.len(),
         named_classes(kind, members),
         link(first)
     )
+}
+
+/// Returns `+18 ms on gpu-01 `, as far as there is a time and a node.
+fn prefix(when: &str, members: &[&Death]) -> String {
+    let prefix = format!("{when}{}", fleet::on_nodes(members));
+    match prefix.trim_start() {
+        "" => String::new(),
+        prefix => format!("{prefix} "),
+    }
+}
+
+/// Returns how long after its cause a process died: `+18 ms`. Empty if a log has no times, or the
+/// same for both.
+fn after(cause: &Death, death: &Death) -> String {
+    let dated = |death: &Death| death.when.time.is_some() || death.when.stamp.is_some();
+    let elapsed = death.when.act_time.since(cause.when.act_time);
+    if elapsed == 0 || !dated(cause) || !dated(death) {
+        return String::new();
+    }
+    relative(elapsed)
 }
 
 /// Returns the link of a death to its cause on another node: how certain it is, and the reason.

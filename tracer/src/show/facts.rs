@@ -8,7 +8,7 @@ use crate::{
         cause::Scope,
         report::{
             Death, GpuUse, Killer, Kubernetes, MemoryReport, OomReport, Relation, SenderReport,
-            TopProcess,
+            TopProcess, subprocess,
         },
     },
     ray::log::kill,
@@ -186,7 +186,7 @@ pub fn shared(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let sender = death.sender.as_ref();
     known([
         ("who", sender.map(who)),
-        ("why", why(death)),
+        ("why", why(view, death)),
         ("cause", remote_cause(death)),
         ("missing", missing(view, death)),
         ("limit", death.memory.oom.as_ref().and_then(limit)),
@@ -233,20 +233,36 @@ fn who(sender: &SenderReport) -> String {
 }
 
 /// Returns what Ray's memory monitor counted, and its threshold.
-fn why(death: &Death) -> Option<String> {
+fn why(view: &View<'_>, death: &Death) -> Option<String> {
     if death.verdict.killer != Killer::RayMemoryMonitor {
         return None;
     }
     let at = death.memory.at_death.as_ref()?;
     let used = at.ray_used_bytes?;
     let message = printed(death, used);
+    let place = counted_cgroup(view, death).map_or_else(String::new, |path| {
+        format!(" in cgroup {}", sanitize::name(&words::cgroup(path)))
+    });
     Some(match at.ray_threshold_bytes {
         Some(threshold) => {
             let (used, threshold) = sizes(used, threshold);
-            format!("Ray counted {used} in use; it kills above {threshold}{message}")
+            format!("Ray counted {used} in use{place}; it kills above {threshold}{message}")
         }
-        None => format!("Ray counted {} in use{message}", size(used)),
+        None => format!("Ray counted {} in use{place}{message}", size(used)),
     })
+}
+
+/// Returns the cgroup that Ray's memory monitor counts instead of the machine: its limit is what
+/// the monitor takes for the node's memory.
+fn counted_cgroup<'a>(view: &View<'a>, death: &'a Death) -> Option<&'a str> {
+    let clusters = view.shown.report.clusters.iter();
+    let mut own = clusters.filter(|one| {
+        Some(one.id) == death.cluster && death.recording_id.is_none_or(|id| id == one.recording_id)
+    });
+    let total = own.next()?.monitor.as_ref()?.total_bytes?;
+    let limits = &death.memory.at_death.as_ref()?.limits;
+    let its = limits.iter().find(|one| one.limit_bytes == Some(total));
+    its.map(|one| one.cgroup.as_str())
 }
 
 /// ` (counted again for its message: 5.72 GiB, which Ray calls GB)`.
@@ -362,9 +378,17 @@ fn calls(view: &View<'_>, death: &Death) -> Option<String> {
         );
         format!("died{into} call {number} of {task}{counted}")
     });
+    let end = death.memory.own.private();
     let rose = match (calls.before_bytes, calls.peak_bytes) {
         (Some(before), Some(peak)) if peak.0 >= before.0 + (10 << 20) => {
-            format!(", which had added {}", size(Bytes(peak.0 - before.0)))
+            let added = |bytes: Bytes| size(Bytes(bytes.0.saturating_sub(before.0)));
+            let highest = added(peak);
+            match end.map(added).filter(|end| *end != highest) {
+                Some(end) => {
+                    format!(", which had added {highest} at its highest, {end} at the end")
+                }
+                None => format!(", which had added {highest}"),
+            }
         }
         _ => String::new(),
     };
@@ -407,7 +431,7 @@ fn biggest(death: &Death) -> Option<String> {
         .map_or_else(String::new, |age| {
             format!(" (sampled up to {} before)", milliseconds(age))
         });
-    let shown = words::biggest(&death.memory);
+    let (shown, smaller) = words::biggest(&death.memory);
     // The biggest processes of the machine may be outside the cgroup that was full.
     let memcg = death.verdict.killer == Killer::KernelOomMemcg;
     let scope = match (memcg, death.recording_id) {
@@ -416,9 +440,31 @@ fn biggest(death: &Death) -> Option<String> {
         (true, None) => " in the cgroup",
         (false, _) => "",
     };
-    let rest = words::smaller_processes(death.memory.top_rest.as_ref());
-    let rest = rest.map_or_else(String::new, |rest| format!("; {rest}"));
-    Some(format!("{shown} of private memory{scope}{age}{rest}"))
+    let smaller = smaller.map_or_else(String::new, |text| format!("; {text}"));
+    let more = if is_more_than_was_in_use(death) {
+        " (together more than was in use: each child made by fork counts what it shares with its parent)"
+    } else {
+        ""
+    };
+    Some(format!(
+        "{shown} of private memory{scope}{age}{smaller}{more}"
+    ))
+}
+
+/// Returns whether the private memory of the processes adds up to more than was in use. Recordings
+/// of earlier versions have no figures of what forked children share.
+fn is_more_than_was_in_use(death: &Death) -> bool {
+    let at_death = death.memory.at_death.as_ref();
+    let Some(used) = at_death.and_then(|at| at.ray_used_bytes) else {
+        return false;
+    };
+    let top = death.memory.top.iter().map(|top| top.private_bytes.0);
+    let rest = death.memory.top_rest.as_ref();
+    let sum = top.sum::<u64>() + rest.map_or(0, |rest| rest.private_bytes.0);
+    let has_children = words::by_class(&death.memory)
+        .iter()
+        .any(|class| class.class.ends_with(&subprocess("")));
+    has_children && sum > used.0 + used.0 / 20
 }
 
 /// Returns the process that held the memory, if the victim did not.

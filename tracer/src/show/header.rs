@@ -250,11 +250,11 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
         // An unknown killer may have killed for memory.
         let mut killers = causes.iter().map(|cause| cause.death.verdict.killer);
         let known = if killers.any(|killer| killer == Killer::Unknown) {
-            " is known"
+            "No death is known to be a kill for memory; one whose killer is unknown may be."
         } else {
-            ""
+            "No kill for memory."
         };
-        lines.push(format!("No kill for memory{known}.{}", peak(view)));
+        lines.push(format!("{known}{}", peak(view)));
     }
     lines
 }

@@ -75,9 +75,9 @@ fn classes(view: &View<'_>, death: &Death, more: &mut Vec<String>) -> Vec<(Strin
         MAX_CLASSES
     };
     found.truncate(most);
-    let rest = death.memory.top_rest.as_ref();
-    let rest = rest.filter(|rest| view.shown.all || rest.private_bytes >= SMALLEST);
-    let rest = words::smaller_processes(rest).map(|text| (text, Vec::new()));
+    let (processes, bytes) = words::smaller_than(&found, &death.memory);
+    let rest = (processes > 0 && (view.shown.all || bytes >= SMALLEST))
+        .then(|| (words::smaller_processes(processes, bytes), Vec::new()));
     found
         .iter()
         .map(|one| class(view, one, death, more))
@@ -102,7 +102,7 @@ fn class(
         text.push_str(&format!(", in {}", words::join(&calls)));
     }
     let growth = growth_of(view, &held.class, &deaths);
-    let growth = growth.filter(|_| !has_larger(victim, held));
+    let growth = growth.filter(|growth| !are_of_others(growth, victim, held));
     let mut lines = match growth {
         Some(growth) if u64::from(growth.processes) > held.processes => {
             if !more.contains(&growth.class) {
@@ -119,15 +119,16 @@ fn class(
     (text, lines)
 }
 
-/// Returns whether the subprocesses of a class held more than its workers, or the workers more than
-/// the subprocesses. The lines are listed with whichever held more.
-fn has_larger(victim: &Death, held: &HeldByClass<'_>) -> bool {
+/// Returns whether the lines of a class are listed with its subprocesses rather than its workers,
+/// or the reverse: with those of which as many grew, else with those that held more.
+fn are_of_others(growth: &Growth, victim: &Death, held: &HeldByClass<'_>) -> bool {
     let plain = |class: &str| class.trim_end_matches(&subprocess("")).to_owned();
     let classes = words::by_class(&victim.memory);
-    classes.iter().any(|other| {
-        let same = plain(&other.class) == plain(&held.class) && other.class != held.class;
-        same && other.private > held.private
-    })
+    let other = classes
+        .iter()
+        .find(|other| plain(&other.class) == plain(&held.class) && other.class != held.class);
+    let fits = |one: &HeldByClass<'_>| (one.processes == u64::from(growth.processes), one.private);
+    other.is_some_and(|other| fits(other) > fits(held))
 }
 
 /// Returns the calls that the processes ran then: with its number if a process died in the call,

@@ -11,7 +11,7 @@ use crate::{
         live::LiveProcess,
         report::{
             Certainty, Death, GroupKill, Killer, Mechanism, Memory, Outcome, Relation, Suspect,
-            TopProcess, TopRest, subprocess,
+            TopProcess, subprocess,
         },
         timeline::ProcessSeries,
     },
@@ -515,34 +515,43 @@ pub fn join(parts: &[String]) -> String {
 }
 
 /// Returns the biggest processes by class: `TaskRunner 402.6 GiB + 4 WorkerDict 32.4 GiB (8.1
-/// each)`.
+/// each); 9 smaller processes held 0.6 GiB`.
 ///
-/// If one of them held a GiB or more, those that would be 0 in GiB are left out.
+/// If one of them held a GiB or more, those that would be 0 in GiB are counted with the smaller
+/// ones. The text without these comes first.
 #[must_use]
-pub fn biggest(memory: &Memory) -> String {
+pub fn biggest(memory: &Memory) -> (String, Option<String>) {
     let mut top = memory.top.iter();
     let large = top.any(|process| process.private_bytes.0 >= 1 << 30);
     let unit = if large { Unit::Gib } else { Unit::Mib };
     let zero = unit.figure(Bytes(0));
-    let shown: Vec<String> = by_class(memory)
-        .iter()
-        .filter(|class| unit.figure(class.average()) != zero)
-        .map(HeldByClass::amount)
-        .collect();
-    shown.join(" + ")
+    let mut shown = by_class(memory);
+    shown.retain(|class| unit.figure(class.average()) != zero);
+    let (processes, bytes) = smaller_than(&shown, memory);
+    let shown: Vec<String> = shown.iter().map(HeldByClass::amount).collect();
+    let smaller = (processes > 0).then(|| smaller_processes(processes, bytes));
+    (shown.join(" + "), smaller)
 }
 
-/// Returns `9 smaller processes held 0.6 GiB`: those that are in none of the classes of the biggest
-/// processes.
+/// Returns `9 smaller processes held 0.6 GiB`.
 #[must_use]
-pub fn smaller_processes(rest: Option<&TopRest>) -> Option<String> {
-    let rest = rest?;
-    let of_classes: u32 = rest.classes.iter().map(|class| class.processes).sum();
-    let held: u64 = rest.classes.iter().map(|class| class.private_bytes.0).sum();
-    let number = usize::try_from(rest.processes.saturating_sub(of_classes)).unwrap_or(usize::MAX);
-    let left = Bytes(rest.private_bytes.0.saturating_sub(held));
+pub fn smaller_processes(processes: u64, private: Bytes) -> String {
+    let number = usize::try_from(processes).unwrap_or(usize::MAX);
     let processes = count(number, "smaller process", "smaller processes");
-    (number > 0).then(|| format!("{processes} held {}", size(left)))
+    format!("{processes} held {}", size(private))
+}
+
+/// Returns how many processes are in none of the classes that are shown, and what they held.
+#[must_use]
+pub fn smaller_than(shown: &[HeldByClass<'_>], memory: &Memory) -> (u64, Bytes) {
+    let top = memory.top.iter().map(|top| top.private_bytes.0);
+    let rest = memory.top_rest.as_ref();
+    let processes = memory.top.len() as u64 + rest.map_or(0, |rest| u64::from(rest.processes));
+    let private = top.sum::<u64>() + rest.map_or(0, |rest| rest.private_bytes.0);
+    let of_shown: u64 = shown.iter().map(|class| class.processes).sum();
+    let held: u64 = shown.iter().map(|class| class.private.0).sum();
+    let left = Bytes(private.saturating_sub(held));
+    (processes.saturating_sub(of_shown), left)
 }
 
 /// Sizes of a class are alike if the largest is no more than this times their mean.

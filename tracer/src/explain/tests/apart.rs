@@ -171,3 +171,32 @@ fn kernel_kill_outranks_rays_unless_group_kill() {
         assert_eq!(killers(&report), [(41_877, Killer::Unknown)], "{second}");
     }
 }
+
+/// The victims of one decision are one first cause, which the largest of them stands for.
+#[test]
+fn one_decision_is_one_cause() {
+    let record = |used: &str, pids: [u32; 2], time: &str| {
+        let victims = pids.map(|pid| {
+            format!(
+                "{time}Selected to kill: (Task: job ID=01000000, lease ID=0200, task name=hog, required resources={{CPU: 1}}, pid={pid}, actual memory used=0.{pid}GB, worker ID={pid:056x})\n"
+            )
+        });
+        format!(
+            "{time}(raylet) node_manager.cc:3199: Killing 2 worker(s), kill details: Memory on the node (IP: 192.0.2.2, ID: abababababababababababababababababababababababababababab) was 5.00GB used / 23.54GB limit (0.212404)\n{time}OOM kill reason: Memory usage {used}B exceeded threshold of 4944083968B (19.6% of 25276502016B limit)\n{time}Considered workers: [\n{}{time}]\n",
+            victims.concat()
+        )
+    };
+    for time in ["", "2026-11-20T16:41:07.480Z stderr F "] {
+        let two = record("5000000001", [41, 42], time) + &record("5000000002", [43, 44], time);
+        let report = explain(&[("driver.log", &two)]);
+        let stands = |death: &Death| {
+            let act = death.verdict.act.expect("a decision");
+            assert_eq!(act.victims, 2);
+            let mut deaths = report.deaths.iter();
+            let head = deaths.find(|one| one.id == act.death_id);
+            head.expect("a death").process.pid.0
+        };
+        let heads = report.deaths.iter().map(|death| stands(death));
+        assert_eq!(heads.collect::<Vec<u32>>(), [42, 42, 44, 44], "{time}");
+    }
+}

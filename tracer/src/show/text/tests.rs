@@ -58,7 +58,10 @@ fn survived_first_cause_is_named_once() {
 #[test]
 fn unknown_killer_may_be_a_memory_kill() {
     let shown = whole(&sample::others(), 100);
-    assert!(shown.contains("No kill for memory is known."), "{shown}");
+    assert!(
+        shown.contains("No death is known to be a kill for memory;"),
+        "{shown}"
+    );
 }
 
 #[test]

@@ -74,12 +74,8 @@ fn takes_host_memory(run: Run<'_>) -> Vec<Finding> {
     if costly.is_empty() {
         return Vec::new();
     }
-    let remedy = together(
-        costly
-            .iter()
-            .filter_map(|(_, one, _)| remedy(one))
-            .collect(),
-    );
+    let remedies = costly.iter().filter(|(_, one, _)| !exceeds_limit(run, one));
+    let remedy = together(remedies.filter_map(|(_, one, _)| remedy(one)).collect());
     let moves = |(_, one, _): &(&FrameworkSetting, &SettingEffect, AffectedKills)| {
         one.effect == Effect::MovesToHost
     };
@@ -106,8 +102,8 @@ fn takes_host_memory(run: Run<'_>) -> Vec<Finding> {
     vec![Finding {
         evidence: sources(costly.iter().map(|(given, ..)| *given)),
         cost: remedy.as_ref().map(|_| cost.into()),
+        not_if: remedy.as_ref().map(|_| not_if.into()),
         remedy: remedy.into_iter().collect(),
-        not_if: Some(not_if.into()),
         deaths: deaths.into_iter().collect(),
         about,
         ..Finding::new(
@@ -203,10 +199,17 @@ fn versions(versions: Versions) -> String {
     }
 }
 
-/// Returns what is pinned for all GPUs, by the ranks that ran at a kill:
-/// `40 GiB × 8 WorkerDict = 320 GiB`. If they held less, it says so: the setting did not take all
-/// of that.
-fn product(run: Run<'_>, one: &SettingEffect) -> Option<String> {
+/// What is pinned for all GPUs, by the ranks that ran at a kill.
+struct PinnedProduct {
+    /// `40 GiB × 8 WorkerDict`.
+    text: String,
+    gib: f64,
+    /// What these ranks held at the kill.
+    held: Bytes,
+    limit: Option<Bytes>,
+}
+
+fn pinned_product(run: Run<'_>, one: &SettingEffect) -> Option<PinnedProduct> {
     let each: f64 = one
         .value
         .parse()
@@ -225,18 +228,40 @@ fn product(run: Run<'_>, one: &SettingEffect) -> Option<String> {
             classes.filter(|(class, _)| rank(class))
         };
         let held = ranks().map(|(_, held)| held.private.0 + held.shared.0);
-        Some((ranks().count(), ranks().next()?.0, Bytes(held.sum())))
+        let (class, _) = ranks().next()?;
+        Some((ranks().count(), class, Bytes(held.sum()), run.limit(death)))
     });
-    let (count, class, held) = counts.max_by_key(|(count, ..)| *count)?;
-    let all = each * count as f64;
-    let product = format!("{each:.0} GiB × {count} {class}");
-    Some(if held.gib() < all {
+    let (count, class, held, limit) = counts.max_by_key(|(count, ..)| *count)?;
+    Some(PinnedProduct {
+        text: format!("{each:.0} GiB × {count} {class}"),
+        gib: each * count as f64,
+        held,
+        limit,
+    })
+}
+
+/// Whether a setting pins more than the limit that was hit. Then it had not done so at the kill.
+fn exceeds_limit(run: Run<'_>, one: &SettingEffect) -> bool {
+    let product = pinned_product(run, one);
+    product.is_some_and(|found| found.limit.is_some_and(|limit| found.gib > limit.gib()))
+}
+
+/// Returns `40 GiB × 8 WorkerDict = 320 GiB`. If they held less, it says so: the setting did not
+/// take all of that.
+fn product(run: Run<'_>, one: &SettingEffect) -> Option<String> {
+    let found = pinned_product(run, one)?;
+    let (text, gib) = (&found.text, found.gib);
+    Some(if exceeds_limit(run, one) {
         format!(
-            "{product} would be {all:.0} GiB, but only {} was held at the kill",
-            size(held)
+            "{text} = {gib:.0} GiB, more than the limit that was hit: it was not taken at the kill, so it is not the cause of this one"
+        )
+    } else if found.held.gib() < gib {
+        format!(
+            "{text} would be {gib:.0} GiB, but only {} was held at the kill",
+            size(found.held)
         )
     } else {
-        format!("{product} = {all:.0} GiB")
+        format!("{text} = {gib:.0} GiB")
     })
 }
 

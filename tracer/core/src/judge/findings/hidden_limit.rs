@@ -128,7 +128,7 @@ fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> String {
     } else {
         ""
     };
-    format!("raise the limit of {cgroup} by {by}{rounded}: {how}")
+    format!("raise the limit of {cgroup} by at least {by}{rounded}: {how}")
 }
 
 /// Returns a limit as it is typed, `10G` or `512M`, and its size.

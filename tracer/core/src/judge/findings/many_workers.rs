@@ -101,7 +101,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, class: Class<'_>, fit: &Fi
     let each = class.sum.gib() / f64::from(class.processes);
     // Says which kill it was, since the workers may have had other sizes at other kills.
     let when = if run.memory_kills().nth(1).is_some() {
-        format!(" when pid {} was killed", death.process.pid)
+        format!(" when pid {} was killed", run.pid_of_kill(death))
     } else {
         String::new()
     };
@@ -299,7 +299,7 @@ impl TooManyWorkers<'_> {
     }
 
     /// Returns why only so many fit, with the figures from which that was computed.
-    fn reason(&self) -> String {
+    fn reason(&self, run: Run<'_>) -> String {
         let Fit {
             most,
             each,
@@ -310,7 +310,7 @@ impl TooManyWorkers<'_> {
         let when = if self.at_this_kill {
             String::new()
         } else {
-            format!(" when pid {} was killed", at.process.pid)
+            format!(" when pid {} was killed", run.pid_of_kill(at))
         };
         let fills = most * each.gib() + others.gib() <= FILL * limit.gib();
         let (each, others, limit) = (size(*each), size(*others), size(*limit));
@@ -337,7 +337,7 @@ impl TooManyWorkers<'_> {
             *one = fewer.text();
             finding.cost = Some(fewer.cost());
         }
-        let at_most = format!("at most {fit:.0} {name} on this node, {}", self.reason());
+        let at_most = format!("at most {fit:.0} {name} on this node, {}", self.reason(run));
         let keys = keys.into_iter().map(|key| format!("{key}: {at_most}"));
         finding.remedy = keys.collect();
         if finding.remedy.is_empty() {

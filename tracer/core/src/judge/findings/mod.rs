@@ -61,7 +61,7 @@ pub(super) use offload::find_offloads;
 pub(super) use settings::all as settings;
 
 use crate::{
-    ids::{Bytes, EventId},
+    ids::{Bytes, EventId, Pid},
     judge::{
         cause::Scope,
         report::{
@@ -180,6 +180,15 @@ impl<'a> Run<'a> {
     /// Returns the deaths by a memory kill, whoever killed.
     fn memory_kills(self) -> impl Iterator<Item = &'a Death> {
         self.report.deaths.iter().filter(|death| for_memory(death))
+    }
+
+    /// Returns the pid that names a kill in the report: of the victims of one decision, that of the
+    /// one which stands for it.
+    fn pid_of_kill(self, death: &Death) -> Pid {
+        let act = death.verdict.act.map(|act| act.death_id);
+        let mut deaths = self.report.deaths.iter();
+        let head = deaths.find(|one| Some(one.id) == act);
+        head.unwrap_or(death).process.pid
     }
 
     fn limit_members(self, death: &Death) -> Option<&'a LimitMembers> {

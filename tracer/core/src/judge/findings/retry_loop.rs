@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     ids::{HexId, SECOND_NS},
-    judge::report::{Certainty, Death, Finding, Killer, Recovery},
+    judge::report::{Certainty, Death, Finding, Job, Killer, Outcome, Recovery},
 };
 
 /// This many kills are a loop.
@@ -67,15 +67,22 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         } else {
             "retried"
         };
+        let succeeded = job_succeeded(run, first);
+        let then = if succeeded {
+            "the job succeeded in the end"
+        } else {
+            "a retry needs the same memory"
+        };
         let summary = format!(
-            "{name} was killed for memory {} times in {seconds:.0} s and {retried} each time: a retry needs the same memory",
+            "{name} was killed for memory {} times in {seconds:.0} s and {retried} each time: {then}",
             deaths.len()
         );
         let mut finding = about("retry-loop", Certainty::Proven, first, summary);
         finding.deaths = deaths.iter().map(|death| death.id).collect();
         let own = is_user_code(run, name);
         let mut remedy = Vec::new();
-        if actor.is_some() && own {
+        // A limit on retries would have ended a job that succeeded.
+        if actor.is_some() && own && !succeeded {
             remedy.push(format!("max_restarts=3 in the @ray.remote of {name} ends the loop with an error"));
         }
         if actor.is_none() {
@@ -89,19 +96,30 @@ fn find(run: Run<'_>) -> Vec<Finding> {
                 ))
             };
             remedy.extend(many_workers::memory_of(run, name).or_else(each));
-            remedy.push("RAY_task_oom_retries=3 in the driver's environment ends the loop with an error".into());
+            if !succeeded {
+                remedy.push("RAY_task_oom_retries=3 in the driver's environment ends the loop with an error".into());
+            }
         }
-        let cost = if remedy.len() > 1 {
+        let cost = if remedy.len() > 1 || succeeded {
             "fewer of them at once"
         } else {
             "the job fails instead of retrying for ever"
         };
         finding.cost = (!remedy.is_empty()).then(|| cost.to_owned());
         finding.remedy = remedy;
-        finding.not_if = Some("a later attempt succeeds".into());
+        finding.not_if = (!succeeded).then(|| "a later attempt succeeds".into());
         Some(finding)
     });
     loops.collect()
+}
+
+/// Whether the job of the process that died ended well.
+fn job_succeeded(run: Run<'_>, death: &Death) -> bool {
+    let its = |job: &&Job| {
+        job.cluster == death.cluster && Some(&job.job_id) == death.work.job_id.as_ref()
+    };
+    let job = run.report.jobs.iter().find(its);
+    job.is_some_and(|job| job.outcome == Outcome::Succeeded)
 }
 
 /// Counts the rounds of kills. Kills at one moment are of several tasks, without a retry between

@@ -58,7 +58,13 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             remedy: if told {
                 Vec::new()
             } else {
-                remedy(node.started, larger(None, Some(node)), Some(node))
+                vec![
+                    more(node.started, larger(None, Some(node))),
+                    format!(
+                        "{}: as much as /dev/shm has room for",
+                        smaller_store(node.started, Some(node))
+                    ),
+                ]
             },
             ..Finding::new("object-store-on-disk", Certainty::Proven, summary)
         })
@@ -192,15 +198,32 @@ fn larger(full: Option<Usage>, on_disk: Option<&Node>) -> Option<(String, String
     Some((format!("{}M", bytes >> 20), format!(" ({why})")))
 }
 
+/// Returns what to change where a process found /dev/shm full. A store on disk leaves it to others
+/// already.
 fn remedy(start: Start, larger: Option<(String, String)>, node: Option<&Node>) -> Vec<String> {
-    let (size, why) = larger.unwrap_or_else(|| ("SIZE".into(), String::new()));
-    let now = node.and_then(|node| node.object_store);
-    let now = now.map_or_else(String::new, |now| format!(" (now {})", now.0));
+    let is_on_disk = node.and_then(place_on_disk).is_some();
+    let store = (!is_on_disk).then(|| smaller_store(start, node) + ", ");
     vec![
-        format!("{}{why}", Change::SharedMemory(size).at(start)),
+        more(start, larger),
         format!(
-            "put less in it: {}{now}, fewer DataLoader workers",
-            Change::flag("object-store-memory", "BYTES").at(start)
+            "put less in it: {}fewer DataLoader workers",
+            store.unwrap_or_default()
         ),
     ]
+}
+
+/// Returns a larger /dev/shm.
+fn more(start: Start, larger: Option<(String, String)>) -> String {
+    let (size, why) = larger.unwrap_or_else(|| ("SIZE".into(), String::new()));
+    format!("{}{why}", Change::SharedMemory(size).at(start))
+}
+
+/// Returns a smaller object store.
+fn smaller_store(start: Start, node: Option<&Node>) -> String {
+    let now = node.and_then(|node| node.object_store);
+    let now = now.map_or_else(String::new, |now| format!(" (now {})", now.0));
+    format!(
+        "{}{now}",
+        Change::flag("object-store-memory", "BYTES").at(start)
+    )
 }

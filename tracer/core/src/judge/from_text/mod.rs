@@ -6,6 +6,7 @@
 pub mod claim;
 pub mod claims;
 mod death;
+mod decisions;
 mod facts;
 mod join;
 mod mismatch;
@@ -57,6 +58,7 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     raylets::blame_shutdowns(&mut made);
     teardown::mark(gathered, &clock, &mut made);
     raylets::list_shutdowns(&mut made);
+    decisions::group(&mut made);
     let twins: Vec<String> = made
         .iter()
         .filter(|made| made.death.listed)

@@ -113,8 +113,13 @@ fn swap_space_is_multiplied_by_workers() {
     let finding = says(
         &scene,
         "setting-takes-host-memory",
-        "40 GiB × 8 WorkerDict would be 320 GiB, but only",
+        "40 GiB × 8 WorkerDict = 320 GiB, more than the limit that was hit: it was not taken",
     );
+    assert!(finding.remedy.is_empty(), "{finding:?}");
+    let smaller = verl("actor_rollout_ref.rollout.swap_space=1");
+    let words = "1 GiB × 8 WorkerDict would be 8 GiB, but only";
+    let smaller = says(&smaller, "setting-takes-host-memory", words);
+    assert_eq!(smaller.remedy, ["actor_rollout_ref.rollout.swap_space=0"]);
     assert!(
         finding.summary.contains("vLLM 0.17 and earlier"),
         "{finding:?}"

@@ -592,6 +592,19 @@ fn three_kills_are_a_retry_loop() {
     let finding = fires(&kills(3, 20_000), "retry-loop");
     assert_eq!(finding.deaths.len(), 3);
     silent(&kills(2, 20_000), "retry-loop");
+    // A limit on retries would have ended a job that succeeded.
+    let limits = |finding: &Finding| {
+        let mut remedies = finding.remedy.iter();
+        remedies.any(|text| text.starts_with("RAY_task_oom_retries"))
+    };
+    assert!(limits(&finding), "{finding:?}");
+    let mut succeeded = kills(3, 20_000);
+    succeeded.exit(50, 0);
+    let finding = fires(&succeeded, "retry-loop");
+    assert!(
+        !limits(&finding) && finding.summary.ends_with("the job succeeded in the end"),
+        "{finding:?}"
+    );
     // Ray waits longer before each retry, so the gap says nothing.
     assert_eq!(fires(&kills(3, 70_000), "retry-loop").deaths.len(), 3);
     silent(&kills(2, 70_000), "retry-loop");

@@ -233,7 +233,7 @@ fn leak_gets_no_higher_limit() {
     let size = fires(&hidden(steady, false), "hidden-limit");
     assert!(raises(&size), "{size:?}");
     assert!(
-        size.remedy[0].contains(" by a quarter: write 80M"),
+        size.remedy[0].contains(" by at least a quarter: write 80M"),
         "{size:?}"
     );
     let leak = hidden(|scene| leaks(scene, "ray::Rollout.step", 7), false);

@@ -1,0 +1,61 @@
+//! Groups the victims of one decision of Ray's memory monitor into one first cause.
+//!
+//! All lines about one decision have one figure of the memory in use, and one time. Where a text
+//! has no times, the lines that name the victims follow each other.
+
+use std::cmp::Reverse;
+
+use super::Made;
+use crate::{
+    ids::Bytes,
+    judge::report::{Death, GroupKill, Killer},
+};
+
+/// Notes which death stands for each decision that killed several processes: the largest victim.
+pub(super) fn group(made: &mut [Made]) {
+    let mut decisions: Vec<Vec<usize>> = Vec::new();
+    for (at, victim) in made.iter().enumerate() {
+        let Some(used) = counted(victim) else {
+            continue;
+        };
+        let same = decisions.iter_mut().rev().find(|members| {
+            let last = members.last().and_then(|last| made.get(*last));
+            last.is_some_and(|last| counted(last) == Some(used) && are_of_one(last, victim))
+        });
+        match same {
+            Some(members) => members.push(at),
+            None => decisions.push(vec![at]),
+        }
+    }
+    for members in decisions.into_iter().filter(|members| members.len() > 1) {
+        let deaths = members.iter().map(|at| &made[*at].death);
+        let size = |death: &&Death| (death.memory.own_private(), Reverse(death.id));
+        let Some(largest) = deaths.max_by_key(size).map(|death| death.id) else {
+            continue;
+        };
+        let count = u32::try_from(members.len()).unwrap_or(u32::MAX);
+        for at in members {
+            made[at].death.verdict.act = Some(GroupKill {
+                death_id: largest,
+                victims: count,
+                signalled: count,
+            });
+        }
+    }
+}
+
+/// Returns what the monitor counted when it decided to kill this process; `None` for another death,
+/// or for one that such a kill brought about.
+fn counted(made: &Made) -> Option<Bytes> {
+    let death = &made.death;
+    let by_monitor = death.verdict.killer == Killer::RayMemoryMonitor;
+    let first = death.verdict.cause_death_id.is_none() && death.listed;
+    let at = death.memory.at_death.as_ref()?;
+    at.ray_used_bytes.filter(|_| by_monitor && first)
+}
+
+fn are_of_one(before: &Made, after: &Made) -> bool {
+    let lines = after.place.line.abs_diff(before.place.line);
+    let adjacent = before.place.text == after.place.text && lines <= 1;
+    before.node == after.node && before.time == after.time && (before.time.is_some() || adjacent)
+}
