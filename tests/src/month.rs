@@ -57,11 +57,18 @@ impl Plan {
     /// Returns the plan of the month.
     #[must_use]
     pub fn month() -> Self {
+        Self::days(200, 30)
+    }
+
+    /// Returns a plan of some days. A job crashes for a day after a third of them.
+    #[must_use]
+    pub fn days(workers: u64, days: u64) -> Self {
+        let third = days / 3 * 24;
         Self {
-            hours: 30 * 24,
-            workers: 200,
+            hours: days * 24,
+            workers,
             every_s: 10,
-            crashes: (10 * 24, 11 * 24),
+            crashes: (third, third + 24),
             retention: Retention::default(),
         }
     }

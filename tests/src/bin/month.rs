@@ -1,10 +1,10 @@
-//! `month FILE [short]`: writes thirty days of a node with 200 workers.
+//! `month FILE [short | WORKERS DAYS]`: writes thirty days of a node with 200 workers, or others.
 //!
 //! It prints a row for each day. The events go through the recording's own writer.
 
 use std::{path::PathBuf, process::ExitCode};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use raytrace_tests::month::{self, Hour, Plan};
 
 fn main() -> ExitCode {
@@ -18,10 +18,12 @@ fn main() -> ExitCode {
 fn write() -> Result<()> {
     let mut arguments = std::env::args_os().skip(1);
     let file: PathBuf = arguments.next().context("which file?")?.into();
-    let plan = if arguments.next().is_some() {
-        Plan::short()
-    } else {
-        Plan::month()
+    let rest: Vec<String> = arguments.filter_map(|one| one.into_string().ok()).collect();
+    let plan = match rest.as_slice() {
+        [] => Plan::month(),
+        [short] if short == "short" => Plan::short(),
+        [workers, days] => Plan::days(workers.parse()?, days.parse()?),
+        _ => bail!("month FILE [short | WORKERS DAYS]"),
     };
     println!("day hour file_MB resident_MB waiting events deaths");
     let hours = month::write(&file, plan, |hour| {

@@ -4,7 +4,7 @@
 //! so a kill is believed only if its own line names the killed process. The grammar of the lines is
 //! in [`kill`].
 
-use super::line::LogLine;
+use super::{HexIds as _, line::LogLine};
 use crate::{
     ids::HexId,
     judge::from_text::claim::{Claim, Place, RayMemory, Stamp, Statement, Subject},
@@ -30,6 +30,8 @@ struct Block {
     quote: String,
     node: Option<HexId>,
     ip: Option<String>,
+    /// The worker whose exit the GCS reports with this record.
+    worker_id: Option<HexId>,
     figures: RayMemory,
     found: Vec<Statement>,
     /// Whether the record says that Ray killed for memory, even if its list is lost.
@@ -72,6 +74,7 @@ impl Monitor {
             place,
             stamp: line.stamp,
             quote: super::cut(text),
+            worker_id: reported_exit(text),
             ..Block::default()
         });
         block.lines += 1;
@@ -170,7 +173,9 @@ impl Block {
                 stamp: self.stamp,
                 quote: self.quote,
                 subject: Subject {
+                    node_id: self.node.filter(|_| self.worker_id.is_some()),
                     ip: self.ip,
+                    worker_id: self.worker_id,
                     ..Subject::default()
                 },
                 claim,
@@ -198,6 +203,13 @@ impl Block {
             out.push(statement);
         }
     }
+}
+
+/// Returns the worker of a GCS line `Reporting worker exit, worker id = …, exit_detail = 3 worker(s)
+/// were killed …` (`gcs_worker_manager.cc`).
+fn reported_exit(text: &str) -> Option<HexId> {
+    let (_, report) = text.split_once("Reporting worker exit")?;
+    report.hex_after("worker id = ", HexId::WORKER_DIGITS)
 }
 
 fn is_whole(id: Option<&HexId>, digits: usize) -> bool {

@@ -81,24 +81,27 @@ pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> 
 pub fn headline(causes: &[Cause<'_>]) -> String {
     let deaths: Vec<&Death> = causes.iter().map(|cause| cause.death).collect();
     let (first, last) = (deaths[0], deaths[deaths.len() - 1]);
+    // Where a log has no time of day, the order says nothing of the time between.
+    let dated = first.when.time.is_some() && last.when.time.is_some();
     let within = last.when.act_time.since(first.when.act_time).unsigned_abs();
+    let within = dated.then(|| format!("within {}", span(within)));
     let largest = deaths
         .iter()
         .filter_map(|death| death.memory.own_private())
         .max()
-        .map_or_else(String::new, |bytes| {
-            format!(", the largest {}", size(bytes))
-        });
+        .map(|bytes| format!("the largest {}", size(bytes)));
+    let details: Vec<String> = within.into_iter().chain(largest).collect();
+    let details = if details.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", details.join(", "))
+    };
     let class = words::class(first);
     // Nothing else is known of deaths that were only counted.
     let subject = if deaths.iter().all(|death| is_only_counted(death)) {
         format!("{} {class}s", deaths.len())
     } else {
-        format!(
-            "{} {class} processes (within {}{largest})",
-            deaths.len(),
-            span(within)
-        )
+        format!("{} {class} processes{details}", deaths.len())
     };
     let clause = words::common_clause(&deaths).unwrap_or_else(|| most_common(&deaths));
     words::headline_of(&subject, &deaths, &clause)

@@ -94,6 +94,12 @@ fn warning(death: &Death) -> Option<String> {
 fn doing(death: &Death) -> Option<String> {
     let line = running(death)?;
     let age = death.activity.stack_age_ms?;
+    // A stack from before the call says nothing of it.
+    let calls = death.activity.calls.as_ref();
+    let running = calls.and_then(|calls| calls.running_ms);
+    if running.is_some_and(|running| age > running) {
+        return None;
+    }
     Some(format!("{line} ({:.1} s before)", age as f64 / 1000.0))
 }
 
@@ -316,8 +322,18 @@ fn trigger(death: &Death) -> Option<String> {
         .invoker_comm
         .as_deref()
         .map_or_else(String::new, |comm| format!("{} ", sanitize::name(comm)));
+    let top = &death.memory.top;
+    let most = top.first().map_or(0, |top| top.private_bytes.0);
+    let mut large = top
+        .iter()
+        .filter(|top| top.private_bytes.0 * SHARE_OF_LARGEST >= most);
+    let what = if large.any(|top| top.pid == pid) {
+        "that alone does not make it the cause"
+    } else {
+        "not the cause"
+    };
     Some(format!(
-        "{comm}{pid} happened to allocate when the limit was hit; not the cause"
+        "{comm}{pid} happened to allocate when the limit was hit; {what}"
     ))
 }
 

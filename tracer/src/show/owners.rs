@@ -41,7 +41,7 @@ fn one(owner: &Owner) -> String {
     let mut text = match (owner.processes, uneven) {
         (many, Some(largest)) => {
             format!(
-                "{name} {} in {many} (the largest {})",
+                "{name} {} in {many} (one alone up to {})",
                 size(all),
                 words::size_of_one(largest)
             )

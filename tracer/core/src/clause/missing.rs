@@ -9,8 +9,7 @@ const ALL_LOGS: &str = "sudo dmesg > dmesg.txt; raytrace explain /tmp/ray/sessio
 /// Tells how to look at another run than the one in `ALL_LOGS`.
 const RESTARTED: &str = "If Ray was started again since, name the folder of that run, /tmp/ray/session_DATE; after a reboot, use sudo journalctl -k -b -1 instead of dmesg";
 /// What Ray's line for a sudden end may stand for.
-const ANY_END: &str =
-    "Ray prints this line for an OOM kill by the kernel, a kill -9, a crash and an os._exit alike";
+const ANY_END: &str = "Ray prints this line for an OOM kill by the kernel, a kill -9, a crash, an os._exit and the end of its raylet alike";
 const SENDING: &str = "who sent the signal: it was probably sent before the recorder attached, or injected by a tracer";
 
 /// `the killer. On the host, run: sudo dmesg > dmesg.txt; …`.
@@ -48,7 +47,7 @@ pub fn missing(missing: &Missing) -> String {
             "the lines before the kill, which list the processes. On its node, run: {KERNEL_LOG}"
         ),
         Missing::RayletEnd => {
-            format!("why its raylet ended. On its node, run: {ALL_LOGS}. {RESTARTED}")
+            format!("why the raylet ended. On its node, run: {ALL_LOGS}. {RESTARTED}")
         }
         Missing::NodeLogs { of_any_end, named } => {
             let which = if *named { "" } else { ", and which process it was" };

@@ -150,7 +150,7 @@ fn lines_without_process_are_one_unknown_death() {
         let missing = crate::show::clause::missing(missing.expect("what is missing"));
         for part in [
             "which process it was",
-            "an OOM kill by the kernel, a kill -9, a crash and an os._exit alike",
+            "an OOM kill by the kernel, a kill -9, a crash, an os._exit and the end of its raylet alike",
             "sudo dmesg > dmesg.txt; raytrace explain /tmp/ray/session_latest dmesg.txt",
         ] {
             assert!(missing.contains(part), "{missing}");

@@ -167,7 +167,11 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Fi
     let mut finding = about("call-grew", Certainty::Inferred, death, summary);
     finding.about.bytes = method.took;
     let mut finding = in_task(finding, method.name, &method.workers, line);
-    finding.not_if = Some("earlier calls of it took as much and were not killed".into());
+    let first = death.activity.calls.as_ref().is_some_and(|calls| {
+        calls.task == method.name && calls.died_in == Some(1) && calls.from_start
+    });
+    let earlier = "earlier calls of it took as much and were not killed";
+    finding.not_if = (!first).then(|| earlier.into());
     remedies(run, death, limit, method, &mut finding);
     finding
 }
@@ -253,7 +257,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
             finding.remedy.push(fewer_ranks(run));
             finding.cost = Some("less parallelism".into());
         }
-        let units = "smaller FSDP units (auto_wrap_policy): less is gathered at a time";
+        let units = "smaller FSDP units (wrap_policy in the framework's fsdp_config): less is gathered at a time";
         finding.remedy.push(units.into());
     }
     finding.about.turns = is_turned;

@@ -73,7 +73,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             .is_some_and(|node| !node.isolated && within(node.cgroup.as_deref(), &cgroup));
         if let Some(threshold) = lower_threshold(run, death, limit, total).filter(|_| below) {
             let value = threshold.value(limit, total);
-            let at = threshold.position(&value, total);
+            let at = threshold.position(&value, limit, total);
             let change = Change::environment(THRESHOLD, &value).at(run.started(death));
             let then = format!("{change}: Ray then kills before the kernel does, {at}");
             if death.is_retried() {
@@ -81,7 +81,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             } else if !finding.remedy.is_empty() {
                 // It is no fix, but another way to fail.
                 finding.remedy.push(format!(
-                    "{then}, and its message names memory; a call that Ray does not retry still fails"
+                    "{then}, and its message names memory; a call without a retry still fails"
                 ));
             }
         }
@@ -175,16 +175,22 @@ impl Threshold {
 
     /// Says when Ray kills with the value that is typed, and both parts of that figure. A sum above
     /// the limit would look wrong.
-    fn position(&self, value: &str, total: Bytes) -> String {
+    fn position(&self, value: &str, limit: Bytes, total: Bytes) -> String {
         let all = total.times(value.parse().unwrap_or_default());
         let outside = Bytes(1 << 30).times(self.outside_gib);
         if self.outside_gib <= 0.05 {
             return format!("at {} in use", size(all));
         }
+        // With less outside, the cgroup is full first.
+        let needed = Bytes(all.0.saturating_sub(limit.0));
+        let condition = if needed.0 > 0 {
+            format!("; over {} must be", size(needed))
+        } else {
+            String::new()
+        };
         format!(
-            "at {} in use ({} in this cgroup and {} outside)",
+            "at {} in use ({} outside the cgroup{condition})",
             size(all),
-            size(Bytes(all.0.saturating_sub(outside.0))),
             size(outside)
         )
     }

@@ -172,7 +172,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     let restart = remedy::keys(run, RemedyGoal::Restart);
     if !restart.is_empty() {
         finding.remedy.push(format!(
-            "until that is fixed, restart before memory is full: {} (loses the work since the last checkpoint)",
+            "until that is fixed, save checkpoints ({}) and restart the job before memory is full (loses the work since the last checkpoint)",
             restart.join(" and ")
         ));
     }

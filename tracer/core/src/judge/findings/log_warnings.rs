@@ -57,7 +57,7 @@ pub(super) const RULE: Rule = Rule {
     contradicts: &[Contradiction {
         rule: "shared-memory-small",
         other: "object-store-pressure",
-        why: "enlarge /dev/shm first, then the object store: the store is in /dev/shm",
+        why: "enlarge /dev/shm first, then the object store: Ray puts the store there if it fits",
     }],
     find,
 };

@@ -17,7 +17,10 @@ use crate::{
     event::Role,
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding, Saving},
-    ray::framework::{Framework, RemedyGoal},
+    ray::{
+        framework::{Framework, RemedyGoal},
+        start::Change,
+    },
 };
 
 /// Fewer workers than this are not too many.
@@ -106,8 +109,12 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, class: Class<'_>, fit: &Fi
         String::new()
     };
     let of_limit = part_of(class.sum, limit);
+    let unlike = match class.others {
+        0 => String::new(),
+        others => format!(" (beside {others} of another size)"),
+    };
     let summary = format!(
-        "{} {} of {} each held {} together{when}, {} of the limit of {}",
+        "{} {} of {} each{unlike} held {} together{when}, {} of the limit of {}",
         class.processes,
         class.name,
         if each < 1.0 {
@@ -181,7 +188,7 @@ fn fitting<'a>(run: Run<'a>, name: &str) -> Option<Fit<'a>> {
         let room = FILL * limit.gib() - others.gib();
         let each = reached(run, &class);
         let most = (room / each.gib()).floor();
-        let most = most.clamp(1.0, f64::from(class.processes) - 1.0);
+        let most = most.clamp(1.0, f64::from(class.processes + class.others) - 1.0);
         Some(Fit {
             most,
             each,
@@ -282,15 +289,17 @@ impl TooManyWorkers<'_> {
     }
 
     /// Returns the `memory=` for each worker with which Ray runs at most `most` of them at once. If
-    /// the memory that the node offers is not known, it is only what each takes.
+    /// the memory that the node offers is not known, it must be set too.
     fn counted(&self, run: Run<'_>, death: &Death, most: f64) -> String {
         let each = rounded_up(self.fit.each);
         let node = run.node(death);
         let all = node.and_then(|node| resources::of_raylet(&node.argv, "memory"));
         let remote = format!("in the @ray.remote of {}", self.class.name);
         let Some(all) = all.map(|all| Bytes(1).times(all)) else {
+            let offered = each.times(most).0.to_string();
+            let offered = Change::flag("memory", &offered).at(run.started(death));
             let bytes = in_python(each);
-            return format!("memory={bytes} {remote}, so that Ray counts it");
+            return format!("memory={bytes} {remote}, with {offered}: {most:.0} at once");
         };
         let more_than_fit = Bytes(all.times(1.0 / (most + 1.0)).0 + 1);
         let each = rounded_up(each.max(more_than_fit));

@@ -189,10 +189,10 @@ fn larger(full: Option<Usage>, on_disk: Option<&Node>) -> Option<(String, String
     let why = match (full, store) {
         (Some(full), None) => format!("twice the {} that were full", full.finer_size()),
         (Some(full), Some(_)) => format!(
-            "twice the {} that were full, and room for the object store",
+            "twice the {} that were full, and the object store with a tenth more",
             full.finer_size()
         ),
-        (None, Some(_)) => "room for the object store".to_owned(),
+        (None, Some(_)) => "the object store with a tenth more".to_owned(),
         (None, None) => return None,
     };
     Some((format!("{}M", bytes >> 20), format!(" ({why})")))

@@ -72,7 +72,7 @@ fn both(precision: &str, fewer: &FewerRanks) -> String {
         None => (precision, String::new()),
     };
     format!(
-        "{dtype} {}={} (now {now}{}): set both, since one alone gets past this peak, and the optimizer's first step needs more: all gradients and its states",
+        "{dtype} {}={} (now {now}{}): set both: one alone is enough for this peak, but not for the optimizer's first step, which comes next and needs all gradients and its states",
         fewer.key, fewer.value, fewer.now
     )
 }

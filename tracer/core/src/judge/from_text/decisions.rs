@@ -1,13 +1,13 @@
 //! Groups the victims of one decision of Ray's memory monitor into one first cause.
 //!
-//! All lines about one decision have one figure of the memory in use, and one time. Where a text
-//! has no times, the lines that name the victims follow each other.
+//! All lines about one decision have one figure of the memory in use, to the byte in later versions,
+//! and nearly one time. Where a text has no times, the lines that name the victims follow each other.
 
 use std::cmp::Reverse;
 
 use super::Made;
 use crate::{
-    ids::Bytes,
+    ids::{Bytes, SECOND_NS},
     judge::report::{Death, GroupKill, Killer},
 };
 
@@ -57,5 +57,10 @@ fn counted(made: &Made) -> Option<Bytes> {
 fn are_of_one(before: &Made, after: &Made) -> bool {
     let lines = after.place.line.abs_diff(before.place.line);
     let adjacent = before.place.text == after.place.text && lines <= 1;
-    before.node == after.node && before.time == after.time && (before.time.is_some() || adjacent)
+    let at_once = match (before.time, after.time) {
+        (Some(before), Some(after)) => (after - before).abs() <= SECOND_NS,
+        (None, None) => adjacent,
+        _ => false,
+    };
+    before.node == after.node && at_once
 }

@@ -177,7 +177,11 @@ fn judge(
     }
     let same_pid = ray.subject.pid.is_some() && ray.subject.pid == host.subject.pid;
     if namespace == Namespace::Same {
-        return if same_pid { Ok(()) } else { Err(Mismatch::Pid) };
+        return match ray.subject.pid {
+            _ if same_pid => Ok(()),
+            Some(_) => Err(Mismatch::Pid),
+            None => Err(Mismatch::NoPid),
+        };
     }
     if !same_pid && !is_open(ray) {
         return Err(Mismatch::KillerKnown);
@@ -199,6 +203,9 @@ fn judge(
     }
     if apart.is_some() && !timed {
         return Err(Mismatch::Time);
+    }
+    if ray.subject.pid.is_none() {
+        return Err(Mismatch::NoPid);
     }
     Err(Mismatch::TooLittle {
         same_pid,

@@ -17,6 +17,8 @@ pub(super) enum Mismatch {
     Name,
     Time,
     Pid,
+    /// Ray's line names no pid.
+    NoPid,
     /// Ray says who ended the process.
     KillerKnown,
     /// Nothing contradicts, but too little agrees.
@@ -33,6 +35,7 @@ impl Mismatch {
             Self::Name => "the names differ".into(),
             Self::Time => "the times differ".into(),
             Self::Pid => "the pids differ".into(),
+            Self::NoPid => "Ray's line names no pid".into(),
             Self::KillerKnown => "Ray says who ended it".into(),
             Self::TooLittle {
                 same_pid,

@@ -19,6 +19,7 @@ pub(super) fn all(gathered: &TextEvidence, deaths: &[Death], version: Option<&st
     notes.extend(ray_log_versions::unread(unread.count(), version));
     notes.extend(after_effects(gathered, deaths));
     notes.extend(count(gathered, deaths));
+    notes.extend(without_pid(deaths));
     if gathered.remarks.old_page {
         notes.push(format!(
             "the page that Ray's message links to is the one of Ray up to 2.57; today: {PAGE}"
@@ -38,6 +39,34 @@ pub(super) fn all(gathered: &TextEvidence, deaths: &[Death], version: Option<&st
         ));
     }
     notes
+}
+
+/// Says that kills in the kernel's log and deaths of which Ray names no pid may be the same.
+fn without_pid(deaths: &[Death]) -> Option<String> {
+    let by_kernel = [
+        Killer::KernelOom,
+        Killer::KernelOomMemcg,
+        Killer::KernelOomGlobal,
+    ];
+    let open = |death: &&Death| death.listed && death.verdict.cause_death_id.is_none();
+    let of_kernel = |death: &&Death| {
+        let work = &death.work;
+        let unnamed = work.worker_id.is_none() && work.actor_id.is_none();
+        by_kernel.contains(&death.verdict.killer) && unnamed
+    };
+    let of_ray = |death: &&Death| {
+        let named = death.work.worker_id.is_some() || death.work.actor_id.is_some();
+        death.verdict.killer == Killer::Unknown && death.process.pid.0 == 0 && named
+    };
+    let kernel = deaths.iter().filter(open).filter(of_kernel).count();
+    let ray = deaths.iter().filter(open).filter(of_ray).count();
+    (kernel > 0 && ray > 0).then(|| {
+        let deaths = if ray == 1 { "death" } else { "deaths" };
+        let kills = if kernel == 1 { "kill" } else { "kills" };
+        format!(
+            "{ray} {deaths} of which Ray names no pid and {kernel} {kills} in the kernel's log may be the same, counted twice here"
+        )
+    })
 }
 
 fn after_effects(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {

@@ -572,7 +572,7 @@ fn object_store_on_disk_is_named() {
         scene
     };
     let on_disk = fires(&with("/tmp/ray"), "object-store-on-disk");
-    let room = "mount -o remount,size=1126M /dev/shm, as root (room for the object store)";
+    let room = "mount -o remount,size=1126M /dev/shm, as root (the object store with a tenth more)";
     assert_eq!(on_disk.remedy[0], room);
     silent(&with("/dev/shm"), "object-store-on-disk");
 }
