@@ -203,10 +203,18 @@ impl Mappings {
         moves
     }
 
-    /// Whether a mapper of this kind may be filling a mapping now.
-    pub(super) fn any_filling(&self, is_one: impl Fn(&Stack) -> bool) -> bool {
-        let mut mappers = self.live.iter().filter_map(|mapping| mapping.own.as_ref());
-        mappers.any(is_one)
+    /// Whether a mapper is filling a mapping now.
+    pub(super) fn any_filling(&self) -> bool {
+        self.live.iter().any(|mapping| mapping.own.is_some())
+    }
+
+    /// Whether growth now may be that of a mapping: of one that such a stack mapped, or of a new one
+    /// of which it is not known who mapped it.
+    pub(super) fn may_be_filled(&self, now: Instant, by: impl Fn(&Stack) -> bool) -> bool {
+        self.live.iter().any(|mapping| match &mapping.own {
+            Some(own) => by(own),
+            None => now.duration_since(mapping.grew_at) < REST && !mapping.is_full(),
+        })
     }
 }
 
@@ -381,7 +389,7 @@ mod tests {
             Duration::ZERO,
             now,
         );
-        assert!(mappings.any_filling(|_| true));
+        assert!(mappings.any_filling());
         kept.resize(32 << 20, 1);
         let first = mappings.filled(now, |_| true);
         assert!(
@@ -389,7 +397,7 @@ mod tests {
             "{first:?}"
         );
         assert!(mappings.filled(now, |_| false).is_empty());
-        assert!(!mappings.any_filling(|_| true));
+        assert!(!mappings.any_filling());
         kept.resize(64 << 20, 1);
         let rest = mappings.touched(now + SCANS, 0);
         assert!((26..=34).contains(&sum(&rest, &Whose::Running)), "{rest:?}");

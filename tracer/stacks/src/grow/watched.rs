@@ -303,10 +303,10 @@ impl Watched {
         };
         // What was there at the last rest, below a step, was caused by an earlier line.
         let recent = level.less(self.recorded.at_least(self.mark));
-        // Private memory of a range that this line fills and that is not measured would count
-        // twice.
-        let is_filled = |own: &Stack| same_function(own, &stack);
-        let counts_twice = look.left < Left::Measures && self.mappings.any_filling(is_filled);
+        // Private memory in a range that is not measured would count twice.
+        let is_own = |own: &Stack| same_function(own, &stack);
+        let counts_twice =
+            look.left < Left::Measures && self.mappings.may_be_filled(look.now, is_own);
         let its = recent.at_most(MemoryPair {
             private: if counts_twice { 0 } else { new.private.0 },
             shared: new.shared.0,
@@ -360,7 +360,7 @@ impl Watched {
             self.due = look.now + self.rest(look);
             return Ok(());
         }
-        let waits = self.pending.is_some() || self.mappings.any_filling(|_| true);
+        let waits = self.pending.is_some() || self.mappings.any_filling();
         // Small growth between two looks adds up.
         let unread = total.saturating_sub(self.read_total);
         let reads =
@@ -432,8 +432,7 @@ impl Watched {
         if grows {
             self.hot_until = look.now + STAYS_HOT;
         }
-        let at_rest =
-            settled && !hot && self.pending.is_none() && !self.mappings.any_filling(|_| true);
+        let at_rest = settled && !hot && self.pending.is_none() && !self.mappings.any_filling();
         self.rests_at = at_rest.then_some(before);
         let cost = clock::cpu_time().saturating_sub(look.began);
         let wait = HOT.max(cost * HOT_SHARE).min(COLD);
