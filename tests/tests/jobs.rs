@@ -9,6 +9,7 @@ use std::{
 
 use raytrace::{
     event::{Observation, Role},
+    ids::ProcessKey,
     recording,
 };
 use raytrace_tests::{
@@ -87,7 +88,7 @@ fn thousands_of_exits_are_recorded_not_printed() {
 /// identified.
 fn identified(file: &Path, least: usize) -> bool {
     let events = recording::read(file).map_or(Vec::new(), |read| read.events);
-    let (mut found, mut known) = (BTreeSet::new(), BTreeSet::new());
+    let (mut found, mut known) = (BTreeSet::<ProcessKey>::new(), BTreeSet::new());
     for event in &events {
         match &event.what {
             Observation::Process(process) if process.role == Role::Worker => {
@@ -97,7 +98,7 @@ fn identified(file: &Path, least: usize) -> bool {
                 known.insert(worker.process);
             }
             Observation::Exit(exit) => {
-                found.retain(|one: &ProcessKey| !one.same(exit.process));
+                found.retain(|one| !one.same(exit.process));
             }
             _ => {}
         }

@@ -196,7 +196,7 @@ fn one_decision_is_one_cause() {
             let head = deaths.find(|one| one.id == act.death_id);
             head.expect("a death").process.pid.0
         };
-        let heads = report.deaths.iter().map(|death| stands(death));
+        let heads = report.deaths.iter().map(stands);
         assert_eq!(heads.collect::<Vec<u32>>(), [42, 42, 44, 44], "{time}");
     }
 }
