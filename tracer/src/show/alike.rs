@@ -81,10 +81,10 @@ pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> 
 pub fn headline(causes: &[Cause<'_>]) -> String {
     let deaths: Vec<&Death> = causes.iter().map(|cause| cause.death).collect();
     let (first, last) = (deaths[0], deaths[deaths.len() - 1]);
-    // Where a log has no time of day, the order says nothing of the time between.
-    let dated = first.when.time.is_some() && last.when.time.is_some();
+    // Lines without a time of day have no place in time, only in the order of a log.
+    let dated = |death: &Death| death.when.time.is_some() || death.when.act_time.0 > 0;
     let within = last.when.act_time.since(first.when.act_time).unsigned_abs();
-    let within = dated.then(|| format!("within {}", span(within)));
+    let within = (dated(first) && dated(last)).then(|| format!("within {}", span(within)));
     let largest = deaths
         .iter()
         .filter_map(|death| death.memory.own_private())

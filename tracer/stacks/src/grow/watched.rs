@@ -386,7 +386,7 @@ impl Watched {
         let before = self.count().ok_or(Gone)?;
         if look.left < Left::Measures {
             // What is given back is found even then. Otherwise it would be told as held.
-            if look.left >= Left::Steps {
+            if look.left >= Left::Steps && !self.is_starting(before) {
                 self.shrink(look, before.private);
             }
             self.due = look.now + COLD;

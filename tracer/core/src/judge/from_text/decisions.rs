@@ -11,6 +11,9 @@ use crate::{
     judge::report::{Death, GroupKill, Killer},
 };
 
+/// The size of a page.
+const PAGE: u64 = 4096;
+
 /// Notes which death stands for each decision that killed several processes: the largest victim.
 pub(super) fn group(made: &mut [Made]) {
     let mut decisions: Vec<Vec<usize>> = Vec::new();
@@ -18,9 +21,13 @@ pub(super) fn group(made: &mut [Made]) {
         let Some(used) = counted(victim) else {
             continue;
         };
+        // What Ray counts is whole pages. A figure that it rounded to 0.01 GiB hardly ever is.
+        let is_exact = used.0.is_multiple_of(PAGE);
         let same = decisions.iter_mut().rev().find(|members| {
             let last = members.last().and_then(|last| made.get(*last));
-            last.is_some_and(|last| counted(last) == Some(used) && are_of_one(last, victim))
+            last.is_some_and(|last| {
+                counted(last) == Some(used) && are_of_one(last, victim, is_exact)
+            })
         });
         match same {
             Some(members) => members.push(at),
@@ -54,11 +61,13 @@ fn counted(made: &Made) -> Option<Bytes> {
     at.ray_used_bytes.filter(|_| by_monitor && first)
 }
 
-fn are_of_one(before: &Made, after: &Made) -> bool {
+fn are_of_one(before: &Made, after: &Made, is_exact: bool) -> bool {
     let lines = after.place.line.abs_diff(before.place.line);
     let adjacent = before.place.text == after.place.text && lines <= 1;
+    // Another decision may have the same figure where that is rounded.
+    let apart = if is_exact { SECOND_NS } else { 0 };
     let at_once = match (before.time, after.time) {
-        (Some(before), Some(after)) => (after - before).abs() <= SECOND_NS,
+        (Some(before), Some(after)) => (after - before).abs() <= apart,
         (None, None) => adjacent,
         _ => false,
     };

@@ -139,6 +139,8 @@ fn given_back_memory_is_found_without_budget() {
         left: Left::Steps,
         used_steps: false,
     };
+    watched.reading.prepare(&mut look, true);
+    assert!(watched.reading.is_open());
     assert!(watched.look(&mut look).is_ok());
     assert!(look.used_steps);
     let mut freed = Vec::new();
