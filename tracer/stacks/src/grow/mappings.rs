@@ -418,20 +418,21 @@ mod tests {
     fn newest_mappings_are_scanned_first() {
         let mut mappings = Mappings::open(Pid(std::process::id()));
         let now = Instant::now();
-        let kept = [0, 1].map(|_| {
-            let mut kept = memory(64);
-            kept.resize(32 << 20, 1);
-            let range = (kept.as_ptr() as u64, 64 * MIB);
+        // Nothing is in them any more.
+        let kept = [memory(64), memory(64)];
+        for empty in &kept {
+            let range = (empty.as_ptr() as u64, 64 * MIB);
             mappings.add(range, Some(stack()), Duration::ZERO, now);
-            kept
-        });
-        mappings.filled(now, |_| true);
-        drop(kept);
+        }
+        for mapping in &mut mappings.live {
+            mapping.recorded = 32 * MIB;
+        }
         let mut found = || {
             let moves = mappings.given_back(now, 0);
             moves.iter().map(|one| one.number).collect::<Vec<u32>>()
         };
         assert_eq!((found(), found(), found()), (vec![1], vec![0], vec![]));
+        drop(kept);
     }
 
     /// A stack that was read late gets earlier growth only if it goes on filling.
