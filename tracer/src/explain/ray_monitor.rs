@@ -205,8 +205,8 @@ impl Block {
     }
 }
 
-/// Returns the worker of a GCS line `Reporting worker exit, worker id = …, exit_detail = 3 worker(s)
-/// were killed …` (`gcs_worker_manager.cc`).
+/// Returns the worker of a GCS line `Reporting worker exit, worker id = …, exit_detail = 3
+/// worker(s) were killed …` (`gcs_worker_manager.cc`).
 fn reported_exit(text: &str) -> Option<HexId> {
     let (_, report) = text.split_once("Reporting worker exit")?;
     report.hex_after("worker id = ", HexId::WORKER_DIGITS)

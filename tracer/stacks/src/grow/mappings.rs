@@ -208,8 +208,8 @@ impl Mappings {
         self.live.iter().any(|mapping| mapping.own.is_some())
     }
 
-    /// Whether growth now may be that of a mapping: of one that such a stack mapped, or of a new one
-    /// of which it is not known who mapped it.
+    /// Whether growth now may be that of a mapping: of one that such a stack mapped, or of a new
+    /// one whose mapper is not known.
     pub(super) fn may_be_filled(&self, now: Instant, by: impl Fn(&Stack) -> bool) -> bool {
         self.live.iter().any(|mapping| match &mapping.own {
             Some(own) => by(own),

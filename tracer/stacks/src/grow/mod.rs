@@ -88,7 +88,8 @@ enum Request {
 enum Left {
     /// Reading the counters only.
     Counters,
-    /// Finding an interpreter, naming a stack that the kernel reports, measuring what was given back.
+    /// Finding an interpreter, naming a stack that the kernel reports, and measuring what was given
+    /// back.
     Steps,
     /// Measuring what grew.
     Measures,

@@ -48,8 +48,8 @@ const CHECK_SLEEPS: Duration = Duration::from_secs(30);
 const STAYS_HOT: Duration = Duration::from_millis(300);
 /// A smaller process that does not rest is starting. Growth by its imports is assigned to no line.
 const SMALLEST: u64 = 128 << 20;
-/// From this size on, its interpreter is searched when it rests. Idle workers of Ray 2.9 to 2.60 have
-/// 40 to 60 MiB.
+/// From this size on, its interpreter is searched when it rests. Idle workers of Ray 2.9 to 2.60
+/// have 40 to 60 MiB.
 const PREPARED: u64 = 36 << 20;
 /// Growth between two looks that is worth a stack. For a hot process, any move is.
 const FAST: u64 = 8 << 20;

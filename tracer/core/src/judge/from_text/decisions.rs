@@ -1,7 +1,8 @@
 //! Groups the victims of one decision of Ray's memory monitor into one first cause.
 //!
-//! All lines about one decision have one figure of the memory in use, to the byte in later versions,
-//! and nearly one time. Where a text has no times, the lines that name the victims follow each other.
+//! All lines about one decision have one figure of the memory in use, to the byte in later
+//! versions, and nearly one time. Where a text has no times, the lines that name the victims follow
+//! each other.
 
 use std::cmp::Reverse;
 
