@@ -81,10 +81,9 @@ pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> 
 pub fn headline(causes: &[Cause<'_>]) -> String {
     let deaths: Vec<&Death> = causes.iter().map(|cause| cause.death).collect();
     let (first, last) = (deaths[0], deaths[deaths.len() - 1]);
-    // Lines without a time of day have no place in time, only in the order of a log.
-    let dated = |death: &Death| death.when.time.is_some() || death.when.act_time.0 > 0;
     let within = last.when.act_time.since(first.when.act_time).unsigned_abs();
-    let within = (dated(first) && dated(last)).then(|| format!("within {}", span(within)));
+    let dated = first.when.is_dated() && last.when.is_dated();
+    let within = dated.then(|| format!("within {}", span(within)));
     let largest = deaths
         .iter()
         .filter_map(|death| death.memory.own_private())

@@ -126,12 +126,10 @@ fn line(cause: &Cause<'_>, members: &[&Death]) -> String {
             link(first)
         );
     }
-    let (from, to) = (when(first), when(last));
-    let span = if from == to {
-        from
-    } else {
-        format!("{from} to {to}")
-    };
+    let mut span = vec![when(first), when(last)];
+    span.retain(|time| !time.is_empty());
+    span.dedup();
+    let span = span.join(" to ");
     let kind = kinds(first.process.role);
     let clause = words::common_clause(members);
     let clause = clause.unwrap_or_else(|| "followed: some were killed, some exited".to_owned());
@@ -153,14 +151,12 @@ fn prefix(when: &str, members: &[&Death]) -> String {
     }
 }
 
-/// Returns how long after its cause a process died: `+18 ms`. Empty if a log has no times, or the
-/// same for both.
+/// Returns how long after its cause a process died: `+18 ms`; nothing where a log has no times.
 fn after(cause: &Death, death: &Death) -> String {
-    let dated = |death: &Death| death.when.time.is_some() || death.when.stamp.is_some();
-    let elapsed = death.when.act_time.since(cause.when.act_time);
-    if elapsed == 0 || !dated(cause) || !dated(death) {
+    if !cause.when.is_dated() || !death.when.is_dated() {
         return String::new();
     }
+    let elapsed = death.when.act_time.since(cause.when.act_time);
     relative(elapsed)
 }
 

@@ -7,8 +7,8 @@ use crate::{
     judge::{
         cause::Scope,
         report::{
-            Death, GpuUse, Killer, Kubernetes, MemoryReport, OomReport, Relation, SenderReport,
-            TopProcess, subprocess,
+            Death, GpuUse, Killer, Kubernetes, MemoryReport, Monitor, OomReport, Relation,
+            SenderReport, TopProcess, subprocess,
         },
     },
     ray::log::kill,
@@ -258,14 +258,17 @@ fn why(view: &View<'_>, death: &Death) -> Option<String> {
     })
 }
 
+/// Returns the memory monitor of the raylet that the process belonged to.
+fn monitor<'a>(view: &View<'a>, death: &Death) -> Option<&'a Monitor> {
+    let mut clusters = view.shown.report.clusters.iter();
+    let own = clusters.find(|cluster| Some(cluster.id) == death.cluster)?;
+    own.monitor.as_ref()
+}
+
 /// Returns the cgroup that Ray's memory monitor counts instead of the machine: its limit is what
 /// the monitor takes for the node's memory.
 fn counted_cgroup<'a>(view: &View<'a>, death: &'a Death) -> Option<&'a str> {
-    let clusters = view.shown.report.clusters.iter();
-    let mut own = clusters.filter(|one| {
-        Some(one.id) == death.cluster && death.recording_id.is_none_or(|id| id == one.recording_id)
-    });
-    let total = own.next()?.monitor.as_ref()?.total_bytes?;
+    let total = monitor(view, death)?.total_bytes?;
     let limits = &death.memory.at_death.as_ref()?.limits;
     let its = limits.iter().find(|one| one.limit_bytes == Some(total));
     its.map(|one| one.cgroup.as_str())
@@ -474,13 +477,11 @@ fn is_more_than_was_in_use(death: &Death) -> bool {
     let Some(used) = at_death.and_then(|at| at.ray_used_bytes) else {
         return false;
     };
-    let top = death.memory.top.iter().map(|top| top.private_bytes.0);
-    let rest = death.memory.top_rest.as_ref();
-    let sum = top.sum::<u64>() + rest.map_or(0, |rest| rest.private_bytes.0);
+    let (_, all) = words::smaller_than(&[], &death.memory);
     let has_children = words::by_class(&death.memory)
         .iter()
         .any(|class| class.class.ends_with(&subprocess("")));
-    has_children && sum > used.0 + used.0 / 20
+    has_children && all.0 > used.0 + used.0 / 20
 }
 
 /// Returns the process that held the memory, if the victim did not.
@@ -549,11 +550,7 @@ fn missing(view: &View<'_>, death: &Death) -> Option<String> {
 /// Returns why Ray's memory monitor did not act before the kernel did in a full cgroup.
 fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
     let limit = death.memory.oom.as_ref()?.limit_bytes?;
-    let clusters = &view.shown.report.clusters;
-    let cluster = clusters
-        .iter()
-        .find(|cluster| Some(cluster.id) == death.cluster)?;
-    let monitor = cluster.monitor.as_ref()?;
+    let monitor = monitor(view, death)?;
     if !monitor.enabled {
         return Some("Ray's memory monitor is off: only the kernel kills".to_owned());
     }

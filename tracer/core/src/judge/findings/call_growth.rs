@@ -167,9 +167,8 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Fi
     let mut finding = about("call-grew", Certainty::Inferred, death, summary);
     finding.about.bytes = method.took;
     let mut finding = in_task(finding, method.name, &method.workers, line);
-    let first = death.activity.calls.as_ref().is_some_and(|calls| {
-        calls.task == method.name && calls.died_in == Some(1) && calls.from_start
-    });
+    let calls = death.activity.calls.as_ref();
+    let first = calls.is_some_and(|calls| calls.task == method.name && calls.died_in_first());
     let earlier = "earlier calls of it took as much and were not killed";
     finding.not_if = (!first).then(|| earlier.into());
     remedies(run, death, limit, method, &mut finding);
@@ -243,13 +242,13 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
         is_turned = smaller_states(run, saving(precision::SHARE), finding);
     }
     if copies {
-        let first_call = |calls: &CallsReport| calls.died_in == Some(1) && calls.from_start;
+        let calls = death.activity.calls.as_ref();
         let ranks = Copies {
             class: class.map(str::to_owned),
             copies: method.took,
             held: method.took,
             several: method.workers.len() > 1,
-            before_optimizer: !on_gpus && death.activity.calls.as_ref().is_some_and(first_call),
+            before_optimizer: !on_gpus && calls.is_some_and(CallsReport::died_in_first),
             training: method.name.contains(TRAINS),
         };
         is_turned = whole_model::add_smaller_copies(run, &ranks, finding);

@@ -66,16 +66,29 @@ fn takes_host_memory(run: Run<'_>) -> Vec<Finding> {
         .into_iter()
         .filter_map(|(given, one)| Some((given, one, AffectedKills::of(run, one)?)))
         .collect();
+    let products: Vec<Option<PinnedProduct>> = costly
+        .iter()
+        .map(|(_, one, _)| PinnedProduct::of(run, one))
+        .collect();
     let list: Vec<String> = costly
         .iter()
         .map(|(_, one, _)| format!("{} ({}{})", shown(one), one.why, only(run, one)))
-        .chain(costly.iter().filter_map(|(_, one, _)| product(run, one)))
+        .chain(products.iter().flatten().map(PinnedProduct::words))
         .collect();
     if costly.is_empty() {
         return Vec::new();
     }
-    let remedies = costly.iter().filter(|(_, one, _)| !exceeds_limit(run, one));
-    let remedy = together(remedies.filter_map(|(_, one, _)| remedy(one)).collect());
+    let taken = |product: &Option<PinnedProduct>| {
+        let product = product.as_ref();
+        product.is_none_or(|product| !product.exceeds_limit())
+    };
+    let remedies = costly.iter().zip(&products);
+    let remedies = remedies.filter(|(_, product)| taken(product));
+    let remedy = together(
+        remedies
+            .filter_map(|((_, one, _), _)| remedy(one))
+            .collect(),
+    );
     let moves = |(_, one, _): &(&FrameworkSetting, &SettingEffect, AffectedKills)| {
         one.effect == Effect::MovesToHost
     };
@@ -209,60 +222,60 @@ struct PinnedProduct {
     limit: Option<Bytes>,
 }
 
-fn pinned_product(run: Run<'_>, one: &SettingEffect) -> Option<PinnedProduct> {
-    let each: f64 = one
-        .value
-        .parse()
-        .ok()
-        .filter(|_| one.for_each == Some(Each::Gpu))?;
-    let counts = run.memory_kills().filter_map(|death| {
-        let inside = run.inside(death);
-        let rank = |class: &str| {
-            let mut parts = one.acts_on.iter();
-            parts.any(|part| class.contains(part.as_str()))
-        };
-        let ranks = || {
-            let classes = inside
-                .iter()
-                .filter_map(|held| Some((held.class.as_deref()?, held)));
-            classes.filter(|(class, _)| rank(class))
-        };
-        let held = ranks().map(|(_, held)| held.private.0 + held.shared.0);
-        let (class, _) = ranks().next()?;
-        Some((ranks().count(), class, Bytes(held.sum()), run.limit(death)))
-    });
-    let (count, class, held, limit) = counts.max_by_key(|(count, ..)| *count)?;
-    Some(PinnedProduct {
-        text: format!("{each:.0} GiB × {count} {class}"),
-        gib: each * count as f64,
-        held,
-        limit,
-    })
-}
+impl PinnedProduct {
+    fn of(run: Run<'_>, one: &SettingEffect) -> Option<Self> {
+        let each: f64 = one
+            .value
+            .parse()
+            .ok()
+            .filter(|_| one.for_each == Some(Each::Gpu))?;
+        let counts = run.memory_kills().filter_map(|death| {
+            let inside = run.inside(death);
+            let rank = |class: &str| {
+                let mut parts = one.acts_on.iter();
+                parts.any(|part| class.contains(part.as_str()))
+            };
+            let ranks = || {
+                let classes = inside
+                    .iter()
+                    .filter_map(|held| Some((held.class.as_deref()?, held)));
+                classes.filter(|(class, _)| rank(class))
+            };
+            let held = ranks().map(|(_, held)| held.private.0 + held.shared.0);
+            let (class, _) = ranks().next()?;
+            Some((ranks().count(), class, Bytes(held.sum()), run.limit(death)))
+        });
+        let (count, class, held, limit) = counts.max_by_key(|(count, ..)| *count)?;
+        Some(Self {
+            text: format!("{each:.0} GiB × {count} {class}"),
+            gib: each * count as f64,
+            held,
+            limit,
+        })
+    }
 
-/// Whether a setting pins more than the limit that was hit. Then it had not done so at the kill.
-fn exceeds_limit(run: Run<'_>, one: &SettingEffect) -> bool {
-    let product = pinned_product(run, one);
-    product.is_some_and(|found| found.limit.is_some_and(|limit| found.gib > limit.gib()))
-}
+    /// Whether it is more than the limit that was hit. Then it was not pinned at the kill.
+    fn exceeds_limit(&self) -> bool {
+        self.limit.is_some_and(|limit| self.gib > limit.gib())
+    }
 
-/// Returns `40 GiB × 8 WorkerDict = 320 GiB`. If they held less, it says so: the setting did not
-/// take all of that.
-fn product(run: Run<'_>, one: &SettingEffect) -> Option<String> {
-    let found = pinned_product(run, one)?;
-    let (text, gib) = (&found.text, found.gib);
-    Some(if exceeds_limit(run, one) {
-        format!(
-            "{text} = {gib:.0} GiB, more than the limit that was hit: it was not taken at the kill, so it is not the cause of this one"
-        )
-    } else if found.held.gib() < gib {
-        format!(
-            "{text} would be {gib:.0} GiB, but only {} was held at the kill",
-            size(found.held)
-        )
-    } else {
-        format!("{text} = {gib:.0} GiB")
-    })
+    /// Returns `40 GiB × 8 WorkerDict = 320 GiB`. If they held less, it says so: the setting did
+    /// not take all of that.
+    fn words(&self) -> String {
+        let (text, gib) = (&self.text, self.gib);
+        if self.exceeds_limit() {
+            format!(
+                "{text} = {gib:.0} GiB, more than the limit that was hit: it was not taken at the kill, so it is not the cause of this one"
+            )
+        } else if self.held.gib() < gib {
+            format!(
+                "{text} would be {gib:.0} GiB, but only {} was held at the kill",
+                size(self.held)
+            )
+        } else {
+            format!("{text} = {gib:.0} GiB")
+        }
+    }
 }
 
 /// Finds settings that cannot help against a lack of RAM.

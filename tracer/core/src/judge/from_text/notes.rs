@@ -43,23 +43,14 @@ pub(super) fn all(gathered: &TextEvidence, deaths: &[Death], version: Option<&st
 
 /// Says that kills in the kernel's log and deaths of which Ray names no pid may be the same.
 fn without_pid(deaths: &[Death]) -> Option<String> {
-    let by_kernel = [
-        Killer::KernelOom,
-        Killer::KernelOomMemcg,
-        Killer::KernelOomGlobal,
-    ];
-    let open = |death: &&Death| death.listed && death.verdict.cause_death_id.is_none();
-    let of_kernel = |death: &&Death| {
-        let work = &death.work;
-        let unnamed = work.worker_id.is_none() && work.actor_id.is_none();
-        by_kernel.contains(&death.verdict.killer) && unnamed
-    };
+    let named = |death: &Death| death.work.worker_id.is_some() || death.work.actor_id.is_some();
+    let of_kernel = |death: &&Death| death.verdict.killer.is_kernel_oom() && !named(death);
     let of_ray = |death: &&Death| {
-        let named = death.work.worker_id.is_some() || death.work.actor_id.is_some();
-        death.verdict.killer == Killer::Unknown && death.process.pid.0 == 0 && named
+        death.verdict.killer == Killer::Unknown && death.process.pid.0 == 0 && named(death)
     };
-    let kernel = deaths.iter().filter(open).filter(of_kernel).count();
-    let ray = deaths.iter().filter(open).filter(of_ray).count();
+    let causes = || deaths.iter().filter(|death| is_first_cause(death));
+    let kernel = causes().filter(of_kernel).count();
+    let ray = causes().filter(of_ray).count();
     (kernel > 0 && ray > 0).then(|| {
         let deaths = if ray == 1 { "death" } else { "deaths" };
         let kills = if kernel == 1 { "kill" } else { "kills" };

@@ -100,6 +100,15 @@ pub struct When {
     pub stamp: Option<String>,
 }
 
+impl When {
+    /// Returns whether it has a place in time. A line of a log without a time of day has one only
+    /// in the order of its log.
+    #[must_use]
+    pub fn is_dated(&self) -> bool {
+        self.time.is_some() || self.act_time.0 > 0
+    }
+}
+
 /// The process that died.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Process {

@@ -26,6 +26,14 @@ pub struct CallsReport {
     pub per_call_bytes: Option<Bytes>,
 }
 
+impl CallsReport {
+    /// Returns whether the process died in its first call.
+    #[must_use]
+    pub fn died_in_first(&self) -> bool {
+        self.died_in == Some(1) && self.from_start
+    }
+}
+
 /// The node at a death.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AtDeath {

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use super::{
@@ -10,6 +10,32 @@ use super::{
     *,
 };
 use crate::read::Reader;
+
+/// Starts a script that talks over its standard input and output; nothing without Python.
+fn started(script: &str) -> Option<Child> {
+    let child = Command::new("python3")
+        .args(["-u", "-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    if child.is_err() {
+        crate::skips::skipped("no python3 here");
+    }
+    child.ok()
+}
+
+fn look(reader: &mut Reader, now: Instant, left: Left) -> Look<'_> {
+    Look {
+        reader,
+        pythons: None,
+        time: BootTime(1),
+        now,
+        began: clock::cpu_time(),
+        near: false,
+        left,
+        used_steps: false,
+    }
+}
 
 #[test]
 fn later_process_with_the_same_pid_is_another() {
@@ -30,16 +56,8 @@ fn later_process_with_the_same_pid_is_another() {
     let later = ProcessKey::new(pid.0, own.start.0 + 1_000_000_000);
     assert!(Watched::new(later, now).is_none());
     let mut watched = Watched::new(own, now).expect("a process");
-    let mut look = Look {
-        reader: &mut Reader::default(),
-        pythons: None,
-        time: BootTime(1),
-        now,
-        began: clock::cpu_time(),
-        near: false,
-        left: Left::Stacks,
-        used_steps: false,
-    };
+    let mut reader = Reader::default();
+    let mut look = look(&mut reader, now, Left::Stacks);
     assert!(watched.look(&mut look).is_ok());
     child.kill().expect("kill");
     child.wait().expect("wait");
@@ -59,13 +77,7 @@ os.execv(sys.executable, [sys.executable, '-u', '-c', second])";
 /// They are in a new address space.
 #[test]
 fn mappings_after_exec_are_measured() {
-    let child = Command::new("python3")
-        .args(["-u", "-c", REPLACED])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
-    let Ok(mut child) = child else {
-        crate::skips::skipped("no python3 here");
+    let Some(mut child) = started(REPLACED) else {
         return;
     };
     let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
@@ -107,13 +119,7 @@ held.close(); print('gone'); time.sleep(60)";
 /// Otherwise it would be told as held.
 #[test]
 fn given_back_memory_is_found_without_budget() {
-    let child = Command::new("python3")
-        .args(["-u", "-c", GIVES_BACK])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
-    let Ok(mut child) = child else {
-        crate::skips::skipped("no python3 here");
+    let Some(mut child) = started(GIVES_BACK) else {
         return;
     };
     let mut lines = BufReader::new(child.stdout.take().expect("stdout")).lines();
@@ -129,16 +135,8 @@ fn given_back_memory_is_found_without_budget() {
     let mut stdin = child.stdin.take().expect("stdin");
     stdin.write_all(b"\n").expect("a reader");
     assert_eq!(line(), "gone");
-    let mut look = Look {
-        reader: &mut Reader::default(),
-        pythons: None,
-        time: BootTime(1),
-        now,
-        began: clock::cpu_time(),
-        near: false,
-        left: Left::Steps,
-        used_steps: false,
-    };
+    let mut reader = Reader::default();
+    let mut look = look(&mut reader, now, Left::Steps);
     watched.reading.prepare(&mut look, true);
     assert!(watched.reading.is_open());
     assert!(watched.look(&mut look).is_ok());
