@@ -24,6 +24,8 @@ pub const ARGV: usize = 4096;
 pub const TITLE: usize = 512;
 /// Bytes of a sender's command line, as its last exec was given it.
 pub const COMMAND: usize = 384;
+/// So many command lines of processes are kept.
+pub const COMMANDS_KEPT: u32 = 4096;
 /// Arguments of a system call that are taken.
 pub const CALL_ARGUMENTS: usize = 3;
 
@@ -145,12 +147,14 @@ pub struct File {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Command {
-    /// The start of the process, against reuse of its pid.
+    /// The start of the process, against reuse of its pid; 0 while it is written.
     pub start: u64,
+    /// How many are about to write it.
+    pub writers: u64,
+    /// The process.
+    pub tgid: u32,
     /// Valid bytes of `argv`.
     pub length: u32,
-    /// Zero.
-    pub reserved: u32,
     /// argv, NUL-separated.
     pub argv: [u8; COMMAND],
 }

@@ -2,7 +2,7 @@
 //!
 //! Needs BTF and the ring buffer, nothing newer than Linux 5.8. All maps are preallocated. Only tracked processes (Ray's and
 //! their descendants) are reported; the tracked set is inherited at fork, in the kernel.
-#![cfg_attr(target_arch = "bpf", no_std, no_main)]
+#![cfg_attr(target_arch = "bpf", no_std, no_main, feature(asm_experimental_arch))]
 
 #[cfg(target_arch = "bpf")]
 #[path = "../deaths/mod.rs"]

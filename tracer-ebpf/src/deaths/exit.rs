@@ -13,7 +13,7 @@ use raytrace_ebpf::records::{Exit, Hook, Kind, TITLE, Tracked, ledger};
 use super::{
     hook,
     kernel::{
-        current, header, leader, leader_comm, ns_pid, parent, process, signal_struct, tgid, tracer,
+        comm, header, leader, ns_pid, parent_of, process_of, signal_struct, tgid, tracer,
         uid,
     },
     maps::{
@@ -22,7 +22,7 @@ use super::{
     },
     memory,
 };
-use crate::read::read;
+use crate::read::{field, read};
 
 hook!(exit_btf, exit_raw, "sched_process_exit", exited, [0]);
 hook!(
@@ -41,8 +41,8 @@ const AVAILABLE: u64 = 0;
 const FILLED: u64 = 512 << 10;
 
 #[inline(always)]
-fn exited<C>(_context: &C, _task: u64) {
-    match emit(0) {
+fn exited<const TYPED: bool, C>(_context: &C, task: u64) {
+    match emit::<TYPED>(task, 0) {
         // The second program tries again.
         ledger::MAP_FULL => {}
         outcome => count_seen(Hook::Exit, outcome),
@@ -50,8 +50,8 @@ fn exited<C>(_context: &C, _task: u64) {
 }
 
 #[inline(always)]
-fn exited_second<C>(_context: &C, _task: u64) {
-    match emit(1) {
+fn exited_second<const TYPED: bool, C>(_context: &C, task: u64) {
+    match emit::<TYPED>(task, 1) {
         // The first program has told and counted it.
         ledger::FILTERED => {}
         outcome => count_second(Hook::Exit, outcome),
@@ -60,14 +60,14 @@ fn exited_second<C>(_context: &C, _task: u64) {
 
 /// Emits the end of the process if no thread is left and it was not emitted yet; gives the column of the ledger. `scratch` is the program's own.
 #[inline(always)]
-fn emit(scratch: u32) -> u32 {
-    let task = current();
-    let key = process(task);
-    let shared = signal_struct(task);
-    let live: i32 = read(shared, offsets().signal_live);
+fn emit<const TYPED: bool>(task: u64, scratch: u32) -> u32 {
+    let shared = signal_struct::<TYPED>(task);
+    let live = field::<i32, TYPED>(shared, offsets().signal_live);
     if live != 0 {
         return ledger::FILTERED;
     }
+    let leader = leader::<TYPED>(task);
+    let key = process_of::<TYPED>(task, leader);
     let Some(scratch) = EXIT_SCRATCH.get_ptr_mut(scratch) else {
         return ledger::FILTERED;
     };
@@ -78,12 +78,12 @@ fn emit(scratch: u32) -> u32 {
     let record: &mut Exit = unsafe { &mut *scratch };
     record.header = header(Kind::Exit);
     record.process = key;
-    record.parent = tgid(parent(task));
-    record.ns_pid = ns_pid(task);
+    record.parent = tgid::<TYPED>(parent_of::<TYPED>(leader));
+    record.ns_pid = ns_pid::<TYPED>(leader);
     record.uid = uid(task);
-    record.status = status(task, shared);
-    leader_comm(task, record.comm.as_mut_ptr());
-    tracer(task, leader(task), &mut record.tracer);
+    record.status = status::<TYPED>(leader, shared);
+    comm(leader, record.comm.as_mut_ptr());
+    tracer::<TYPED>(task, leader, &mut record.tracer);
     fill(record, task, shared);
     let mut size = if record.title_length < 0 {
         0
@@ -158,11 +158,10 @@ fn fill(record: &mut Exit, task: u64, shared: u64) {
 
 /// The wait status: the group's where it exits as a group, else the leader's own.
 #[inline(always)]
-fn status(task: u64, shared: u64) -> i32 {
-    let flags: u32 = read(shared, offsets().signal_flags);
+fn status<const TYPED: bool>(leader: u64, shared: u64) -> i32 {
+    let flags = field::<u32, TYPED>(shared, offsets().signal_flags);
     if flags & SIGNAL_GROUP_EXIT != 0 {
-        return read(shared, offsets().signal_group_exit_code);
+        return field::<i32, TYPED>(shared, offsets().signal_group_exit_code);
     }
-    let leader: u64 = read(task, offsets().task_group_leader);
-    read(leader, offsets().task_exit_code)
+    field::<i32, TYPED>(leader, offsets().task_exit_code)
 }

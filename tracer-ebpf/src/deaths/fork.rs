@@ -9,10 +9,10 @@ use raytrace_ebpf::records::{Fork, Hook, Kind, Process, Tracked, ledger};
 
 use super::{
     hook,
-    kernel::{header, process},
+    kernel::{header, leader, process_of, tgid},
     maps::{DEATHS, NO_WAKEUP, TRACKED, count_second, count_seen, offsets},
 };
-use crate::read::read;
+use crate::read::field;
 
 hook!(fork_btf, fork_raw, "sched_process_fork", forked, [0, 1]);
 hook!(
@@ -24,9 +24,9 @@ hook!(
 );
 
 #[inline(always)]
-fn forked<C>(_context: &C, parent: u64, child: u64) {
-    let outcome = if is_ours(parent, child) {
-        emit(parent, process(child))
+fn forked<const TYPED: bool, C>(_context: &C, parent: u64, child: u64) {
+    let outcome = if is_ours::<TYPED>(parent, child) {
+        emit::<TYPED>(parent, process_of::<TYPED>(child, child))
     } else {
         ledger::FILTERED
     };
@@ -34,32 +34,30 @@ fn forked<C>(_context: &C, parent: u64, child: u64) {
 }
 
 #[inline(always)]
-fn forked_second<C>(_context: &C, parent: u64, child: u64) {
-    if !is_ours(parent, child) {
+fn forked_second<const TYPED: bool, C>(_context: &C, parent: u64, child: u64) {
+    if !is_ours::<TYPED>(parent, child) {
         return;
     }
-    let child = process(child);
-    if let Some(known) = TRACKED.get_ptr(child.tgid) {
+    let process = process_of::<TYPED>(child, child);
+    if let Some(known) = TRACKED.get_ptr(process.tgid) {
         // SAFETY: a map value stays readable during the program.
-        if unsafe { (*known).start } == child.start {
+        if unsafe { (*known).start } == process.start {
             return;
         }
     }
-    count_second(Hook::Fork, emit(parent, child));
+    count_second(Hook::Fork, emit::<TYPED>(parent, process));
 }
 
-/// A process, no thread, and of a tracked parent.
+/// A process, which leads its own group, no thread, and of a tracked parent.
 #[inline(always)]
-fn is_ours(parent: u64, child: u64) -> bool {
-    let child_tgid: u32 = read(child, offsets().task_tgid);
-    let child_tid: u32 = read(child, offsets().task_pid);
-    let parent_tgid: u32 = read(parent, offsets().task_tgid);
-    child_tgid == child_tid && TRACKED.get_ptr(parent_tgid).is_some()
+fn is_ours<const TYPED: bool>(parent: u64, child: u64) -> bool {
+    let child_tid = field::<u32, TYPED>(child, offsets().task_pid);
+    child_tid == tgid::<TYPED>(child) && TRACKED.get_ptr(tgid::<TYPED>(parent)).is_some()
 }
 
 /// Tracks the child and emits its fork; gives the column of the ledger.
 #[inline(always)]
-fn emit(parent: u64, child: Process) -> u32 {
+fn emit<const TYPED: bool>(parent: u64, child: Process) -> u32 {
     if TRACKED
         .insert(child.tgid, Tracked { start: child.start }, 0)
         .is_err()
@@ -71,7 +69,7 @@ fn emit(parent: u64, child: Process) -> u32 {
     };
     record.write(Fork {
         header: header(Kind::Fork),
-        parent: process(parent),
+        parent: process_of::<TYPED>(parent, leader::<TYPED>(parent)),
         child,
     });
     record.submit(NO_WAKEUP);

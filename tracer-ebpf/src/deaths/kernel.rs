@@ -1,12 +1,14 @@
 //! Reading kernel structs by the offsets of the running kernel.
 
-use aya_ebpf::helpers::{bpf_get_current_task, bpf_ktime_get_boot_ns, generated};
+use aya_ebpf::helpers::{
+    bpf_get_current_pid_tgid, bpf_get_current_task, bpf_ktime_get_boot_ns, generated,
+};
 use raytrace_ebpf::records::{
     ANCESTORS, Ancestor, CGROUP_NAME, COMM, EXE_PART, EXE_PARTS, File, Header, Kind, Process,
 };
 
 use super::maps::offsets;
-use crate::read::read;
+use crate::read::{field, read};
 
 /// Reads bytes into `to`.
 #[inline(always)]
@@ -41,44 +43,60 @@ pub(crate) fn header(kind: Kind) -> Header {
 }
 
 #[inline(always)]
-pub(crate) fn tgid(task: u64) -> u32 {
-    read(task, offsets().task_tgid)
+pub(crate) fn tgid<const TYPED: bool>(task: u64) -> u32 {
+    field::<u32, TYPED>(task, offsets().task_tgid)
+}
+
+/// The tgid of the current task.
+#[inline(always)]
+pub(crate) fn current_tgid() -> u32 {
+    (bpf_get_current_pid_tgid() >> 32) as u32
 }
 
 /// The process that a task belongs to.
 #[inline(always)]
 pub(crate) fn process(task: u64) -> Process {
-    let leader: u64 = read(task, offsets().task_group_leader);
+    process_of::<false>(task, leader::<false>(task))
+}
+
+/// The same where the leader of the task's group is known; `TYPED` as for [`field`], as below.
+#[inline(always)]
+pub(crate) fn process_of<const TYPED: bool>(task: u64, leader: u64) -> Process {
     Process {
-        tgid: read(task, offsets().task_tgid),
-        tid: read(task, offsets().task_pid),
-        start: read(leader, offsets().task_start_boottime),
+        tgid: field::<u32, TYPED>(task, offsets().task_tgid),
+        tid: field::<u32, TYPED>(task, offsets().task_pid),
+        start: field::<u64, TYPED>(leader, offsets().task_start_boottime),
     }
 }
 
 #[inline(always)]
-pub(crate) fn signal_struct(task: u64) -> u64 {
-    read(task, offsets().task_signal)
+pub(crate) fn signal_struct<const TYPED: bool>(task: u64) -> u64 {
+    field::<u64, TYPED>(task, offsets().task_signal)
+}
+
+/// The name of a task.
+#[inline(always)]
+pub(crate) fn comm(task: u64, to: *mut u8) {
+    read_bytes(to, COMM as u32, task + u64::from(offsets().task_comm));
 }
 
 /// The name of a task's leader.
 #[inline(always)]
 pub(crate) fn leader_comm(task: u64, to: *mut u8) {
-    let leader: u64 = read(task, offsets().task_group_leader);
-    read_bytes(to, COMM as u32, leader + u64::from(offsets().task_comm));
+    comm(leader::<false>(task), to);
 }
 
+/// The parent of a leader.
 #[inline(always)]
-pub(crate) fn parent(task: u64) -> u64 {
-    let leader: u64 = read(task, offsets().task_group_leader);
-    read(leader, offsets().task_real_parent)
+pub(crate) fn parent_of<const TYPED: bool>(leader: u64) -> u64 {
+    field::<u64, TYPED>(leader, offsets().task_real_parent)
 }
 
 /// Who traces a thread, or else another one of its process; zeroes where nobody does.
 #[inline(always)]
-pub(crate) fn tracer(thread: u64, other: u64, to: &mut Ancestor) {
-    let of_thread: u32 = read(thread, offsets().task_ptrace);
-    let of_other: u32 = read(other, offsets().task_ptrace);
+pub(crate) fn tracer<const TYPED: bool>(thread: u64, other: u64, to: &mut Ancestor) {
+    let of_thread = field::<u32, TYPED>(thread, offsets().task_ptrace);
+    let of_other = field::<u32, TYPED>(other, offsets().task_ptrace);
     let traced = if of_thread != 0 { thread } else { other };
     to.tgid = 0;
     to.comm = [0; COMM];
@@ -86,14 +104,14 @@ pub(crate) fn tracer(thread: u64, other: u64, to: &mut Ancestor) {
         return;
     }
     let tracer: u64 = read(traced, offsets().task_parent);
-    to.tgid = tgid(tracer);
+    to.tgid = tgid::<false>(tracer);
     leader_comm(tracer, to.comm.as_mut_ptr());
 }
 
 /// The leader of a thread's group.
 #[inline(always)]
-pub(crate) fn leader(task: u64) -> u64 {
-    read(task, offsets().task_group_leader)
+pub(crate) fn leader<const TYPED: bool>(task: u64) -> u64 {
+    field::<u64, TYPED>(task, offsets().task_group_leader)
 }
 
 #[inline(always)]
@@ -129,14 +147,13 @@ pub(crate) fn root(task: u64) -> [u64; 2] {
     ]
 }
 
-/// A task's executable: zeroes where it has none.
+/// The executable of an mm: zeroes where it has none.
 #[inline(always)]
-pub(crate) fn executable(task: u64) -> File {
+pub(crate) fn executable(mm: u64) -> File {
     let mut file = File {
         inode: 0,
         device: 0,
     };
-    let mm: u64 = read(task, offsets().task_mm);
     if mm == 0 {
         return file;
     }
@@ -155,16 +172,29 @@ pub(crate) fn executable(task: u64) -> File {
     file
 }
 
+/// Where the command line of an mm begins and ends, `mm_struct.arg_start` and `.arg_end`: one read
+/// where they are neighbours, as in every kernel from 5.8 to 7.3. Zeroes while an exec has not set
+/// them yet.
+#[inline(always)]
+pub(crate) fn argument_range(mm: u64) -> (u64, u64) {
+    if mm == 0 {
+        return (0, 0);
+    }
+    let (start, end) = (offsets().mm_arg_start, offsets().mm_arg_end);
+    if end == start + 8 {
+        let [start, end]: [u64; 2] = read(mm, start);
+        return (start, end);
+    }
+    (read(mm, start), read(mm, end))
+}
+
 /// Copies the command line that the running task shows now; gives the bytes of it that are valid.
 #[inline(always)]
-pub(crate) fn arguments(task: u64, to: *mut u8, room: u32) -> u32 {
-    let mm: u64 = read(task, offsets().task_mm);
-    if mm == 0 {
+pub(crate) fn arguments((start, end): (u64, u64), to: *mut u8, room: u32) -> u32 {
+    let mut length = end.wrapping_sub(start);
+    if start == 0 {
         return 0;
     }
-    let start: u64 = read(mm, offsets().mm_arg_start);
-    let end: u64 = read(mm, offsets().mm_arg_end);
-    let mut length = end.wrapping_sub(start);
     if length > u64::from(room) {
         length = u64::from(room);
     }
@@ -174,11 +204,10 @@ pub(crate) fn arguments(task: u64, to: *mut u8, room: u32) -> u32 {
     if failed != 0 { 0 } else { length as u32 }
 }
 
-/// The innermost pid of a task's leader.
+/// The innermost pid of a leader.
 #[inline(always)]
-pub(crate) fn ns_pid(task: u64) -> u32 {
-    let leader: u64 = read(task, offsets().task_group_leader);
-    let pid: u64 = read(leader, offsets().task_thread_pid);
+pub(crate) fn ns_pid<const TYPED: bool>(leader: u64) -> u32 {
+    let pid = field::<u64, TYPED>(leader, offsets().task_thread_pid);
     if pid == 0 {
         return 0;
     }
@@ -194,8 +223,8 @@ pub(crate) fn ns_pid(task: u64) -> u32 {
 pub(crate) fn ancestors(task: u64, to: &mut [Ancestor; ANCESTORS]) {
     let mut at = task;
     for ancestor in to.iter_mut() {
-        at = parent(at);
-        ancestor.tgid = if at == 0 { 0 } else { tgid(at) };
+        at = parent_of::<false>(leader::<false>(at));
+        ancestor.tgid = if at == 0 { 0 } else { tgid::<false>(at) };
         if ancestor.tgid == 0 {
             ancestor.comm = [0; COMM];
         } else {

@@ -3,10 +3,11 @@
 use aya_ebpf::{
     helpers::generated,
     macros::map,
-    maps::{HashMap, LruHashMap, PerCpuArray, RingBuf},
+    maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use raytrace_ebpf::records::{
-    CALL_ARGUMENTS, Command, Exec, Exit, Hook, Offsets, Rename, Snapshot, Tracked, ledger,
+    CALL_ARGUMENTS, COMMANDS_KEPT, Command, Exec, Exit, Hook, Offsets, Rename, Snapshot, Tracked,
+    ledger,
 };
 
 /// Offsets in this kernel's structs, set before the load.
@@ -150,13 +151,9 @@ pub(crate) static LAST_KILL: PerCpuArray<KernelKill> = PerCpuArray::with_max_ent
 pub(crate) static LEDGER: PerCpuArray<u64> =
     PerCpuArray::with_max_entries(2 * Hook::COUNT as u32 * ledger::COLUMNS, 0);
 
-/// What each process of the machine was started as, the 4,096 that started last: × about 480 bytes = 2 MiB.
+/// What processes of the machine were started as: 4,096 × 408 bytes = 1.6 MiB.
 #[map]
-pub(crate) static COMMANDS: LruHashMap<u32, Command> = LruHashMap::with_max_entries(4_096, 0);
-
-/// Where an entry of it is put together.
-#[map]
-pub(crate) static COMMAND_SCRATCH: PerCpuArray<Command> = PerCpuArray::with_max_entries(1, 0);
+pub(crate) static COMMANDS: Array<Command> = Array::with_max_entries(COMMANDS_KEPT, 0);
 
 /// Where an exec record is put together.
 #[map]

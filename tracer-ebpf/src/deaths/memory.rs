@@ -3,7 +3,7 @@
 use aya_ebpf::helpers::generated;
 use raytrace_ebpf::records::{Memory, TITLE};
 
-use super::maps::offsets;
+use super::{kernel::argument_range, maps::offsets};
 use crate::read::read;
 
 /// Nothing could be read.
@@ -17,24 +17,26 @@ pub(crate) const UNKNOWN: Memory = Memory {
 
 /// More CPUs than this are not summed; their batch stays in the error.
 const MAX_CPUS: u32 = 512;
-/// Where a hook runs at each call of Ray, so many slots of CPUs are read at most, all counters together.
-const FEW_SLOTS: u32 = 8;
+/// With more CPUs than this, a hook that runs at each call of Ray reads this CPU's slots alone.
+const FEW_CPUS: u32 = 2;
+/// `MM_FILEPAGES` 0, `MM_ANONPAGES` 1, `MM_SWAPENTS` 2, `MM_SHMEMPAGES` 3 (since 4.5).
+const MEMBERS: usize = 4;
 
-/// The counters of an mm, in pages. `MM_FILEPAGES` 0, `MM_ANONPAGES` 1, `MM_SWAPENTS` 2, `MM_SHMEMPAGES` 3 (since 4.5).
+/// The counters of an mm, in pages.
 #[inline(always)]
 pub(crate) fn of(mm: u64, signal: u64) -> Memory {
-    read_all(mm, signal, counter)
+    read_all(mm, signal, false)
 }
 
 /// The same in a time that does not grow with the number of CPUs: of more than two only this one's slots are read. What the others hold back is
 /// in the error: less than a batch each, max(32, 2 × CPUs) pages (include/linux/percpu_counter.h).
 #[inline(always)]
 pub(crate) fn quickly(mm: u64, signal: u64) -> Memory {
-    read_all(mm, signal, quick_counter)
+    read_all(mm, signal, offsets().cpus > FEW_CPUS)
 }
 
 #[inline(always)]
-fn read_all(mm: u64, signal: u64, counter: impl Fn(u64) -> i64) -> Memory {
+fn read_all(mm: u64, signal: u64, this_cpu: bool) -> Memory {
     if mm == 0 {
         let peak: u64 = read(signal, offsets().signal_maxrss);
         return Memory {
@@ -42,80 +44,89 @@ fn read_all(mm: u64, signal: u64, counter: impl Fn(u64) -> i64) -> Memory {
             ..UNKNOWN
         };
     }
-    let mut memory = Memory {
-        file: 0,
-        anon: 0,
-        swap: 0,
-        shmem: 0,
-        peak: 0,
-    };
     let base = mm + u64::from(offsets().mm_rss_stat);
-    let size = offsets().percpu_counter_size;
-    if size == 0 {
-        memory.file = read(base, 0);
-        memory.anon = read(base, 8);
-        memory.swap = read(base, 16);
-        memory.shmem = read(base, 24);
+    let [file, anon, swap, shmem] = if offsets().percpu_counter_size == 0 {
+        read(base, 0)
     } else {
-        memory.file = counter(base);
-        memory.anon = counter(base + u64::from(size));
-        memory.swap = counter(base + u64::from(size) * 2);
-        memory.shmem = counter(base + u64::from(size) * 3);
-    }
-    let resident = memory.file + memory.anon + memory.shmem;
+        percpu_counters(base, this_cpu)
+    };
+    let resident = file + anon + shmem;
     let high: u64 = read(mm, offsets().mm_hiwater_rss);
     let high = high as i64;
-    memory.peak = if high > resident { high } else { resident };
-    memory
+    Memory {
+        file,
+        anon,
+        swap,
+        shmem,
+        peak: if high > resident { high } else { resident },
+    }
 }
 
-/// A `percpu_counter`: its batched total and what this CPU holds back; where there are few CPUs, what each of them does.
+/// What `percpu_counter`s have: their batched totals, and what each CPU or this one holds back.
 #[inline(always)]
-fn quick_counter(base: u64) -> i64 {
-    if offsets().cpus <= FEW_SLOTS / 4 {
-        return counter(base);
-    }
-    let total: i64 = read(base, offsets().percpu_counter_count);
-    let counters: u64 = read(base, offsets().percpu_counter_counters);
+fn percpu_counters(base: u64, this_cpu: bool) -> [i64; MEMBERS] {
+    let (mut totals, slots) = totals_and_slots(base);
     let table = offsets().per_cpu_offset;
-    if table == 0 || counters == 0 {
-        return total;
+    if table == 0 || slots[0] == 0 {
+        return totals;
     }
-    // SAFETY: the helper takes nothing and always answers.
-    let cpu = unsafe { generated::bpf_get_smp_processor_id() };
-    let offset: u64 = read(table, cpu * 8);
-    let held: i32 = read(counters.wrapping_add(offset), 0);
-    total + i64::from(held)
-}
-
-/// A `percpu_counter`: its batched total and what each CPU holds back.
-#[inline(always)]
-fn counter(base: u64) -> i64 {
-    let mut total: i64 = read(base, offsets().percpu_counter_count);
-    let counters: u64 = read(base, offsets().percpu_counter_counters);
-    let table = offsets().per_cpu_offset;
-    if table == 0 || counters == 0 {
-        return total;
+    if this_cpu {
+        // SAFETY: the helper takes nothing and always answers.
+        let cpu = unsafe { generated::bpf_get_smp_processor_id() };
+        add_slots(&mut totals, &slots, read(table, cpu * 8));
+        return totals;
     }
     for cpu in 0..MAX_CPUS {
         if cpu >= offsets().cpus {
             break;
         }
-        let offset: u64 = read(table, cpu * 8);
-        let held: i32 = read(counters.wrapping_add(offset), 0);
-        total += i64::from(held);
+        add_slots(&mut totals, &slots, read(table, cpu * 8));
     }
-    total
+    totals
+}
+
+/// The batched totals, and where their slots of each CPU lie. A counter of the usual 40 bytes is
+/// `{lock, count, list[2], counters}`; four of them are read at once.
+#[inline(always)]
+fn totals_and_slots(base: u64) -> ([i64; MEMBERS], [u64; MEMBERS]) {
+    let (size, count) = (
+        offsets().percpu_counter_size,
+        offsets().percpu_counter_count,
+    );
+    let counters = offsets().percpu_counter_counters;
+    if size == 40 && count == 8 && counters == 32 {
+        let all: [[u64; 5]; MEMBERS] = read(base, 0);
+        return (all.map(|one| one[1] as i64), all.map(|one| one[4]));
+    }
+    let mut totals = [0; MEMBERS];
+    let mut slots = [0; MEMBERS];
+    for member in 0..MEMBERS {
+        let counter = base + u64::from(size * member as u32);
+        totals[member] = read(counter, count);
+        slots[member] = read(counter, counters);
+    }
+    (totals, slots)
+}
+
+/// Adds what one CPU, whose memory lies at `offset`, holds back. The four slots lie side by side since
+/// they are allocated together (`percpu_counter_init_many`, 6.6).
+#[inline(always)]
+fn add_slots(totals: &mut [i64; MEMBERS], slots: &[u64; MEMBERS], offset: u64) {
+    let first = slots[0].wrapping_add(offset);
+    let held: [i32; MEMBERS] = if slots[MEMBERS - 1].wrapping_sub(slots[0]) == 12 {
+        read(first, 0)
+    } else {
+        slots.map(|slot| read(slot.wrapping_add(offset), 0))
+    };
+    for member in 0..MEMBERS {
+        totals[member] += i64::from(held[member]);
+    }
 }
 
 /// The first bytes at `arg_start` of the current process; returns how many are valid, −1 when unreadable.
 #[inline(always)]
 pub(crate) fn title(mm: u64, to: *mut u8) -> i32 {
-    if mm == 0 {
-        return -1;
-    }
-    let start: u64 = read(mm, offsets().mm_arg_start);
-    let end: u64 = read(mm, offsets().mm_arg_end);
+    let (start, end) = argument_range(mm);
     if start == 0 || end <= start {
         return -1;
     }

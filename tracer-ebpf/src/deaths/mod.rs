@@ -3,6 +3,7 @@
 //! Each hook stands twice, as `tp_btf` and as raw tracepoint with the same arguments: user space loads what the kernel takes.
 
 mod call;
+mod commands;
 mod exec;
 mod exit;
 mod fork;
@@ -14,20 +15,21 @@ mod signal_deliver;
 mod signal_generate;
 mod victim;
 
-/// Declares a hook as `tp_btf` and as raw tracepoint around one body that takes its arguments as integers.
+/// Declares a hook as `tp_btf` and as raw tracepoint around one body that takes its arguments as integers, and whether the verifier
+/// knows their types: [`crate::read::field`].
 macro_rules! hook {
-    ($btf:ident, $raw:ident, $name:literal, $body:path, [$($index:literal),*]) => {
+    ($btf:ident, $raw:ident, $name:literal, $body:ident, [$($index:literal),*]) => {
         /// As BTF tracepoint.
         #[aya_ebpf::macros::btf_tracepoint(function = $name)]
         pub(crate) fn $btf(context: aya_ebpf::programs::BtfTracePointContext) -> i32 {
-            $body(&context, $(context.arg::<*const u8>($index) as u64),*);
+            $body::<true, _>(&context, $(context.arg::<*const u8>($index) as u64),*);
             0
         }
 
         /// As raw tracepoint.
         #[aya_ebpf::macros::raw_tracepoint(tracepoint = $name)]
         pub(crate) fn $raw(context: aya_ebpf::programs::RawTracePointContext) -> i32 {
-            $body(&context, $(context.arg::<*const u8>($index) as u64),*);
+            $body::<false, _>(&context, $(context.arg::<*const u8>($index) as u64),*);
             0
         }
     };

@@ -9,7 +9,9 @@ use raytrace_ebpf::records::{COMM, Hook, Kind, Rename, TITLE, ledger};
 
 use super::{
     hook,
-    kernel::{current, header, process, read_string, signal_struct, tgid},
+    kernel::{
+        argument_range, current_tgid, header, leader, process_of, read_string, signal_struct, tgid,
+    },
     maps::{DEATHS, RENAME_SCRATCH, TRACKED, count, offsets, send},
     memory,
 };
@@ -23,9 +25,9 @@ const UNREAD: u64 = 0;
 const ROOM: u64 = 1 << 20;
 
 #[inline(always)]
-fn renamed<C>(_context: &C, task: u64, name: u64) {
+fn renamed<const TYPED: bool, C>(_context: &C, task: u64, name: u64) {
     count(Hook::Rename, ledger::SEEN);
-    let group = tgid(task);
+    let group = tgid::<TYPED>(task);
     if TRACKED.get_ptr(group).is_none() {
         return count(Hook::Rename, ledger::FILTERED);
     }
@@ -36,13 +38,13 @@ fn renamed<C>(_context: &C, task: u64, name: u64) {
     let record: &mut Rename = unsafe { &mut *scratch };
     read_string(record.comm.as_mut_ptr(), COMM as u32, name);
     let rays = record.comm.starts_with(b"ray::");
-    let key = process(task);
     // Another process may write /proc/PID/comm: then this is not the mm whose title changed.
-    let own = tgid(current()) == group;
-    let mm: u64 = read(task, offsets().task_mm);
+    let own = current_tgid() == group;
+    let key = process_of::<TYPED>(task, leader::<TYPED>(task));
     if !own || !(rays || key.tid == group) {
         return count(Hook::Rename, ledger::FILTERED);
     }
+    let mm: u64 = read(task, offsets().task_mm);
     record.title_length = first_string(mm, record.title.as_mut_ptr());
     // An exec names the task before it has an argv.
     if record.title_length <= 0 {
@@ -57,7 +59,7 @@ fn renamed<C>(_context: &C, task: u64, name: u64) {
     }
     record.header = header(Kind::Rename);
     record.process = key;
-    record.memory = memory::quickly(mm, signal_struct(task));
+    record.memory = memory::quickly(mm, signal_struct::<false>(task));
     record.reserved = 0;
     let mut size = record.title_length as usize;
     if size > TITLE {
@@ -71,10 +73,10 @@ fn renamed<C>(_context: &C, task: u64, name: u64) {
 /// The string at `arg_start`: what stood behind it before is overwritten only after the name was set.
 #[inline(always)]
 fn first_string(mm: u64, to: *mut u8) -> i32 {
-    if mm == 0 {
+    let (start, _) = argument_range(mm);
+    if start == 0 {
         return -1;
     }
-    let start: u64 = read(mm, offsets().mm_arg_start);
     // SAFETY: the destination has TITLE bytes; the helper checks the source.
     let length =
         unsafe { generated::bpf_probe_read_user_str(to.cast(), TITLE as u32, start as *const _) };

@@ -33,7 +33,7 @@ const QUIET: u64 =
 const FATAL: u64 = 1 << 1 | 1 << 2 | 1 << 9 | 1 << 15 | CORE | QUIET;
 
 #[inline(always)]
-fn delivered<C>(_context: &C, signal: u64, info: u64, action: u64) {
+fn delivered<const TYPED: bool, C>(_context: &C, signal: u64, info: u64, action: u64) {
     let number = signal as i32;
     // Signals of real time, 32 to 64, are as the quiet ones.
     let real_time = (32..=64).contains(&number);
@@ -85,7 +85,7 @@ fn keep(task: u64, tgid: u32, start: u64) {
     let snapshot: &mut Snapshot = unsafe { &mut *scratch };
     snapshot.start = start;
     snapshot.mm = mm;
-    snapshot.memory = memory::of(mm, signal_struct(task));
+    snapshot.memory = memory::of(mm, signal_struct::<false>(task));
     snapshot.title_length = memory::title(mm, snapshot.title.as_mut_ptr());
     snapshot.reserved = 0;
     let _ = SNAPSHOTS.insert(tgid, &*snapshot, 0);

@@ -9,12 +9,12 @@ use raytrace_ebpf::records::{
 };
 
 use super::{
-    call, hook,
+    call, commands, hook,
     kernel::{
-        ancestors, arguments, css_name, css_parent, current, exe, executable, header, leader_comm,
-        memory_css, process, root, signal_struct, tgid, tracer, uids,
+        ancestors, argument_range, arguments, css_name, css_parent, current, exe, executable,
+        header, leader_comm, memory_css, process, root, signal_struct, tgid, tracer, uids,
     },
-    maps::{COMMANDS, DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, offsets},
+    maps::{DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, offsets},
 };
 use crate::read::read;
 
@@ -53,14 +53,14 @@ const TELLING: u64 = 1 << 1
 const HARMLESS: u64 = 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20 | 1 << 21 | 1 << 22 | 1 << 23 | 1 << 28;
 
 #[inline(always)]
-fn generated<C>(_context: &C, signal: u64, info: u64, target: u64, group: u64, result: u64) {
+fn generated<const TYPED: bool, C>(_context: &C, signal: u64, info: u64, target: u64, group: u64, result: u64) {
     let number = signal as i32;
     // Those of real time, 32 to 64, have no bit in the sets: fatal by default, and told where they took effect.
     if !(1..=64).contains(&number) || is_in(HARMLESS, number) {
         return;
     }
     count(Hook::Signal, ledger::SEEN);
-    let target_tgid = tgid(target);
+    let target_tgid = tgid::<false>(target);
     let code = si_code(info);
     let is_tracked = TRACKED.get_ptr(target_tgid).is_some();
     if number == SIGKILL && code == SI_KERNEL {
@@ -69,7 +69,7 @@ fn generated<C>(_context: &C, signal: u64, info: u64, target: u64, group: u64, r
     if !is_tracked {
         return count(Hook::Signal, ledger::FILTERED);
     }
-    let shared = signal_struct(target);
+    let shared = signal_struct::<false>(target);
     let flags: u32 = read(shared, offsets().signal_flags);
     let exit_code: i32 = read(shared, offsets().signal_group_exit_code);
     let result = result as i32;
@@ -99,7 +99,7 @@ fn generated<C>(_context: &C, signal: u64, info: u64, target: u64, group: u64, r
     } else {
         target
     };
-    tracer(target, other, &mut record.tracer);
+    tracer::<false>(target, other, &mut record.tracer);
     entry.submit(WAKEUP);
     count(Hook::Signal, ledger::SUBMITTED);
 }
@@ -152,9 +152,10 @@ fn sender(target: u64, record: &mut Signal) {
     record.sender = process(task);
     record.sender_uids = uids(task);
     record.reserved = 0;
-    record.file = executable(task);
+    let mm: u64 = read(task, offsets().task_mm);
+    record.file = executable(mm);
     call::take(task, record);
-    command(task, record);
+    command(mm, record);
     leader_comm(task, record.sender_comm.as_mut_ptr());
     ancestors(task, &mut record.ancestors);
     exe(task, &mut record.exe);
@@ -168,18 +169,14 @@ fn sender(target: u64, record: &mut Signal) {
     }
 }
 
-/// The command line of the sender's last exec; where that was before the recorder, the one that it shows now.
+/// The command line of the sender's last exec; where that is not kept, the one that it shows now.
 #[inline(always)]
-fn command(task: u64, record: &mut Signal) {
-    if let Some(known) = COMMANDS.get_ptr(record.sender.tgid) {
-        // SAFETY: a map value stays readable during the program. One that is replaced meanwhile has another start.
-        let known = unsafe { &*known };
-        if known.start == record.sender.start {
-            record.flags |= SENDER_EXEC_SEEN;
-            record.command_length = known.length;
-            record.command = known.argv;
-            return;
-        }
+fn command(mm: u64, record: &mut Signal) {
+    if let Some(length) = commands::find(&record.sender, &mut record.command) {
+        record.flags |= SENDER_EXEC_SEEN;
+        record.command_length = length;
+        return;
     }
-    record.command_length = arguments(task, record.command.as_mut_ptr(), COMMAND as u32);
+    let range = argument_range(mm);
+    record.command_length = arguments(range, record.command.as_mut_ptr(), COMMAND as u32);
 }

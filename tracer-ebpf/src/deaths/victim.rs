@@ -20,7 +20,7 @@ use crate::read::read;
 hook!(victim_btf, victim_raw, "mark_victim", marked, [0]);
 
 #[inline(always)]
-fn marked<C: EbpfContext>(context: &C, argument: u64) {
+fn marked<const TYPED: bool, C: EbpfContext>(context: &C, argument: u64) {
     count(Hook::Victim, ledger::SEEN);
     let invoker = current();
     let last = last_kill();
@@ -35,7 +35,7 @@ fn marked<C: EbpfContext>(context: &C, argument: u64) {
     if task == 0 {
         return count(Hook::Victim, ledger::FILTERED);
     }
-    let victim_tgid = tgid(task);
+    let victim_tgid = tgid::<false>(task);
     let signalled = by_kill && last.tgid == victim_tgid;
     // Since 6.16 a victim on another CPU may have told its end, with which it leaves the set, between its signal and this mark.
     let was_tracked = signalled && last.is_tracked != 0;
@@ -53,7 +53,7 @@ fn marked<C: EbpfContext>(context: &C, argument: u64) {
     leader_comm(invoker, record.invoker_comm.as_mut_ptr());
     record.mm = read(task, offsets().task_mm);
     record.signalled = u32::from(signalled);
-    let shared = signal_struct(task);
+    let shared = signal_struct::<false>(task);
     let adj: i16 = read(shared, offsets().signal_oom_score_adj);
     record.score_adj = i32::from(adj);
     record.memory = memory::of(record.mm, shared);

@@ -10,7 +10,7 @@ mod steps;
 mod tick;
 mod vm_unmapped_area;
 
-use crate::read::read;
+use crate::read::{field, read};
 
 /// A start differs from the same one of another source below this (`USER_HZ`).
 const CLOCK_TICK_NS: u64 = 10_000_000;
@@ -22,7 +22,7 @@ fn same_start(one: u64, other: u64) -> bool {
 }
 
 /// Declares a hook as `tp_btf` and as raw tracepoint around one body that takes its arguments as integers, and whether the verifier
-/// knows their types: [`field`].
+/// knows their types: [`crate::read::field`].
 macro_rules! hook {
     ($btf:ident, $raw:ident, $name:literal, $body:ident) => {
         /// As BTF tracepoint.
@@ -45,19 +45,6 @@ macro_rules! hook {
             0
         }
     };
-}
-
-/// Reads a field of a struct that an argument of a hook points to.
-///
-/// `TYPED`: the verifier knows the argument's type, as in a `tp_btf` program, and `offset` is a constant to it: one load, which gives zeroes
-/// where it faults. The helper costs some 20 ns, at a hook that every mapping meets.
-#[inline(always)]
-fn field<T: Copy, const TYPED: bool>(base: u64, offset: u32) -> T {
-    if TYPED {
-        // SAFETY: the verifier lets no load pass that is not within the struct; the kernel catches its fault.
-        return unsafe { core::ptr::read_volatile((base + u64::from(offset)) as *const T) };
-    }
-    read(base, offset)
 }
 
 pub(crate) use hook;
