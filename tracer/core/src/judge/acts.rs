@@ -203,11 +203,9 @@ fn sent_at(world: &World, killed_by: &KilledBy, death: &Death) -> BootTime {
             && Some(seen.what.signal) == signal
             && caller(sent.process.pid, &sent.comm, &sent.ancestors) == *pid
     };
-    let to_it = world
-        .signals
-        .iter()
-        .filter(|(key, _)| key.pid == death.process.pid);
-    let first = to_it.flat_map(|(_, sent)| sent).find(sent_by_it);
+    let exit = world.exits.get(&death.id);
+    let signals = exit.map_or(&[][..], |exit| world.signals_to(exit.exit.process));
+    let first = signals.iter().find(sent_by_it);
     first.map_or(act_time, |seen| seen.time)
 }
 

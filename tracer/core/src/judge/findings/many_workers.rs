@@ -1,12 +1,12 @@
 //! Finds many workers of one class and size that together fill the limit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Run, about,
     facts::LimitMember,
     framework::MORE_ON_GPU,
-    gpus, merged,
+    gpus,
     part_of::part_of,
     ranks,
     ray_remote::{ENV_RUNNERS, in_python, is_user_code, rounded_up},
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     event::Role,
-    ids::{Bytes, size},
+    ids::{Bytes, EventId, size},
     judge::report::{Certainty, Death, Finding, Saving},
     ray::{
         framework::{Framework, RemedyGoal},
@@ -43,30 +43,39 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(run: Run<'_>) -> Vec<Finding> {
-    let found = by_class(run);
-    let mut others = Vec::new();
-    for (name, finding) in &found {
-        others.extend(filled_too(run, name, finding).map(|finding| (*name, finding)));
-    }
-    merged(found.into_iter().chain(others))
-}
-
-/// Returns a finding for each kill at which workers of one class filled the limit, with the class.
-fn by_class(run: Run<'_>) -> Vec<(&str, Finding)> {
-    let mut fits: BTreeMap<&str, Option<Fit<'_>>> = BTreeMap::new();
-    let found = run.memory_kills().filter_map(|death| {
-        let limit = run.limit(death)?;
-        let inside = run.inside(death);
-        let class = biggest(inside)?;
-        let name = class.name;
-        if class.processes < MIN_WORKERS || class.sum.gib() <= SHARE * limit.gib() {
-            return None;
-        }
-        let fit = fits.entry(name).or_insert_with(|| fitting(run, name));
-        let finding = finding(run, death, limit, class, fit.as_ref()?);
-        Some((name, finding))
+    let found = by_class(run).into_iter().map(|(class, mut finding)| {
+        let known: BTreeSet<EventId> = finding.deaths.iter().copied().collect();
+        let others = run.memory_kills().filter(|death| fills(run, death, class));
+        let others = others.map(|death| death.id);
+        finding.deaths.extend(others.filter(|id| !known.contains(id)));
+        finding
     });
     found.collect()
+}
+
+/// Returns a finding for each class whose workers filled the limit at a kill. It has the text of
+/// the first such kill.
+fn by_class(run: Run<'_>) -> Vec<(&str, Finding)> {
+    let mut found: Vec<(&str, Finding)> = Vec::new();
+    let mut none_fit: BTreeSet<&str> = BTreeSet::new();
+    for death in run.memory_kills() {
+        let Some((limit, class)) = run.limit(death).zip(biggest(run.inside(death))) else {
+            continue;
+        };
+        let name = class.name;
+        let fills = class.sum.gib() > SHARE * limit.gib();
+        if class.processes < MIN_WORKERS || !fills || none_fit.contains(name) {
+            continue;
+        }
+        if let Some((_, known)) = found.iter_mut().find(|(known, _)| *known == name) {
+            known.deaths.push(death.id);
+        } else if let Some(fit) = fitting(run, name) {
+            found.push((name, finding(run, death, limit, class, &fit)));
+        } else {
+            none_fit.insert(name);
+        }
+    }
+    found
 }
 
 /// Returns the `memory=` that this rule advises for a task. Another rule must not advise a second
@@ -77,21 +86,14 @@ pub(super) fn memory_of(run: Run<'_>, task: &str) -> Option<String> {
     remedies.find(|text| text.starts_with("memory="))
 }
 
-/// Returns the same finding for each other kill at which the same class filled the limit, whatever
-/// the sizes of its workers were then.
-fn filled_too(run: Run<'_>, class: &str, finding: &Finding) -> impl Iterator<Item = Finding> {
-    let fills = move |death: &&Death| {
-        let members = run.inside(death).iter().filter(|held| is_of(held, class));
-        let sizes: Vec<u64> = members.map(|held| held.private.0).collect();
-        let sum = Bytes(sizes.iter().sum());
-        let many = sizes.len() >= MIN_WORKERS as usize;
-        let limit = run.limit(death).filter(|_| many);
-        limit.is_some_and(|limit| sum.gib() > SHARE * limit.gib())
-    };
-    run.memory_kills().filter(fills).map(|death| Finding {
-        deaths: vec![death.id],
-        ..finding.clone()
-    })
+/// Returns whether a class filled the limit at a kill, whatever the sizes of its workers were then.
+fn fills(run: Run<'_>, death: &Death, class: &str) -> bool {
+    let members = run.inside(death).iter().filter(|held| is_of(held, class));
+    let sizes: Vec<u64> = members.map(|held| held.private.0).collect();
+    let sum = Bytes(sizes.iter().sum());
+    let many = sizes.len() >= MIN_WORKERS as usize;
+    let limit = run.limit(death).filter(|_| many);
+    limit.is_some_and(|limit| sum.gib() > SHARE * limit.gib())
 }
 
 fn finding(run: Run<'_>, death: &Death, limit: Bytes, class: Class<'_>, fit: &Fit<'_>) -> Finding {

@@ -60,6 +60,8 @@ pub(super) use of_recording::facts as of_recording;
 pub(super) use offload::find_offloads;
 pub(super) use settings::all as settings;
 
+use std::collections::{BTreeSet, HashMap};
+
 use crate::{
     ids::{Bytes, EventId, Pid},
     judge::{
@@ -130,10 +132,14 @@ struct Run<'a> {
 /// victim.
 pub(super) fn name_suspects(facts: &Facts, report: &mut Report) {
     let run = Run::new(facts, &*report);
+    let mut killed: HashMap<Pid, Vec<&Death>> = HashMap::new();
+    for death in run.memory_kills() {
+        killed.entry(death.process.pid).or_default().push(death);
+    }
     let suspects: Vec<Option<Suspect>> = report
         .deaths
         .iter()
-        .map(|death| victim_not_biggest::suspect(run, death))
+        .map(|death| victim_not_biggest::suspect(run, death, &killed))
         .collect();
     for (death, suspect) in report.deaths.iter_mut().zip(suspects) {
         death.memory.suspect = suspect;
@@ -330,21 +336,17 @@ fn leads(finding: &mut Finding, remedy: String, saving: Saving, cost: &str) {
 /// Merges findings that have the same key. The result has the text of the first and the deaths of
 /// all.
 fn merged<K: PartialEq>(found: impl IntoIterator<Item = (K, Finding)>) -> Vec<Finding> {
-    let mut kept: Vec<(K, Finding)> = Vec::new();
+    let mut kept: Vec<(K, Finding, BTreeSet<EventId>)> = Vec::new();
     for (key, finding) in found {
-        match kept.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, known)) => {
-                let new: Vec<EventId> = finding
-                    .deaths
-                    .into_iter()
-                    .filter(|id| !known.deaths.contains(id))
-                    .collect();
-                known.deaths.extend(new);
-            }
-            None => kept.push((key, finding)),
+        if let Some((_, known, ids)) = kept.iter_mut().find(|(known, ..)| *known == key) {
+            let new = finding.deaths.into_iter().filter(|id| ids.insert(*id));
+            known.deaths.extend(new);
+        } else {
+            let ids = finding.deaths.iter().copied().collect();
+            kept.push((key, finding, ids));
         }
     }
-    kept.into_iter().map(|(_, finding)| finding).collect()
+    kept.into_iter().map(|(_, finding, _)| finding).collect()
 }
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 //!
 //! Ray chooses the victim by lease, the kernel by score. Neither asks who took the memory.
 
+use std::collections::HashMap;
+
 use super::{
     Run, about, code, merged, remedy,
     rules::{Kind, Needs, Rule},
 };
 use crate::{
-    ids::size,
+    ids::{Pid, size},
     judge::report::{Certainty, Death, Finding, Killer, Suspect, class_of_title},
     ray::{framework::RemedyGoal, version::Version},
 };
@@ -127,15 +129,21 @@ fn biggest_counts(run: Run<'_>, death: &Death) -> bool {
 }
 
 /// Returns the biggest process, if a victim of a memory kill held little compared with it. A
-/// process that was killed together with the victim is no suspect.
-pub(super) fn suspect(run: Run<'_>, death: &Death) -> Option<Suspect> {
+/// process that was killed together with the victim is no suspect. `killed` has the memory kills by
+/// pid.
+pub(super) fn suspect(
+    run: Run<'_>,
+    death: &Death,
+    killed: &HashMap<Pid, Vec<&Death>>,
+) -> Option<Suspect> {
     if !super::for_memory(death) || !biggest_counts(run, death) {
         return None;
     }
     let top = &death.memory.top;
     let biggest = top.first().filter(|top| !top.victim)?;
-    let mut others = run.memory_kills().filter(|other| other.id != death.id);
-    if others.any(|other| other.process.pid == biggest.pid && are_of_one_kill(death, other)) {
+    let same = killed.get(&biggest.pid).map_or(&[][..], Vec::as_slice);
+    let mut others = same.iter().filter(|other| other.id != death.id);
+    if others.any(|other| are_of_one_kill(death, other)) {
         return None;
     }
     let own = top.iter().find(|top| top.victim)?.private_bytes;

@@ -4,7 +4,7 @@
 //! versions, and nearly one time. Where a text has no times, the lines that name the victims follow
 //! each other.
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::HashMap};
 
 use super::Made;
 use crate::{
@@ -14,25 +14,31 @@ use crate::{
 
 /// The size of a page.
 const PAGE: u64 = 4096;
+/// Of decisions with the same figure, so many are compared, the latest ones.
+const OPEN: usize = 64;
 
 /// Notes which death stands for each decision that killed several processes: the largest victim.
 pub(super) fn group(made: &mut [Made]) {
     let mut decisions: Vec<Vec<usize>> = Vec::new();
+    // The decisions with each figure, the latest last.
+    let mut by_figure: HashMap<Bytes, Vec<usize>> = HashMap::new();
     for (at, victim) in made.iter().enumerate() {
         let Some(used) = counted(victim) else {
             continue;
         };
         // What Ray counts is whole pages. A figure that it rounded to 0.01 GiB hardly ever is.
         let is_exact = used.0.is_multiple_of(PAGE);
-        let same = decisions.iter_mut().rev().find(|members| {
-            let last = members.last().and_then(|last| made.get(*last));
-            last.is_some_and(|last| {
-                counted(last) == Some(used) && are_of_one(last, victim, is_exact)
-            })
+        let known = by_figure.entry(used).or_default();
+        let latest = known.iter().rev().take(OPEN).copied();
+        let same = latest.into_iter().find(|decision| {
+            let last = decisions[*decision].last().and_then(|last| made.get(*last));
+            last.is_some_and(|last| are_of_one(last, victim, is_exact))
         });
-        match same {
-            Some(members) => members.push(at),
-            None => decisions.push(vec![at]),
+        if let Some(decision) = same {
+            decisions[decision].push(at);
+        } else {
+            known.push(decisions.len());
+            decisions.push(vec![at]);
         }
     }
     for members in decisions.into_iter().filter(|members| members.len() > 1) {
