@@ -13,8 +13,7 @@ use raytrace_ebpf::records::{Exit, Hook, Kind, TITLE, Tracked, ledger};
 use super::{
     hook,
     kernel::{
-        comm, header, leader, ns_pid, parent_of, process_of, signal_struct, tgid, tracer,
-        uid,
+        comm, header, leader, ns_pid, parent_of, process_of, signal_struct, tgid, tracer, uid,
     },
     maps::{
         DEATHS, EXIT_SCRATCH, NO_WAKEUP, SNAPSHOTS, TRACKED, UNSENT, WAKEUP, count_second,

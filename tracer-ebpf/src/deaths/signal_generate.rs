@@ -53,7 +53,14 @@ const TELLING: u64 = 1 << 1
 const HARMLESS: u64 = 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20 | 1 << 21 | 1 << 22 | 1 << 23 | 1 << 28;
 
 #[inline(always)]
-fn generated<const TYPED: bool, C>(_context: &C, signal: u64, info: u64, target: u64, group: u64, result: u64) {
+fn generated<const TYPED: bool, C>(
+    _context: &C,
+    signal: u64,
+    info: u64,
+    target: u64,
+    group: u64,
+    result: u64,
+) {
     let number = signal as i32;
     // Those of real time, 32 to 64, have no bit in the sets: fatal by default, and told where they took effect.
     if !(1..=64).contains(&number) || is_in(HARMLESS, number) {

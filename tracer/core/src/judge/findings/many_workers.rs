@@ -47,7 +47,9 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         let known: BTreeSet<EventId> = finding.deaths.iter().copied().collect();
         let others = run.memory_kills().filter(|death| fills(run, death, class));
         let others = others.map(|death| death.id);
-        finding.deaths.extend(others.filter(|id| !known.contains(id)));
+        finding
+            .deaths
+            .extend(others.filter(|id| !known.contains(id)));
         finding
     });
     found.collect()
