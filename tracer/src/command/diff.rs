@@ -77,6 +77,7 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
                 width: output::width().into(),
                 zone: Zone::default(),
                 file: None,
+                span: String::new(),
                 program: own_path::name(),
             },
         ),

@@ -53,7 +53,9 @@ static MAX_SIZE: LazyLock<String> =
                                             Record two hours into this file
   sudo raytrace record --directory /var/lib/raytrace --rotate 6h --keep-files 28
                                             Record always; delete the oldest files
-  sudo raytrace record -- python3 train.py  Record one job and end with its exit code
+  sudo --preserve-env env \"PATH=$PATH\" raytrace record -- python3 train.py
+                                            Record one job and end with its exit code; without
+                                            --preserve-env and PATH, sudo removes the environment
   raytrace record                           Record without root: senders of signals are not recorded
 
 Exit codes:

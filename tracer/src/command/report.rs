@@ -31,7 +31,8 @@ use crate::{
 
 Exit codes:
   0  success
-  2  a file is missing, or nothing matches
+  2  a file is missing, or nothing matches --kill, --match, --node, --job or --cluster (a time
+     without deaths is a 0)
   6  a recording is damaged or from a newer raytrace
   8  --fail-on or --fail-above matched")]
 pub struct ReportArgs {

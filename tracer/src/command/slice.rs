@@ -37,7 +37,7 @@ const AFTER_DEATH_NS: i64 = MINUTE_NS;
 
 Exit codes:
   0  success
-  2  a file is missing, or nothing matches
+  2  a file is missing, or nothing matches --job or --kill
   6  a recording is damaged or from a newer raytrace")]
 #[command(group = clap::ArgGroup::new("part").required(true).multiple(true).args(["job", "kill", "since", "until"]))]
 pub struct SliceArgs {
@@ -57,11 +57,11 @@ pub struct SliceArgs {
     )]
     cluster: Option<String>,
     /// Keep ten minutes before this death and one after: the number after KILL or DEATH in the
-    /// report, or '#ID' with the id from the JSON.
+    /// report on the same files, or '#ID' with the id from the JSON.
     #[arg(long, value_name = "ID", conflicts_with_all = ["since", "until"], help_heading = "Selection")]
     kill: Option<Kill>,
-    /// Keep events after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m (ten minutes before the
-    /// end of the recordings).
+    /// Keep events after this time: 08:41:07 (in UTC, the last time that it was 08:41:07),
+    /// 2026-11-20T08:41:07+08:00, or -10m (ten minutes before the end of the recordings).
     #[arg(
         long,
         value_name = "TIME",
@@ -251,17 +251,10 @@ impl SliceArgs {
     }
 
     fn time_range(&self, began: Utc, ended: Utc) -> anyhow::Result<TimeRange> {
-        let moment = |option: &str, text: &Option<String>| {
-            let parsed = text.as_ref().map(|text| {
-                let parsed = Zone::default().parse(text, began, ended);
-                parsed.map_err(|error| usage(format!("{option}: {error}")))
-            });
-            parsed.transpose()
-        };
-        Ok(TimeRange {
-            since: moment("--since", &self.since)?,
-            until: moment("--until", &self.until)?,
-        })
+        let (since, until) = (self.since.as_deref(), self.until.as_deref());
+        let span = Zone::default().parse_span(since, until, (began, ended));
+        let (since, until) = span.map_err(|(option, error)| usage(format!("{option}: {error}")))?;
+        Ok(TimeRange { since, until })
     }
 
     /// Selects what one recorder has of the request; `None` if it did not see the death.

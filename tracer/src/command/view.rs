@@ -23,6 +23,7 @@ use crate::{
         html::{self, ChartSeries},
         json, limit, markdown,
         redact::{self, KnownNames},
+        sanitize,
         select::{Kill, SelectedReport, Selection, select},
         summary, text,
         time::Zone,
@@ -87,7 +88,7 @@ pub struct ViewArgs {
     #[arg(long, help_heading = "Output")]
     redact: bool,
     /// Show one first cause in full: the number after KILL or DEATH, or '#ID' with the id from the
-    /// JSON.
+    /// JSON. Numbers hold for the same files, --since and --until.
     #[arg(long, value_name = "ID", help_heading = "Selection")]
     kill: Option<Kill>,
     /// Show deaths that match: a pid of the host or the container, the first 4 or more digits of a
@@ -96,8 +97,8 @@ pub struct ViewArgs {
     matching: Option<String>,
     #[command(flatten)]
     filter: RecordingFilterArgs,
-    /// Show deaths after this time: 08:41:07, 2026-11-20T08:41:07Z, or -10m (ten minutes before the
-    /// end of the recordings).
+    /// Show deaths after this time: 08:41:07 (the last time that it was 08:41:07; in UTC, or the zone
+    /// of --tz), 2026-11-20T08:41:07Z, or -10m (ten minutes before the end of the recordings).
     #[arg(
         long,
         value_name = "TIME",
@@ -201,24 +202,14 @@ impl ViewArgs {
 
     /// Returns the requested span of time, for recordings from `began` to `ended`.
     pub(super) fn time_range(&self, began: Utc, ended: Utc) -> anyhow::Result<TimeRange> {
-        let of = |option: &str, text: &Option<String>| {
-            let moment = text
-                .as_deref()
-                .map(|text| self.tz.parse(text, began, ended));
-            let moment = moment.transpose();
-            moment.map_err(|error| usage(format!("{option}: {error}")))
-        };
-        Ok(TimeRange {
-            since: of("--since", &self.since)?,
-            until: of("--until", &self.until)?,
-        })
+        let (since, until) = (self.since.as_deref(), self.until.as_deref());
+        let span = self.tz.parse_span(since, until, (began, ended));
+        let (since, until) = span.map_err(|(option, error)| usage(format!("{option}: {error}")))?;
+        Ok(TimeRange { since, until })
     }
 
     fn selection(&self, report: &Report) -> anyhow::Result<Selection> {
-        let (since, until) = (
-            self.moment("--since", self.since.as_deref(), report)?,
-            self.moment("--until", self.until.as_deref(), report)?,
-        );
+        let TimeRange { since, until } = self.range_of(report)?;
         if let (Some(from), Some(to)) = (since, until)
             && from > to
         {
@@ -238,14 +229,21 @@ impl ViewArgs {
         })
     }
 
-    fn moment(
-        &self,
-        option: &str,
-        text: Option<&str>,
-        report: &Report,
-    ) -> anyhow::Result<Option<Utc>> {
-        let Some(text) = text else {
-            return Ok(None);
+    /// Returns `--since` and `--until` as they were typed, with a space before each.
+    fn span_options(&self) -> String {
+        let option = |name: &str, text: &Option<String>| {
+            let text = text.as_deref().map(sanitize::quoted);
+            text.map_or_else(String::new, |text| format!(" {name}={text}"))
+        };
+        option("--since", &self.since) + &option("--until", &self.until)
+    }
+
+    /// Returns the requested span of time, for a report.
+    fn range_of(&self, report: &Report) -> anyhow::Result<TimeRange> {
+        let since = self.since.as_ref().map(|text| ("--since", text));
+        let until = self.until.as_ref().map(|text| ("--until", text));
+        let Some((option, text)) = since.or(until) else {
+            return Ok(TimeRange::default());
         };
         let (began, ended) = bounds(report).ok_or_else(|| {
             let local = report.deaths.iter().any(|death| death.when.stamp.is_some());
@@ -255,10 +253,7 @@ impl ViewArgs {
                 format!("{option} {text} needs times, and this report has none: leave it out")
             })
         })?;
-        let moment = self.tz.parse(text, began, ended);
-        moment
-            .map(Some)
-            .map_err(|error| usage(format!("{option}: {error}")))
+        self.time_range(began, ended)
     }
 
     /// Fails if something that was requested by its id or name does not exist.
@@ -317,6 +312,7 @@ impl ViewArgs {
             zone: self.tz.clone(),
             // The name of a recording contains the host's name.
             file: file.map(|file| if self.redact { "FILE".to_owned() } else { file }),
+            span: self.span_options(),
             program: if self.redact {
                 "raytrace".to_owned()
             } else {

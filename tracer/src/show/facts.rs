@@ -246,9 +246,11 @@ fn why(view: &View<'_>, death: &Death) -> Option<String> {
     let at = death.memory.at_death.as_ref()?;
     let used = at.ray_used_bytes?;
     let message = printed(death, used);
-    let place = counted_cgroup(view, death).map_or_else(String::new, |path| {
-        format!(" in cgroup {}", sanitize::name(&words::cgroup(path)))
-    });
+    let place = match (counted_cgroup(view, death), counted_limit(view, death)) {
+        (Some(path), _) => format!(" in cgroup {}", sanitize::name(&words::cgroup(path))),
+        (None, Some(limit)) => format!(" of {}, the limit of its container or cgroup", size(limit)),
+        (None, None) => String::new(),
+    };
     Some(match at.ray_threshold_bytes {
         Some(threshold) => {
             let (used, threshold) = sizes(used, threshold);
@@ -263,6 +265,14 @@ fn monitor<'a>(view: &View<'a>, death: &Death) -> Option<&'a Monitor> {
     let mut clusters = view.shown.report.clusters.iter();
     let own = clusters.find(|cluster| Some(cluster.id) == death.cluster)?;
     own.monitor.as_ref()
+}
+
+/// Returns what Ray's memory monitor takes for the node's memory, if that is less than the machine
+/// has.
+fn counted_limit(view: &View<'_>, death: &Death) -> Option<Bytes> {
+    let total = monitor(view, death)?.total_bytes?;
+    let machine = view.shown.report.peak.as_ref()?.total_bytes;
+    (total.gib() < LESS_THAN_ALL * machine.gib()).then_some(total)
 }
 
 /// Returns the cgroup that Ray's memory monitor counts instead of the machine: its limit is what
@@ -430,6 +440,9 @@ fn calls(view: &View<'_>, death: &Death) -> Option<String> {
     (!parts.is_empty() && (told || grew || view.shown.detail)).then(|| parts.join("; "))
 }
 
+/// A total below this share of the machine's memory is another one's.
+const LESS_THAN_ALL: f64 = 0.98;
+
 /// A process counts for the age of the samples if it held at least the largest figure divided by
 /// this.
 const SHARE_OF_LARGEST: u64 = 4;
@@ -461,18 +474,22 @@ fn biggest(death: &Death) -> Option<String> {
     };
     let smaller = smaller.map_or_else(String::new, |text| format!("; {text}"));
     let more = if is_more_than_was_in_use(death) {
-        " (together more than was in use: each child made by fork counts what it shares with its parent)"
+        format!(" (together more than was in use: {SHARED_BY_FORK})")
     } else {
-        ""
+        String::new()
     };
     Some(format!(
         "{shown} of private memory{scope}{age}{smaller}{more}"
     ))
 }
 
+/// Why figures of processes add up to more than was in use.
+pub(super) const SHARED_BY_FORK: &str =
+    "each child made by fork counts what it shares with its parent";
+
 /// Returns whether the private memory of the processes adds up to more than was in use. Recordings
 /// of earlier versions have no figures of what forked children share.
-fn is_more_than_was_in_use(death: &Death) -> bool {
+pub(super) fn is_more_than_was_in_use(death: &Death) -> bool {
     let at_death = death.memory.at_death.as_ref();
     let Some(used) = at_death.and_then(|at| at.ray_used_bytes) else {
         return false;

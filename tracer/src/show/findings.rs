@@ -195,7 +195,7 @@ pub fn next(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     commands.push("--format markdown --redact".to_owned());
     let commands = commands.iter();
     commands
-        .map(|options| format!("raytrace report {file} {options}"))
+        .map(|options| format!("raytrace report {file}{} {options}", view.style.span))
         .collect()
 }
 

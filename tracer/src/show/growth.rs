@@ -2,9 +2,10 @@
 
 use crate::{
     ids::Bytes,
-    judge::report::{Growth, GrowthLine, NOT_SAMPLED, Report},
+    judge::report::{Growth, GrowthLine, NOT_SAMPLED, Owner, Report},
     path,
     show::{
+        recording_filter::host,
         sanitize,
         size::{share, size},
         view::View,
@@ -35,14 +36,14 @@ pub fn lines_of(view: &View<'_>, classes: &[String]) -> Vec<(String, Vec<String>
 
 fn owners(view: &View<'_>, wanted: impl Fn(&Growth) -> bool) -> Vec<(String, Vec<String>)> {
     let all = view.shown.all;
-    let growth = &view.shown.report.growth;
+    let report = &view.shown.report;
+    let growth = &report.growth;
     let whole = Bytes(growth.iter().map(|growth| growth.grown_bytes.0).sum());
     let growth = growth.iter().filter(|growth| {
         let part = share(growth.grown_bytes, whole) >= SMALLEST_OWNER;
         wanted(growth) && growth.grown_bytes >= SMALLEST && (all || part)
     });
     let most = if all { usize::MAX } else { MAX_OWNERS };
-    let report = &view.shown.report;
     let told = growth.take(most);
     told.map(|growth| owner(growth, report, all)).collect()
 }
@@ -57,14 +58,18 @@ fn taken(growth: &Growth, report: &Report) -> String {
         count => format!(" ({})", words::count(count, "process", "processes")),
     };
     let of_class = report.owners.iter();
-    let of_class = of_class.filter(|owner| owner.class == growth.class);
+    let its =
+        |owner: &&Owner| owner.class == growth.class && owner.recording_id == growth.recording_id;
+    let of_class = of_class.filter(its);
     let peak = of_class.filter_map(|owner| owner.private_peak_bytes).max();
     let peak = peak.filter(|peak| *peak < growth.grown_bytes);
     let peak = peak.map_or_else(String::new, |peak| {
         format!(", at most {} at once", size(peak))
     });
     let grown = size(growth.grown_bytes);
-    format!("{class}{number} took {grown} in all over the run{peak}")
+    let on = host(report, growth.recording_id)
+        .map_or_else(String::new, |node| format!(" on {}", sanitize::name(node)));
+    format!("{class}{number}{on} took {grown} in all over the run{peak}")
 }
 
 fn owner(growth: &Growth, report: &Report, all: bool) -> (String, Vec<String>) {
@@ -200,6 +205,7 @@ mod tests {
     fn growth_lines_say_what_was_freed() {
         let mut report = sample::verl();
         report.growth = vec![Growth {
+            recording_id: None,
             class: "WorkerDict".into(),
             processes: 4,
             grown_bytes: Bytes(12_698 << 20),

@@ -78,10 +78,13 @@ fn classes(view: &View<'_>, death: &Death, more: &mut Vec<String>) -> Vec<(Strin
     let (processes, bytes) = words::smaller_than(&found, &death.memory);
     let rest = (processes > 0 && (view.shown.all || bytes >= SMALLEST))
         .then(|| (words::smaller_processes(processes, bytes), Vec::new()));
+    let twice = facts::is_more_than_was_in_use(death);
+    let note = format!("Together more than was in use: {}", facts::SHARED_BY_FORK);
     found
         .iter()
         .map(|one| class(view, one, death, more))
         .chain(rest)
+        .chain(twice.then_some((note, Vec::new())))
         .collect()
 }
 
@@ -280,6 +283,7 @@ mod tests {
     fn told_of(processes: u32, lines: Vec<GrowthLine>) -> Option<Held> {
         let mut report = sample::verl();
         report.growth = vec![Growth {
+            recording_id: None,
             class: "TaskRunner".into(),
             processes,
             grown_bytes: Bytes(600 << 30),

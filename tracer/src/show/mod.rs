@@ -69,6 +69,8 @@ pub struct Style {
     pub zone: Zone,
     /// The recording's path, for the commands to type next.
     pub file: Option<String>,
+    /// ` --since=-2h`, as it was typed: the numbers of kills depend on it.
+    pub span: String,
     /// What to type after `sudo` to run this program.
     pub program: String,
 }

@@ -3,7 +3,7 @@
 use crate::{
     ids::Bytes,
     judge::report::{Owner, OwnerKind, Report},
-    show::{sanitize, size::size, words},
+    show::{facts, sanitize, size::size, words},
 };
 
 /// Maximum number of classes that are named.
@@ -28,7 +28,13 @@ pub(super) fn line(report: &Report) -> Option<String> {
     };
     let owners = report.owners.iter().filter(named).take(MOST);
     let owners: Vec<String> = owners.map(one).collect();
-    (!owners.is_empty()).then(|| owners.join(", "))
+    let counts_twice = report.deaths.iter().any(facts::is_more_than_was_in_use);
+    let note = if counts_twice {
+        format!(" ({})", facts::SHARED_BY_FORK)
+    } else {
+        String::new()
+    };
+    (!owners.is_empty()).then(|| owners.join(", ") + &note)
 }
 
 fn one(owner: &Owner) -> String {

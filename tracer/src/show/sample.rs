@@ -41,6 +41,7 @@ pub(super) fn style() -> Style {
         width: 100,
         zone: Zone::default(),
         file: None,
+        span: String::new(),
         program: "raytrace".into(),
     }
 }

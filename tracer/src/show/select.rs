@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     ids::{EventId, Pid},
-    judge::report::{Death, Finding, Report, Utc},
+    judge::report::{Death, Finding, Growth, Report, Utc},
     show::{causes, recording_filter::RecordingFilter, words},
 };
 
@@ -189,6 +189,16 @@ pub fn select(report: &Report, selection: &Selection) -> SelectedReport {
     left.deaths.retain(|death| kept.contains(&death.id));
     left.jobs
         .retain(|job| selection.filter.has_job(report, job));
+    let filtered = left.deaths.len() < report.deaths.len();
+    if filtered {
+        let of_kept = |one: &Growth| {
+            left.deaths
+                .iter()
+                .any(|death| death.recording_id == one.recording_id)
+        };
+        left.growth
+            .retain(|one| one.recording_id.is_none() || of_kept(one));
+    }
     let about_kept = |finding: &Finding| finding.deaths.iter().any(|death| kept.contains(death));
     // A kill without a remedy of its own gets that of another kill of its job. The finding says so.
     let mut findings = report.findings.iter();
@@ -198,7 +208,7 @@ pub fn select(report: &Report, selection: &Selection) -> SelectedReport {
         finding.deaths.is_empty() || about_kept(finding) || beside()
     });
     SelectedReport {
-        filtered: left.deaths.len() < report.deaths.len(),
+        filtered,
         report: left,
         numbers,
         totals,

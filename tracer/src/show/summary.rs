@@ -85,7 +85,7 @@ pub fn text(shown: &SelectedReport, style: &Style) -> String {
     let number = shown.number(cause.death.id).unwrap_or(cause.number);
     let command = if report.texts.is_empty() {
         let file = style.file.as_deref().unwrap_or("FILE");
-        format!("raytrace report {}", sanitize::quoted(file))
+        format!("raytrace report {}{}", sanitize::quoted(file), style.span)
     } else {
         let log = match report.texts.as_slice() {
             [only] => sanitize::quoted(&only.name),

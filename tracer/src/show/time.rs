@@ -51,6 +51,9 @@ impl FromStr for Zone {
     }
 }
 
+/// The two ends of a span of time, where they are given.
+pub type Span = (Option<Utc>, Option<Utc>);
+
 impl Zone {
     /// Returns the zone as the type of `jiff`.
     #[must_use]
@@ -90,9 +93,9 @@ impl Zone {
 
     /// Parses a time that a user typed.
     ///
-    /// It may be RFC 3339, a time of day, or a span before the end like `-10m`. A time of day is on
-    /// the first day of the recording, which ran from `began` to `ended`, or on the next day if
-    /// only that lies inside.
+    /// It may be RFC 3339, a time of day, or a span before the end like `-10m`. A time of day is its
+    /// last occurrence in the recording, which ran from `began` to `ended`, or else the one that is
+    /// nearest to it.
     pub fn parse(&self, text: &str, began: Utc, ended: Utc) -> Result<Utc, TimeError> {
         let refused = || TimeError::Time(text.to_owned());
         if let Some(span) = text.strip_prefix('-') {
@@ -107,13 +110,42 @@ impl Zone {
             return self.at(time).ok_or_else(refused);
         }
         let (time, zone) = self.of_day(text).ok_or_else(refused)?;
-        let day = zone.date(began);
-        let same_day = zone.at(day.to_datetime(time)).ok_or_else(refused)?;
-        let next_day = day.tomorrow().ok().map(|next| next.to_datetime(time));
-        match next_day.and_then(|next| zone.at(next)) {
-            Some(next) if same_day < began && next <= ended => Ok(next),
-            _ => Ok(same_day),
+        let day = zone.date(ended);
+        let days = [day.yesterday().ok(), Some(day), day.tomorrow().ok()];
+        let on = |day: Date| zone.at(day.to_datetime(time));
+        let at = days.into_iter().flatten().filter_map(on);
+        let (before, after): (Vec<Utc>, Vec<Utc>) = at.partition(|at| *at <= ended);
+        let (last, next) = (before.last().copied(), after.first().copied());
+        let apart = |one: Utc, other: Utc| one.0.0 - other.0.0;
+        match (last, next) {
+            (Some(last), Some(next)) if last < began => {
+                let is_nearer = apart(began, last) <= apart(next, ended);
+                Ok(if is_nearer { last } else { next })
+            }
+            (last, next) => last.or(next).ok_or_else(refused),
         }
+    }
+
+    /// Parses the two ends of a span of time; an error names the option. If the end is a time of
+    /// day, it is the first one after `since`.
+    pub fn parse_span(
+        &self,
+        since: Option<&str>,
+        until: Option<&str>,
+        (began, ended): (Utc, Utc),
+    ) -> Result<Span, (&'static str, TimeError)> {
+        let parsed = |option, text: Option<&str>| {
+            let moment = text.map(|text| self.parse(text, began, ended)).transpose();
+            moment.map_err(|error| (option, error))
+        };
+        let (since, end) = (parsed("--since", since)?, parsed("--until", until)?);
+        let on_the_day_of_since = || {
+            let (time, zone) = self.of_day(until?)?;
+            let day = zone.date(since?);
+            let is_earlier = zone.date(end?) < day;
+            is_earlier.then(|| zone.at(day.to_datetime(time)))?
+        };
+        Ok((since, on_the_day_of_since().or(end)))
     }
 
     /// Parses a time of day and the zone behind it: `08:41:07`, `08:41:07Z`, `16:41:07+08:00`.
@@ -274,6 +306,44 @@ mod tests {
         for text in ["06:30:00+99:00", "06:30:00 in Shanghai", "06:30:00Zz"] {
             assert!(shanghai.parse(text, began, ended).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn time_of_day_is_the_last_one_of_a_long_recording() {
+        let span = (time("2026-11-14T06:00:00Z"), time("2026-11-20T08:15:00Z"));
+        let parse = |text| Zone::default().parse(text, span.0, span.1);
+        assert_eq!(parse("08:00:00"), Ok(time("2026-11-20T08:00:00Z")));
+        assert_eq!(parse("09:00:00"), Ok(time("2026-11-19T09:00:00Z")));
+        for (since, until, expected) in [
+            (
+                "08:00",
+                "08:30",
+                ("2026-11-20T08:00:00Z", "2026-11-20T08:30:00Z"),
+            ),
+            (
+                "23:00",
+                "01:00",
+                ("2026-11-19T23:00:00Z", "2026-11-20T01:00:00Z"),
+            ),
+            // These are to be swapped.
+            (
+                "07:00",
+                "06:00",
+                ("2026-11-20T07:00:00Z", "2026-11-20T06:00:00Z"),
+            ),
+        ] {
+            let expected = (Some(time(expected.0)), Some(time(expected.1)));
+            let parsed = Zone::default().parse_span(Some(since), Some(until), span);
+            assert_eq!(parsed, Ok(expected), "{since} {until}");
+        }
+    }
+
+    #[test]
+    fn time_of_day_outside_is_the_nearest_one() {
+        let (began, ended) = (time("2026-11-20T22:00:00Z"), time("2026-11-21T03:00:00Z"));
+        let parse = |text| Zone::default().parse(text, began, ended);
+        assert_eq!(parse("21:00:00"), Ok(time("2026-11-20T21:00:00Z")));
+        assert_eq!(parse("04:00:00"), Ok(time("2026-11-21T04:00:00Z")));
     }
 
     #[test]

@@ -3,16 +3,17 @@
 use crate::judge::missing::Missing;
 
 /// Reads the whole kernel log: the lines above a kill say which memory was full and who held it.
-const KERNEL_LOG: &str = "sudo dmesg > dmesg.txt; raytrace explain dmesg.txt";
+const KERNEL_LOG: &str = "sudo dmesg --time-format=iso > dmesg.txt; raytrace explain dmesg.txt";
 /// Reads the kernel log and Ray's logs.
-const ALL_LOGS: &str = "sudo dmesg > dmesg.txt; raytrace explain /tmp/ray/session_latest dmesg.txt";
+const ALL_LOGS: &str =
+    "sudo dmesg --time-format=iso > dmesg.txt; raytrace explain /tmp/ray/session_latest dmesg.txt";
 /// Tells how to look at another run than the one in `ALL_LOGS`.
-const RESTARTED: &str = "If Ray was started again since, name the folder of that run, /tmp/ray/session_DATE; after a reboot, use sudo journalctl -k -b -1 instead of dmesg";
+const RESTARTED: &str = "If Ray was started again since, name the folder of that run, /tmp/ray/session_DATE; after a reboot, use sudo journalctl -k -b -1 -o short-iso-precise instead of dmesg";
 /// What Ray's line for a sudden end may stand for.
 const ANY_END: &str = "Ray prints this line for an OOM kill by the kernel, a kill -9, a crash, an os._exit and the end of its raylet alike";
 const SENDING: &str = "who sent the signal: it was probably sent before the recorder attached, or injected by a tracer";
 
-/// `the killer. On the host, run: sudo dmesg > dmesg.txt; …`.
+/// `the killer. On the host, run: sudo dmesg --time-format=iso > dmesg.txt; …`.
 #[must_use]
 pub fn missing(missing: &Missing) -> String {
     match missing {

@@ -151,7 +151,7 @@ fn lines_without_process_are_one_unknown_death() {
         for part in [
             "which process it was",
             "an OOM kill by the kernel, a kill -9, a crash, an os._exit and the end of its raylet alike",
-            "sudo dmesg > dmesg.txt; raytrace explain /tmp/ray/session_latest dmesg.txt",
+            "sudo dmesg --time-format=iso > dmesg.txt; raytrace explain /tmp/ray/session_latest dmesg.txt",
         ] {
             assert!(missing.contains(part), "{missing}");
         }

@@ -8,12 +8,12 @@ use super::{
 };
 use crate::{
     ids::{Bytes, size},
-    judge::report::{Certainty, Killer},
+    judge::report::{Certainty, Finding, Killer, Report, subprocess},
     ray::framework::{self, Effect},
 };
 
 /// A change of a peak by fewer bytes is noise between two runs.
-const SMALL: f64 = 32.0 * 1024.0 * 1024.0;
+const SMALL: f64 = 64.0 * 1024.0 * 1024.0;
 /// A peak that moved by a smaller share counts as the same.
 const SAME: f64 = 0.1;
 /// Two proportions that differ by a smaller share count as equal.
@@ -30,20 +30,33 @@ pub(super) struct Fits {
     pub(super) cannot_explain: Vec<Fit>,
 }
 
-/// Sorts the changed settings by what they can explain.
-pub(super) fn find(diff: &Diff) -> Fits {
-    let mut by_effect = Vec::new();
+/// Sorts the changed settings by what they can explain, in the reports on both runs too.
+pub(super) fn find(diff: &Diff, a: &Report, b: &Report) -> Fits {
     let mut by_proportion = Vec::new();
     let mut cannot_explain = Vec::new();
     let mut open: Vec<&SettingChange> = Vec::new();
+    let by_findings = diff.settings.iter();
+    let by_findings = by_findings.filter_map(|change| named_by_a_finding(change, a, b));
+    let mut by_effect: Vec<Fit> = by_findings.collect();
+    let (keys, classes): (Vec<String>, Vec<Option<String>>) = by_effect
+        .iter()
+        .map(|fit| (fit.key.clone(), fit.class.clone()))
+        .unzip();
+    let is_open = |fit: &Fit| fit.class.is_none() || !classes.contains(&fit.class);
     for change in &diff.settings {
+        if keys.contains(&change.key) {
+            continue;
+        }
         if change.key == COMMAND {
             by_effect.extend(command(diff, change));
         } else if let Some(why) = no_reason(change).or_else(|| wrong_way(diff, change)) {
             cannot_explain.push(fit(change, None, why));
         } else if let Some(found) = known_effect(diff, change).or_else(|| threshold(diff, change)) {
             by_effect.push(found);
-        } else if let Some(found) = proportion(diff, change).or_else(|| bound(diff, change)) {
+        } else if let Some(found) = proportion(diff, change)
+            .or_else(|| bound(diff, change))
+            .filter(is_open)
+        {
             by_proportion.push(found);
         } else {
             open.push(change);
@@ -69,6 +82,26 @@ pub(super) fn find(diff: &Diff) -> Fits {
         may_explain,
         cannot_explain,
     }
+}
+
+/// Returns the fit of a setting that only one of the runs has and that a finding about that run
+/// names, such as the file of a reward function that keeps memory.
+fn named_by_a_finding(change: &SettingChange, a: &Report, b: &Report) -> Option<Fit> {
+    let (side, report, value) = match (&change.a, &change.b) {
+        (Some(value), None) => ("A", a, value),
+        (None, Some(value)) => ("B", b, value),
+        _ => return None,
+    };
+    let pair = format!("{}={}", change.key, value.value);
+    let mut findings = report.findings.iter();
+    let names = |finding: &&Finding| finding.remedy.iter().any(|text| text.contains(&pair));
+    let finding = findings.find(names)?;
+    let why = format!("in {side} only; {}", finding.summary);
+    let class = finding
+        .saving
+        .as_ref()
+        .and_then(|saving| saving.class.clone());
+    Some(fit(change, class.as_deref(), why))
 }
 
 /// Returns the fit of a setting that may have an effect, if the memory of a class that it may act
@@ -203,7 +236,9 @@ fn acts_on(change: &SettingChange) -> &'static [String] {
 }
 
 fn is_of(owner: &OwnerChange, classes: &[String]) -> bool {
-    let named = |part: &String| owner.class.contains(part.as_str());
+    // What a child made by fork has is its parent's, and no setting of the parent's class acts on it.
+    let its_child = owner.class.ends_with(&subprocess(""));
+    let named = |part: &String| owner.class.contains(part.as_str()) && !its_child;
     classes.is_empty() || classes.iter().any(named)
 }
 

@@ -293,7 +293,7 @@ pub fn compare(a: (&str, &Report), b: (&str, &Report)) -> Diff {
         savings: Vec::new(),
     };
     diff.savings = savings::seen(&diff.settings, a.1, b.1);
-    let found = fits::find(&diff);
+    let found = fits::find(&diff, a.1, b.1);
     (diff.explains, diff.may_explain, diff.cannot_explain) =
         (found.explains, found.may_explain, found.cannot_explain);
     order(&mut diff);

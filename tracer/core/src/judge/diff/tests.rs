@@ -302,6 +302,7 @@ fn line_keeping_less_is_an_applied_remedy() {
     let of = |peak, held| {
         let mut report = report(&[], &[("TaskRunner", 1, peak, None)]);
         report.growth = vec![crate::judge::report::Growth {
+            recording_id: None,
             class: "TaskRunner".into(),
             processes: 1,
             grown_bytes: Bytes(900 * MIB),

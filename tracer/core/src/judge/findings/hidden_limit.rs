@@ -15,6 +15,8 @@ use crate::{
     },
 };
 
+/// Processes that hold this many times the limit had not taken their memory under it.
+const FAR_TOO_SMALL: f64 = 1.25;
 /// A value that was rounded up by more than this is said to be.
 const ROUNDED: f64 = 1.01;
 /// The share of the limit that rounding the threshold may cost.
@@ -106,9 +108,23 @@ fn keeps_growing(growing: &[Finding], death: &Death) -> bool {
 
 /// Returns what to type for a higher limit, and why by so much.
 fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> String {
-    let inside = run.inside(death).iter();
-    let took = inside.filter_map(|held| Some(held.private.0.saturating_sub(held.before?.0)));
+    let inside = || run.inside(death).iter();
+    let took = inside().filter_map(|held| Some(held.private.0.saturating_sub(held.before?.0)));
     let took = Bytes(took.sum());
+    let listed = Bytes(inside().map(|held| held.private.0).sum());
+    let held = death
+        .memory
+        .own_private()
+        .map_or(listed, |own| own.max(listed));
+    // Where the processes had been moved into a cgroup that is far too small, its limit is no measure.
+    let (above, limit) = if held.gib() > FAR_TOO_SMALL * limit.gib() {
+        (
+            format!(" above the {} that its processes held,", size(held)),
+            held,
+        )
+    } else {
+        (String::new(), limit)
+    };
     let more = more_memory::extra_memory(limit, took);
     let by = if more == took {
         format!("the {} that the running calls had taken", size(took))
@@ -128,7 +144,7 @@ fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> String {
     } else {
         ""
     };
-    format!("raise the limit of {cgroup} by at least {by}{rounded}: {how}")
+    format!("raise the limit of {cgroup}{above} by at least {by}{rounded}: {how}")
 }
 
 /// Returns a limit as it is typed, `10G` or `512M`, and its size.
@@ -183,15 +199,13 @@ impl Threshold {
         }
         // With less outside, the cgroup is full first.
         let needed = Bytes(all.0.saturating_sub(limit.0));
-        let condition = if needed.0 > 0 {
-            format!("; over {} must be", size(needed))
-        } else {
-            String::new()
-        };
+        let (all, outside) = (size(all), size(outside));
+        if needed.0 == 0 {
+            return format!("at {all} in use ({outside} outside the cgroup)");
+        }
+        let needed = size(needed);
         format!(
-            "at {} in use ({} outside the cgroup{condition})",
-            size(all),
-            size(outside)
+            "at {all} in use (while over {needed} of it is outside the cgroup, as {outside} was)"
         )
     }
 }

@@ -33,6 +33,10 @@ const SPREAD: f64 = 0.2;
 /// The share of the limit that the workers and everything else should fill.
 const FILL: f64 = 0.8;
 
+/// What it costs to start fewer ranks of a framework, where their number is not known.
+const FEWER_RANKS: &str =
+    "less parallelism; ranks that share a model take over the parts of those that are gone";
+
 /// The rule.
 pub(super) const RULE: Rule = Rule {
     ids: &["many-workers"],
@@ -93,8 +97,7 @@ fn fills(run: Run<'_>, death: &Death, class: &str) -> bool {
     let members = run.inside(death).iter().filter(|held| is_of(held, class));
     let sizes: Vec<u64> = members.map(|held| held.private.0).collect();
     let sum = Bytes(sizes.iter().sum());
-    let many = sizes.len() >= MIN_WORKERS as usize;
-    let limit = run.limit(death).filter(|_| many);
+    let limit = run.limit(death).filter(|_| sizes.len() > 1);
     limit.is_some_and(|limit| sum.gib() > SHARE * limit.gib())
 }
 
@@ -343,6 +346,7 @@ impl TooManyWorkers<'_> {
     /// what is sharded moves to the ranks that stay.
     fn in_its_keys(&self, run: Run<'_>, finding: &mut Finding) {
         let (name, fit) = (self.class.name, self.fit.most);
+        finding.cost = Some(FEWER_RANKS.into());
         let mut keys = remedy::keys_for(run, RemedyGoal::Fewer, Some(name));
         if let Some(fewer) = ranks::at_most(run, fit)
             && let Some(one) = keys.iter_mut().find(|one| one.contains(fewer.key))

@@ -99,6 +99,9 @@ fn renumber(report: &mut Report, number: u32, clusters: u32) {
     for owner in &mut report.owners {
         owner.recording_id = Some(number);
     }
+    for growth in &mut report.growth {
+        growth.recording_id = Some(number);
+    }
     for finding in &mut report.findings {
         for death in &mut finding.deaths {
             *death = death.in_recording(number);

@@ -10,6 +10,8 @@ pub const NOT_SAMPLED: &str = "(not sampled)";
 /// What the processes of an actor class or task grew by, and through which lines.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Growth {
+    /// Its recording; `None` in a report on a single one.
+    pub recording_id: Option<u32>,
     /// Class or task name.
     pub class: String,
     /// Processes that grew.

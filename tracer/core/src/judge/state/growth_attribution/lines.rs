@@ -86,6 +86,7 @@ fn owner(class: &str, sites: &[&(&SiteGrowth, Sums)]) -> Growth {
         add(functions, user_frame, None).count(*sums, beside);
     }
     Growth {
+        recording_id: None,
         class: class.to_owned(),
         processes: u32::try_from(processes.len()).unwrap_or(u32::MAX),
         grown_bytes: Bytes(grown),
