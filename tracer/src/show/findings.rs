@@ -136,7 +136,7 @@ fn parts(finding: &Finding) -> Vec<(&'static str, String)> {
     let mut parts = Vec::new();
     let remedies = finding.remedy.iter();
     let mut remedies = remedies.map(|remedy| {
-        let text = sanitize::line(remedy, sanitize::EVIDENCE);
+        let text = sanitize::line(remedy, sanitize::ADVICE);
         // Hydra needs a `+` before a key that the configuration does not have. It looks like the
         // sign of a comparison.
         if remedy.contains("+actor_rollout_ref") || remedy.starts_with('+') {
@@ -159,13 +159,13 @@ fn parts(finding: &Finding) -> Vec<(&'static str, String)> {
     parts.extend(not_if.map(|text| ("Check", format!("not the cause if {text}"))));
     let others = finding.contradicts.iter();
     parts.extend(others.map(|other| ("Contradicts", other.clone())));
-    let harmless = |text: String| sanitize::line(&text, 2 * sanitize::EVIDENCE);
+    let harmless = |text: String| sanitize::line(&text, sanitize::ADVICE);
     let parts = parts.into_iter();
     parts.map(|(label, text)| (label, harmless(text))).collect()
 }
 
 fn sentence(text: &str) -> String {
-    let text = sanitize::line(text, 2 * sanitize::EVIDENCE);
+    let text = sanitize::line(text, sanitize::ADVICE);
     format!("{}.", text.trim_end_matches('.'))
 }
 

@@ -5,7 +5,6 @@ use crate::{
     judge::report::{Growth, GrowthLine, NOT_SAMPLED, Owner, Report},
     path,
     show::{
-        recording_filter::host,
         sanitize,
         size::{share, size},
         view::View,
@@ -67,8 +66,13 @@ fn taken(growth: &Growth, report: &Report) -> String {
         format!(", at most {} at once", size(peak))
     });
     let grown = size(growth.grown_bytes);
-    let on = host(report, growth.recording_id)
-        .map_or_else(String::new, |node| format!(" on {}", sanitize::name(node)));
+    let node = growth.recording_id.and_then(|id| {
+        let mut nodes = report.nodes.iter();
+        nodes.find(|node| node.recordings.contains(&id))
+    });
+    let on = node.map_or_else(String::new, |node| {
+        format!(" on {}", sanitize::name(&node.name))
+    });
     format!("{class}{number}{on} took {grown} in all over the run{peak}")
 }
 

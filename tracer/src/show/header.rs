@@ -169,7 +169,7 @@ fn log_zone(report: &Report, recording: u32) -> Option<String> {
 fn probe_line(probe: &crate::event::Probe) -> String {
     let name = sanitize::name(&probe.name);
     let reason = probe.reason.as_deref().unwrap_or("no reason given");
-    let reason = sanitize::line(reason, sanitize::EVIDENCE);
+    let reason = sanitize::line(reason, sanitize::ADVICE);
     match probe.state {
         ProbeState::Missing => format!("probe {name} is missing: {reason}"),
         ProbeState::Degraded | ProbeState::Ok | ProbeState::Gone => {

@@ -149,7 +149,7 @@ fn missing(option: &str, text: &str, mut known: Vec<String>) -> String {
 }
 
 /// Returns the host of a recording.
-pub(super) fn host(report: &Report, recording: Option<u32>) -> Option<&str> {
+fn host(report: &Report, recording: Option<u32>) -> Option<&str> {
     let mut recordings = report.recordings.iter();
     let of = recordings.find(|one| Some(one.id) == recording)?;
     Some(&of.host.name)

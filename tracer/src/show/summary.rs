@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use libc::SIGKILL;
+
 use crate::{
     event::Role,
     judge::report::{Certainty, Death, Killer, Mechanism, Relation, Report},
@@ -146,6 +148,9 @@ pub fn public_headline(death: &Death) -> String {
         Killer::RayCollapse => format!("{who} died because another process had died"),
         Killer::KernelOther => format!("the kernel killed {who}, not for memory"),
         Killer::Signal => format!("{who} was killed by {}{}", signal(death), sender(death)),
+        Killer::Crash if death.end.signal == Some(SIGKILL) => {
+            format!("{who} killed itself with SIGKILL")
+        }
         Killer::Crash => format!("{who} crashed with {}", signal(death)),
         Killer::Exit => match death.end.exit_code {
             Some(code) => format!("{who} exited with code {code}"),

@@ -22,11 +22,14 @@ use crate::{
         report::{Death, Utc},
     },
     observe::{memory, processes},
-    recording::{RecordingError, row},
-    show::publish::{
-        self, Origin,
-        metrics::{Snapshot, Warned},
-        pod_event::PodEvent,
+    recording::{RecordingError, place::FALLBACK, row},
+    show::{
+        publish::{
+            self, Origin,
+            metrics::{Snapshot, Warned},
+            pod_event::PodEvent,
+        },
+        sanitize,
     },
 };
 
@@ -207,11 +210,12 @@ impl Folder {
         now: BootTime,
         updates: &mut Updates,
     ) {
+        let folder = self.shown_path();
         let (Some(tail), Some(file)) = (self.tails.get_mut(name), state.files.get_mut(name)) else {
             return;
         };
         let settled = tail.settled(file, now);
-        let Some(origin) = origin(tail, self.with_arguments) else {
+        let Some(origin) = origin(tail, folder, self.with_arguments) else {
             return;
         };
         let settled: Vec<Death> = settled.into_iter().filter(|death| death.listed).collect();
@@ -253,7 +257,7 @@ impl Folder {
         let began: Vec<(String, Utc)> = (self.tails.values())
             .filter_map(|tail| Some((tail.host()?.to_owned(), tail.began()?)))
             .collect();
-        let with_arguments = self.with_arguments;
+        let (folder, with_arguments) = (self.shown_path(), self.with_arguments);
         self.tails.retain(|name, tail| {
             if tail.ended {
                 return true;
@@ -275,17 +279,28 @@ impl Folder {
             if let Some(file) = state.files.get_mut(name) {
                 file.done = true;
             }
-            let origin = origin(tail, with_arguments);
+            let origin = origin(tail, folder.clone(), with_arguments);
             let from = tail.judge.wall(tail.last);
             lines.extend(origin.map(|origin| publish::gap(&origin, from, Some(*later))));
             false
         });
     }
 
+    /// Returns the folder for the command that shows more. Another one than the usual may name a
+    /// user.
+    fn shown_path(&self) -> String {
+        if self.with_arguments || self.path == Path::new(FALLBACK) {
+            sanitize::quoted(&self.path.to_string_lossy())
+        } else {
+            "FOLDER".to_owned()
+        }
+    }
+
     /// Returns a line for each warning that began or ended since the last look.
     fn warnings(&self, live: &Live, state: &mut State) -> Vec<Value> {
         let origin = Origin {
             host: live.host.clone(),
+            folder: self.shown_path(),
             started: live.wall.unwrap_or(Utc(WallTime(0))),
             with_arguments: self.with_arguments,
         };
@@ -331,10 +346,11 @@ fn stored(body: &str) -> Option<LimitWarning> {
     }
 }
 
-fn origin(tail: &Tail, with_arguments: bool) -> Option<Origin> {
+fn origin(tail: &Tail, folder: String, with_arguments: bool) -> Option<Origin> {
     let RecordingStarted { host, .. } = tail.started.as_ref()?;
     Some(Origin {
         host: host.clone(),
+        folder,
         started: tail.began()?,
         with_arguments,
     })

@@ -78,6 +78,8 @@ pub(super) struct Screen {
     wraps: bool,
     killers: BTreeMap<Killer, u64>,
     failing: bool,
+    /// Whether the recording went on in another file of its folder.
+    several_files: bool,
     zone: Zone,
 }
 
@@ -96,6 +98,7 @@ impl Screen {
             wraps,
             killers: BTreeMap::new(),
             failing: false,
+            several_files: false,
             zone: Zone::default(),
         }
     }
@@ -233,6 +236,7 @@ impl Screen {
         }
         if let Some(path) = sender.take_next_file() {
             self.say(&format!("Recording continues in {}", path.display()));
+            self.several_files = true;
         }
         if sender.take_rewritten() {
             self.say("The recording was deleted; writing it again with everything recorded so far");
@@ -275,7 +279,8 @@ impl Screen {
         if let Some(failure) = &summary.failure {
             self.say(&format!("The recording was not closed cleanly: {failure}"));
         }
-        let path = sanitize::quoted(&path.to_string_lossy());
+        let folder = path.parent().filter(|_| self.several_files);
+        let path = sanitize::quoted(&folder.unwrap_or(path).to_string_lossy());
         self.say(&format!("Next: raytrace report {path}"));
     }
 }

@@ -32,6 +32,8 @@ const SCHEMA: u32 = 1;
 pub struct Origin {
     /// Name of the machine.
     pub host: String,
+    /// The folder of the recordings, as it may be published.
+    pub folder: String,
     /// When the recording began. With a death's id, this identifies the death for ever.
     pub started: Utc,
     /// Whether command lines, paths and names of processes may leave the machine.
@@ -89,8 +91,8 @@ pub fn death(origin: &Origin, report: &Report, public: &Report, at: usize) -> Op
     );
     put(&mut line, "raytrace.death.id", Some(id));
     let more = format!(
-        "on {}: raytrace report --match {}",
-        origin.host, full.process.pid
+        "on {}: raytrace report {} --match {}",
+        origin.host, origin.folder, full.process.pid
     );
     let (shown, disclosure) = if origin.with_arguments {
         (report, Disclosure::All)
@@ -331,6 +333,7 @@ mod tests {
     fn origin(with_arguments: bool) -> Origin {
         Origin {
             host: "gpu-07".into(),
+            folder: "/var/lib/raytrace".into(),
             started: sample::at(0),
             with_arguments,
         }

@@ -173,6 +173,7 @@ pub(crate) mod tests {
     fn origin() -> Origin {
         Origin {
             host: "gpu-07".into(),
+            folder: "/var/lib/raytrace".into(),
             started: sample::at(0),
             with_arguments: false,
         }

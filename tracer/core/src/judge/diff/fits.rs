@@ -4,7 +4,7 @@
 
 use super::{
     Diff, Fit, OwnerChange, OwnerSide, SettingChange, Value,
-    settings::{COMMAND, COUNTED, THRESHOLD},
+    settings::{CGROUP_LIMIT, COMMAND, COUNTED, THRESHOLD},
 };
 use crate::{
     ids::{Bytes, size},
@@ -49,6 +49,8 @@ pub(super) fn find(diff: &Diff, a: &Report, b: &Report) -> Fits {
         }
         if change.key == COMMAND {
             by_effect.extend(command(diff, change));
+        } else if change.key == CGROUP_LIMIT {
+            by_effect.extend(cgroup_limit(diff, change));
         } else if let Some(why) = no_reason(change).or_else(|| wrong_way(diff, change)) {
             cannot_explain.push(fit(change, None, why));
         } else if let Some(found) = known_effect(diff, change).or_else(|| threshold(diff, change)) {
@@ -67,7 +69,7 @@ pub(super) fn find(diff: &Diff, a: &Report, b: &Report) -> Fits {
     // how often it checks.
     by_effect.sort_by_key(|fit| match fit.key.as_str() {
         COMMAND => 0,
-        COUNTED => 1,
+        COUNTED | CGROUP_LIMIT => 1,
         _ => 2,
     });
     let mut may_explain = Vec::new();
@@ -253,30 +255,51 @@ fn bound(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     Some(fit(change, Some(&moved.class), why))
 }
 
+/// The kernel's kills for memory.
+const BY_KERNEL: [Killer; 3] = [
+    Killer::KernelOomMemcg,
+    Killer::KernelOomGlobal,
+    Killer::KernelOom,
+];
+
+/// Returns how many deaths each run had by these killers.
+fn kills(diff: &Diff, killers: &[Killer]) -> (u32, u32) {
+    let deaths = || {
+        diff.deaths
+            .iter()
+            .filter(|death| killers.contains(&death.killer))
+    };
+    (
+        deaths().map(|death| death.a).sum(),
+        deaths().map(|death| death.b).sum(),
+    )
+}
+
+/// Returns the fit of a cgroup's limit at which the kernel killed, if the number of its kills
+/// changed.
+fn cgroup_limit(diff: &Diff, change: &SettingChange) -> Option<Fit> {
+    let (a, b) = kills(diff, &BY_KERNEL);
+    let limit = |value: &Option<Value>| {
+        value
+            .as_ref()
+            .map_or("none".to_owned(), |one| one.value.clone())
+    };
+    let why = format!(
+        "{} in A, {} in B; the kernel killed {a} in A, {b} in B",
+        limit(&change.a),
+        limit(&change.b)
+    );
+    (a != b).then(|| fit(change, None, why))
+}
+
 /// Returns the fit of a setting that decides when Ray's monitor kills, if the number of its kills
 /// changed.
 fn threshold(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     if !decides(change) || change.key == THRESHOLD || is_how_often(change) {
         return None;
     }
-    let kills = |of: fn(&super::DeathChange) -> u32, killers: &[Killer]| -> u32 {
-        let deaths = diff.deaths.iter();
-        deaths
-            .filter(|death| killers.contains(&death.killer))
-            .map(of)
-            .sum()
-    };
-    let ray = [Killer::RayMemoryMonitor];
-    let kernel = [
-        Killer::KernelOomMemcg,
-        Killer::KernelOomGlobal,
-        Killer::KernelOom,
-    ];
-    let (a, b) = (kills(|death| death.a, &ray), kills(|death| death.b, &ray));
-    let (c, d) = (
-        kills(|death| death.a, &kernel),
-        kills(|death| death.b, &kernel),
-    );
+    let (a, b) = kills(diff, &[Killer::RayMemoryMonitor]);
+    let (c, d) = kills(diff, &BY_KERNEL);
     (a != b).then(|| {
         let why = format!(
             "it decides when Ray's monitor kills; the monitor killed {a} in A, {b} in B; the kernel killed {c} in A, {d} in B"

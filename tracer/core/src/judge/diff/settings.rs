@@ -3,18 +3,35 @@
 use std::collections::BTreeMap;
 
 use super::{SettingChange, Value};
-use crate::{ids::size, judge::report::Report, path, ray::framework};
+use crate::{
+    ids::{Bytes, size},
+    judge::report::Report,
+    path,
+    ray::framework,
+};
 
 /// The key of the command that ran.
 pub(super) const COMMAND: &str = "command";
 /// The key of what Ray's monitor takes for the machine's memory.
 pub(super) const COUNTED: &str = "memory that Ray counts";
+/// The key of the cgroup limit at which the kernel killed in one of the runs. Ray may not see it.
+pub(super) const CGROUP_LIMIT: &str = "limit of the cgroup";
 /// The key of the threshold of Ray's monitor, which follows from other settings.
 pub(super) const THRESHOLD: &str = "Ray's threshold";
 
 /// Returns what differs, by key, and how many settings are the same.
 pub(super) fn changes(a: &Report, b: &Report) -> (Vec<SettingChange>, usize) {
     let (mut first, mut second) = (all(a), all(b));
+    let killed = [a, b].map(killed_at);
+    if let Some(cgroup) = killed[0].or(killed[1]).map(|(cgroup, _)| cgroup) {
+        for (found, report, own) in [(&mut first, a, killed[0]), (&mut second, b, killed[1])] {
+            let limit = own
+                .map(|(_, limit)| limit)
+                .or_else(|| limit_of(report, cgroup));
+            let value = limit.map(|limit| in_force(size(limit), format!("cgroup {cgroup}")));
+            found.extend(value.map(|value| (CGROUP_LIMIT.to_owned(), value)));
+        }
+    }
     let mut keys: Vec<String> = first.keys().chain(second.keys()).cloned().collect();
     keys.sort();
     keys.dedup();
@@ -27,13 +44,34 @@ pub(super) fn changes(a: &Report, b: &Report) -> (Vec<SettingChange>, usize) {
             Some((value.value.clone(), value.effective))
         };
         if comparable(&a) == comparable(&b) {
-            // These two are not settings. They are reported only if they differ.
-            same += usize::from(key != COMMAND && key != COUNTED);
+            // These are not settings. They are reported only if they differ.
+            same += usize::from(![COMMAND, COUNTED, CGROUP_LIMIT].contains(&key.as_str()));
         } else {
             changes.push(SettingChange { key, a, b });
         }
     }
     (changes, same)
+}
+
+/// Returns the cgroup whose limit was hit at the first kill by the kernel, and the limit.
+fn killed_at(report: &Report) -> Option<(&str, Bytes)> {
+    let mut kills = report
+        .deaths
+        .iter()
+        .filter_map(|death| death.memory.oom.as_ref());
+    kills.find_map(|oom| Some((oom.cgroup.as_deref()?, oom.limit_bytes?)))
+}
+
+/// Returns the limit of a cgroup where nothing was killed for it; of the only one that was seen, if
+/// it has another name there.
+fn limit_of(report: &Report, cgroup: &str) -> Option<Bytes> {
+    let mut limits = report.limits.iter();
+    let same = limits.find(|limit| limit.cgroup == cgroup);
+    let only = match report.limits.as_slice() {
+        [only] => Some(only),
+        _ => None,
+    };
+    same.or(only).map(|limit| limit.limit_bytes)
 }
 
 fn all(report: &Report) -> BTreeMap<String, Value> {

@@ -201,9 +201,13 @@ fn apart(watch: &Watch) -> Check {
 }
 
 fn off(watch: &Watch) -> Check {
-    let text = "Ray's monitor is off (RAY_memory_monitor_refresh_ms=0): the kernel kills instead, Ray prints no message, \
-                and Ray's retries after memory kills do not apply";
-    problem("monitor.off", "OFF", text.into())
+    let text = format!(
+        "Ray's monitor is off (RAY_memory_monitor_refresh_ms=0): the kernel kills instead, Ray prints no message, \
+         and Ray's retries after memory kills do not apply; turned on, it kills above {}, and {} are in use",
+        size(watch.threshold),
+        size(watch.count.used)
+    );
+    problem("monitor.off", "OFF", text)
         .value(&watch.config.refresh_ms)
         .expected(&250)
         .command("start Ray with RAY_memory_monitor_refresh_ms=250 in the environment of ray start")

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::ray::{
     knobs::{self, IgnoredVariable, KNOBS, Reader},
-    memory_monitor::THRESHOLD,
+    memory_monitor::{Config, THRESHOLD},
     start::Change,
     version::Version,
 };
@@ -91,6 +91,13 @@ fn own(node: &Node, key: &str, value: &str, version: Option<Version>) -> Option<
         );
         let instead = "ray start --system-reserved-memory=BYTES";
         return Some(no_effect(key, text).value(&value).command(instead));
+    }
+    let monitor_is_off = Config::of(&node.settings).refresh_ms == 0;
+    if monitor_is_off && key == THRESHOLD {
+        let text = format!(
+            "{pair}: no effect while Ray's monitor is off; once it is on, this is its threshold"
+        );
+        return Some(no_effect(key, text).value(&value));
     }
     Some(ok(key, pair).value(&value))
 }

@@ -149,7 +149,9 @@ impl Clock {
         let clocks = text.clocks;
         let how = match (clocks.utc, clocks.local, clocks.boot) {
             (_, true, _) if self.undated.contains(&number) => "local times of an unknown zone",
-            (_, true, _) => "local times of an unknown zone; set it with --log-tz",
+            (_, true, _) => {
+                "local times of an unknown zone, put in order as if they were UTC; set it with --log-tz"
+            }
             (true, false, _) => "times with their zone",
             (false, false, true) => "seconds since boot only",
             (false, false, false) => "no times",
