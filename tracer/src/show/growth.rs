@@ -189,7 +189,13 @@ pub fn unread(view: &View<'_>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::{sample, select::SelectedReport};
+    use crate::{
+        judge::report::Node,
+        show::{
+            sample,
+            select::{Kill, SelectedReport, Selection, select},
+        },
+    };
 
     fn grew(line: u32, function: &str, grown: u64, held: Option<u64>) -> GrowthLine {
         GrowthLine {
@@ -233,5 +239,51 @@ mod tests {
                 ]
             )]
         );
+    }
+
+    #[test]
+    fn growth_of_several_recordings_names_its_node() {
+        let mut report = sample::verl();
+        let grown = |recording, node: &str| {
+            let node = Node {
+                name: node.into(),
+                recordings: vec![recording],
+                ..Node::default()
+            };
+            let growth = Growth {
+                recording_id: Some(recording),
+                class: "WorkerDict".into(),
+                processes: 1,
+                grown_bytes: Bytes(1 << 30),
+                lines: Vec::new(),
+                functions: Vec::new(),
+            };
+            (node, growth)
+        };
+        let all = [grown(0, "n0/31b53872"), grown(1, "n0/cf3f7bc4")];
+        (report.nodes, report.growth) = all.into_iter().unzip();
+        let selection = Selection {
+            kill: Some(Kill::Number(1)),
+            ..Selection::default()
+        };
+        let style = sample::style();
+        let words = |shown: &SelectedReport| -> Vec<String> {
+            let lines = lines(&View::new(shown, &style)).into_iter();
+            lines.map(|(text, _)| text).collect()
+        };
+        let both = words(&SelectedReport::whole(&report));
+        assert_eq!(
+            both,
+            [
+                "WorkerDict on n0/31b53872 took 1.0 GiB in all over the run, by many lines",
+                "WorkerDict on n0/cf3f7bc4 took 1.0 GiB in all over the run, by many lines",
+            ]
+        );
+        // All deaths are of recording 0.
+        let mut other = report.deaths[0].clone();
+        (other.id, other.recording_id) = (other.id.in_recording(1), Some(1));
+        report.deaths.push(other);
+        let one = words(&select(&report, &selection));
+        assert_eq!(one, both[..1]);
     }
 }

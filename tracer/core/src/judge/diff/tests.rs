@@ -185,6 +185,51 @@ fn possible_setting_is_listed_beside_a_fit() {
     assert_eq!(diff.may_explain[0].key, dtype);
 }
 
+/// The setting brings in the line that keeps the memory. A size that bounds the same class is then
+/// no explanation of its own.
+#[test]
+fn setting_named_by_a_finding_fits_first() {
+    let (key, length) = ("custom_reward_function.path", "data.max_prompt_length");
+    let a = report(&[(length, "128")], &[("TaskRunner", 1, 400, None)]);
+    let settings = [(key, "/home/me/reward.py"), (length, "256")];
+    let mut b = report(&settings, &[("TaskRunner", 1, 4500, None)]);
+    b.findings = vec![Finding {
+        remedy: vec![format!(
+            "reward.py:5 (from {key}=/home/me/reward.py): keep less"
+        )],
+        saving: Some(Saving {
+            class: Some("TaskRunner".into()),
+            task: None,
+            bytes: Bytes(3400 * MIB),
+        }),
+        ..Finding::new(
+            "controller",
+            Certainty::Inferred,
+            "3.4 GiB is kept by reward.py:5",
+        )
+    }];
+    let diff = compared(&a, &b);
+    let [fit] = diff.explains.as_slice() else {
+        panic!("{:?}", diff.explains);
+    };
+    assert_eq!(fit.key, key);
+    assert_eq!(fit.why, "in B only; 3.4 GiB is kept by reward.py:5");
+}
+
+/// A child made by fork has its parent's memory, which no setting of the parent's class bounds.
+#[test]
+fn setting_does_not_act_on_children_made_by_fork() {
+    let child = "TaskRunner.run (subprocess)";
+    let with = |length| [("data.max_prompt_length", length), ("seed", length)];
+    let a = report(&with("128"), &[(child, 2, 900, None)]);
+    let b = report(&with("256"), &[(child, 2, 6900, None)]);
+    let fits = compared(&a, &b).explains;
+    assert!(
+        fits.iter().all(|fit| !fit.why.contains("bounds")),
+        "{fits:?}"
+    );
+}
+
 #[test]
 fn sole_change_fits_only_if_memory_moved() {
     let a = report(&[("one", "x")], &[("Rollout", 1, 900, None)]);

@@ -112,6 +112,17 @@ fn isolation_makes_the_threshold_ineffective() {
 }
 
 #[test]
+fn threshold_has_no_effect_while_the_monitor_is_off() {
+    let mut off = node();
+    let interval = ("RAY_memory_monitor_refresh_ms", "0");
+    off.settings = set(&[interval, ("RAY_memory_usage_threshold", "0.98")]);
+    let ids = ids(&machine(off));
+    let threshold = "setting.RAY_memory_usage_threshold";
+    assert!(ids.iter().any(|id| id == threshold), "{ids:?}");
+    assert!(ids.iter().any(|id| id == "monitor.off"), "{ids:?}");
+}
+
+#[test]
 fn isolation_ignores_memory_used_by_others() {
     let mut isolated = node();
     isolated.isolated = true;
