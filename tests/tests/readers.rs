@@ -192,6 +192,40 @@ fn failed_end_has_an_exit_code() {
     assert!(said.contains("was not closed cleanly"), "{said}");
 }
 
+/// What is held for each kill does not grow with the number of kills: 8 MB of kills by Ray once took
+/// 3 GiB.
+#[test]
+fn explain_of_many_kills_needs_little_memory() {
+    const KILL: &str = include_str!("../../xtask/src/bench/explain/raylet-kill.txt");
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("raylet.out");
+    let kills = (0..1800).map(|number: u32| {
+        let time = format!("2026-11-20 {:02}:{:02}:00,000", number / 60, number % 60);
+        let id = |kind: u32| format!("{:056x}", kind * 10_000 + number);
+        let gaps = [
+            ("%time%", time),
+            ("%self%", "7".to_owned()),
+            ("%node%", id(0)),
+            ("%pid%", (20_000 + number).to_string()),
+            ("%worker%", id(2)),
+            ("%actor%", id(3)[24..].to_owned()),
+        ];
+        let fill = |text: String, (gap, with): &(&str, String)| text.replace(gap, with);
+        gaps.iter().fold(KILL.to_owned(), fill)
+    });
+    fs::write(&log, kills.collect::<String>()).expect("a log");
+    let done = Command::new("prlimit")
+        .arg("--as=1500000000")
+        .arg(raytrace())
+        .arg("explain")
+        .arg(&log)
+        .output()
+        .expect("prlimit of util-linux");
+    assert!(done.status.success(), "{}", text(&done));
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(said.contains("Ray's memory monitor killed"), "{said}");
+}
+
 #[test]
 fn explain_reports_recordings_and_refuses_binaries() {
     let folder = tempfile::tempdir().expect("a folder");
