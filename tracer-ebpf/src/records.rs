@@ -568,6 +568,9 @@ pub struct Offsets {
     pub pid_numbers: u32,
     pub upid_size: u32,
     pub sigaction_handler: u32,
+    pub task_sighand: u32,
+    pub sighand_actions: u32,
+    pub sigaction_size: u32,
     /// Whether `mark_victim` has a task as its argument (≥ 6.9 and backports), not a pid.
     pub victim_is_task: u32,
     /// CPUs whose counters are summed; 0 when `__per_cpu_offset` is hidden.

@@ -82,7 +82,7 @@ fn generated<const TYPED: bool, C>(
     let result = result as i32;
     let dying = flags & SIGNAL_GROUP_EXIT != 0;
     let effect = dying && exit_code == number && (result == 0 || result == 4);
-    if !is_in(TELLING, number) && !effect {
+    if !is_in(TELLING, number) && !effect && !is_default(target, number) {
         return count(Hook::Signal, ledger::FILTERED);
     }
     let Some(mut entry) = DEATHS.reserve::<Signal>(0) else {
@@ -115,6 +115,19 @@ fn generated<const TYPED: bool, C>(
 #[inline(always)]
 fn is_in(set: u64, number: i32) -> bool {
     number < 32 && set & (1 << number) != 0
+}
+
+/// Whether the target has no handler for a signal, which then is fatal though it has not killed yet: a process that is stopped, or has
+/// another signal pending and does not run, takes it later (`wants_signal` in kernel/signal.c). An ignored one counts as handled.
+#[inline(always)]
+fn is_default(target: u64, number: i32) -> bool {
+    let actions: u64 = read(target, offsets().task_sighand);
+    if actions == 0 {
+        return false;
+    }
+    let at = offsets().sighand_actions + (number as u32 - 1) * offsets().sigaction_size;
+    let handler: u64 = read(actions, at + offsets().sigaction_handler);
+    handler == 0
 }
 
 /// The siginfo pointer is 0 for `SI_USER` and 1 for `SI_KERNEL`; only above that it is memory.

@@ -125,7 +125,7 @@ fn write(page: &mut Page, title: &str, checks: &[&Check]) {
     }
 }
 
-/// `3 problems (2 IGNORED, 1 LEFTOVER), 1 missing probe.`
+/// `3 problems (2 IGNORED, 1 LEFTOVER), 1 thing cannot be seen.`
 fn summary(checks: &[Check]) -> String {
     let problems: Vec<&Check> = checks
         .iter()
@@ -156,7 +156,7 @@ fn summary(checks: &[Check]) -> String {
     if missing > 0 {
         text.push_str(&format!(
             ", {}",
-            words::count(missing, "missing probe", "missing probes")
+            words::count(missing, "thing cannot be seen", "things cannot be seen")
         ));
     }
     format!("{text}.")

@@ -335,7 +335,15 @@ fn nearest_limit(report: &Report, peak: &Peak) -> String {
     if let Some(near) = nearer.filter(|near| near.share() > limit::at_peak(report, peak).share()) {
         let figures = of(near.used, near.limit);
         let away = size(Bytes(near.limit.0.saturating_sub(near.used.0)));
-        return format!("; nearest limit {}: {figures}, {away} away", near.whose);
+        let is_known = report.clusters.iter().all(|one| one.monitor.is_some());
+        return if is_known {
+            format!("; nearest limit {}: {figures}, {away} away", near.whose)
+        } else {
+            format!(
+                "; nearest known limit {}: {figures}, {away} away (Ray's threshold is not known, and may be nearer)",
+                near.whose
+            )
+        };
     }
     match limit::threshold(report, peak) {
         Some(threshold) if threshold > peak.used_bytes => {

@@ -90,12 +90,18 @@ pub fn text(shown: &SelectedReport, style: &Style) -> String {
         format!("raytrace report {}{}", sanitize::quoted(file), style.span)
     } else {
         let log = match report.texts.as_slice() {
+            [only] if only.name == "stdin" => "-".to_owned(),
             [only] => sanitize::quoted(&only.name),
             _ => "LOGS".to_owned(),
         };
         format!("raytrace explain {log}")
     };
-    let more = format!("{command} --kill {number}");
+    let again = if command.ends_with(" -") {
+        ", with the same input"
+    } else {
+        ""
+    };
+    let more = format!("{command} --kill {number}{again}");
     let mut lines = lines(report, cause.death, Disclosure::All, &more);
     if shown.totals.0 > 1 {
         lines[0].push_str(&format!(" (1 of {} first causes)", shown.totals.0));

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     event::{
         Cluster, Event, GpuState, KernelLog, Observation, OomVictim, Process, Role, SharedFile,
-        Signal,
+        Signal, Worker,
     },
     ids::{BootTime, HexId, Pid, ProcessKey},
     judge::is_system_program,
@@ -89,13 +89,22 @@ impl Members {
         // Processes of any Ray, and workers of other jobs. They are left out even if a process of
         // the job has started them: a driver may have started the raylet, which starts all workers.
         let mut others: HashSet<ProcessKey> = HashSet::new();
+        let clusters = log_facts::clusters_of_processes(events);
+        // Ray makes the worker id of a driver of its job's id, so that drivers of other clusters
+        // have the same one.
+        let is_here = |worker: &Worker| match clusters.get(&worker.process.truncated()) {
+            Some(cluster) => cluster.same(self.cluster),
+            None => !worker.driver,
+        };
         for event in events {
             if let Some(process) = event.what.subject() {
                 let of_pid = self.of_pid.entry(process.pid).or_default();
                 of_pid.insert(process.truncated().start, process.truncated());
             }
             match &event.what {
-                Observation::Worker(worker) if self.workers.contains(&worker.worker_id) => {
+                Observation::Worker(worker)
+                    if self.workers.contains(&worker.worker_id) && is_here(worker) =>
+                {
                     self.own.insert(worker.process.truncated());
                 }
                 Observation::Worker(worker) => {

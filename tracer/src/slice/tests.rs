@@ -346,10 +346,27 @@ fn job_id_in_two_clusters_needs_session() {
         return;
     };
     other.cluster = Some(key(500));
+    // The drivers of job 01000000 have one worker id in all clusters.
+    let driver = |pid: u32| {
+        let mut driver = worker(pid, "01000000", true);
+        if let Observation::Worker(worker) = &mut driver {
+            let id = format!("01000000{}", "f".repeat(48));
+            worker.worker_id = HexId::parse(&id).expect("an id");
+        }
+        driver
+    };
+    let Observation::Process(mut others) = process(14, 1, Role::Driver, MARK, 2000) else {
+        return;
+    };
+    others.cluster = Some(key(500));
     let more = [
         cluster(500, "session_b"),
         Observation::Process(other),
         worker(11, "01000000", false),
+        process(13, 1, Role::Driver, "own driver", 1000),
+        driver(13),
+        Observation::Process(others),
+        driver(14),
     ];
     events.extend((next..).zip(more).map(|(id, what)| event(id, 2000, what)));
     let mut wanted = SliceFilter {
@@ -367,6 +384,7 @@ fn job_id_in_two_clusters_needs_session() {
         !text.contains(MARK) && !text.contains("session_b"),
         "{text}"
     );
+    assert!(text.contains("own driver"), "{text}");
 }
 
 #[test]

@@ -39,7 +39,10 @@ impl Window {
         };
         let kept = events.into_iter().filter_map(|event| {
             if event.time > self.until {
-                return None;
+                // The recorder went on. Without this the slice would look cut off.
+                let is_end = matches!(event.what, Observation::RecordingEnded);
+                let time = self.until;
+                return is_end.then_some(Event { time, ..event });
             }
             if event.time >= from {
                 return Some(event);

@@ -20,6 +20,15 @@ impl Fields<'_> {
         found.ok_or(KernelError::NoField { structure, field })
     }
 
+    /// Returns the size of a structure.
+    pub(super) fn size(&self, structure: &'static str) -> Result<u32, KernelError> {
+        let found = self.btf.size(structure);
+        found.ok_or(KernelError::NoField {
+            structure,
+            field: "",
+        })
+    }
+
     /// Returns the offset of a field that has the name `other` on some kernels.
     pub(super) fn either(
         &self,

@@ -394,13 +394,13 @@ fn limits(registry: &mut Registry, snapshot: &Snapshot) {
         "1 while a warning is active, else 0",
         rows(&|threat| Some(f64::from(u8::from(warned(threat).is_some())))),
     );
-    let quantiles = [("0.1", 0), ("0.9", 1)].map(|(quantile, end)| {
+    let percentiles = [("10", 0), ("90", 1)].map(|(percentile, end)| {
         let mut rows = rows(&|threat| {
             let (soonest, latest) = warned(threat)?.left?;
             Some([soonest, latest][end])
         });
         for (labels, _) in &mut rows {
-            labels.push(("quantile", quantile.to_owned()));
+            labels.push(("percentile", percentile.to_owned()));
         }
         rows
     });
@@ -408,7 +408,7 @@ fn limits(registry: &mut Registry, snapshot: &Snapshot) {
         registry,
         "raytrace_limit_forecast_seconds",
         "Time until the limit is hit by the forecast, its 10th and 90th percentile; absent without an active warning",
-        quantiles.concat(),
+        percentiles.concat(),
     );
     gauges(
         registry,
@@ -663,7 +663,7 @@ mod tests {
             let rows = rows.filter(|line| line.starts_with("raytrace_limit_forecast_seconds"));
             let cut = |line: &str| {
                 assert!(line.contains("ray-memory-monitor"), "{line}");
-                line.split_once("quantile=").map(|two| two.1.to_owned())
+                line.split_once("percentile=").map(|two| two.1.to_owned())
             };
             let mut rows: Vec<_> = rows.filter_map(cut).collect();
             rows.sort();
@@ -671,7 +671,7 @@ mod tests {
         };
         assert!(forecasts(&snapshot).is_empty());
         snapshot.warnings = vec![Warned::at(told, &warning, told.plus(70_000_000_000))];
-        assert_eq!(forecasts(&snapshot), ["\"0.1\"} 0.0", "\"0.9\"} 40.0"]);
+        assert_eq!(forecasts(&snapshot), ["\"10\"} 0.0", "\"90\"} 40.0"]);
     }
 
     #[test]

@@ -181,7 +181,8 @@ fn remedy(run: Run<'_>, warning: &LogWarning) -> Vec<String> {
                 let larger = Change::flag("object-store-memory", "MORE").at(start);
                 format!("a larger --object-store-memory: {larger}")
             };
-            vec![text("delete object references earlier"), store]
+            let earlier = "delete object references earlier; if one object is larger than the whole store, put it in smaller parts";
+            vec![text(earlier), store]
         }
         Warning::Disk => vec![text("df -h /tmp; remove old sessions under /tmp/ray")],
         Warning::Allocation => vec![text("ulimit -v; cat /proc/sys/vm/overcommit_memory")],

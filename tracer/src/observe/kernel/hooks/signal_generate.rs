@@ -23,6 +23,10 @@ pub(super) const HOOK: Deaths = Deaths {
     offsets: |fields, offsets| {
         offsets.task_pdeath_signal = fields.need("task_struct", "pdeath_signal")?;
         offsets.task_stack = fields.optional("task_struct", "stack");
+        offsets.task_sighand = fields.need("task_struct", "sighand")?;
+        offsets.sighand_actions = fields.need("sighand_struct", "action")?;
+        offsets.sigaction_handler = fields.need("k_sigaction", "sa.sa_handler")?;
+        offsets.sigaction_size = fields.size("k_sigaction")?;
         *offsets = registers::find(fields.btf, offsets);
         Ok(())
     },
