@@ -52,6 +52,13 @@ def alarm():
     time.sleep(600)
 
 
+def alarm_while_stopped():
+    """Its timer expires while it is stopped, so that the signal kills when it goes on."""
+    signal.alarm(1)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(600)
+
+
 def seccomp():
     """Installs a filter that kills the process when it calls getppid(2)."""
     load, jump_equal, ret = 0x20, 0x15, 0x06

@@ -74,6 +74,17 @@ KINDS["child_bus_error"] = ends("bus_error", "crash", signal=signal.SIGBUS, send
 KINDS["child_cpu_limit"] = ends("cpu_limit", "kernel-other", signal=signal.SIGXCPU, mechanism="rlimit-cpu", **PROVEN)
 KINDS["child_hard_cpu_limit"] = ends("hard_cpu_limit", "kernel-other", signal=9, mechanism="rlimit-cpu", **PROVEN)
 KINDS["child_alarm"] = ends("alarm", "kernel-other", signal=signal.SIGALRM, mechanism="timer", **PROVEN)
+
+
+@kind
+def child_alarm_while_stopped(stage, label):
+    child = Child(stage, label, "alarm_while_stopped")
+    stage.truth.death(label, child.victim, "kernel-other", signal=signal.SIGALRM, mechanism="timer", **PROVEN)
+    time.sleep(2)
+    os.kill(child.victim["pid"], signal.SIGCONT)
+    child.done(stage, label)
+
+
 KINDS["child_seccomp"] = ends("seccomp", "kernel-other", signal=signal.SIGSYS, **PROVEN)
 
 
