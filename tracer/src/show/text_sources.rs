@@ -1,6 +1,7 @@
 //! Says which texts were read, if a report is made from texts.
 
 use crate::{
+    judge::report::Death,
     path,
     show::{sanitize, time::offset_name, view::View, words},
 };
@@ -9,6 +10,8 @@ use crate::{
 const MAX_TEXTS: usize = 6;
 /// Maximum number of texts of one clock that are named.
 const MAX_CLOCK_NAMES: usize = 2;
+/// Says how to print times that can be compared. Times of syslog have no year.
+const NO_TIMES: &str = "no times with a year. The kernel's log has them with journalctl -k -o short-iso-precise, or dmesg --time-format=iso";
 
 /// Returns lines about the texts that were read, and about their clocks. Empty if the report is of
 /// recordings.
@@ -48,10 +51,15 @@ pub(super) fn lines(view: &View<'_>) -> Vec<String> {
             None => clocks.push((clock, vec![base(&text.name)])),
         }
     }
-    let clocks: Vec<String> = clocks
+    let mut clocks: Vec<String> = clocks
         .into_iter()
         .map(|(clock, names)| clock_of(&names, &clock))
         .collect();
+    let mut deaths = view.shown.report.deaths.iter();
+    let by_kernel = |death: &Death| death.verdict.killer.is_kernel_oom();
+    if clocks.is_empty() && deaths.any(by_kernel) {
+        clocks.push(NO_TIMES.to_owned());
+    }
     if !clocks.is_empty() {
         all.push(format!("Clocks: {}", clocks.join("; ")));
     }

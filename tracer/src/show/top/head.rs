@@ -116,6 +116,7 @@ fn title(top: &Top, width: usize) -> Line<'static> {
         .map(|version| format!("Ray {}", cut(version.as_deref().unwrap_or("?"), 12)))
         .collect();
     match versions.as_slice() {
+        [] if live.ended => parts.push("no Ray at the end".to_owned()),
         [] => parts.push("no Ray yet".to_owned()),
         [one] => parts.push(one.clone()),
         many => parts.push(format!("{} clusters", many.len())),

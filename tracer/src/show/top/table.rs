@@ -66,6 +66,8 @@ fn chosen_style(chosen: bool) -> Style {
 fn nothing(top: &Top) -> &'static str {
     if !top.choice.filter.is_empty() {
         "No name or id matches: Esc clears the filter."
+    } else if top.live.ended {
+        "No process was left when the recording ended. Tab shows the deaths."
     } else if top.live.clusters.is_empty() {
         "Waiting for Ray (no process named raylet in /proc)."
     } else {
@@ -179,9 +181,9 @@ pub(super) fn deaths(top: &Top, frame: &mut Frame<'_>, area: Rect) {
         (0, _) => "no deaths".to_owned(),
         (count, 0) => words::count(count, "death", "deaths"),
         (count, _) => format!(
-            "{} of {}",
-            words::count(causes.len(), "first cause", "first causes"),
-            words::count(count, "death", "deaths")
+            "{}, {} shown, the others followed",
+            words::count(count, "death", "deaths"),
+            causes.len()
         ),
     };
     let style = if focused { bold() } else { faint() };
