@@ -97,7 +97,13 @@ fn own(node: &Node, key: &str, value: &str, version: Option<Version>) -> Option<
         let text = format!(
             "{pair}: no effect while Ray's monitor is off; once it is on, this is its threshold"
         );
-        return Some(no_effect(key, text).value(&value));
+        let note = Check::new(
+            format!("setting.{key}"),
+            Section::Settings,
+            State::Note,
+            text,
+        );
+        return Some(note.value(&value));
     }
     Some(ok(key, pair).value(&value))
 }
