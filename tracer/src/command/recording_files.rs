@@ -20,7 +20,7 @@ use crate::{
         timeline::TimelineBuilder,
     },
     recording::{self, Outline, RecordingError},
-    show::html::ChartSeries,
+    show::{html::ChartSeries, time::Zone},
 };
 
 /// How many levels of folders below the named one are searched.
@@ -33,6 +33,20 @@ const MARGIN_NS: i64 = 10 * MINUTE_NS;
 pub(super) struct TimeRange {
     pub(super) since: Option<Utc>,
     pub(super) until: Option<Utc>,
+}
+
+impl TimeRange {
+    /// Parses `--since` and `--until`, as they were typed, for recordings of the span `recorded`.
+    pub(super) fn parse(
+        zone: &Zone,
+        since: Option<&str>,
+        until: Option<&str>,
+        recorded: (Utc, Utc),
+    ) -> anyhow::Result<Self> {
+        let span = zone.parse_span(since, until, recorded);
+        let (since, until) = span.map_err(|(option, error)| usage(format!("{option}: {error}")))?;
+        Ok(Self { since, until })
+    }
 }
 
 /// A joined report, with what is needed to draw it.

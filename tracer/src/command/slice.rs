@@ -252,9 +252,7 @@ impl SliceArgs {
 
     fn time_range(&self, began: Utc, ended: Utc) -> anyhow::Result<TimeRange> {
         let (since, until) = (self.since.as_deref(), self.until.as_deref());
-        let span = Zone::default().parse_span(since, until, (began, ended));
-        let (since, until) = span.map_err(|(option, error)| usage(format!("{option}: {error}")))?;
-        Ok(TimeRange { since, until })
+        TimeRange::parse(&Zone::default(), since, until, (began, ended))
     }
 
     /// Selects what one recorder has of the request; `None` if it did not see the death.

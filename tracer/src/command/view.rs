@@ -97,8 +97,8 @@ pub struct ViewArgs {
     matching: Option<String>,
     #[command(flatten)]
     filter: RecordingFilterArgs,
-    /// Show deaths after this time: 08:41:07 (the last time that it was 08:41:07; in UTC, or the zone
-    /// of --tz), 2026-11-20T08:41:07Z, or -10m (ten minutes before the end of the recordings).
+    /// Show deaths after this time: 08:41:07 (the last time that it was 08:41:07; in UTC, or the
+    /// zone of --tz), 2026-11-20T08:41:07Z, or -10m (ten minutes before the end of the recordings).
     #[arg(
         long,
         value_name = "TIME",
@@ -203,9 +203,7 @@ impl ViewArgs {
     /// Returns the requested span of time, for recordings from `began` to `ended`.
     pub(super) fn time_range(&self, began: Utc, ended: Utc) -> anyhow::Result<TimeRange> {
         let (since, until) = (self.since.as_deref(), self.until.as_deref());
-        let span = self.tz.parse_span(since, until, (began, ended));
-        let (since, until) = span.map_err(|(option, error)| usage(format!("{option}: {error}")))?;
-        Ok(TimeRange { since, until })
+        TimeRange::parse(&self.tz, since, until, (began, ended))
     }
 
     fn selection(&self, report: &Report) -> anyhow::Result<Selection> {
