@@ -192,8 +192,8 @@ fn failed_end_has_an_exit_code() {
     assert!(said.contains("was not closed cleanly"), "{said}");
 }
 
-/// What is held for each kill does not grow with the number of kills: 8 MB of kills by Ray once took
-/// 3 GiB.
+/// What is held for each kill does not grow with the number of kills: 8 MB of kills by Ray once
+/// took 3 GiB.
 #[test]
 fn explain_of_many_kills_needs_little_memory() {
     const KILL: &str = include_str!("../../xtask/src/bench/explain/raylet-kill.txt");

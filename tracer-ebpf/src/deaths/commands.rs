@@ -49,8 +49,8 @@ unsafe fn add(to: *mut u64, what: u64) {
 #[inline(always)]
 pub(crate) fn find(process: &Process, to: &mut [u8; COMMAND]) -> Option<u32> {
     let place = COMMANDS.get_ptr(process.tgid % COMMANDS_KEPT)?;
-    // SAFETY: a map value stays readable during the program. Another writer sets `start` to 0 before
-    // he writes.
+    // SAFETY: a map value stays readable during the program. Another writer sets `start` to 0
+    // before he writes.
     unsafe {
         let is_its_own = || {
             (&raw const (*place).start).read_volatile() == process.start

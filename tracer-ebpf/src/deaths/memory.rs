@@ -108,8 +108,8 @@ fn totals_and_slots(base: u64) -> ([i64; MEMBERS], [u64; MEMBERS]) {
     (totals, slots)
 }
 
-/// Adds what one CPU, whose memory lies at `offset`, holds back. The four slots lie side by side since
-/// they are allocated together (`percpu_counter_init_many`, 6.6).
+/// Adds what one CPU, whose memory lies at `offset`, holds back. The four slots lie side by side
+/// since they are allocated together (`percpu_counter_init_many`, 6.6).
 #[inline(always)]
 fn add_slots(totals: &mut [i64; MEMBERS], slots: &[u64; MEMBERS], offset: u64) {
     let first = slots[0].wrapping_add(offset);

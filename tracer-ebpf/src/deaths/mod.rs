@@ -15,8 +15,8 @@ mod signal_deliver;
 mod signal_generate;
 mod victim;
 
-/// Declares a hook as `tp_btf` and as raw tracepoint around one body that takes its arguments as integers, and whether the verifier
-/// knows their types: [`crate::read::field`].
+/// Declares a hook as `tp_btf` and as raw tracepoint around one body that takes its arguments as
+/// integers, and whether the verifier knows their types: [`crate::read::field`].
 macro_rules! hook {
     ($btf:ident, $raw:ident, $name:literal, $body:ident, [$($index:literal),*]) => {
         /// As BTF tracepoint.

@@ -25,8 +25,8 @@ hook!(
 /// QUIT ILL TRAP ABRT BUS FPE SEGV XCPU XFSZ SYS.
 const CORE: u64 =
     1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 11 | 1 << 24 | 1 << 25 | 1 << 31;
-/// USR1 USR2 PIPE ALRM STKFLT VTALRM PROF IO PWR: fatal by default and often handled, so that they are not reported when they are
-/// sent unless they took effect there.
+/// USR1 USR2 PIPE ALRM STKFLT VTALRM PROF IO PWR: fatal by default and often handled, so that they
+/// are not reported when they are sent to a process with a handler.
 const QUIET: u64 =
     1 << 10 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 16 | 1 << 26 | 1 << 27 | 1 << 29 | 1 << 30;
 /// KILL and TERM and the rest that end a process at once.

@@ -117,8 +117,9 @@ fn is_in(set: u64, number: i32) -> bool {
     number < 32 && set & (1 << number) != 0
 }
 
-/// Whether the target has no handler for a signal, which then is fatal though it has not killed yet: a process that is stopped, or has
-/// another signal pending and does not run, takes it later (`wants_signal` in kernel/signal.c). An ignored one counts as handled.
+/// Whether the target has no handler for a signal, which then is fatal though it has not killed
+/// yet: a process that is stopped, or has another signal pending and does not run, takes it later
+/// (`wants_signal` in kernel/signal.c). An ignored one counts as handled.
 #[inline(always)]
 fn is_default(target: u64, number: i32) -> bool {
     let actions: u64 = read(target, offsets().task_sighand);

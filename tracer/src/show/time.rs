@@ -93,9 +93,9 @@ impl Zone {
 
     /// Parses a time that a user typed.
     ///
-    /// It may be RFC 3339, a time of day, or a span before the end like `-10m`. A time of day is its
-    /// last occurrence in the recording, which ran from `began` to `ended`, or else the one that is
-    /// nearest to it.
+    /// It may be RFC 3339, a time of day, or a span before the end like `-10m`. A time of day is
+    /// its last occurrence in the recording, which ran from `began` to `ended`, or else the one
+    /// that is nearest to it.
     pub fn parse(&self, text: &str, began: Utc, ended: Utc) -> Result<Utc, TimeError> {
         let refused = || TimeError::Time(text.to_owned());
         if let Some(span) = text.strip_prefix('-') {

@@ -238,7 +238,8 @@ fn acts_on(change: &SettingChange) -> &'static [String] {
 }
 
 fn is_of(owner: &OwnerChange, classes: &[String]) -> bool {
-    // What a child made by fork has is its parent's, and no setting of the parent's class acts on it.
+    // What a child made by fork has is its parent's, and no setting of the parent's class acts on
+    // it.
     let its_child = owner.class.ends_with(&subprocess(""));
     let named = |part: &String| owner.class.contains(part.as_str()) && !its_child;
     classes.is_empty() || classes.iter().any(named)

@@ -116,7 +116,8 @@ fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> String {
         .memory
         .own_private()
         .map_or(listed, |own| own.max(listed));
-    // Where the processes had been moved into a cgroup that is far too small, its limit is no measure.
+    // Where the processes had been moved into a cgroup that is far too small, its limit is no
+    // measure.
     let (above, limit) = if held.gib() > FAR_TOO_SMALL * limit.gib() {
         (
             format!(" above the {} that its processes held,", size(held)),

@@ -73,8 +73,9 @@ pub(super) fn verdict(case: &Case<'_>, signal: i32) -> Draft {
     }
 }
 
-/// Judges SIGALRM, SIGVTALRM and SIGPROF, which are not reported when they are sent. If one came
-/// from the kernel and was delivered with the default action, a timer ran out.
+/// Judges SIGALRM, SIGVTALRM and SIGPROF, which are not reported when they are sent to a process
+/// with a handler, nor by earlier recorders if they did not kill at once. If one came from the
+/// kernel and was delivered with the default action, a timer ran out.
 fn timer(case: &Case<'_>, signal: i32) -> Option<Draft> {
     let key = case.exit.exit.process.truncated();
     let delivered = case.world.delivered.get(&key)?;
