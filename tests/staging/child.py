@@ -19,6 +19,9 @@ PR_SET_SECCOMP = 22
 SECCOMP_MODE_FILTER = 2
 GETPPID = 110
 RT_SIGQUEUEINFO = 129
+CLONE_NEWPID = 0x20000000
+USERFAULTFD, UFFD_USER_MODE_ONLY, UFFD_FEATURE_POISON = 323, 1, 1 << 14
+UFFDIO_API, UFFDIO_REGISTER, UFFDIO_POISON = 0xC018AA3F, 0xC020AA00, 0xC020AA08
 
 
 def sleep():
@@ -81,6 +84,58 @@ def mourns():
         preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),
     )
     time.sleep(600)
+
+
+def kills_itself():
+    """Starts a child that gets SIGKILL when this process ends, then kills itself."""
+    subprocess.Popen(
+        [sys.executable, "-S", __file__, "sleep", ROLL.folder, LABEL + "/child"],
+        preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),
+    )
+    ROLL.wait(LABEL + "/child")
+    time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def ignores():
+    """Ignores SIGXFSZ, as Python does, and exits some time after a SIGTERM."""
+
+    def exits(*_):
+        time.sleep(0.2)
+        sys.exit(3)
+
+    signal.signal(signal.SIGTERM, exits)
+    while True:
+        time.sleep(600)
+
+
+def drops():
+    """Starts the init of a pid namespace. It unblocks a signal that the kernel then drops, because
+    such an init has no handler for it."""
+    if LIBC.unshare(CLONE_NEWPID) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    child = os.fork()
+    if child == 0:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        os.kill(os.getpid(), signal.SIGUSR1)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+        time.sleep(600)
+    ROLL.announce(LABEL + "/init", child)
+    os.waitpid(child, 0)
+
+
+def poisons():
+    """Poisons a page of its own and reads it, which looks like a hardware memory error."""
+    import fcntl
+    import mmap
+
+    pages = LIBC.syscall(USERFAULTFD, os.O_CLOEXEC | UFFD_USER_MODE_ONLY)
+    fcntl.ioctl(pages, UFFDIO_API, bytearray(struct.pack("QQQ", 0xAA, UFFD_FEATURE_POISON, 0)))
+    page = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    fcntl.ioctl(pages, UFFDIO_REGISTER, bytearray(struct.pack("QQQQ", address, 4096, 1, 0)))
+    fcntl.ioctl(pages, UFFDIO_POISON, bytearray(struct.pack("QQQq", address, 4096, 0, 0)))
+    return page[0]
 
 
 def namespace():
@@ -157,20 +212,23 @@ def file_limit():
 
 
 def leaves_a_stopped_one():
-    """Leaves a stopped child, in a session of its own.
+    """Leaves two children, in a session of its own.
 
-    The child is in a process group of its own, and is stopped when this process ends.
+    They are in a process group of their own, and one is stopped when this process ends.
     """
     os.setsid()
-    child = os.fork()
-    if child == 0:
-        os.setpgid(0, 0)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        ROLL.announce(LABEL + "/stopped")
-        time.sleep(600)
-    ROLL.wait(LABEL + "/stopped")
+    children = []
+    for name in ("/running", "/stopped"):
+        child = os.fork()
+        if child == 0:
+            os.setpgid(0, children[0] if children else 0)
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+            ROLL.announce(LABEL + name)
+            time.sleep(600)
+        ROLL.wait(LABEL + name)
+        children.append(child)
     time.sleep(0.5)
-    os.kill(child, signal.SIGSTOP)
+    os.kill(children[1], signal.SIGSTOP)
     time.sleep(0.3)
     os._exit(0)
 

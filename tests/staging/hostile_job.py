@@ -194,17 +194,73 @@ def ended_before_its_worker(stage, label):
 
 @kind
 def stopped_and_left(stage, label):
-    """A stopped process that no other process is left to continue gets SIGHUP from the kernel. It
-    has no terminal."""
+    """A group with a stopped process that no other process is left to continue gets SIGHUP from the
+    kernel, its running process too. It has no terminal."""
     started, parent = child(stage, label, "leaves_a_stopped_one")
-    victim = stage.roll.wait(label + "/stopped")
     stage.truth.death(label, parent, "exit", exit_code=0)
+    for name in ("/stopped", "/running"):
+        victim = stage.roll.wait(label + name)
+        stage.truth.death(
+            label + name, victim, "kernel-other", signal=signal.SIGHUP, mechanism="orphaned-group", sender=None,
+            cause=label,
+        )
+    started.wait()
+    for name in ("/stopped", "/running"):
+        stage.ended(label, stage.roll.wait(label + name))
+
+
+@kind
+def killed_by_itself(stage, label):
+    """The registers of a process that killed itself still have that call when the kernel kills its
+    child."""
+    started, parent = child(stage, label, "kills_itself")
+    orphan = stage.roll.wait(label + "/child")
+    stage.truth.death(label, parent, "crash", certainty="proven", signal=9, sender=None)
     stage.truth.death(
-        label + "/stopped", victim, "kernel-other", signal=signal.SIGHUP, mechanism="orphaned-group", sender=None,
-        cause=label,
+        label + "/child", orphan, "ray-collapse", certainty="proven", signal=9, mechanism="parent-death", cause=label
     )
     started.wait()
-    stage.ended(label, victim)
+    stage.ended(label, orphan)
+
+
+@kind
+def flooded(stage, label):
+    """Signals that the victim ignores come before and after the one at which it exits."""
+    started, victim = child(stage, label, "ignores")
+    time.sleep(0.6)
+    flood = f"for i in $(seq 64); do kill -XFSZ {victim['pid']}; done"
+    sender = subprocess.Popen(["bash", "-c", f"{flood}; kill -TERM {victim['pid']}; {flood}"])
+    stage.truth.death(
+        label, victim, "signal", certainty="inferred", exit_code=3,
+        sender={"pid": sender.pid, "comm": "bash"},
+    )
+    sender.wait()
+    started.wait()
+
+
+@kind
+def dropped_before(stage, label):
+    """The init of a pid namespace drops a signal of its own, and is killed later by another."""
+    started, _parent = child(stage, label, "drops")
+    victim = stage.roll.wait(label + "/init")
+    time.sleep(0.6)
+    sender = subprocess.Popen(["bash", "-c", f"kill -9 {victim['pid']}; exit 0"])
+    stage.truth.death(
+        label + "/init", victim, "signal", certainty="proven", signal=9,
+        sender={"pid": sender.pid, "comm": "bash", "mechanism": "kill"},
+    )
+    sender.wait()
+    started.wait()
+
+
+@kind
+def poisoned(stage, label):
+    """Since Linux 6.6, a process can poison a page of its own."""
+    started, victim = child(stage, label, "poisons")
+    stage.truth.death(
+        label, victim, "kernel-other", certainty="inferred", signal=signal.SIGBUS, mechanism="hwpoison", sender=None
+    )
+    started.wait()
 
 
 @kind

@@ -32,6 +32,10 @@ const QUIET: u64 =
 /// KILL and TERM and the rest that end a process at once.
 const FATAL: u64 = 1 << 1 | 1 << 2 | 1 << 9 | 1 << 15 | CORE | QUIET;
 
+/// `SIGNAL_UNKILLABLE` (linux/sched/signal.h, the same since 2.6.26): the init of a pid namespace
+/// drops what it has no handler for. A fault clears the flag before it is delivered.
+const SIGNAL_UNKILLABLE: u32 = 0x40;
+
 #[inline(always)]
 fn delivered<const TYPED: bool, C>(_context: &C, signal: u64, info: u64, action: u64) {
     let number = signal as i32;
@@ -45,6 +49,10 @@ fn delivered<const TYPED: bool, C>(_context: &C, signal: u64, info: u64, action:
     let key = process(task);
     let handler: u64 = read(action, offsets().sigaction_handler);
     if TRACKED.get_ptr(key.tgid).is_none() || (handler != 0 && number != 9) {
+        return count(Hook::Deliver, ledger::FILTERED);
+    }
+    let flags: u32 = read(signal_struct::<false>(task), offsets().signal_flags);
+    if flags & SIGNAL_UNKILLABLE != 0 && number != 9 {
         return count(Hook::Deliver, ledger::FILTERED);
     }
     keep(task, key.tgid, key.start);

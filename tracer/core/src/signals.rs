@@ -8,6 +8,9 @@ use libc::{
 /// The exit code of a program that reports the SIGTERM that it caught, as shells do.
 pub(crate) const EXIT_AT_SIGTERM: i32 = 128 + SIGTERM;
 
+/// Signals that programs catch in order to end.
+pub(crate) const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
 /// Returns `SIGKILL`, or `signal 40` for one without a usual name.
 #[must_use]
 pub fn name(number: i32) -> String {

@@ -102,10 +102,20 @@ impl ClauseContext {
             Cause::TracerExit { tracer_pid } => {
                 format!("{was} killed by the kernel because {its} tracer (pid {tracer_pid}) exited")
             }
-            Cause::StoppedThenOrphaned { ended: last } => format!(
-                "{was} terminated by the kernel with SIGHUP: {it} {was} stopped, and {}, the last process that could have continued it, exited",
-                party(last)
-            ),
+            Cause::StoppedThenOrphaned {
+                ended: last,
+                itself,
+            } => {
+                let stopped = if *itself {
+                    format!("{it} {was} stopped")
+                } else {
+                    format!("a process of {its} group was stopped")
+                };
+                format!(
+                    "{was} terminated by the kernel with SIGHUP: {stopped}, and {}, the last process that could have continued it, exited",
+                    party(last)
+                )
+            }
             Cause::KernelUnexplained => {
                 format!(
                     "{was} killed by the kernel itself (SIGKILL, si_code 128); the reason was not recorded"

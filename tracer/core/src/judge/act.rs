@@ -4,7 +4,10 @@
 //! act is the signal that set the group-exit flag with its own number. For core-dumping signals, it
 //! is the one whose default action was delivered.
 
-use libc::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
+use libc::{
+    SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGINT, SIGKILL, SIGQUIT, SIGSEGV, SIGSTOP, SIGSYS, SIGTRAP,
+    SIGTSTP, SIGTTIN, SIGTTOU, SIGXCPU, SIGXFSZ,
+};
 
 use crate::{
     event::{Ancestor, Role, Signal},
@@ -16,6 +19,7 @@ use crate::{
             world::World,
         },
     },
+    signals::ENDING,
 };
 
 /// How a process ended, as far as its signals show.
@@ -53,10 +57,12 @@ impl FatalAct<'_> {
 pub(super) const CAUGHT_WINDOW_NS: i64 = 15 * SECOND_NS;
 
 /// Signals that stop a process.
-const STOPS: [i32; 4] = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
+pub(super) const STOPS: [i32; 4] = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
 
-/// Signals that programs catch in order to end.
-const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+/// Signals whose default action dumps core (`SIG_KERNEL_COREDUMP_MASK`, linux/signal.h).
+const DUMPS: [i32; 10] = [
+    SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS,
+];
 
 /// Roles that Ray starts with SIGINT blocked (`python/ray/_private/services.py`; seen on 2.9 and
 /// 2.60). A Ctrl-C stays pending there and does nothing.
@@ -93,9 +99,9 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> FatalAct<'a> {
     // SIGKILL during a core dump ends the dump and becomes the wait status. The process was already
     // lost.
     let dumping = |kill: &'a Timestamped<Signal>| {
-        let before = delivered
-            .iter()
-            .find(|seen| seen.what.0 != fatal && seen.time <= kill.time)?;
+        let before = delivered.iter().find(|seen| {
+            seen.what.0 != fatal && DUMPS.contains(&seen.what.0) && seen.time <= kill.time
+        })?;
         generated(signals, before)
     };
     let effective = effective.map(|kill| dumping(kill).unwrap_or(kill));

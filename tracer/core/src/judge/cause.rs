@@ -131,11 +131,13 @@ pub enum Cause {
         /// The tracer.
         tracer_pid: Pid,
     },
-    /// It was stopped, and the last process that could have continued it ended
-    /// (`kill_orphaned_pgrp`).
+    /// Its process group had a stopped process, and the last process that could have continued it
+    /// ended (`kill_orphaned_pgrp`).
     StoppedThenOrphaned {
         /// That process.
         ended: ProcessRef,
+        /// Whether it was stopped itself.
+        itself: bool,
     },
     /// The kernel sent SIGKILL by itself, and nothing says why.
     KernelUnexplained,

@@ -140,7 +140,13 @@ fn of_known_call(signal: &Signal, kind: Origin) -> SignalOrigin {
 
 /// Returns the call by which the running task asked for this very signal; `None` if it did not, or
 /// if its call is not known.
+///
+/// A process that exits is in no call. Where it was killed by its own `kill`, its registers still
+/// have that call.
 fn asked(signal: &Signal) -> Option<Mechanism> {
+    if signal.sender.exiting {
+        return None;
+    }
     let call = signal.call.as_ref()?;
     let (mechanism, argument) = asks(&call.name)?;
     let named = call.arguments.get(argument).copied() == Some(i64::from(signal.signal));
@@ -230,8 +236,14 @@ fn by_positive_code(signal: &Signal, own: bool) -> SignalOrigin {
     let same_thread = own && signal.sender.tid == signal.target_tid;
     if signal.signal == SIGBUS && BUS_MCEERR.contains(&signal.code) {
         let injected = call == Some("madvise");
-        if same_thread || signal.sender.kernel_thread || injected || call.is_none() {
-            return of_known_call(signal, Origin::Hwpoison);
+        let found = signal.sender.kernel_thread || injected;
+        if found || same_thread || call.is_none() {
+            return SignalOrigin {
+                kind: Origin::Hwpoison,
+                // Since Linux 6.6 any process may poison a page of its own (`UFFDIO_POISON`), and
+                // gets the same signal where it reads that page.
+                is_certain: found && call.is_some(),
+            };
         }
     }
     if signal.signal == SIGSYS && same_thread {
@@ -421,6 +433,29 @@ mod tests {
         assert_eq!(origin(7, 25, 0, writes), (Origin::FileLimit, true));
         assert_eq!(origin(66, 11, -5, writes), (Origin::Descriptor, true));
         assert_eq!(origin(66, 40, -4, in_none), (Origin::Unknown, true));
+    }
+
+    /// The registers of a process that killed itself still have the call for its children.
+    #[test]
+    fn process_that_exits_asks_for_nothing() {
+        let mut dies = sent(66, 9, 0, Some(("kill", [66, 9, 0])));
+        assert_eq!(of(&dies).kind, Origin::Requested(Mechanism::Kill));
+        dies.sender.exiting = true;
+        dies.parent_death_signal = 9;
+        assert_eq!(of(&dies), certain(Origin::ParentDeath));
+    }
+
+    /// A process can poison a page of its own, but not have the kernel find it.
+    #[test]
+    fn memory_error_is_certain_if_the_kernel_found_it() {
+        let read = Some(("", [0; 3]));
+        let mut signal = sent(7, SIGBUS, BUS_MCEERR_AR, read);
+        signal.group = false;
+        let origin = of(&signal);
+        assert_eq!((origin.kind, origin.is_certain), (Origin::Hwpoison, false));
+        let mut signal = sent(66, SIGBUS, BUS_MCEERR_AO, read);
+        signal.sender.kernel_thread = true;
+        assert_eq!(of(&signal), certain(Origin::Hwpoison));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
         | Cause::FileReady { running: by, .. }
         | Cause::ChildExit { ended: by, .. }
         | Cause::SignalOfUnknownOrigin { running: by, .. }
-        | Cause::StoppedThenOrphaned { ended: by }
+        | Cause::StoppedThenOrphaned { ended: by, .. }
         | Cause::SiblingDied { sibling: by, .. } => party(scrubber, by),
         Cause::CaughtSignalThenExit { cause, .. }
         | Cause::CaughtSignalThenReraise { cause }

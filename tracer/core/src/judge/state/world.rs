@@ -42,6 +42,7 @@ use crate::{
         gcs::GcsRow,
         identify::{self, Title},
     },
+    signals::ENDING,
 };
 
 /// At most this many records of Ray's logs are kept by a live judge.
@@ -50,7 +51,8 @@ const MAX_RAY_LOG_RECORDS: usize = 50_000;
 const MAX_KERNEL_WORDS: usize = 4_096;
 /// At most this many clusters are kept by a live judge, including those that are over.
 const MAX_CLUSTERS: usize = 1_024;
-/// At most this many signals to one process are kept: the first half and the last half.
+/// At most this many signals to one process are kept. The oldest that cannot have ended it are
+/// dropped first, then those in the middle.
 const MAX_SIGNALS: usize = 64;
 
 /// At most this many figures of one raylet's monitor are kept: six seconds at ten per second.
@@ -190,11 +192,7 @@ impl World {
                 process,
                 signal,
                 code,
-            } => {
-                let what = (*signal, *code);
-                let delivered = self.delivered.entry(process.truncated());
-                delivered.or_default().push(Timestamped { time, what });
-            }
+            } => self.delivered(time, *process, (*signal, *code)),
             Observation::OomVictim(victim) => {
                 let what = victim.clone();
                 self.victims.push(Timestamped { time, what });
@@ -275,9 +273,19 @@ impl World {
         let what = signal.clone();
         let signals = self.signals.entry(signal.target.truncated()).or_default();
         if signals.len() >= MAX_SIGNALS {
-            signals.remove(MAX_SIGNALS / 2);
+            // Anybody who may signal a process can send it many signals that do nothing.
+            let mute = signals.iter().position(|seen| !may_end(&seen.what));
+            signals.remove(mute.unwrap_or(MAX_SIGNALS / 2));
         }
         signals.push(Timestamped { time, what });
+    }
+
+    fn delivered(&mut self, time: BootTime, process: ProcessKey, what: (i32, i32)) {
+        let delivered = self.delivered.entry(process.truncated()).or_default();
+        if delivered.len() >= MAX_SIGNALS {
+            delivered.remove(MAX_SIGNALS / 2);
+        }
+        delivered.push(Timestamped { time, what });
     }
 
     fn memory_sampled(&mut self, time: BootTime, sample: &ProcessMemory) {
@@ -791,4 +799,11 @@ fn trim<T>(kept: &mut Vec<T>) -> bool {
         kept.drain(..MAX_KERNEL_WORDS / 2);
     }
     too_many
+}
+
+/// Returns whether a signal may have ended its target: it took effect, or the target may have caught
+/// it in order to end.
+fn may_end(signal: &Signal) -> bool {
+    let is_queued = matches!(signal.result, 0 | 4);
+    signal.took_effect || is_queued && ENDING.contains(&signal.signal)
 }

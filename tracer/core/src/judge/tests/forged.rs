@@ -411,3 +411,22 @@ fn dashboard_child_follows_the_dashboard() {
     let death = assert_verdict!(scene, 41, RayCollapse, Inferred);
     assert_eq!(death.verdict.cause_death_id, Some(dashboard));
 }
+
+/// A process in the victim's own container is no container runtime, whatever its name.
+#[test]
+fn container_runtime_is_outside_the_container() {
+    for (inside, relation) in [(false, Relation::ContainerRuntime), (true, Relation::Other)] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7);
+        scene.change_process(7, |process| process.container_id = Some("c1".into()));
+        scene.signal(66, 7, 9, 0, true);
+        change(&mut scene, |signal| {
+            signal.sender.comm = "runc".into();
+            signal.sender.uid = 0;
+            signal.sender.container_id = inside.then(|| "c1".into());
+        });
+        scene.after(5).exit(7, 9);
+        let death = assert_verdict!(scene, 7, Signal, Proven);
+        assert_eq!(death.sender.expect("sender").relation, relation);
+    }
+}

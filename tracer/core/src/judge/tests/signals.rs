@@ -166,8 +166,9 @@ fn fault_is_a_crash() {
 
 #[test]
 fn reraised_memory_error_is_the_machines() {
-    // The process touched the broken page itself, or the kernel told it of one.
-    for (sender, code) in [(7, 4), (66, 5)] {
+    // The process touched the broken page itself, which may be one that it has poisoned, or the
+    // kernel told it of one.
+    for (sender, code, certainty) in [(7, 4, Certainty::Inferred), (66, 5, Certainty::Proven)] {
         let mut scene = Scene::new();
         scene.ray_worker(7).signal(sender, 7, 7, code, false);
         scene.after(100).signal(7, 7, 7, -6, false).after(1);
@@ -178,7 +179,9 @@ fn reraised_memory_error_is_the_machines() {
         };
         scene.push(Source::Kernel, delivered);
         scene.after(1000).exit(7, 7 | 0x80);
-        let death = assert_verdict!(scene, 7, KernelOther, Proven);
+        let death = scene.death(7);
+        assert_eq!(death.verdict.killer, Killer::KernelOther);
+        assert_eq!(death.verdict.certainty, certainty);
         let sender = death.sender.expect("how");
         assert_eq!((sender.pid.0, sender.mechanism), (0, Mechanism::Hwpoison));
     }
@@ -241,15 +244,65 @@ fn orphaned_stopped_group_dies_by_kernel() {
     assert_eq!(death.verdict.cause_death_id, Some(worker));
     let mechanism = death.sender.map(|sender| sender.mechanism);
     assert_eq!(mechanism, Some(Mechanism::OrphanedGroup));
+    // A running process of the same group.
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    scene.process(70, 7, "sh", Role::Descendant);
+    scene.process(71, 7, "sh", Role::Descendant);
+    scene.exiting = true;
+    scene.signal(7, 71, 1, 128, true).after(10);
+    scene.target_stopped_by = 19;
+    scene.signal(7, 70, 1, 128, false).after(10);
+    scene.exiting = false;
+    let worker = scene.exit(7, 1 << 8);
+    scene.after(10).exit(71, 1);
+    let death = assert_verdict!(scene, 71, KernelOther, Proven);
+    assert_eq!(death.verdict.cause_death_id, Some(worker));
     // The terminal hangs up because the leader of its session exits.
     let mut scene = Scene::new();
     scene.ray_worker(7).process(70, 7, "sh", Role::Descendant);
     scene.exiting = true;
     scene.signal(7, 70, 1, 128, true).after(10);
     scene.exit(70, 1);
-    let death = assert_verdict!(scene, 70, Signal, Proven);
+    // A running process of an orphaned group has the same signal.
+    let death = assert_verdict!(scene, 70, Signal, Inferred);
     let mechanism = death.sender.map(|sender| sender.mechanism);
     assert_eq!(mechanism, Some(Mechanism::Tty));
+}
+
+/// Signals that do nothing do not push out the one that ended the process.
+#[test]
+fn flood_of_ignored_signals_hides_no_sender() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    let flood = |scene: &mut Scene| {
+        for _ in 0..64 {
+            scene.signal_with(66, 7, 25, 0, false, 1);
+        }
+    };
+    flood(&mut scene);
+    scene.signal(66, 7, 15, 0, false);
+    flood(&mut scene);
+    scene.after(5000).exit(7, 0);
+    let death = assert_verdict!(scene, 7, Signal, Inferred);
+    assert_eq!(death.sender.expect("sender").pid.0, 66);
+}
+
+/// The init of a pid namespace drops a signal that it has unblocked, and lives on.
+#[test]
+fn earlier_delivery_without_a_dump_is_not_the_end() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(7, 7, 10, 0, false).after(10);
+    let delivered = Observation::Delivered {
+        process: key(7),
+        signal: 10,
+        code: 0,
+    };
+    scene.push(Source::Kernel, delivered);
+    scene.after(9000).signal(66, 7, 9, 0, true).after(10);
+    scene.exit(7, 9);
+    let death = assert_verdict!(scene, 7, Signal, Proven);
+    assert_eq!(death.sender.expect("sender").pid.0, 66);
 }
 
 /// A tracer may have changed the signal while it was pending.

@@ -9,6 +9,7 @@ use crate::{
     event::{KernelLog, OomVictim, ProbeState, Signal},
     ids::{ProcessKey, SECOND_NS},
     judge::{
+        act,
         cause::{Cause, ProcessRef, Resource},
         missing::Missing,
         query::oom,
@@ -43,16 +44,28 @@ pub(super) fn verdict(
     };
     match (origin.kind, signal.what.signal) {
         (Origin::Kernel, SIGKILL) => kill(case, signal, certainty),
-        (Origin::Kernel, SIGHUP) if was_stopped_and_left(case, signal) => stopped_and_left(signal),
-        (Origin::Kernel, 1..=3) => Draft::new(
-            Killer::Signal,
-            certainty,
-            Cause::Terminal {
-                signal: signal.what.signal,
-            },
-        )
-        .sent(signal, Relation::Other, Mechanism::Tty)
-        .without_sender_identity(),
+        (Origin::Kernel, SIGHUP) if was_stopped_and_left(case, signal) => {
+            stopped_and_left(signal, true)
+        }
+        (Origin::Kernel, SIGHUP) if is_of_a_stopped_group(case, signal) => {
+            stopped_and_left(signal, false).at_most(certainty)
+        }
+        (Origin::Kernel, number @ 1..=3) => {
+            // The same signal goes to a running process whose group has a stopped one that nobody
+            // is left to continue.
+            let certainty = if number == SIGHUP && signal.what.sender.exiting {
+                certainty.max(Certainty::Inferred)
+            } else {
+                certainty
+            };
+            Draft::new(
+                Killer::Signal,
+                certainty,
+                Cause::Terminal { signal: number },
+            )
+            .sent(signal, Relation::Other, Mechanism::Tty)
+            .without_sender_identity()
+        }
         (Origin::Kernel, number @ (SIGALRM | SIGVTALRM | SIGPROF)) => {
             let cause = Cause::Timer {
                 signal: number,
@@ -68,6 +81,9 @@ pub(super) fn verdict(
     }
 }
 
+/// Signals to the processes of one group are sent within this time.
+const AT_ONCE_NS: i64 = 100_000_000;
+
 /// Returns whether the kernel sent SIGHUP to a stopped process when the last process ended that
 /// could have continued it (`kill_orphaned_pgrp`, kernel/exit.c). A hang-up of a terminal, which a
 /// dying session leader also sends, takes effect at once in a running process.
@@ -79,9 +95,25 @@ fn was_stopped_and_left(case: &Case<'_>, signal: &Timestamped<Signal>) -> bool {
     signal.what.sender.exiting && waited
 }
 
-fn stopped_and_left(signal: &Timestamped<Signal>) -> Draft {
+/// Returns whether the same end made the kernel send SIGHUP to another process, which was stopped.
+fn is_of_a_stopped_group(case: &Case<'_>, signal: &Timestamped<Signal>) -> bool {
+    let mut all = case.world.signals.values().flatten();
+    let is_stopped = |seen: &Timestamped<Signal>| {
+        let one = &seen.what;
+        one.signal == SIGHUP
+            && one.code == signal.what.code
+            && one.sender.process.same(signal.what.sender.process)
+            && seen.time.since(signal.time).abs() < AT_ONCE_NS
+            && !one.group_exit
+            && act::STOPS.contains(&one.group_exit_code)
+    };
+    signal.what.sender.exiting && all.any(is_stopped)
+}
+
+fn stopped_and_left(signal: &Timestamped<Signal>, itself: bool) -> Draft {
     let cause = Cause::StoppedThenOrphaned {
         ended: ProcessRef::of(&signal.what.sender),
+        itself,
     };
     not_memory(signal, Mechanism::OrphanedGroup, cause).caused_by(Some(signal.what.sender.process))
 }

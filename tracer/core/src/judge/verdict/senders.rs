@@ -410,9 +410,14 @@ fn other_jobs(case: &Case<'_>, sender: &ProcessState) -> bool {
 }
 
 /// Returns the relation of a sender that runs one of the machine's known programs. Their names are
-/// believed for root, and for a sender that may signal another user's process.
+/// believed for root, and for a sender that may signal another user's process, but not within the
+/// victim's own container.
 fn by_program(case: &Case<'_>, sender: &Sender) -> Option<Relation> {
     let victim = case.world.processes.get(case.key());
+    let container = victim.and_then(|state| state.container_id.as_ref());
+    if container.is_some() && container == sender.container_id.as_ref() {
+        return None;
+    }
     let others = victim
         .and_then(|state| state.uid)
         .is_some_and(|uid| uid != sender.uid);
