@@ -44,7 +44,10 @@ use samples::Samples;
 use crate::{
     event::{Event, Ledger, LimitWarning, Mode, Observation, Previous, Probe, Role, Source},
     ids::{BootTime, MINUTE_NS, Pid, ProcessKey},
-    judge::{live::Live, report::Utc},
+    judge::{
+        live::Live,
+        report::{Death, Report, Utc},
+    },
     observe::{clock, kmsg::Kmsg, timed_read},
     recording,
 };
@@ -394,6 +397,12 @@ impl Collector {
             lost: self.ledger().iter().map(Ledger::lost).sum(),
             ..self.out.judge().live(clock::boot())
         }
+    }
+
+    /// Returns the report of these deaths.
+    #[must_use]
+    pub fn report_of(&self, deaths: Vec<Death>) -> Report {
+        self.out.judge().report_of(deaths)
     }
 
     /// Returns how many events wait to be written: those about deaths, and samples.

@@ -60,15 +60,30 @@ pub fn facts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<Fact> {
     facts
 }
 
-/// Returns a line for each of the first `most` causes, and one that counts the rest.
+/// Returns a line for each of the first `most` causes, and one that counts the rest. Those that
+/// did not end as most of them did are shown before others.
 #[must_use]
 pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> {
     if causes.iter().all(|cause| is_only_counted(cause.death)) {
         return Vec::new();
     }
     let said = facts(view, causes);
-    let shown = causes.iter().take(most);
-    let mut lines: Vec<String> = shown.map(|cause| line(view, cause, &said)).collect();
+    let deaths: Vec<&Death> = causes.iter().map(|cause| cause.death).collect();
+    let (typical, alike) = majority(&deaths);
+    let typical = words::clause(typical);
+    // The headline says how most of them ended.
+    let most_are_alike = (2..deaths.len()).contains(&alike);
+    let is_odd = |cause: &Cause<'_>| most_are_alike && words::clause(cause.death) != typical;
+    let (odd, others): (Vec<&Cause<'_>>, Vec<&Cause<'_>>) =
+        causes.iter().partition(|cause| is_odd(cause));
+    let shown = odd.iter().map(|cause| (*cause, true));
+    let shown = shown.chain(others.iter().map(|cause| (*cause, false)));
+    let mut shown: Vec<(&Cause<'_>, bool)> = shown.take(most).collect();
+    shown.sort_by_key(|(cause, _)| cause.number);
+    let lines = shown.into_iter();
+    let mut lines: Vec<String> = lines
+        .map(|(cause, odd)| line(view, cause, odd, &said))
+        .collect();
     if causes.len() > most {
         lines.push(format!("… and {} more (--all)", causes.len() - most));
     }
@@ -174,11 +189,16 @@ pub fn least_certain<'a>(causes: &[Cause<'a>]) -> &'a Death {
     least
 }
 
-/// Returns the line of one cause: its number, its process, and the facts that are not in `said`.
-fn line(view: &View<'_>, cause: &Cause<'_>, said: &[Fact]) -> String {
+/// Returns the line of one cause: its number, its process, how it ended if it is `odd`, and the
+/// facts that are not in `said`.
+fn line(view: &View<'_>, cause: &Cause<'_>, odd: bool, said: &[Fact]) -> String {
     let death = cause.death;
     let time = view.death_time(death);
-    let mut parts = vec![format!("{} {time} {}", cause.number, words::subject(death))];
+    let mut text = format!("{} {time} {}", cause.number, words::subject(death));
+    if odd {
+        text = format!("{text} {}", words::clause(death));
+    }
+    let mut parts = vec![text];
     let own = facts::shared(view, death).into_iter();
     parts.extend(
         own.filter(|fact| !said.contains(fact))

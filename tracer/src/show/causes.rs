@@ -118,7 +118,7 @@ pub fn roots(report: &Report) -> BTreeMap<EventId, EventId> {
 }
 
 /// Follows the chain of causes to its end. A chain with a cycle ends where it would repeat.
-fn root(by_id: &HashMap<EventId, &Death>, death: &Death) -> EventId {
+pub(super) fn root(by_id: &HashMap<EventId, &Death>, death: &Death) -> EventId {
     let mut seen = vec![death.id];
     let mut current = death;
     while let Some(cause) = current.verdict.cause().and_then(|id| by_id.get(&id)) {

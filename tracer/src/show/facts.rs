@@ -7,8 +7,8 @@ use crate::{
     judge::{
         cause::Scope,
         report::{
-            Death, GpuUse, Killer, Kubernetes, MemoryReport, Monitor, OomReport, Relation,
-            SenderReport, TopProcess, subprocess,
+            Certainty, Death, GpuUse, Killer, Kubernetes, MemoryReport, Monitor, OomReport,
+            Relation, SenderReport, TopProcess, subprocess,
         },
     },
     ray::log::kill,
@@ -251,12 +251,25 @@ fn why(view: &View<'_>, death: &Death) -> Option<String> {
         (None, Some(limit)) => format!(" of {}, the limit of its container or cgroup", size(limit)),
         (None, None) => String::new(),
     };
+    let verdict = &death.verdict;
+    let by_log_alone =
+        verdict.certainty == Certainty::Proven && verdict.reason_certainty == Certainty::Inferred;
+    let unmeasured = if by_log_alone {
+        "; raytrace itself did not measure that much, so the reason is inferred"
+    } else {
+        ""
+    };
     Some(match at.ray_threshold_bytes {
         Some(threshold) => {
             let (used, threshold) = sizes(used, threshold);
-            format!("Ray counted {used} in use{place}; it kills above {threshold}{message}")
+            format!(
+                "Ray counted {used} in use{place}; it kills above {threshold}{message}{unmeasured}"
+            )
         }
-        None => format!("Ray counted {} in use{place}{message}", size(used)),
+        None => format!(
+            "Ray counted {} in use{place}{message}{unmeasured}",
+            size(used)
+        ),
     })
 }
 
@@ -271,7 +284,11 @@ fn monitor<'a>(view: &View<'a>, death: &Death) -> Option<&'a Monitor> {
 /// has.
 fn counted_limit(view: &View<'_>, death: &Death) -> Option<Bytes> {
     let total = monitor(view, death)?.total_bytes?;
-    let machine = view.shown.report.peak.as_ref()?.total_bytes;
+    let report = &view.shown.report;
+    let mut machines = report.machines.iter();
+    let own = machines.find(|machine| Some(machine.recording_id) == death.recording_id);
+    let peak = own.map_or(report.peak, |machine| machine.peak);
+    let machine = peak?.total_bytes;
     (total.gib() < LESS_THAN_ALL * machine.gib()).then_some(total)
 }
 
@@ -464,6 +481,9 @@ fn biggest(death: &Death) -> Option<String> {
             format!(" (sampled up to {} before)", milliseconds(age))
         });
     let (shown, smaller) = words::biggest(&death.memory);
+    if shown.is_empty() {
+        return None;
+    }
     // The biggest processes of the machine may be outside the cgroup that was full.
     let memcg = death.verdict.killer == Killer::KernelOomMemcg;
     let scope = match (memcg, death.recording_id) {

@@ -24,7 +24,7 @@ pub struct FindingText<'a> {
     pub parts: Vec<(&'static str, String)>,
 }
 
-/// Returns the text of each finding. Limits that Ray cannot see are shown once, however many
+/// Returns the text of each finding, in the order of their numbers, from 1. Limits that Ray cannot see are shown once, however many
 /// cgroups have one, unless all or details are asked for.
 #[must_use]
 pub fn texts<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
@@ -36,16 +36,18 @@ pub fn texts<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
     let kept = kept.filter(|(_, finding)| finding.rule != NO_RULE);
     let kept = kept.filter(|(at, finding)| !folds || !hidden(finding) || Some(*at) == first);
     let more = findings.iter().filter(hidden).count().saturating_sub(1);
-    kept.map(|(at, finding)| FindingText {
+    let kept: Vec<(usize, &Finding)> = kept.collect();
+    let number = |rule: &str| kept.iter().position(|(_, one)| one.rule == rule);
+    let found = kept.iter().map(|(at, finding)| FindingText {
         finding,
         summary: summary(
             view,
             finding,
-            if folds && Some(at) == first { more } else { 0 },
+            if folds && Some(*at) == first { more } else { 0 },
         ),
-        parts: parts(finding),
-    })
-    .collect()
+        parts: parts(finding, number),
+    });
+    found.collect()
 }
 
 /// Returns which kills no rule explains, and the notes of the report.
@@ -132,7 +134,8 @@ fn kills(view: &View<'_>, finding: &Finding) -> Option<String> {
     Some(format!("{word}\u{a0}{}", words::ranges(&numbers)))
 }
 
-fn parts(finding: &Finding) -> Vec<(&'static str, String)> {
+/// Returns the labelled texts of a finding. `number` gives the place of another one by its rule.
+fn parts(finding: &Finding, number: impl Fn(&str) -> Option<usize>) -> Vec<(&'static str, String)> {
     let mut parts = Vec::new();
     let remedies = finding.remedy.iter();
     let mut remedies = remedies.map(|remedy| {
@@ -158,7 +161,14 @@ fn parts(finding: &Finding) -> Vec<(&'static str, String)> {
     let not_if = finding.not_if.as_deref();
     parts.extend(not_if.map(|text| ("Check", format!("not the cause if {text}"))));
     let others = finding.contradicts.iter();
-    parts.extend(others.map(|other| ("Contradicts", other.clone())));
+    parts.extend(others.map(|other| {
+        let (rule, why) = other.split_once(": ").unwrap_or(("", other));
+        let text = match number(rule) {
+            Some(at) => format!("number {}: {why}", at + 1),
+            None => why.to_owned(),
+        };
+        ("Contradicts", text)
+    }));
     let harmless = |text: String| sanitize::line(&text, sanitize::ADVICE);
     let parts = parts.into_iter();
     parts.map(|(label, text)| (label, harmless(text))).collect()

@@ -47,7 +47,7 @@ fn owners(view: &View<'_>, wanted: impl Fn(&Growth) -> bool) -> Vec<(String, Vec
     told.map(|growth| owner(growth, report, all)).collect()
 }
 
-/// Returns `WorkerDict (2 processes) took 8.7 GiB in all over the run, at most 3.7 GiB at once`.
+/// Returns `WorkerDict (2 processes) took 8.7 GiB in all over the run (at most 3.7 GiB at once)`.
 /// Memory that is freed and taken again counts each time.
 fn taken(growth: &Growth, report: &Report) -> String {
     let class = sanitize::name(&growth.class);
@@ -63,7 +63,7 @@ fn taken(growth: &Growth, report: &Report) -> String {
     let peak = of_class.filter_map(|owner| owner.private_peak_bytes).max();
     let peak = peak.filter(|peak| *peak < growth.grown_bytes);
     let peak = peak.map_or_else(String::new, |peak| {
-        format!(", at most {} at once", size(peak))
+        format!(" (at most {} at once)", size(peak))
     });
     let grown = size(growth.grown_bytes);
     let node = growth.recording_id.and_then(|id| {
@@ -90,7 +90,11 @@ fn owner(growth: &Growth, report: &Report, all: bool) -> (String, Vec<String>) {
     let Some(first) = lines.next() else {
         return (format!("{taken}, by many lines"), Vec::new());
     };
-    let text = format!("{taken}: {} by {}", percent(first, grown), line(first));
+    let text = format!(
+        "{taken}: {} of it by {}",
+        percent(first, grown),
+        line(first)
+    );
     let most = if all { usize::MAX } else { MAX_LINES - 1 };
     let next = lines
         .take(most)
@@ -232,7 +236,7 @@ mod tests {
         assert_eq!(
             found,
             [(
-                "WorkerDict (4 processes) took 12.4 GiB in all over the run: 78\u{a0}% by verl/fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save (in libtorch_cpu.so: at::detail::empty_cpu); still held".to_owned(),
+                "WorkerDict (4 processes) took 12.4 GiB in all over the run: 78\u{a0}% of it by verl/fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save (in libtorch_cpu.so: at::detail::empty_cpu); still held".to_owned(),
                 vec![
                     "16\u{a0}% by verl/fsdp_workers.py:87 step (in libtorch_cpu.so: at::detail::empty_cpu); all freed".to_owned(),
                     "6\u{a0}% by verl/fsdp_workers.py:90 step; may have been freed since".to_owned()

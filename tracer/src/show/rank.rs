@@ -20,9 +20,9 @@ pub fn entries<'a>(view: &View<'_>, causes: Vec<Cause<'a>>) -> Vec<Entry<'a>> {
     entries
 }
 
-/// Ranks an entry. Memory kills that ended a job come first, then other memory kills, then other
-/// deaths that ended a job. Within each rank, the order is that of time.
-fn rank(view: &View<'_>, entry: &Entry<'_>) -> (u8, u32) {
+/// Ranks an entry. Deaths that ended a job come before others, and memory kills before other deaths
+/// among each. Within each rank, the order is that of time.
+fn rank(view: &View<'_>, entry: &Entry<'_>) -> (bool, bool, u32) {
     let first = entry.first();
     let ended = || {
         entry
@@ -30,13 +30,8 @@ fn rank(view: &View<'_>, entry: &Entry<'_>) -> (u8, u32) {
             .iter()
             .any(|cause| jobs::ended_by(view, cause).is_some())
     };
-    let class = match (words::is_memory_kill(first.death.verdict.killer), ended()) {
-        (true, true) => 0,
-        (true, false) => 1,
-        (false, true) => 2,
-        (false, false) => 3,
-    };
-    (class, first.number)
+    let is_memory_kill = words::is_memory_kill(first.death.verdict.killer);
+    (!ended(), !is_memory_kill, first.number)
 }
 
 fn alone(cause: Cause<'_>) -> Entry<'_> {

@@ -661,7 +661,10 @@ pub(super) fn others() -> Report {
     unknown.verdict.certainty = Certainty::Unknown;
     unknown.verdict.reason_certainty = Certainty::Unknown;
     unknown.process.ns_pid = Some(Pid(416));
-    unknown.verdict.missing = Some(Missing::Sending { kernel_log: true });
+    unknown.verdict.missing = Some(Missing::Sending {
+        from_start: false,
+        kernel_log: true,
+    });
     let mut job = job(Outcome::Running, None, OutcomeReason::Running);
     job.ended = None;
     let mut report = report(vec![job], vec![user, crash, exit, child, unknown]);

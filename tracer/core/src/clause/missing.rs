@@ -11,15 +11,24 @@ const ALL_LOGS: &str =
 const RESTARTED: &str = "If Ray was started again since, name the folder of that run, /tmp/ray/session_DATE; after a reboot, use sudo journalctl -k -b -1 -o short-iso-precise instead of dmesg";
 /// What Ray's line for a sudden end may stand for.
 const ANY_END: &str = "Ray prints this line for an OOM kill by the kernel, a kill -9, a crash, an os._exit and the end of its raylet alike";
-const SENDING: &str = "who sent the signal: it was probably sent before the recorder attached, or injected by a tracer";
+const BEFORE: &str = "who sent the signal: it was probably sent before the recorder attached, or a tracer gave it to the process";
+const NEVER_SENT: &str =
+    "who sent the signal: none was seen to be sent; a tracer may have given it to the process";
 
 /// `the killer. On the host, run: sudo dmesg --time-format=iso > dmesg.txt; …`.
 #[must_use]
 pub fn missing(missing: &Missing) -> String {
     match missing {
-        Missing::Sending { kernel_log: false } => SENDING.into(),
-        Missing::Sending { kernel_log: true } => {
-            format!("{SENDING}. On the host, run: {KERNEL_LOG}")
+        Missing::Sending {
+            from_start,
+            kernel_log,
+        } => {
+            let sending = if *from_start { NEVER_SENT } else { BEFORE };
+            if *kernel_log {
+                format!("{sending}. On the host, run: {KERNEL_LOG}")
+            } else {
+                sending.into()
+            }
         }
         Missing::Sender => "the sender. To see it next time: sudo raytrace record".into(),
         Missing::Killer => format!(
@@ -50,6 +59,9 @@ pub fn missing(missing: &Missing) -> String {
         Missing::RayletEnd => {
             format!("why the raylet ended. On its node, run: {ALL_LOGS}. {RESTARTED}")
         }
+        Missing::SameDeath { kill } => format!(
+            "whether the kill of the same pid at {kill} is this death. Explain its raylet.out too: it has the time, and says which process it was"
+        ),
         Missing::NodeLogs { of_any_end, named } => {
             let which = if *named { "" } else { ", and which process it was" };
             let any_end = if *of_any_end {

@@ -11,7 +11,7 @@ use crate::{
     event::{Ancestor, RayLog, Signal},
     ids::{BootTime, ByProcess, EventId, Pid, SECOND_NS},
     judge::{
-        report::{Death, GroupKill, Killer, Memory, SenderReport, TopProcess, TopRest},
+        report::{Death, GroupKill, Killer, Memory, SenderReport, TopBefore, TopProcess, TopRest},
         state::{timestamped::Timestamped, world::World},
     },
     ray::facts::{MonitorKill, RayFact},
@@ -111,16 +111,30 @@ pub(super) fn first_ends(deaths: &[Death]) -> HashMap<EventId, &Death> {
 /// what was held at the first end that the decision brought about.
 fn held_when_decided(deaths: &mut [Death]) {
     let first = first_ends(deaths);
-    let held: Vec<(usize, Vec<TopProcess>, Option<TopRest>)> = deaths
+    let held: Vec<Held> = deaths
         .iter()
         .enumerate()
-        .filter_map(|(at, death)| {
-            let held = &first.get(&death.id)?.memory;
-            Some((at, held.top.clone(), held.top_rest.clone()))
+        .filter_map(|(at, death)| Some((at, *first.get(&death.id)?)))
+        .map(|(at, first)| Held {
+            at,
+            top: first.memory.top.clone(),
+            rest: first.memory.top_rest.clone(),
+            before: minute_of_all(&first.memory),
         })
         .collect();
-    for (at, top, rest) in held {
+    for Held {
+        at,
+        top,
+        rest,
+        before,
+    } in held
+    {
         let memory = &mut deaths[at].memory;
+        if let Some(minute) = &mut memory.last_minute {
+            let own = deaths[at].process.pid;
+            minute.top = before;
+            minute.top.retain(|one| one.pid != own);
+        }
         let own = memory.top.iter().find(|one| one.victim).cloned();
         (memory.top, memory.top_rest) = (top, rest);
         for one in &mut memory.top {
@@ -133,6 +147,33 @@ fn held_when_decided(deaths: &mut [Death]) {
             list(memory, own);
         }
     }
+}
+
+/// What was held when a decision was taken, for the victim at a place in the list of deaths.
+struct Held {
+    at: usize,
+    top: Vec<TopProcess>,
+    rest: Option<TopRest>,
+    before: Vec<TopBefore>,
+}
+
+/// Returns the last minute of the largest processes at a death, the one that died among them.
+fn minute_of_all(memory: &Memory) -> Vec<TopBefore> {
+    let Some(minute) = &memory.last_minute else {
+        return Vec::new();
+    };
+    let row = |one: &TopProcess| {
+        if !one.victim {
+            let row = minute.top.iter().find(|row| row.pid == one.pid);
+            return row.cloned();
+        }
+        Some(TopBefore {
+            pid: one.pid,
+            title: one.title.clone(),
+            private_bytes: minute.victim_bytes.clone(),
+        })
+    };
+    memory.top.iter().filter_map(row).collect()
 }
 
 /// Adds a victim that the snapshot counts among the smaller processes.

@@ -7,6 +7,8 @@
 pub enum Missing {
     /// How its signal was sent, in a mode that sees signals.
     Sending {
+        /// Whether the process was seen from its start on.
+        from_start: bool,
         /// Whether the kernel's log may say more.
         kernel_log: bool,
     },
@@ -34,6 +36,11 @@ pub enum Missing {
     OomLines,
     /// The end of a raylet, in its logs and the kernel's.
     RayletEnd,
+    /// Whether a kill of the same pid is this death.
+    SameDeath {
+        /// The line at which the kernel reports it: `dmesg.txt:91`.
+        kill: String,
+    },
     /// What its node's logs say, the kernel's and the raylet's.
     NodeLogs {
         /// Whether the only thing known is a line that Ray prints for every sudden end.
@@ -43,11 +50,15 @@ pub enum Missing {
     },
 }
 
-/// Returns what is missing if a signal was not seen: who sent it.
-pub(super) fn sender(saw_signals: bool, killed: bool) -> Missing {
+/// Returns what is missing if a signal was not seen: who sent it. The kernel logs no sender, but its
+/// own kills.
+pub(super) fn sender(saw_signals: bool, from_start: bool, killed: bool) -> Missing {
     match (saw_signals, killed) {
         (false, true) => Missing::Killer,
         (false, false) => Missing::Sender,
-        (true, _) => Missing::Sending { kernel_log: true },
+        (true, _) => Missing::Sending {
+            from_start,
+            kernel_log: killed,
+        },
     }
 }

@@ -8,10 +8,13 @@ use std::{path::Path, time::Duration};
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::{
-    deaths::{self, Deaths},
+    deaths::{self, DeathUpdate, Deaths},
     event::{Mode, Observation},
     ids::BootTime,
-    judge::Judge,
+    judge::{
+        Judge,
+        report::{Death, Report},
+    },
     observe::{clock, host},
     recording::Follower,
     show::top::Top,
@@ -38,6 +41,21 @@ pub(super) struct Following {
     ours: bool,
     last: BootTime,
     poll: Interval,
+}
+
+/// Adds deaths to the list, and links all in it to their causes as the report does. What ended a
+/// job is known only when its driver has ended too.
+fn take(top: &mut Top, told: Vec<DeathUpdate>, report_of: impl FnOnce(Vec<Death>) -> Report) {
+    if told.is_empty() {
+        return;
+    }
+    for told in told {
+        top.died(told.death);
+    }
+    let linked = report_of(top.deaths().cloned().collect());
+    for death in linked.deaths {
+        top.died(death);
+    }
 }
 
 impl Source {
@@ -130,9 +148,7 @@ impl Following {
             deaths::time_when_all_settled(now)
         };
         let (told, done) = self.deaths.take_due(&self.judge, until);
-        for told in told {
-            top.died(told.death);
-        }
+        take(top, told, |deaths| self.judge.report_of(deaths));
         for process in done {
             self.judge.forget(process);
         }

@@ -102,21 +102,16 @@ pub(super) fn render(view: &View<'_>) -> String {
     }
     html.push_str("</ol>\n");
     if let Some(held) = held::at_kill(view) {
-        let classes = held.classes.into_iter();
-        let told: Vec<String> = classes
-            .flat_map(|(text, lines)| std::iter::once(text).chain(lines))
-            .collect();
-        list(&mut html, &format!("What was held at {}", held.kill), &told);
+        let heading = format!("What was held at {}", held.kill);
+        list(&mut html, "ul", &heading, held.classes);
     }
-    let mut grown = Vec::new();
-    for (text, next) in growth::lines(view) {
-        grown.push(text);
-        grown.extend(next);
-    }
-    grown.extend(growth::unread(view));
-    list(&mut html, "What grew", &grown);
-    list(&mut html, "What to change", &findings::lines(view));
-    list(&mut html, "Also", &findings::notes(view));
+    let unread = growth::unread(view).into_iter().map(alone);
+    let grown = growth::lines(view).into_iter().chain(unread);
+    list(&mut html, "ul", "What grew", grown);
+    let found = findings::lines(view).into_iter().map(alone);
+    list(&mut html, "ol", "What to change", found);
+    let notes = findings::notes(view).into_iter().map(alone);
+    list(&mut html, "ul", "Also", notes);
     html.push_str(NO_SCRIPT);
     html
 }
@@ -160,13 +155,33 @@ fn sentence(view: &View<'_>, entry: &Entry<'_>) -> String {
     )
 }
 
-fn list(html: &mut String, heading: &str, lines: &[String]) {
-    if lines.is_empty() {
+/// A text with no lines below it.
+fn alone(text: String) -> (String, Vec<String>) {
+    (text, Vec::new())
+}
+
+/// Writes a section with a list, each text with the lines below it. `tag` is `ul` or `ol`.
+fn list(
+    html: &mut String,
+    tag: &str,
+    heading: &str,
+    texts: impl IntoIterator<Item = (String, Vec<String>)>,
+) {
+    let mut texts = texts.into_iter().peekable();
+    if texts.peek().is_none() {
         return;
     }
-    html.push_str(&format!("<section><h2>{heading}</h2>\n<ul>\n"));
-    for line in lines {
-        item(html, "", &sanitize::html(line));
+    html.push_str(&format!("<section><h2>{heading}</h2>\n<{tag}>\n"));
+    for (text, below) in texts {
+        let mut content = sanitize::html(&text);
+        if !below.is_empty() {
+            content.push_str("\n<ul>\n");
+            for line in below {
+                item(&mut content, "", &sanitize::html(&line));
+            }
+            content.push_str("</ul>");
+        }
+        item(html, "", &content);
     }
-    html.push_str("</ul></section>\n");
+    html.push_str(&format!("</{tag}></section>\n"));
 }

@@ -232,18 +232,18 @@ fn held_or_grown(view: &View<'_>) -> Vec<String> {
 /// room.
 fn what_to_change(view: &View<'_>, in_parts: bool) -> Vec<String> {
     if !in_parts {
-        return section("What to change", &findings::lines(view));
+        return numbered_section("What to change", &findings::lines(view));
     }
     let found = findings::texts(view);
     let mut lines = Vec::new();
-    for one in found.iter().take(MAX_EACH) {
-        lines.push(format!("- {}", escape::text(&one.summary)));
+    for (number, one) in (1..).zip(found.iter().take(MAX_EACH)) {
+        lines.push(format!("{number}. {}", escape::text(&one.summary)));
         for (label, text) in &one.parts {
-            lines.push(format!("  - {label}: {}", escape::settings(text)));
+            lines.push(format!("   - {label}: {}", escape::settings(text)));
         }
     }
     let left = found.len().saturating_sub(MAX_EACH);
-    lines.extend((left > 0).then(|| format!("- … and {left} more")));
+    lines.extend((left > 0).then(|| format!("{}. … and {left} more", MAX_EACH + 1)));
     if !lines.is_empty() {
         lines.splice(0..0, [String::new(), "### What to change".to_owned()]);
     }
@@ -268,12 +268,22 @@ fn normal_exits(view: &View<'_>) -> Vec<String> {
 
 /// Renders a heading and a list, or nothing if there are no texts.
 fn section(heading: &str, texts: &[String]) -> Vec<String> {
+    marked_section(heading, texts, |_| "-".to_owned())
+}
+
+/// Renders a heading and a list with numbers, or nothing if there are no texts.
+fn numbered_section(heading: &str, texts: &[String]) -> Vec<String> {
+    marked_section(heading, texts, |number| format!("{number}."))
+}
+
+fn marked_section(heading: &str, texts: &[String], mark: impl Fn(usize) -> String) -> Vec<String> {
     if texts.is_empty() {
         return Vec::new();
     }
     let mut lines = vec![String::new(), format!("### {heading}")];
     let texts = first(texts.to_vec(), MAX_EACH);
-    lines.extend(texts.iter().map(|text| format!("- {}", escape::text(text))));
+    let numbered = (1..).zip(&texts);
+    lines.extend(numbered.map(|(at, text)| format!("{} {}", mark(at), escape::text(text))));
     lines
 }
 

@@ -68,8 +68,12 @@ const PACKAGES: [&str; 62] = [
     "xgboost",
 ];
 
-/// Keys of frameworks that are in no table of settings.
-pub(super) const KEYS: [&str; 2] = ["custom_reward_function.name", "custom_reward_function.path"];
+/// Keys of frameworks and of Ray that are in no table of settings.
+pub(super) const KEYS: [&str; 3] = [
+    "custom_reward_function.name",
+    "custom_reward_function.path",
+    "object_store_memory",
+];
 
 /// Returns a path from its public package on, if it is a file of code of such a package. A path
 /// that does not begin with the package counts only below a folder of installed packages.

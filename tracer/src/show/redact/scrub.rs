@@ -88,8 +88,8 @@ pub(super) struct Scrubber {
     file: Option<String>,
     /// Names of users, by their home folders.
     users: BTreeSet<String>,
-    /// Whole command lines.
-    commands: BTreeSet<String>,
+    /// Whole command lines, with their lengths.
+    commands: BTreeSet<(usize, String)>,
     /// Their arguments, if they are not plain words.
     arguments: BTreeSet<String>,
     /// Names of classes, tasks and methods, which stay.
@@ -181,6 +181,8 @@ impl Scrubber {
         let arguments = command.split_whitespace().skip(1);
         let values = arguments.flat_map(|argument| {
             match argument.split_once('=') {
+                // The report prints figures of settings.
+                Some((key, value)) if self.is_public_key(key) && value.parse::<f64>().is_ok() => "",
                 Some((key, values)) if self.is_public_key(key) => values,
                 _ => argument,
             }
@@ -194,7 +196,8 @@ impl Scrubber {
         let telling: Vec<String> = telling.map(str::to_owned).collect();
         self.arguments.extend(telling);
         if command.trim().contains(' ') {
-            self.commands.insert(command.to_owned());
+            let command = command.to_owned();
+            self.commands.insert((command.len(), command));
         }
     }
 
@@ -323,10 +326,11 @@ impl Scrubber {
     /// Redacts free text.
     pub(super) fn text(&mut self, text: &str) -> String {
         let mut text = text.to_owned();
-        for command in self.commands.clone() {
+        // Of two command lines that begin alike, the longer one must be found first.
+        for (_, command) in self.commands.clone().into_iter().rev() {
             if text.contains(&command) {
                 let short = self.command(&command);
-                text = text.replace(&command, &short);
+                text = replace_whole(&text, &command, &short);
             }
         }
         let text = IDENTIFYING.replace_all(&text, |found: &Captures<'_>| self.replace(found));
@@ -436,12 +440,31 @@ fn variable(text: &str) -> String {
     }
 }
 
-/// Redacts an option: its name stays, and its value is removed.
+/// Redacts an option: its name stays, and its value is removed. A mark of the sentence that follows
+/// the value stays.
 fn option(text: &str) -> String {
     match text.split_once('=') {
-        Some((name, _)) => format!("{name}=…"),
+        Some((name, value)) => {
+            let bare = value.trim_end_matches([',', ';', ')']);
+            format!("{name}=…{}", &value[bare.len()..])
+        }
         None => text.to_owned(),
     }
+}
+
+/// Replaces a command line where it stands whole. What only begins like it is another one.
+fn replace_whole(text: &str, command: &str, short: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(command) {
+        let joins = |one: char| one.is_alphanumeric() || "-_./=:@,".contains(one);
+        let joined = after.split(|one| !joins(one)).next().unwrap_or_default();
+        let goes_on = joined.contains(char::is_alphanumeric);
+        out += before;
+        out += if goes_on { command } else { short };
+        rest = after;
+    }
+    out + rest
 }
 
 fn is_pseudonym(kind: &str, value: &str) -> bool {
@@ -551,6 +574,32 @@ mod tests {
             assert_eq!(once, want);
             assert_eq!(scrubber.quote(&once), want);
         }
+    }
+
+    #[test]
+    fn command_that_begins_like_another_is_removed_whole() {
+        let mut scrubber = Scrubber::default();
+        for command in ["/init act eat", "/init act eat-with-a-sharer"] {
+            scrubber.learn_command(command);
+        }
+        for (text, want) in [
+            (
+                "/init act eat-with-a-sharer alone held it",
+                "init … alone held it",
+            ),
+            ("/init act eat, then /init act eat.", "init …, then init …."),
+        ] {
+            assert_eq!(scrubber.text(text), want);
+        }
+        let mut scrubber = Scrubber::default();
+        scrubber.learn_command("python3 train.py --key=abc");
+        let text = "python3 train.py --key=abcdef ended";
+        assert_eq!(scrubber.text(text), "python3 argument-1 --key=… ended");
+        let text = "ray start --object-store-memory=BYTES, fewer workers";
+        assert_eq!(
+            scrubber.text(text),
+            "ray start --object-store-memory=…, fewer workers"
+        );
     }
 
     #[test]

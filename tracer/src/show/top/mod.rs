@@ -21,7 +21,7 @@ use rows::{Group, RowId, Sort};
 use crate::{
     ids::EventId,
     judge::{live::Live, report::Death},
-    show::trend::GrowthTrends,
+    show::{causes, trend::GrowthTrends},
 };
 
 /// Maximum number of deaths in the list.
@@ -136,17 +136,23 @@ impl Top {
         self.deaths.truncate(MAX_DEATHS);
     }
 
-    /// Returns the first causes, the newest first, each with the deaths that followed from it.
+    /// Returns the deaths in the list.
+    pub fn deaths(&self) -> impl Iterator<Item = &Death> {
+        self.deaths.iter()
+    }
+
+    /// Returns the first causes, the newest first, each with the deaths of its act and those that
+    /// followed from it.
     fn causes(&self) -> Vec<(&Death, Vec<&Death>)> {
         let by_id: HashMap<EventId, &Death> = self.deaths.iter().map(|one| (one.id, one)).collect();
         let mut causes: Vec<(&Death, Vec<&Death>)> = Vec::new();
         let mut followers: HashMap<EventId, Vec<&Death>> = HashMap::new();
         for death in &self.deaths {
-            let root = root(&by_id, death);
-            if root.id == death.id {
+            let root = causes::root(&by_id, death);
+            if root == death.id {
                 causes.push((death, Vec::new()));
             } else {
-                followers.entry(root.id).or_default().push(death);
+                followers.entry(root).or_default().push(death);
             }
         }
         for (cause, followed) in &mut causes {
@@ -159,17 +165,4 @@ impl Top {
     pub fn draw(&self, frame: &mut Frame<'_>) {
         draw::all(self, frame);
     }
-}
-
-/// Returns the first cause of a death, as far back as the list goes.
-fn root<'a>(by_id: &HashMap<EventId, &'a Death>, death: &'a Death) -> &'a Death {
-    let mut root = death;
-    for _ in 0..by_id.len() {
-        let cause = root.verdict.cause_death_id;
-        match cause.and_then(|id| by_id.get(&id)) {
-            Some(cause) if cause.id != death.id => root = cause,
-            _ => return root,
-        }
-    }
-    root
 }

@@ -176,14 +176,18 @@ pub(super) fn deaths_height(top: &Top, height: u16) -> u16 {
 pub(super) fn deaths(top: &Top, frame: &mut Frame<'_>, area: Rect) {
     let focused = top.choice.focus == Focus::Deaths;
     let causes = top.causes();
-    let followed: usize = causes.iter().map(|(_, followers)| followers.len()).sum();
-    let heading = match (top.listed, followed) {
-        (0, _) => "no deaths".to_owned(),
-        (count, 0) => words::count(count, "death", "deaths"),
-        (count, _) => format!(
-            "{}, {} shown, the others followed",
-            words::count(count, "death", "deaths"),
-            causes.len()
+    let heading = match top.listed {
+        0 => "no deaths".to_owned(),
+        count if count > top.deaths.len() => format!(
+            "{} of the last {} of {count} deaths",
+            words::count(causes.len(), "first cause", "first causes"),
+            top.deaths.len()
+        ),
+        count if count == causes.len() => words::count(count, "death", "deaths"),
+        count => format!(
+            "{}, {}",
+            words::count(causes.len(), "first cause", "first causes"),
+            words::count(count, "death", "deaths")
         ),
     };
     let style = if focused { bold() } else { faint() };

@@ -3,7 +3,7 @@
 //! A setting fits by what it is known to do, by proportion, or because nothing else changed.
 
 use super::{
-    Diff, Fit, OwnerChange, OwnerSide, SettingChange, Value,
+    Diff, Fit, OwnerChange, OwnerSide, SettingChange, Value, savings,
     settings::{CGROUP_LIMIT, COMMAND, COUNTED, THRESHOLD},
 };
 use crate::{
@@ -86,24 +86,49 @@ pub(super) fn find(diff: &Diff, a: &Report, b: &Report) -> Fits {
     }
 }
 
-/// Returns the fit of a setting that only one of the runs has and that a finding about that run
-/// names, such as the file of a reward function that keeps memory.
+/// Returns the fit of a setting that a finding about one of the runs names: one that only that run
+/// has, such as the file of a reward function that keeps memory, or one that the other run has as
+/// the finding advises.
 fn named_by_a_finding(change: &SettingChange, a: &Report, b: &Report) -> Option<Fit> {
-    let (side, report, value) = match (&change.a, &change.b) {
-        (Some(value), None) => ("A", a, value),
-        (None, Some(value)) => ("B", b, value),
-        _ => return None,
+    let (finding, why) = match (&change.a, &change.b) {
+        (Some(value), None) => of_one_side(change, "A", value, a)?,
+        (None, Some(value)) => of_one_side(change, "B", value, b)?,
+        (Some(first), Some(second)) => {
+            let back = SettingChange {
+                key: change.key.clone(),
+                a: change.b.clone(),
+                b: change.a.clone(),
+            };
+            let of_a = savings::advising(a, change).map(|found| ("A", found));
+            let of_b = savings::advising(b, &back).map(|found| ("B", found));
+            let (side, finding) = of_a.xor(of_b)?;
+            let (first, second, says) = (&first.value, &second.value, &finding.summary);
+            (
+                finding,
+                format!("{first} in A, {second} in B; in {side}: {says}"),
+            )
+        }
+        (None, None) => return None,
     };
-    let pair = format!("{}={}", change.key, value.value);
-    let mut findings = report.findings.iter();
-    let names = |finding: &&Finding| finding.remedy.iter().any(|text| text.contains(&pair));
-    let finding = findings.find(names)?;
-    let why = format!("in {side} only; {}", finding.summary);
     let class = finding
         .saving
         .as_ref()
         .and_then(|saving| saving.class.clone());
     Some(fit(change, class.as_deref(), why))
+}
+
+/// Returns the finding about the only run that has a setting, if it names the setting.
+fn of_one_side<'a>(
+    change: &SettingChange,
+    side: &str,
+    value: &Value,
+    report: &'a Report,
+) -> Option<(&'a Finding, String)> {
+    let pair = format!("{}={}", change.key, value.value);
+    let mut findings = report.findings.iter();
+    let names = |finding: &&Finding| finding.remedy.iter().any(|text| text.contains(&pair));
+    let finding = findings.find(names)?;
+    Some((finding, format!("in {side} only; {}", finding.summary)))
 }
 
 /// Returns the fit of a setting that may have an effect, if the memory of a class that it may act

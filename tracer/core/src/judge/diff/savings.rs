@@ -44,6 +44,12 @@ pub(super) fn seen(changes: &[SettingChange], a: &Report, b: &Report) -> Vec<Sav
     found.collect()
 }
 
+/// Returns the finding of a report that advises a change.
+pub(super) fn advising<'a>(report: &'a Report, change: &SettingChange) -> Option<&'a Finding> {
+    let mut findings = report.findings.iter();
+    findings.find(|finding| is_applied(finding, std::slice::from_ref(change)))
+}
+
 /// Returns whether a setting changed as one of the remedies says.
 fn is_applied(finding: &Finding, changes: &[SettingChange]) -> bool {
     let remedies = finding.remedy.iter();

@@ -172,6 +172,8 @@ fn unit(cgroup: &str) -> Option<&str> {
 struct Threshold {
     gib: f64,
     outside_gib: f64,
+    /// Where Ray counts memory.
+    counted: &'static str,
 }
 
 impl Threshold {
@@ -200,13 +202,14 @@ impl Threshold {
         }
         // With less outside, the cgroup is full first.
         let needed = Bytes(all.0.saturating_sub(limit.0));
+        let counted = self.counted;
         let (all, outside) = (size(all), size(outside));
         if needed.0 == 0 {
-            return format!("at {all} in use ({outside} outside the cgroup)");
+            return format!("at {all} in use {counted} ({outside} outside the limited cgroup)");
         }
         let needed = size(needed);
         format!(
-            "at {all} in use (while over {needed} of it is outside the cgroup, as {outside} was)"
+            "at {all} in use {counted}, if over {needed} of that is outside the limited cgroup ({outside} was)"
         )
     }
 }
@@ -228,9 +231,15 @@ fn lower_threshold(run: Run<'_>, death: &Death, limit: Bytes, total: Bytes) -> O
     let at = outside + BEFORE_THE_KERNEL * limit.gib();
     let before = run.facts.used_before.filter(|_| of_cgroup.is_none());
     let before = before.map_or(0.0, Bytes::gib);
+    let counted = if of_cgroup.is_some() {
+        "in the cgroup that Ray counts"
+    } else {
+        "on the whole machine"
+    };
     (at > before && at < total.gib()).then_some(Threshold {
         gib: at,
         outside_gib: outside,
+        counted,
     })
 }
 
@@ -256,6 +265,7 @@ mod tests {
             let threshold = Threshold {
                 gib: outside + BEFORE_THE_KERNEL * gib(limit).gib(),
                 outside_gib: outside,
+                counted: "",
             };
             threshold.value(gib(limit), gib(total))
         };

@@ -323,22 +323,20 @@ impl TooManyWorkers<'_> {
             limit,
             at,
         } = self.fit;
-        let when = if self.at_this_kill {
-            String::new()
-        } else {
-            format!(" when pid {} was killed", run.pid_of_kill(at))
-        };
         let fills = most * each.gib() + others.gib() <= FILL * limit.gib();
         let (each, others, limit) = (size(*each), size(*others), size(*limit));
-        if fills {
-            format!(
-                "to fill at most {:.0} % of the limit of {limit}: each takes {each}, everything else took {others}{when}",
-                100.0 * FILL
-            )
+        // At another kill they had another size than the one in the summary.
+        let took = if self.at_this_kill {
+            format!("each takes {each}, everything else took {others}")
         } else {
-            format!(
-                "and even that may be too many: each takes {each}, everything else took {others} of the limit of {limit}{when}"
-            )
+            let pid = run.pid_of_kill(at);
+            format!("when pid {pid} was killed, each took {each} and everything else {others}")
+        };
+        if fills {
+            let percent = 100.0 * FILL;
+            format!("to fill at most {percent:.0} % of the limit of {limit}: {took}")
+        } else {
+            format!("and even that may be too many: {took}, of the limit of {limit}")
         }
     }
 

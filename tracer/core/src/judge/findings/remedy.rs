@@ -60,9 +60,12 @@ pub(super) fn keys_in(
             if unknown || default || unseen || wrong_way || idle || elsewhere {
                 return None;
             }
-            Some(match now.filter(|now| !now.is_empty()) {
-                Some(now) => format!("{} (now {now})", typed(key, &value)),
-                None => typed(key, &value),
+            // Nothing else in the report says whose key it is.
+            let whose = whose(framework).filter(|_| by_class_alone);
+            Some(match (now.filter(|now| !now.is_empty()), whose) {
+                (Some(now), _) => format!("{} (now {now})", typed(key, &value)),
+                (None, Some(whose)) => format!("{} (a setting of {whose})", typed(key, &value)),
+                (None, None) => typed(key, &value),
             })
         });
     let words = frameworks::advice_without_key(framework, goal).map(str::to_owned);
@@ -88,6 +91,17 @@ fn value_for(now: Option<&str>, value: &str) -> Option<String> {
         return None;
     }
     Some(value.to_owned())
+}
+
+/// Returns the name of a framework that is recognized by its classes.
+fn whose(framework: Framework) -> Option<&'static str> {
+    match framework {
+        Framework::Verl | Framework::EasyR1 | Framework::SimpleRl => Some("verl and its forks"),
+        Framework::OpenRlhf => Some("OpenRLHF"),
+        Framework::Vllm => Some("vLLM"),
+        Framework::Sglang => Some("SGLang"),
+        _ => None,
+    }
 }
 
 /// Returns whether command lines use the older keys, with underscores instead of dots.

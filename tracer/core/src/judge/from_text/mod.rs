@@ -20,7 +20,7 @@ mod unsettled;
 mod verdict;
 mod zone;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use jiff::tz::TimeZone;
 
@@ -59,22 +59,20 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     teardown::mark(gathered, &clock, &mut made);
     raylets::list_shutdowns(&mut made);
     decisions::group(&mut made);
-    let twins: Vec<String> = made
-        .iter()
-        .filter(|made| made.death.listed)
-        .filter_map(|made| {
-            let twin = made.twin?;
-            let [kernel, ray] = [twin.place, made.place].map(|place| source(gathered, place));
-            Some(twin.note(&kernel, &ray))
-        })
-        .collect();
+    let mut twins: HashMap<EventId, String> = HashMap::new();
+    let mut notes: Vec<String> = Vec::new();
+    for made in made.iter().filter(|made| made.death.listed) {
+        let Some(twin) = made.twin else { continue };
+        let [kernel, ray] = [twin.place, made.place].map(|place| source(gathered, place));
+        notes.push(twin.note(&kernel, &ray));
+        twins.insert(made.death.id, kernel);
+    }
     let facts = facts::of(gathered, &made);
     let folders = nodes::folders(gathered);
     let on = nodes::of_deaths(gathered, &folders, &made);
     let mut deaths: Vec<Death> = made.into_iter().map(|made| made.death).collect();
-    unsettled::add(&mut deaths);
+    unsettled::add(&mut deaths, &twins);
     let version = version(gathered);
-    let mut notes = twins;
     notes.extend(notes::all(gathered, &deaths, version.as_deref()));
     notes.extend(version.map(|version| format!("Ray {version}, by the wording of its messages")));
     let mut report = Report {
@@ -231,6 +229,15 @@ fn evidence(
     sorted.sort_by_key(|one| one.place);
     let mut seen = BTreeSet::new();
     sorted.retain(|one| seen.insert((one.place, one.quote.clone())));
+    // Two parsers may quote one line, one of them less of it.
+    let whole = |one: &Statement| one.quote.trim_end_matches('…').to_owned();
+    let is_part = |one: &&Statement| {
+        let mut others = claims.iter().filter(|other| other.place == one.place);
+        others.any(|other| {
+            other.quote.len() > one.quote.len() && other.quote.starts_with(&whole(one))
+        })
+    };
+    sorted.retain(|one| !is_part(one));
     let lines = sorted.into_iter().take(MAX_EVIDENCE).map(|one| Evidence {
         time: clock.time(one.place, one.stamp).map(zone::utc),
         source: source(gathered, one.place),
@@ -256,13 +263,18 @@ fn source(gathered: &TextEvidence, place: Place) -> String {
 }
 
 /// Orders deaths by time if texts give it, else in the order of the texts. A death without a time
-/// stays behind the one above it.
+/// stays behind the one above it. Those of a text that has no time above them come last.
 fn order(made: &mut [Made]) {
     made.sort_by_key(|one| one.place);
-    let mut last = 0;
+    let end = made.iter().filter_map(|one| one.time).max();
+    let end = end.map_or(0, |end| end.saturating_add(1));
+    let mut last = (usize::MAX, end);
     for one in made.iter_mut() {
-        last = one.time.unwrap_or(last);
-        let time = u64::try_from(last).unwrap_or(0);
+        if last.0 != one.place.text {
+            last = (one.place.text, end);
+        }
+        last.1 = one.time.unwrap_or(last.1);
+        let time = u64::try_from(last.1).unwrap_or(0);
         one.death.when.act_time = BootTime(time);
     }
     made.sort_by_key(|one| (one.death.when.act_time, one.place));

@@ -1,9 +1,12 @@
 //! Names what would settle the deaths that texts leave open.
 
+use std::collections::HashMap;
+
 use libc::SIGTERM;
 
 use crate::{
     event::Role,
+    ids::EventId,
     judge::{
         cause::Cause,
         missing::Missing,
@@ -11,12 +14,15 @@ use crate::{
     },
 };
 
-/// Fills in the missing evidence, for deaths with an unknown killer.
-pub(super) fn add(deaths: &mut [Death]) {
+/// Fills in the missing evidence, for deaths with an unknown killer. `twins` has where the kernel
+/// reports a kill that may be the same death.
+pub(super) fn add(deaths: &mut [Death], twins: &HashMap<EventId, String>) {
     for death in deaths {
         let open = matches!(death.verdict.killer, Killer::Unknown | Killer::KernelOom);
         if open || death.verdict.certainty == Certainty::Unknown {
-            death.verdict.missing = Some(of_text(death));
+            let twin = twins.get(&death.id);
+            let twin = twin.map(|kill| Missing::SameDeath { kill: kill.clone() });
+            death.verdict.missing = twin.or_else(|| Some(of_text(death)));
         }
     }
 }

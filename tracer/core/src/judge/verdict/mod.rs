@@ -33,6 +33,7 @@ use crate::{
     ids::{BootTime, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
         act::{self, FatalAct},
+        missing::{self, Missing},
         report::{Certainty, Killer},
         signal_origin::{self, Origin},
         state::{
@@ -98,6 +99,13 @@ impl Case<'_> {
     fn saw_signals(&self) -> bool {
         let started = self.world.started.as_ref();
         started.is_none_or(|(_, started)| started.mode != Mode::Procfs)
+    }
+
+    /// Returns what is missing if its signal was not seen. `killed` is whether that was SIGKILL.
+    fn sender_missing(&self, killed: bool) -> Missing {
+        let state = self.world.processes.get(self.exit.exit.process);
+        let from_start = state.is_some_and(|state| state.parent_key.is_some());
+        missing::sender(self.saw_signals(), from_start, killed)
     }
 
     /// Returns whether evidence may still come.

@@ -401,12 +401,8 @@ fn at_sigterm(case: &Case<'_>, code: i32, certainty: Certainty) -> Draft {
             .rev()
             .find(|seen| seen.what.signal == SIGTERM)
     }) else {
-        let what = if case.saw_signals() {
-            Missing::Sending { kernel_log: false }
-        } else {
-            Missing::Sender
-        };
-        return Draft::unknown(Cause::ExitAtSigterm { code, own: false }, what);
+        let missing = case.sender_missing(false);
+        return Draft::unknown(Cause::ExitAtSigterm { code, own: false }, missing);
     };
     if sent.what.sender.process.same(case.key()) {
         let cause = Cause::ExitAtSigterm { code, own: true };

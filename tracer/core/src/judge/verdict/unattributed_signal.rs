@@ -13,7 +13,7 @@ use crate::{
     event::Signal,
     judge::{
         cause::{Cause, ProcessRef},
-        missing::{self, Missing},
+        missing::Missing,
         report::{Certainty, Killer, Mechanism},
         state::timestamped::Timestamped,
     },
@@ -67,7 +67,7 @@ pub(super) fn verdict(case: &Case<'_>, signal: i32) -> Draft {
             Draft::new(Killer::Crash, Certainty::Inferred, cause)
         }
         _ => {
-            let missing = missing::sender(case.saw_signals(), signal == SIGKILL);
+            let missing = case.sender_missing(signal == SIGKILL);
             Draft::unknown(Cause::signal(signal), missing).open(case.may_still_learn())
         }
     }

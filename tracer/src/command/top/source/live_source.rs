@@ -41,9 +41,7 @@ impl LiveSource {
         }
         let told = self.0.collector.take_updates();
         let changed = second || !told.is_empty();
-        for told in told {
-            top.died(told.death);
-        }
+        super::take(top, told, |deaths| self.0.collector.report_of(deaths));
         changed
     }
 
