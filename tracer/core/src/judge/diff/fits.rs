@@ -51,9 +51,11 @@ pub(super) fn find(diff: &Diff, a: &Report, b: &Report) -> Fits {
             by_effect.extend(command(diff, change));
         } else if change.key == CGROUP_LIMIT {
             by_effect.extend(cgroup_limit(diff, change));
+        } else if let Some(found) = known_effect(diff, change).or_else(|| advised(change, a, b)) {
+            by_effect.push(found);
         } else if let Some(why) = no_reason(change).or_else(|| wrong_way(diff, change)) {
             cannot_explain.push(fit(change, None, why));
-        } else if let Some(found) = known_effect(diff, change).or_else(|| threshold(diff, change)) {
+        } else if let Some(found) = threshold(diff, change) {
             by_effect.push(found);
         } else if let Some(found) = proportion(diff, change)
             .or_else(|| bound(diff, change))
@@ -86,49 +88,47 @@ pub(super) fn find(diff: &Diff, a: &Report, b: &Report) -> Fits {
     }
 }
 
-/// Returns the fit of a setting that a finding about one of the runs names: one that only that run
-/// has, such as the file of a reward function that keeps memory, or one that the other run has as
-/// the finding advises.
+/// Returns the fit of a setting that only one of the runs has and that a finding about that run
+/// names, such as the file of a reward function that keeps memory.
 fn named_by_a_finding(change: &SettingChange, a: &Report, b: &Report) -> Option<Fit> {
-    let (finding, why) = match (&change.a, &change.b) {
-        (Some(value), None) => of_one_side(change, "A", value, a)?,
-        (None, Some(value)) => of_one_side(change, "B", value, b)?,
-        (Some(first), Some(second)) => {
-            let back = SettingChange {
-                key: change.key.clone(),
-                a: change.b.clone(),
-                b: change.a.clone(),
-            };
-            let of_a = savings::advising(a, change).map(|found| ("A", found));
-            let of_b = savings::advising(b, &back).map(|found| ("B", found));
-            let (side, finding) = of_a.xor(of_b)?;
-            let (first, second, says) = (&first.value, &second.value, &finding.summary);
-            (
-                finding,
-                format!("{first} in A, {second} in B; in {side}: {says}"),
-            )
-        }
-        (None, None) => return None,
+    let (side, report, value) = match (&change.a, &change.b) {
+        (Some(value), None) => ("A", a, value),
+        (None, Some(value)) => ("B", b, value),
+        _ => return None,
     };
-    let class = finding
-        .saving
-        .as_ref()
-        .and_then(|saving| saving.class.clone());
-    Some(fit(change, class.as_deref(), why))
-}
-
-/// Returns the finding about the only run that has a setting, if it names the setting.
-fn of_one_side<'a>(
-    change: &SettingChange,
-    side: &str,
-    value: &Value,
-    report: &'a Report,
-) -> Option<(&'a Finding, String)> {
     let pair = format!("{}={}", change.key, value.value);
     let mut findings = report.findings.iter();
     let names = |finding: &&Finding| finding.remedy.iter().any(|text| text.contains(&pair));
     let finding = findings.find(names)?;
-    Some((finding, format!("in {side} only; {}", finding.summary)))
+    let why = format!("in {side} only; {}", finding.summary);
+    Some(of_finding(change, finding, why))
+}
+
+/// Returns the fit of a setting that one run has as a finding about the other run advises.
+fn advised(change: &SettingChange, a: &Report, b: &Report) -> Option<Fit> {
+    if decides(change) {
+        return None;
+    }
+    let (first, second) = (in_force(change.a.as_ref())?, in_force(change.b.as_ref())?);
+    let back = SettingChange {
+        key: change.key.clone(),
+        a: change.b.clone(),
+        b: change.a.clone(),
+    };
+    let of_a = savings::advising(a, change).map(|found| ("A", found));
+    let of_b = savings::advising(b, &back).map(|found| ("B", found));
+    let (side, finding) = of_a.xor(of_b)?;
+    let why = format!(
+        "{first} in A, {second} in B; in {side}: {}",
+        finding.summary
+    );
+    Some(of_finding(change, finding, why))
+}
+
+fn of_finding(change: &SettingChange, finding: &Finding, why: String) -> Fit {
+    let saving = finding.saving.as_ref();
+    let class = saving.and_then(|saving| saving.class.as_deref());
+    fit(change, class, why)
 }
 
 /// Returns the fit of a setting that may have an effect, if the memory of a class that it may act
