@@ -48,7 +48,8 @@ pub struct SliceArgs {
     /// users.
     #[arg(long, value_name = "ID", value_parser = job, help_heading = "Selection")]
     job: Option<HexId>,
-    /// Session of the job's cluster, if several clusters of the machine have a job with this id.
+    /// Session of the job's cluster, or part of its name, if several clusters of the machine have a
+    /// job with this id.
     #[arg(
         long,
         value_name = "SESSION",
@@ -60,7 +61,7 @@ pub struct SliceArgs {
     /// report on the same files, or '#ID' with the id from the JSON.
     #[arg(long, value_name = "ID", conflicts_with_all = ["since", "until"], help_heading = "Selection")]
     kill: Option<Kill>,
-    /// Keep events after this time: 08:41:07 (in UTC, the last time that it was 08:41:07),
+    /// Keep events after this time, and 90 s before it as context: 08:41:07 (in UTC, the last time that it was 08:41:07),
     /// 2026-11-20T08:41:07+08:00, or -10m (ten minutes before the end of the recordings).
     #[arg(
         long,
@@ -95,7 +96,7 @@ pub fn run(args: &SliceArgs) -> anyhow::Result<ExitCode> {
     for files in chosen.recorders {
         match args.part(files, chosen.range, death)? {
             Ok(part) => parts.extend(part),
-            Err(error) if several && matches!(error, SliceError::NoSuchJob(_)) => {
+            Err(error) if several && !matches!(error, SliceError::SeveralClusters { .. }) => {
                 refused = Some(error);
             }
             Err(error) => return Err(refusal(&error)),
@@ -143,7 +144,9 @@ fn refusal(error: &SliceError) -> anyhow::Error {
         SliceError::NoSuchJob(_) => {
             "list jobs: raytrace report FILE --format json | jq '.jobs[].job_id'"
         }
-        SliceError::SeveralClusters { .. } => "name one of them: --cluster SESSION",
+        SliceError::NoSuchCluster { .. } | SliceError::SeveralClusters { .. } => {
+            "name one of them: --cluster SESSION"
+        }
     };
     usage(format!("{error}; {next}"))
 }

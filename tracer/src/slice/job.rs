@@ -57,11 +57,18 @@ impl Members {
     pub fn of(events: &[Event], job: &HexId, session: Option<&str>) -> Result<Self, SliceError> {
         let clusters = clusters_of(events, job);
         let named = |key: &ProcessKey| session_of(events, *key);
-        let wanted: Vec<ProcessKey> = clusters
-            .into_iter()
-            .filter(|key| session.is_none_or(|session| named(key).as_deref() == Some(session)))
-            .collect();
+        let is_wanted = |key: &&ProcessKey| {
+            let name = named(key);
+            session.is_none_or(|part| name.is_some_and(|name| name.contains(part)))
+        };
+        let wanted: Vec<ProcessKey> = clusters.iter().filter(is_wanted).copied().collect();
         let cluster = match wanted.as_slice() {
+            [] if !clusters.is_empty() => {
+                return Err(SliceError::NoSuchCluster {
+                    job: job.clone(),
+                    sessions: clusters.iter().filter_map(named).collect(),
+                });
+            }
             [] => return Err(SliceError::NoSuchJob(job.clone())),
             [one] => *one,
             several => {
@@ -202,6 +209,9 @@ impl Members {
             Observation::SharedMemory(state) => Observation::SharedMemory(state),
             Observation::SharedFile(file) => Observation::SharedFile(self.shared_file(file)?),
             Observation::Gpu(state) => Observation::Gpu(self.gpu(state)),
+            Observation::Monitor(count) if count.raylet.same(self.cluster) => {
+                Observation::Monitor(count)
+            }
             Observation::Outside(_) | Observation::Monitor(_) => return None,
             Observation::Exit(mut exit) if !self.is_own(exit.process) => {
                 // The title of a Ray process is its command line.
@@ -226,14 +236,15 @@ impl Members {
         })
     }
 
-    /// Returns a process. Ray's own processes lose the arguments that an administrator may have
-    /// given them.
+    /// Returns a process. Ray's own processes keep the script that says which part of Ray they are,
+    /// and what memory and processors they offer. They lose the other arguments, which an
+    /// administrator may have given them.
     fn process(&self, process: Process) -> Option<Process> {
         if self.is_own(process.process) {
             return Some(process);
         }
         self.is_part(process.process).then(|| Process {
-            argv: process.argv.into_iter().take(1).collect(),
+            argv: of_rays_own(process.argv),
             exe: None,
             ..process
         })
@@ -343,6 +354,32 @@ impl Members {
     }
 }
 
+/// Resources that every node has. The others have names that an administrator chose.
+const RESOURCES: [&str; 4] = ["CPU", "GPU", "memory", "object_store_memory"];
+
+/// Returns the command line of a part of Ray up to its first option, and the options that say what
+/// it offers.
+fn of_rays_own(argv: Vec<String>) -> Vec<String> {
+    let is_option = |argument: &String| argument.starts_with("--");
+    let first = argv.iter().position(is_option).unwrap_or(argv.len());
+    let offers = |argument: &String| {
+        let (name, value) = argument.split_once('=')?;
+        match name.trim_start_matches('-').replace('_', "-").as_str() {
+            "object-store-memory" => Some(argument.clone()),
+            "static-resource-list" => {
+                let parts: Vec<&str> = value.split(',').collect();
+                let pairs = parts.chunks_exact(2);
+                let known = pairs.filter(|pair| RESOURCES.contains(&pair[0]));
+                let known: Vec<String> = known.map(|pair| pair.join(",")).collect();
+                Some(format!("{name}={}", known.join(",")))
+            }
+            _ => None,
+        }
+    };
+    let kept: Vec<String> = argv[first..].iter().filter_map(offers).collect();
+    argv.into_iter().take(first).chain(kept).collect()
+}
+
 fn is_part_of_ray(role: Role) -> bool {
     matches!(
         role,
@@ -391,4 +428,30 @@ fn session_of(events: &[Event], raylet: ProcessKey) -> Option<String> {
         Observation::Cluster(cluster) if cluster.raylet.same(raylet) => cluster.session.clone(),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of_rays_own;
+
+    #[test]
+    fn part_of_ray_keeps_its_script_and_what_it_offers() {
+        let kept = |argv: &[&str]| {
+            let argv = argv.iter().map(|one| (*one).to_owned()).collect();
+            of_rays_own(argv).join(" ")
+        };
+        let raylet = [
+            "/r/raylet",
+            "--store_socket_name=/tmp/secret",
+            "--static_resource_list=node:192.0.2.2,1.0,CPU,4,secret,1,object_store_memory,9",
+            "--object_store_memory=9",
+        ];
+        assert_eq!(
+            kept(&raylet),
+            "/r/raylet --static_resource_list=CPU,4,object_store_memory,9 --object_store_memory=9"
+        );
+        let agent = ["python3", "-u", "/r/dashboard/agent.py", "--log-dir=/tmp/x"];
+        assert_eq!(kept(&agent), "python3 -u /r/dashboard/agent.py");
+        assert_eq!(kept(&["gcs_server"]), "gcs_server");
+    }
 }

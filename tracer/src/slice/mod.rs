@@ -22,6 +22,14 @@ pub enum SliceError {
     /// No process in the recording is known to belong to the job.
     #[error("no process of job {0} is in the recording")]
     NoSuchJob(HexId),
+    /// No cluster that has this job has such a session.
+    #[error("job {job} is in no cluster of this name; it is in {}", sessions.join(", "))]
+    NoSuchCluster {
+        /// The job.
+        job: HexId,
+        /// The sessions of the clusters that have it.
+        sessions: Vec<String>,
+    },
     /// Several clusters have this job, since each cluster numbers its jobs from one.
     #[error("job {job} is in several clusters of this machine: {}", sessions.join(", "))]
     SeveralClusters {
