@@ -74,9 +74,10 @@ fn job(
         survived: Vec::new(),
         because: OutcomeReason::Running,
     };
+    let is_here = |other: &Death| other.cluster == cluster || is_gcs_of(deaths, cluster, other);
     let hits: Vec<&Death> = deaths
         .iter()
-        .filter(|other| other.cluster == cluster && first_cause(other, job_id, driver))
+        .filter(|other| is_here(other) && first_cause(other, job_id, driver))
         .collect();
     let Some(death) = death else {
         job.survived = hits.iter().filter_map(|hit| survived(world, hit)).collect();
@@ -163,6 +164,17 @@ fn entrypoint(world: &World, job_id: &HexId, driver: &ProcessState) -> Option<St
         return Some(driver.argv.join(" "));
     }
     world.gcs.entrypoint(driver.cluster?, job_id).cloned()
+}
+
+/// Whether this is the end of a GCS from which the end of the cluster's raylet followed. A GCS
+/// belongs to no raylet, and so to no cluster of the report.
+fn is_gcs_of(deaths: &[Death], cluster: Option<u32>, gcs: &Death) -> bool {
+    let mut raylets = deaths.iter().filter(|death| {
+        death.cluster == cluster && death.process.role == Role::Raylet && cluster.is_some()
+    });
+    gcs.process.role == Role::Gcs
+        && gcs.cluster.is_none()
+        && raylets.any(|raylet| raylet.verdict.cause_death_id == Some(gcs.id))
 }
 
 /// Whether a death of the job or of its node has no other cause and is of interest.

@@ -77,13 +77,13 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             let value = threshold.value(limit, total);
             let at = threshold.position(&value, limit, total);
             let change = Change::environment(THRESHOLD, &value).at(run.started(death));
-            let then = format!("{change}: Ray then kills before the kernel does, {at}");
             if death.is_retried() {
+                let then = format!("{change}: Ray then kills before the kernel does, {at}");
                 finding.remedy.push(format!("{then}, and retries"));
             } else if !finding.remedy.is_empty() {
                 // It is no fix, but another way to fail.
                 finding.remedy.push(format!(
-                    "{then}, and its message names memory; a call without a retry still fails"
+                    "{change}: saves no memory, and a call without a retry still fails, but Ray then kills before the kernel does, with a message that names memory, {at}"
                 ));
             }
         }
@@ -207,9 +207,10 @@ impl Threshold {
         if needed.0 == 0 {
             return format!("at {all} in use {counted} ({outside} outside the limited cgroup)");
         }
+        let inside = size(Bytes(1 << 30).times(self.gib - self.outside_gib));
         let needed = size(needed);
         format!(
-            "at {all} in use {counted}, if over {needed} of that is outside the limited cgroup ({outside} was)"
+            "at {all} in use {counted}: {inside} in the limited cgroup and, as at this kill, {outside} outside it (with less than {needed} outside, the kernel is first)"
         )
     }
 }
