@@ -60,7 +60,7 @@ pub enum RecordingError {
         reason: String,
     },
     /// SQLite cannot make sense of it.
-    #[error("{path} is cut short or damaged (look for what is left with: sqlite3 {path} .recover): {source}", path = .path.display())]
+    #[error("{path} is cut short or damaged, or a copy without the -wal file beside it (look for what is left with: sqlite3 {path} .recover): {source}", path = .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -104,20 +104,24 @@ fn summary(view: &View<'_>, finding: &Finding, more: usize) -> String {
     }
     let inferred = finding.certainty != Certainty::Proven;
     let inferred = inferred.then(|| "inferred".to_owned());
-    let notes: Vec<String> = kills(view, finding).into_iter().chain(inferred).collect();
+    let about = kills(view, finding).or_else(|| node(view, finding));
+    let notes: Vec<String> = about.into_iter().chain(inferred).collect();
     if !notes.is_empty() {
         text.push_str(&format!(" ({})", notes.join("; ")));
     }
     text
 }
 
-/// Returns `KILLS 1 and 3`: the memory kills that a finding is about, if others are shown too.
+/// Returns `KILLS 1 and 3`: the first causes that a finding is about, if others of their kind are
+/// shown too. Memory kills are one kind.
 fn kills(view: &View<'_>, finding: &Finding) -> Option<String> {
     let shown = view.shown;
     let deaths = || shown.report.deaths.iter();
-    let by_memory = |death: &&Death| words::is_memory_kill(death.verdict.killer);
+    let by_memory = |death: &Death| words::is_memory_kill(death.verdict.killer);
+    let is_own = |death: &&Death| finding.deaths.contains(&death.id);
+    let only_memory = deaths().filter(is_own).all(by_memory);
     let all: BTreeSet<u32> = deaths()
-        .filter(by_memory)
+        .filter(|death| death.listed && (by_memory(death) || !only_memory))
         .filter_map(|death| shown.number(death.id))
         .collect();
     let own: BTreeSet<u32> = finding
@@ -125,13 +129,32 @@ fn kills(view: &View<'_>, finding: &Finding) -> Option<String> {
         .iter()
         .filter_map(|id| shown.number(*id))
         .collect();
-    let other = deaths().any(|death| finding.deaths.contains(&death.id) && !by_memory(&death));
-    if own.is_empty() || own == all || other {
+    if own.is_empty() || own == all {
         return None;
     }
+    let is_a_death = |number: &u32| {
+        let causes = shown.causes();
+        let mut causes = causes.iter().filter(|cause| cause.number == *number);
+        causes.any(|cause| !words::is_kill(cause.death.verdict.killer))
+    };
     let numbers: Vec<u32> = own.into_iter().collect();
-    let word = if numbers.len() == 1 { "KILL" } else { "KILLS" };
+    let word = match (numbers.len(), numbers.iter().any(is_a_death)) {
+        (1, false) => "KILL",
+        (1, true) => "DEATH",
+        (_, false) => "KILLS",
+        (_, true) => "DEATHS",
+    };
     Some(format!("{word}\u{a0}{}", words::ranges(&numbers)))
+}
+
+/// Returns the node that a finding is about, in a report of several.
+fn node(view: &View<'_>, finding: &Finding) -> Option<String> {
+    let report = &view.shown.report;
+    let recording = finding.recording_id?;
+    let mut nodes = report.nodes.iter();
+    let node = nodes.find(|node| node.recordings.contains(&recording))?;
+    let is_one = report.nodes.len() == 1;
+    (!is_one).then(|| format!("on {}", sanitize::name(&node.name)))
 }
 
 /// Returns the labelled texts of a finding. `number` gives the place of another one by its rule.

@@ -29,6 +29,16 @@ impl RecordingFilter {
         self == &Self::default()
     }
 
+    /// Returns whether a cluster or job is asked for, and the report has others too.
+    #[must_use]
+    pub fn is_for_a_part_of(&self, report: &Report) -> bool {
+        let other_cluster = |one: &ClusterReport| !self.is_of_cluster(Some(one));
+        let mut clusters = report.clusters.iter();
+        let mut jobs = report.jobs.iter();
+        self.cluster.is_some() && clusters.any(other_cluster)
+            || self.job.is_some() && jobs.any(|one| !self.has_job(report, one))
+    }
+
     /// Returns whether a death is on the node, of the job and of the cluster that are asked for.
     #[must_use]
     pub fn has_death(&self, report: &Report, death: &Death) -> bool {

@@ -199,13 +199,20 @@ pub fn select(report: &Report, selection: &Selection) -> SelectedReport {
         left.growth
             .retain(|one| one.recording_id.is_none() || of_kept(one));
     }
+    // Growth is known for each class of a recording, not for each cluster or job.
+    if selection.filter.is_for_a_part_of(report) {
+        left.growth.clear();
+    }
     let about_kept = |finding: &Finding| finding.deaths.iter().any(|death| kept.contains(death));
     // A kill without a remedy of its own gets that of another kill of its job. The finding says so.
     let mut findings = report.findings.iter();
     let mended = findings.any(|finding| about_kept(finding) && !finding.remedy.is_empty());
     left.findings.retain(|finding| {
         let beside = || !mended && causes::has_remedy_for_same_job(report, finding, &kept);
-        finding.deaths.is_empty() || about_kept(finding) || beside()
+        let on_it = |id| selection.filter.has_recording(report, id);
+        finding.deaths.is_empty() && finding.recording_id.is_none_or(on_it)
+            || about_kept(finding)
+            || beside()
     });
     SelectedReport {
         filtered,

@@ -218,7 +218,10 @@ fn victim(report: &Report, death: &Death, disclosure: Disclosure) -> String {
     let resident = death.memory.own.resident().filter(|bytes| bytes.0 > 0);
     // Otherwise it is beside the name.
     let resident = resident.filter(|_| disclosure == Disclosure::Public);
-    let host = report.recordings.first().map(|one| &one.host.name);
+    let recordings = &report.recordings;
+    let mut own = recordings.iter();
+    let own = own.find(|one| Some(one.id) == death.recording_id);
+    let host = own.or(recordings.first()).map(|one| &one.host.name);
     let kubernetes = death.process.place.kubernetes.as_ref();
     let pod = kubernetes.and_then(|one| one.pod.as_ref());
     let name = match disclosure {

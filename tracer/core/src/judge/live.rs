@@ -148,7 +148,11 @@ pub(super) fn of(world: &World, now: BootTime) -> Live {
             .collect(),
         node: world.machine.node.as_ref().map(|(_, node)| node.clone()),
         threats,
-        warnings: world.limit_warnings.active(),
+        warnings: if world.clean_end {
+            Vec::new()
+        } else {
+            world.limit_warnings.active()
+        },
         monitor_headroom,
         gpus: gpus::report(world),
         gpu_errors: world.gpu_errors.report(|time| world.clock.wall(time)),

@@ -293,7 +293,7 @@ fn death(
         group: words::class(death),
         pid: Some(death.process.pid.0).filter(|pid| *pid != 0),
         job: death.work.job_id.as_ref().map(|id| sanitize::name(&id.0)),
-        kib: death.memory.own.resident().map(kib),
+        kib: death.memory.own_private().map(kib),
         listed: death.listed,
         facts: if detailed {
             all_facts(view, cause)

@@ -84,7 +84,10 @@ fn heading(top: &Top, count: usize, width: u16) -> Line<'static> {
         } else {
             faint()
         };
-        spans.push(Span::styled(format!("{number} {}  ", group.name()), style));
+        spans.push(Span::styled(
+            format!("[{number}] {}  ", group.name()),
+            style,
+        ));
     }
     let arrow = if choice.reversed { "reversed " } else { "" };
     spans.push(Span::styled(

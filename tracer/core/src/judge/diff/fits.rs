@@ -16,6 +16,8 @@ use crate::{
 const SMALL: f64 = 64.0 * 1024.0 * 1024.0;
 /// A peak that moved by a smaller share counts as the same.
 const SAME: f64 = 0.1;
+/// The size of the object store, which is shared memory and not that of any process.
+const OBJECT_STORE: &str = "object_store_memory";
 /// Two proportions that differ by a smaller share count as equal.
 const CLOSE: f64 = 0.2;
 
@@ -241,6 +243,15 @@ fn known_effect(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     };
     let (a, b) = (host(&change.a), host(&change.b));
     let why = a.or(b)?.1;
+    // Another framework may do the same by a setting of its own.
+    let also = |one: &SettingChange| {
+        let other = if a.is_some() { &one.b } else { &one.a };
+        let its = effect(&one.key, other.as_ref());
+        one.key != change.key && its.is_some_and(|its| its.why == why)
+    };
+    if a.is_some() != b.is_some() && diff.settings.iter().any(also) {
+        return None;
+    }
     let classes = acts_on(change);
     let weight = |side: Option<(f64, _)>| side.map_or(0.0, |(weight, _)| weight);
     let direction = weight(b) - weight(a);
@@ -343,6 +354,9 @@ fn is_how_often(change: &SettingChange) -> bool {
 
 /// Returns the fit of a number that changed by the same factor as a class that it may act on.
 fn proportion(diff: &Diff, change: &SettingChange) -> Option<Fit> {
+    if change.key.trim_start_matches('-').replace('-', "_") == OBJECT_STORE {
+        return None;
+    }
     let number = |value: &Option<Value>| in_force(value.as_ref())?.parse::<f64>().ok();
     let (a, b) = (number(&change.a)?, number(&change.b)?);
     if a <= 0.0 || b <= 0.0 {

@@ -58,7 +58,12 @@ fn add(all: &mut Report, report: Report) {
 fn add_finding(findings: &mut Vec<Finding>, finding: Finding) {
     let same = |known: &&mut Finding| known.rule == finding.rule && known.remedy == finding.remedy;
     match findings.iter_mut().find(same) {
-        Some(known) => known.deaths.extend(finding.deaths),
+        Some(known) => {
+            known.deaths.extend(finding.deaths);
+            if known.recording_id != finding.recording_id {
+                known.recording_id = None;
+            }
+        }
         None => findings.push(finding),
     }
 }
@@ -103,6 +108,7 @@ fn renumber(report: &mut Report, number: u32, clusters: u32) {
         growth.recording_id = Some(number);
     }
     for finding in &mut report.findings {
+        finding.recording_id = Some(number);
         for death in &mut finding.deaths {
             *death = death.in_recording(number);
         }

@@ -230,15 +230,15 @@ fn evidence(
     let mut seen = BTreeSet::new();
     sorted.retain(|one| seen.insert((one.place, one.quote.clone())));
     // Two parsers may quote one line, one of them less of it.
-    let whole = |one: &Statement| one.quote.trim_end_matches('…').to_owned();
-    let is_part = |one: &&Statement| {
-        let mut others = claims.iter().filter(|other| other.place == one.place);
-        others.any(|other| {
-            other.quote.len() > one.quote.len() && other.quote.starts_with(&whole(one))
-        })
+    let is_part = |one: &&&Statement| {
+        let start = one.quote.trim_end_matches('…');
+        let first = sorted.partition_point(|other| other.place < one.place);
+        let of_line = sorted[first..].iter();
+        let mut of_line = of_line.take_while(|other| other.place == one.place);
+        of_line.any(|other| other.quote.len() > one.quote.len() && other.quote.starts_with(start))
     };
-    sorted.retain(|one| !is_part(one));
-    let lines = sorted.into_iter().take(MAX_EVIDENCE).map(|one| Evidence {
+    let whole = sorted.iter().filter(|one| !is_part(one));
+    let lines = whole.take(MAX_EVIDENCE).map(|one| Evidence {
         time: clock.time(one.place, one.stamp).map(zone::utc),
         source: source(gathered, one.place),
         what: one.quote.clone(),

@@ -39,6 +39,8 @@ pub struct Finding {
     pub contradicts: Vec<String>,
     /// The deaths it explains.
     pub deaths: Vec<EventId>,
+    /// The recording that it is about; `None` if there is only one, or if it is about several.
+    pub recording_id: Option<u32>,
     /// What the first remedy is expected to save; `None` if what was seen does not tell.
     pub saving: Option<Saving>,
     /// Which memory it is about, for choosing between findings; not part of the contract.
@@ -85,6 +87,7 @@ impl Finding {
             not_if: None,
             contradicts: Vec::new(),
             deaths: Vec::new(),
+            recording_id: None,
             saving: None,
             about: About::default(),
         }

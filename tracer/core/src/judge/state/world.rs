@@ -51,8 +51,7 @@ const MAX_RAY_LOG_RECORDS: usize = 50_000;
 const MAX_KERNEL_WORDS: usize = 4_096;
 /// At most this many clusters are kept by a live judge, including those that are over.
 const MAX_CLUSTERS: usize = 1_024;
-/// At most this many signals to one process are kept. The oldest that cannot have ended it are
-/// dropped first, then those in the middle.
+/// At most this many signals to one process are kept, and as many deliveries.
 const MAX_SIGNALS: usize = 64;
 
 /// At most this many figures of one raylet's monitor are kept: six seconds at ten per second.
@@ -273,9 +272,7 @@ impl World {
         let what = signal.clone();
         let signals = self.signals.entry(signal.target.truncated()).or_default();
         if signals.len() >= MAX_SIGNALS {
-            // Anybody who may signal a process can send it many signals that do nothing.
-            let mute = signals.iter().position(|seen| !may_end(&seen.what));
-            signals.remove(mute.unwrap_or(MAX_SIGNALS / 2));
+            signals.remove(least_telling(signals));
         }
         signals.push(Timestamped { time, what });
     }
@@ -801,9 +798,17 @@ fn trim<T>(kept: &mut Vec<T>) -> bool {
     too_many
 }
 
-/// Returns whether a signal may have ended its target: it took effect, or the target may have caught
-/// it in order to end.
-fn may_end(signal: &Signal) -> bool {
-    let is_queued = matches!(signal.result, 0 | 4);
-    signal.took_effect || is_queued && ENDING.contains(&signal.signal)
+/// Returns the place of the signal that says least about an end: the oldest that was not even queued,
+/// else the oldest that did nothing at once and that no process catches in order to end, else one in
+/// the middle. Anybody who may signal a process can send it many that do nothing.
+fn least_telling(signals: &[Timestamped<Signal>]) -> usize {
+    let says = |signal: &Signal| {
+        let is_queued = matches!(signal.result, 0 | 4);
+        let may_end = signal.took_effect || is_queued && ENDING.contains(&signal.signal);
+        (may_end, is_queued)
+    };
+    let numbered = signals.iter().enumerate();
+    let least = numbered.min_by_key(|(_, seen)| says(&seen.what));
+    let least = least.filter(|(_, seen)| !says(&seen.what).0);
+    least.map_or(signals.len() / 2, |(place, _)| place)
 }
