@@ -9,11 +9,14 @@ use owo_colors::Style as Colour;
 
 use crate::{
     ids::Bytes,
-    judge::diff::{
-        Diff, Fit, JobEnd, OwnerChange, OwnerSide, SettingChange, Side, Value, WarnedKills,
+    judge::{
+        diff::{
+            Diff, Fit, JobEnd, OwnerChange, OwnerSide, SettingChange, Side, Value, WarnedKills,
+        },
+        report::subprocess,
     },
     show::{
-        Style,
+        Style, facts,
         layout::Page,
         live, sanitize,
         size::{of, percent, size},
@@ -176,6 +179,11 @@ fn memory(page: &mut Page, diff: &Diff) {
         let text = format!("{others} changed by less than 1 % or 1 MiB");
         page.paragraph("  ", Colour::new(), &text, 2);
     }
+    if counts_shared_pages(diff) {
+        let note = "together more than was in use";
+        let text = format!("{note}: {}", facts::SHARED_BY_FORK);
+        page.paragraph("  ", Colour::new(), &text, 2);
+    }
     let per_call = |side: Option<OwnerSide>| side?.per_call_bytes;
     let grown = diff.owners.iter().filter_map(|owner| {
         let (a, b) = (per_call(owner.a), per_call(owner.b));
@@ -200,6 +208,22 @@ fn memory(page: &mut Page, diff: &Diff) {
         ["A", "B", "change"],
         &grown.collect::<Vec<_>>(),
     );
+}
+
+/// Returns whether the classes of a run with subprocesses held more than its machine had in use.
+fn counts_shared_pages(diff: &Diff) -> bool {
+    let has_children = |owner: &OwnerChange| owner.class.ends_with(&subprocess(""));
+    let is_above = |side: &Side, of: fn(&OwnerChange) -> Option<OwnerSide>| {
+        let held = diff
+            .owners
+            .iter()
+            .filter_map(|owner| of(owner)?.private_peak_bytes);
+        let held: u64 = held.map(|bytes| bytes.0).sum();
+        side.peak.is_some_and(|peak| held > peak.used_bytes.0)
+    };
+    diff.nodes.is_none()
+        && diff.owners.iter().any(has_children)
+        && (is_above(&diff.a, |owner| owner.a) || is_above(&diff.b, |owner| owner.b))
 }
 
 /// Returns whether a peak changed by at least 1 MiB and 1 %.

@@ -255,7 +255,7 @@ fn why(view: &View<'_>, death: &Death) -> Option<String> {
     let by_log_alone =
         verdict.certainty == Certainty::Proven && verdict.reason_certainty == Certainty::Inferred;
     let unmeasured = if by_log_alone {
-        "; raytrace itself did not measure that much, so the reason is inferred"
+        "; no count of raytrace's own confirms this, so the reason is inferred"
     } else {
         ""
     };

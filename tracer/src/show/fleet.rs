@@ -61,6 +61,8 @@ pub fn header(view: &View<'_>) -> Vec<String> {
 
 /// Returns one line for each Ray cluster.
 fn clusters(report: &Report) -> Vec<String> {
+    // Several recordings may be of one node.
+    let mut counted: HashSet<(&str, &str)> = HashSet::new();
     let mut found: Vec<(String, Vec<String>, usize)> = Vec::new();
     for cluster in &report.clusters {
         let session = cluster.session.as_deref().unwrap_or("a cluster");
@@ -71,7 +73,8 @@ fn clusters(report: &Report) -> Vec<String> {
             found.len() - 1
         });
         let (_, versions, parts) = &mut found[at];
-        *parts += 1;
+        let node = cluster.node_id.as_ref().map(|id| id.0.as_str());
+        *parts += usize::from(node.is_none_or(|node| counted.insert((session, node))));
         versions.extend(version.filter(|version| !versions.contains(version)));
     }
     let more = found.len().saturating_sub(MAX_CLUSTERS);

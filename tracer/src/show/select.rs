@@ -183,6 +183,15 @@ pub fn select(report: &Report, selection: &Selection) -> SelectedReport {
             keep_with_causes(&by_id, death, &mut kept);
         }
     }
+    // A text may match one death of a cascade. The counts are those of all of it.
+    if selection.matching.is_some() {
+        let asked: BTreeSet<EventId> = kept
+            .iter()
+            .filter_map(|id| roots.get(id).copied())
+            .collect();
+        let of_cascade = roots.iter().filter(|(_, root)| asked.contains(root));
+        kept.extend(of_cascade.map(|(id, _)| *id));
+    }
     let number = |(id, root): (&EventId, &EventId)| Some((*id, *numbers.get(root)?));
     let numbers = roots.iter().filter_map(number).collect();
     let mut left = report.clone();

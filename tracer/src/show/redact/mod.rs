@@ -147,7 +147,8 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
         limit.cgroup = scrubber.path(&limit.cgroup);
     }
     for text in &mut report.texts {
-        text.name = scrubber.path(&text.name);
+        // The evidence names the file without its folder.
+        text.name = scrubber.text(path::base(&text.name));
     }
     for node in &mut report.nodes {
         redact_node(scrubber, node);

@@ -64,8 +64,18 @@ const NO_VALUES: [&str; 12] = [
 const IDS: [&str; 6] = ["ID", "PID", "PGID", "UID", "GID", "TID"];
 /// Prefixes of variables with values that identify nobody, and that advice names.
 const KNOBS: [&str; 5] = ["CUDA_", "MALLOC_", "NCCL_", "OMP_", "PYTORCH_"];
-/// Paths that every Linux machine has.
-const COMMON_PATHS: [&str; 4] = ["/", "/dev/shm", "/dev/kmsg", "/dev/null"];
+/// Paths that every Linux machine has, and those of Ray that advice names.
+const COMMON_PATHS: [&str; 7] = [
+    "/",
+    "/dev/shm",
+    "/dev/kmsg",
+    "/dev/null",
+    "/tmp/ray",
+    "/tmp/ray/session_latest",
+    "/tmp/ray/session_DATE",
+];
+/// Options of Ray with figures, which advice names.
+const FIGURES: [&str; 4] = ["memory", "object-store-memory", "num-cpus", "num-gpus"];
 /// Shorter arguments are words like `start`, which free text needs.
 const SHORTEST_ARGUMENT: usize = 6;
 
@@ -445,7 +455,11 @@ fn variable(text: &str) -> String {
 fn option(text: &str) -> String {
     match text.split_once('=') {
         Some((name, value)) => {
-            let bare = value.trim_end_matches([',', ';', ')']);
+            let bare = value.trim_end_matches([',', ';', ')', ':']);
+            let is_figure = bare.parse::<f64>().is_ok();
+            if is_figure && FIGURES.contains(&name.trim_start_matches('-')) {
+                return text.to_owned();
+            }
             format!("{name}=…{}", &value[bare.len()..])
         }
         None => text.to_owned(),

@@ -170,7 +170,9 @@ fn remedy(run: Run<'_>, warning: &LogWarning) -> Vec<String> {
                 Start::Container | Start::Kubernetes => {
                     Change::SharedMemory("SIZE".into()).at(start)
                 }
-                _ => text("docker run --shm-size, or an emptyDir of medium Memory on /dev/shm"),
+                _ => text(
+                    "mount -o remount,size=SIZE /dev/shm, as root; in a container, docker run --shm-size=SIZE or an emptyDir of medium Memory on /dev/shm (SIZE: more than the object store)",
+                ),
             },
             text("a smaller --object-store-memory"),
         ],
