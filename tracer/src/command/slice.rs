@@ -61,8 +61,9 @@ pub struct SliceArgs {
     /// report on the same files, or '#ID' with the id from the JSON.
     #[arg(long, value_name = "ID", conflicts_with_all = ["since", "until"], help_heading = "Selection")]
     kill: Option<Kill>,
-    /// Keep events after this time, and 90 s before it as context: 08:41:07 (in UTC, the last time that it was 08:41:07),
-    /// 2026-11-20T08:41:07+08:00, or -10m (ten minutes before the end of the recordings).
+    /// Keep events after this time, and 90 s before it as context: 08:41:07 (in UTC, the last time
+    /// that it was 08:41:07), 2026-11-20T08:41:07+08:00, or -10m (ten minutes before the end of the
+    /// recordings).
     #[arg(
         long,
         value_name = "TIME",

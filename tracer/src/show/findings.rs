@@ -24,8 +24,8 @@ pub struct FindingText<'a> {
     pub parts: Vec<(&'static str, String)>,
 }
 
-/// Returns the text of each finding, in the order of their numbers, from 1. Limits that Ray cannot see are shown once, however many
-/// cgroups have one, unless all or details are asked for.
+/// Returns the text of each finding, in the order of their numbers, from 1. Limits that Ray cannot
+/// see are shown once, however many cgroups have one, unless all or details are asked for.
 #[must_use]
 pub fn texts<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
     let findings: &'a [Finding] = &view.shown.report.findings;
@@ -118,7 +118,8 @@ fn kills(view: &View<'_>, finding: &Finding) -> Option<String> {
     let shown = view.shown;
     let deaths = || shown.report.deaths.iter();
     let by_memory = |death: &Death| words::is_memory_kill(death.verdict.killer);
-    let is_own = |death: &&Death| finding.deaths.contains(&death.id);
+    let of_finding: BTreeSet<_> = finding.deaths.iter().collect();
+    let is_own = |death: &&Death| of_finding.contains(&death.id);
     let only_memory = deaths().filter(is_own).all(by_memory);
     let all: BTreeSet<u32> = deaths()
         .filter(|death| death.listed && (by_memory(death) || !only_memory))
@@ -132,13 +133,12 @@ fn kills(view: &View<'_>, finding: &Finding) -> Option<String> {
     if own.is_empty() || own == all {
         return None;
     }
-    let is_a_death = |number: &u32| {
-        let causes = shown.causes();
-        let mut causes = causes.iter().filter(|cause| cause.number == *number);
-        causes.any(|cause| !words::is_kill(cause.death.verdict.killer))
-    };
+    let has_a_death = shown
+        .causes()
+        .iter()
+        .any(|cause| own.contains(&cause.number) && !words::is_kill(cause.death.verdict.killer));
     let numbers: Vec<u32> = own.into_iter().collect();
-    let word = match (numbers.len(), numbers.iter().any(is_a_death)) {
+    let word = match (numbers.len(), has_a_death) {
         (1, false) => "KILL",
         (1, true) => "DEATH",
         (_, false) => "KILLS",

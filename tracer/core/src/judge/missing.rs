@@ -50,8 +50,8 @@ pub enum Missing {
     },
 }
 
-/// Returns what is missing if a signal was not seen: who sent it. The kernel logs no sender, but its
-/// own kills.
+/// Returns what is missing if a signal was not seen: who sent it. The kernel logs no sender, but
+/// its own kills.
 pub(super) fn sender(saw_signals: bool, from_start: bool, killed: bool) -> Missing {
     match (saw_signals, killed) {
         (false, true) => Missing::Killer,

@@ -798,9 +798,9 @@ fn trim<T>(kept: &mut Vec<T>) -> bool {
     too_many
 }
 
-/// Returns the place of the signal that says least about an end: the oldest that was not even queued,
-/// else the oldest that did nothing at once and that no process catches in order to end, else one in
-/// the middle. Anybody who may signal a process can send it many that do nothing.
+/// Returns the place of the signal that says least about an end: the oldest that was not even
+/// queued, else the oldest that did nothing at once and that no process catches in order to end,
+/// else one in the middle. Anybody who may signal a process can send it many that do nothing.
 fn least_telling(signals: &[Timestamped<Signal>]) -> usize {
     let says = |signal: &Signal| {
         let is_queued = matches!(signal.result, 0 | 4);
