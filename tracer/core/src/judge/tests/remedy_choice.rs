@@ -214,7 +214,8 @@ fn lower_threshold_is_advised_if_retried() {
     assert!(
         lost.remedy[0].starts_with("raise the limit")
             && lost.remedy[1].contains(threshold)
-            && lost.remedy[1].contains("a call without a retry still fails"),
+            && lost.remedy[1]
+                .contains(": saves no memory, and a call without a retry still fails, but"),
         "{lost:?}"
     );
     let retried = of(true);

@@ -544,6 +544,17 @@ impl Scene {
         self.push(Source::Proc, Observation::Process(process));
     }
 
+    /// Records that a signal took its default action.
+    pub(super) fn delivered(&mut self, pid: u32, signal: i32, code: i32) {
+        let process = key(pid);
+        let what = Observation::Delivered {
+            process,
+            signal,
+            code,
+        };
+        self.push(Source::Kernel, what);
+    }
+
     pub(super) fn report(&self) -> Report {
         judge(&self.events)
     }

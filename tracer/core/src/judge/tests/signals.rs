@@ -97,12 +97,7 @@ fn first_effective_signal_wins() {
 fn sigkill_during_core_dump_stays_a_crash() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal_with(7, 7, 11, 1, false, 0);
-    let delivered = Observation::Delivered {
-        process: key(7),
-        signal: 11,
-        code: 1,
-    };
-    scene.push(Source::Kernel, delivered);
+    scene.delivered(7, 11, 1);
     scene.after(900).signal(66, 7, 9, 0, true).after(5);
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, Crash, Proven);
@@ -172,12 +167,7 @@ fn reraised_memory_error_is_the_machines() {
         let mut scene = Scene::new();
         scene.ray_worker(7).signal(sender, 7, 7, code, false);
         scene.after(100).signal(7, 7, 7, -6, false).after(1);
-        let delivered = Observation::Delivered {
-            process: key(7),
-            signal: 7,
-            code: -6,
-        };
-        scene.push(Source::Kernel, delivered);
+        scene.delivered(7, 7, -6);
         scene.after(1000).exit(7, 7 | 0x80);
         let death = scene.death(7);
         assert_eq!(death.verdict.killer, Killer::KernelOther);
@@ -256,7 +246,7 @@ fn orphaned_stopped_group_dies_by_kernel() {
     scene.exiting = false;
     let worker = scene.exit(7, 1 << 8);
     scene.after(10).exit(71, 1);
-    let death = assert_verdict!(scene, 71, KernelOther, Proven);
+    let death = assert_verdict!(scene, 71, KernelOther, Inferred);
     assert_eq!(death.verdict.cause_death_id, Some(worker));
     // The terminal hangs up because the leader of its session exits.
     let mut scene = Scene::new();
@@ -293,12 +283,7 @@ fn flood_of_ignored_signals_hides_no_sender() {
 fn earlier_delivery_without_a_dump_is_not_the_end() {
     let mut scene = Scene::new();
     scene.ray_worker(7).signal(7, 7, 10, 0, false).after(10);
-    let delivered = Observation::Delivered {
-        process: key(7),
-        signal: 10,
-        code: 0,
-    };
-    scene.push(Source::Kernel, delivered);
+    scene.delivered(7, 10, 0);
     scene.after(9000).signal(66, 7, 9, 0, true).after(10);
     scene.exit(7, 9);
     let death = assert_verdict!(scene, 7, Signal, Proven);
@@ -321,12 +306,7 @@ fn sender_is_inferred_if_target_was_stopped() {
         scene.target_stopped_by = 19;
         scene.ray_worker(7).signal(66, 7, number, 0, false);
         scene.after(2000);
-        let delivered = Observation::Delivered {
-            process: key(7),
-            signal: number,
-            code: 0,
-        };
-        scene.push(Source::Kernel, delivered);
+        scene.delivered(7, number, 0);
         scene.exit(7, number);
         let death = assert_verdict!(scene, 7, Signal, Inferred);
         assert_eq!(death.sender.expect("sender").pid.0, 66);
@@ -340,12 +320,7 @@ fn core_signal_taken_at_once_is_proven() {
         let mut scene = Scene::new();
         scene.ray_worker(7).signal(66, 7, 11, 0, false);
         scene.after(waited);
-        let delivered = Observation::Delivered {
-            process: key(7),
-            signal: 11,
-            code: 0,
-        };
-        scene.push(Source::Kernel, delivered);
+        scene.delivered(7, 11, 0);
         scene.exit(7, 11);
         let death = scene.death(7);
         assert_eq!(death.verdict.killer, Killer::Signal);
@@ -384,12 +359,7 @@ fn end_of_traced_process_names_its_tracer() {
     let mut scene = traced();
     scene.signal(66, 7, 11, 0, false).after(100);
     scene.tracer = None;
-    let delivered = Observation::Delivered {
-        process: key(7),
-        signal: 11,
-        code: 0,
-    };
-    scene.push(Source::Kernel, delivered);
+    scene.delivered(7, 11, 0);
     scene.exit(7, 11);
     assert_verdict!(scene, 7, Signal, Inferred);
     assert!(was_traced(&scene));

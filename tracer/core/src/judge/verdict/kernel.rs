@@ -48,7 +48,8 @@ pub(super) fn verdict(
             stopped_and_left(signal, true)
         }
         (Origin::Kernel, SIGHUP) if is_of_a_stopped_group(case, signal) => {
-            stopped_and_left(signal, false).at_most(certainty)
+            // A terminal whose session leader exits sends it too.
+            stopped_and_left(signal, false).at_most(Certainty::Inferred)
         }
         (Origin::Kernel, number @ 1..=3) => {
             // The same signal goes to a running process whose group has a stopped one that nobody
