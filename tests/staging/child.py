@@ -77,21 +77,23 @@ def seccomp():
     LIBC.syscall(GETPPID)
 
 
-def mourns():
+def start_mourner():
     """Starts a child that gets SIGKILL when this process ends."""
     subprocess.Popen(
         [sys.executable, "-S", __file__, "sleep", ROLL.folder, LABEL + "/child"],
         preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),
     )
+
+
+def mourns():
+    """Starts a child that gets SIGKILL when this process ends."""
+    start_mourner()
     time.sleep(600)
 
 
 def kills_itself():
     """Starts a child that gets SIGKILL when this process ends, then kills itself."""
-    subprocess.Popen(
-        [sys.executable, "-S", __file__, "sleep", ROLL.folder, LABEL + "/child"],
-        preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),
-    )
+    start_mourner()
     ROLL.wait(LABEL + "/child")
     time.sleep(0.5)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -29,7 +29,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[command(after_help = "Examples:
   sudo raytrace doctor                      Check every raylet of this machine
-  sudo --preserve-env raytrace doctor       Check what `ray start` in this shell would do, with its RAY_*
+  sudo --preserve-env raytrace doctor       Check what `ray start` would do in this shell
   sudo raytrace doctor --raylet-pid 12104   Check one of them
   raytrace doctor --format json | jq '.checks[] | select(.state == \"problem\")'
 

@@ -1,6 +1,6 @@
 //! Describes a group of similar first causes: a headline, the common facts, then a line for each.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::{
     judge::report::{Certainty, Death, Killer},
@@ -76,14 +76,10 @@ pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> 
     let is_odd = |cause: &Cause<'_>| most_are_alike && words::clause(cause.death) != typical;
     let (odd, others): (Vec<&Cause<'_>>, Vec<&Cause<'_>>) =
         causes.iter().partition(|cause| is_odd(cause));
-    let shown = odd.iter().map(|cause| (*cause, true));
-    let shown = shown.chain(others.iter().map(|cause| (*cause, false)));
-    let mut shown: Vec<(&Cause<'_>, bool)> = shown.take(most).collect();
-    shown.sort_by_key(|(cause, _)| cause.number);
-    let lines = shown.into_iter();
-    let mut lines: Vec<String> = lines
-        .map(|(cause, odd)| line(view, cause, odd, &said))
-        .collect();
+    let mut shown: Vec<&Cause<'_>> = odd.into_iter().chain(others).take(most).collect();
+    shown.sort_by_key(|cause| cause.number);
+    let line = |cause: &Cause<'_>| line(view, cause, is_odd(cause), &said);
+    let mut lines: Vec<String> = shown.into_iter().map(line).collect();
     if causes.len() > most {
         lines.push(format!("… and {} more (--all)", causes.len() - most));
     }
@@ -153,7 +149,11 @@ pub fn majority<'a>(deaths: &[&'a Death]) -> (&'a Death, usize) {
         return (deaths[0], deaths.len());
     }
     let clauses: Vec<String> = deaths.iter().map(|death| words::clause(death)).collect();
-    let count = |clause: &String| clauses.iter().filter(|other| *other == clause).count();
+    let mut counts: HashMap<&String, usize> = HashMap::new();
+    for clause in &clauses {
+        *counts.entry(clause).or_default() += 1;
+    }
+    let count = |clause: &String| counts.get(clause).copied().unwrap_or_default();
     // Of several with the highest count, `max_by_key` returns the last.
     let each = clauses.iter().zip(deaths).rev();
     let typical = each.max_by_key(|(clause, _)| count(clause));

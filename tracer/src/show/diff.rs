@@ -180,8 +180,7 @@ fn memory(page: &mut Page, diff: &Diff) {
         page.paragraph("  ", Colour::new(), &text, 2);
     }
     if counts_shared_pages(diff) {
-        let note = "together more than was in use";
-        let text = format!("{note}: {}", facts::SHARED_BY_FORK);
+        let text = format!("together more than was in use: {}", facts::SHARED_BY_FORK);
         page.paragraph("  ", Colour::new(), &text, 2);
     }
     let per_call = |side: Option<OwnerSide>| side?.per_call_bytes;

@@ -74,7 +74,8 @@ fn job(
         survived: Vec::new(),
         because: OutcomeReason::Running,
     };
-    let is_here = |other: &Death| other.cluster == cluster || is_gcs_of(deaths, cluster, other);
+    let is_here =
+        |other: &Death| other.cluster == cluster || took_along_its_raylet(deaths, cluster, other);
     let hits: Vec<&Death> = deaths
         .iter()
         .filter(|other| is_here(other) && first_cause(other, job_id, driver))
@@ -168,13 +169,16 @@ fn entrypoint(world: &World, job_id: &HexId, driver: &ProcessState) -> Option<St
 
 /// Whether this is the end of a GCS from which the end of the cluster's raylet followed. A GCS
 /// belongs to no raylet, and so to no cluster of the report.
-fn is_gcs_of(deaths: &[Death], cluster: Option<u32>, gcs: &Death) -> bool {
-    let mut raylets = deaths.iter().filter(|death| {
-        death.cluster == cluster && death.process.role == Role::Raylet && cluster.is_some()
-    });
+fn took_along_its_raylet(deaths: &[Death], cluster: Option<u32>, gcs: &Death) -> bool {
+    let is_its_raylet = |death: &Death| {
+        death.process.role == Role::Raylet
+            && death.cluster == cluster
+            && death.verdict.cause_death_id == Some(gcs.id)
+    };
     gcs.process.role == Role::Gcs
         && gcs.cluster.is_none()
-        && raylets.any(|raylet| raylet.verdict.cause_death_id == Some(gcs.id))
+        && cluster.is_some()
+        && deaths.iter().any(is_its_raylet)
 }
 
 /// Whether a death of the job or of its node has no other cause and is of interest.
