@@ -41,6 +41,16 @@ class WorkerDict:
         time.sleep(0.5)
 
 
+def survivor(ranks):
+    """The first rank that answers, and its pid. A killed one may still be in /proc for a moment."""
+    for rank in ranks:
+        try:
+            return rank, ray.get(rank.pid.remote())
+        except ray.exceptions.RayError:
+            continue
+    raise SystemExit("no rank is left")
+
+
 def stall(pid, seconds):
     """Stops a process for a while: nothing in it answers, not even gRPC's threads."""
     os.kill(pid, signal.SIGSTOP)
@@ -51,7 +61,7 @@ def main():
     offload = "worker.actor.offload.offload_params=true" in sys.argv
     ray.init(log_to_driver=False)
     ranks = [WorkerDict.remote(offload) for _ in range(RANKS)]
-    pids = ray.get([rank.pid.remote() for rank in ranks])
+    ray.get([rank.pid.remote() for rank in ranks])
     step = 0
     try:
         for step in range(1, STEPS + 1):
@@ -60,7 +70,7 @@ def main():
             ray.get([rank.load_model.remote() for rank in ranks])
     except ray.exceptions.RayError as error:
         print(f"step {step}: {type(error).__name__}: {error}")
-        rank, pid = next((rank, pid) for rank, pid in zip(ranks, pids) if os.path.exists(f"/proc/{pid}"))
+        rank, pid = survivor(ranks)
         stall(pid, 35)
         ray.get(rank.update_actor.remote())
 

@@ -106,6 +106,7 @@ impl Sampled {
         self.before = Before {
             looked: Some(now),
             level,
+            row_level: self.before.row_level,
             moved: if has_moved {
                 Some(now)
             } else {
@@ -255,7 +256,9 @@ impl Memories {
         let Some(split) = sampled.look_at(now, pid, level) else {
             return;
         };
-        if sampled.is_news(now, &split) {
+        let is_news = sampled.is_news(now, &split);
+        sampled.before.count_from_here(is_news);
+        if is_news {
             sampled.row = Some((now, split));
             let memory = split;
             let what = Observation::Memory(ProcessMemory { process, memory });

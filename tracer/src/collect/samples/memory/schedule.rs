@@ -45,6 +45,8 @@ pub(super) struct Before {
     /// When it was last sampled, and what the kernel had seen then.
     pub(super) looked: Option<BootTime>,
     pub(super) level: Option<ResidentLevel>,
+    /// What the kernel had seen when its last row was written: changes count from there.
+    pub(super) row_level: Option<ResidentLevel>,
     /// The last sample that found a change.
     pub(super) moved: Option<BootTime>,
 }
@@ -84,12 +86,12 @@ impl Before {
             // The kernel does not report on it, so it is sampled in each round.
             return NextSample::Now(Rank { moved: 0, age });
         };
-        let before = self.level.unwrap_or_default();
-        let (moved, threshold) = (level.moved(&before), (before.resident() / 100).max(1 << 20));
+        let since = self.row_level.unwrap_or_default();
+        let (moved, threshold) = (level.moved(&since), large(&since));
         if moved >= threshold {
             return NextSample::Now(Rank { moved, age });
         }
-        let ran = level.ran(&before);
+        let ran = level.ran(&self.level.unwrap_or_default());
         let at_least = match (ran, near) {
             (true, true) => RUNS_NEAR_NS,
             (false, true) => SLEEPS_NEAR_NS,
@@ -107,14 +109,34 @@ impl Before {
             NextSample::Now(Rank { moved, age })
         } else {
             let unless = if ran {
-                let (since, by) = (before, threshold);
-                WakeCondition::Moves { since, by }
+                WakeCondition::Moves {
+                    since,
+                    by: threshold,
+                }
             } else {
                 WakeCondition::Runs
             };
             NextSample::From(looked.plus(at_least), unless)
         }
     }
+
+    /// Lets changes count from the last sample if a row was written of it. They also do if the
+    /// kernel's figures had changed enough for a row and the exact ones had not: the process would
+    /// be sampled in each round. Otherwise small changes add up from sample to sample.
+    pub(super) fn count_from_here(&mut self, has_row: bool) {
+        let moved = self
+            .level
+            .zip(self.row_level)
+            .is_none_or(|(level, since)| level.moved(&since) >= large(&since));
+        if has_row || moved {
+            self.row_level = self.level;
+        }
+    }
+}
+
+/// Returns the change that is worth a row, in bytes.
+fn large(since: &ResidentLevel) -> u64 {
+    (since.resident() / 100).max(1 << 20)
 }
 
 /// All processes, with what shows quickly that a process is not due.
@@ -225,6 +247,7 @@ mod tests {
         Before {
             looked: Some(at(0)),
             level,
+            row_level: level,
             moved: None,
         }
     }
@@ -266,6 +289,25 @@ mod tests {
             None
         );
         assert!(rank(&large, at(1), true, Some(level_of(2, 990 * MIB))).is_some());
+    }
+
+    #[test]
+    fn small_changes_add_up_to_a_large_one() {
+        let mut own = before(Some(level_of(1, 50 * MIB)));
+        let sampled = |own: &mut Before, kib: u64, has_row: bool| {
+            own.level = Some(level_of(1, 50 * MIB + (kib << 10)));
+            own.count_from_here(has_row);
+        };
+        let is_due = |own: &Before, kib: u64| {
+            rank(own, at(1), false, Some(level_of(1, 50 * MIB + (kib << 10)))).is_some()
+        };
+        sampled(&mut own, 700, false);
+        assert!(!is_due(&own, 1000) && is_due(&own, 1024));
+        // The exact figure had not changed as much as the kernel's: it is not asked again at once.
+        sampled(&mut own, 1024, false);
+        assert!(!is_due(&own, 1024) && is_due(&own, 2048));
+        sampled(&mut own, 1500, true);
+        assert!(!is_due(&own, 2048) && is_due(&own, 2524));
     }
 
     #[test]
