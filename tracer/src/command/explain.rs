@@ -77,7 +77,7 @@ pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     }
     let zone = log_tz.as_ref().map(Zone::time_zone);
     let report = from_text::judge(&explainer.finish(), zone.as_ref());
-    show(&report, Vec::new(), None, &view)
+    show(report, Vec::new(), None, &view)
 }
 
 /// Returns the recording if it is the only file, because `report` reads recordings. Fails if there

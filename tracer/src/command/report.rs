@@ -77,13 +77,14 @@ fn several(arguments: &[PathBuf], view: &ViewArgs) -> anyhow::Result<ExitCode> {
         [folder] => Some(folder.as_path()),
         _ => None,
     };
-    let code = view::show(&joined.report, joined.charts, folder, view)?;
+    let notes = joined.report.notes.clone();
+    let code = view::show(joined.report, joined.charts, folder, view)?;
     if !joined.damaged || code != ExitCode::SUCCESS {
         return Ok(code);
     }
     // The text report on stdout has these warnings among its notes.
     if !view.is_read_on_stdout() {
-        for note in &joined.report.notes {
+        for note in &notes {
             anstream::eprintln!("raytrace: {note}");
         }
     }
@@ -115,7 +116,7 @@ fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
     // deaths.
     drop(judge);
     let charts = timeline.map(|timeline| ChartSeries::of(&report, timeline, 1));
-    let code = view::show(&report, vec![charts], Some(file), view)?;
+    let code = view::show(report, vec![charts], Some(file), view)?;
     if !read.damaged || code != ExitCode::SUCCESS {
         return Ok(code);
     }

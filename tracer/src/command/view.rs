@@ -5,6 +5,7 @@ pub(super) mod output;
 mod redacted;
 
 use std::{
+    borrow::Cow,
     io::IsTerminal as _,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -131,15 +132,17 @@ pub struct ViewArgs {
 /// `recording` is the file that it was read from, if any. `charts` has the series of each
 /// recording, if the format [draws](ViewArgs::draws) them.
 pub fn show(
-    report: &Report,
+    report: Report,
     charts: Vec<Option<ChartSeries>>,
     recording: Option<&Path>,
     args: &ViewArgs,
 ) -> anyhow::Result<ExitCode> {
     args.refuse_terminal()?;
-    let selection = args.selection(report)?;
+    let selection = args.selection(&report)?;
+    args.refuse_unknown_filter(&report)?;
+    let all = report.deaths.len();
     let shown = select(report, &selection);
-    args.refuse_nothing(report, &shown)?;
+    args.refuse_nothing(all, &shown)?;
     let reasons = args.reasons(&shown);
     let (text, known) = args.text(shown, charts, recording)?;
     match &args.output {
@@ -176,13 +179,16 @@ impl ViewArgs {
             (shown.report, known) =
                 redact::redact_with_timelines(&shown.report, timelines, recording);
         }
-        let text = self.render(&shown, &charts, recording, &known)?;
+        let text = self.render(shown, &charts, recording, &known)?;
         // The scripts of a page are the same for every report; only its data may contain names.
-        let text = match self.format {
-            Format::Html => text,
-            _ => known.replace_in(&text),
+        if self.format == Format::Html {
+            return Ok((text, known));
+        }
+        let replaced = match known.replace_in(&text) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(replaced) => Some(replaced),
         };
-        Ok((text, known))
+        Ok((replaced.unwrap_or(text), known))
     }
 
     /// Returns whether the report is text on stdout, which people read together with messages on
@@ -254,27 +260,32 @@ impl ViewArgs {
         self.time_range(began, ended)
     }
 
-    /// Fails if something that was requested by its id or name does not exist.
-    fn refuse_nothing(&self, report: &Report, shown: &SelectedReport) -> anyhow::Result<()> {
-        if let Some(message) = self.filter.to_filter().not_found_message(report) {
-            return Err(usage(message));
+    /// Fails if the requested node, job or cluster does not exist.
+    fn refuse_unknown_filter(&self, report: &Report) -> anyhow::Result<()> {
+        match self.filter.to_filter().not_found_message(report) {
+            Some(message) => Err(usage(message)),
+            None => Ok(()),
         }
+    }
+
+    /// Fails if a death that was requested by its id or name does not exist among `all`.
+    fn refuse_nothing(&self, all: usize, shown: &SelectedReport) -> anyhow::Result<()> {
         if !shown.report.deaths.is_empty() {
             return Ok(());
         }
         if let Some(kill) = self.kill {
             return Err(usage(format!(
                 "{}. Leave --kill and other filters out to see all",
-                kill.not_found_message(shown.totals.0)
+                kill.not_found_message(shown.totals.causes)
             )));
         }
         let Some(text) = &self.matching else {
             return Ok(());
         };
-        let normal = report.deaths.len() - shown.totals.1;
+        let normal = all - shown.totals.deaths;
         Err(usage(format!(
             "--match: none of {} and {} matches {text:?}, which is compared with pids, the beginnings of ids, and names. List them: --all",
-            words::count(shown.totals.1, "death", "deaths"),
+            words::count(shown.totals.deaths, "death", "deaths"),
             words::count(normal, "normal exit", "normal exits")
         )))
     }
@@ -295,7 +306,7 @@ impl ViewArgs {
 
     fn render(
         &self,
-        shown: &SelectedReport,
+        shown: SelectedReport,
         charts: &[Option<ChartSeries>],
         recording: Option<&Path>,
         known: &KnownNames,
@@ -318,12 +329,12 @@ impl ViewArgs {
             },
         };
         if self.summary {
-            return Ok(summary::text(shown, &style));
+            return Ok(summary::text(&shown, &style));
         }
         Ok(match self.format {
-            Format::Text => text::render(shown, &style),
+            Format::Text => text::render(&shown, &style),
             Format::Json => json::render(&shown.report).context("cannot write the JSON")?,
-            Format::Markdown => markdown::render(shown, &style),
+            Format::Markdown => markdown::render(&shown, &style),
             Format::Html => html::render(shown, &style, charts, known)
                 .context("cannot write the page's data")?,
         })

@@ -287,7 +287,7 @@ mod tests {
             kill: Some(Kill::Number(1)),
             ..Selection::default()
         };
-        let shown = select(&report, &first);
+        let shown = select(report.clone(), &first);
         assert_eq!(shown.report.findings.len(), 1);
         let style = style();
         let told = texts(&View::new(&shown, &style));
@@ -305,7 +305,7 @@ mod tests {
         ] {
             let mut other = report.clone();
             change(&mut other);
-            assert_eq!(select(&other, &first).report.findings, []);
+            assert_eq!(select(other.clone(), &first).report.findings, []);
             let fix = &summary::lines(&other, &other.deaths[0], summary::Disclosure::All, "")[3];
             assert_eq!(fix, "fix     unknown");
         }
@@ -317,6 +317,6 @@ mod tests {
             deaths: vec![own.deaths[0].id],
             ..Finding::new("leak", Certainty::Inferred, "it leaks")
         });
-        assert_eq!(select(&own, &first).report.findings.len(), 1);
+        assert_eq!(select(own.clone(), &first).report.findings.len(), 1);
     }
 }

@@ -287,7 +287,7 @@ mod tests {
         let mut other = report.deaths[0].clone();
         (other.id, other.recording_id) = (other.id.in_recording(1), Some(1));
         report.deaths.push(other);
-        let one = words(&select(&report, &selection));
+        let one = words(&select(report.clone(), &selection));
         assert_eq!(one, both[..1]);
     }
 }

@@ -225,7 +225,7 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let shown = view.shown;
     let mut lines = Vec::new();
     let pending = &shown.report.pending;
-    if shown.totals.0 == 0 && pending.is_empty() {
+    if shown.totals.causes == 0 && pending.is_empty() {
         let report = &shown.report;
         lines.push(match (report.texts.is_empty(), report.deaths.is_empty()) {
             (true, _) => format!("0 kills.{}", peak(view)),
@@ -246,7 +246,7 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     if memory && !fleet::is_fleet_report(&shown.report) {
         lines.extend(machine_peak(view));
     }
-    if shown.totals.0 > 0 && !memory && !shown.filtered {
+    if shown.totals.causes > 0 && !memory && !shown.filtered {
         // An unknown killer may have killed for memory.
         let mut killers = causes.iter().map(|cause| cause.death.verdict.killer);
         let known = if killers.any(|killer| killer == Killer::Unknown) {
@@ -281,12 +281,15 @@ fn normal_exits(view: &View<'_>) -> String {
 /// `2 first causes, 19 deaths, 412 normal exits not listed (--all)`
 fn count_line(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
     let shown = view.shown;
-    let recordings = shown.report.recordings.iter();
-    let normal: u64 = recordings.map(|recording| recording.normal_exits).sum();
+    let normal = shown.totals.normal_exits;
     let mut parts: Vec<String> = Vec::new();
-    if shown.totals.0 > 0 {
-        parts.push(words::count(shown.totals.0, "first cause", "first causes"));
-        parts.push(words::count(shown.totals.1, "death", "deaths"));
+    if shown.totals.causes > 0 {
+        parts.push(words::count(
+            shown.totals.causes,
+            "first cause",
+            "first causes",
+        ));
+        parts.push(words::count(shown.totals.deaths, "death", "deaths"));
     }
     if normal > 0 && !shown.lists_normal_exits {
         let normal = usize::try_from(normal).unwrap_or(usize::MAX);
@@ -295,7 +298,11 @@ fn count_line(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
     }
     let mut text = parts.join(", ");
     if shown.filtered && !causes.is_empty() {
-        text.push_str(&format!("; {} of {} shown", causes.len(), shown.totals.0));
+        text.push_str(&format!(
+            "; {} of {} shown",
+            causes.len(),
+            shown.totals.causes
+        ));
     }
     (!text.is_empty()).then_some(text)
 }

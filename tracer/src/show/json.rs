@@ -30,7 +30,9 @@ pub(super) fn pretty(report: &impl Serialize) -> Result<String, serde_json::Erro
     let formatter = Harmless(PrettyFormatter::new());
     report.serialize(&mut Serializer::with_formatter(&mut text, formatter))?;
     text.push(b'\n');
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    // A report may have a hundred megabytes, so it is not copied.
+    Ok(String::from_utf8(text)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
 /// The pretty form of `serde_json` with hidden and control characters escaped.

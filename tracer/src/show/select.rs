@@ -111,8 +111,8 @@ pub struct SelectedReport {
     pub report: Report,
     /// The number of each death's first cause in the whole report.
     numbers: HashMap<EventId, u32>,
-    /// Number of first causes and of listed deaths in the whole report.
-    pub totals: (usize, usize),
+    /// What the whole report has.
+    pub totals: Totals,
     /// Whether one first cause is shown in full.
     pub detail: bool,
     /// Whether nothing is folded.
@@ -123,11 +123,37 @@ pub struct SelectedReport {
     pub filtered: bool,
 }
 
+/// How much a whole report has.
+#[derive(Debug, Clone, Copy)]
+pub struct Totals {
+    /// First causes.
+    pub causes: usize,
+    /// Deaths that are shown without `--all`: first causes and their cascades.
+    pub deaths: usize,
+    /// Normal exits in recordings that are shown with `--all` only.
+    pub normal_exits: u64,
+}
+
+impl Totals {
+    fn of(report: &Report, causes: &[causes::Cause<'_>]) -> Self {
+        // A normal exit is shown if something abnormal followed from it.
+        let listed = |cause: &&causes::Cause<'_>| cause.death.listed;
+        let also_shown = causes.len() - causes.iter().filter(listed).count();
+        let recordings = report.recordings.iter();
+        let normal: u64 = recordings.map(|recording| recording.normal_exits).sum();
+        Self {
+            causes: causes.len(),
+            deaths: causes.iter().map(|cause| 1 + cause.cascade.len()).sum(),
+            normal_exits: normal.saturating_sub(also_shown as u64),
+        }
+    }
+}
+
 impl SelectedReport {
     /// Shows the whole report.
     #[must_use]
     pub fn whole(report: &Report) -> Self {
-        select(report, &Selection::default())
+        select(report.clone(), &Selection::default())
     }
 
     /// Returns the first causes that are shown, with their numbers in the whole report.
@@ -150,17 +176,14 @@ impl SelectedReport {
 
 /// Keeps the deaths that `selection` asks for, and their causes.
 #[must_use]
-pub fn select(report: &Report, selection: &Selection) -> SelectedReport {
-    let causes = causes::all(report);
+pub fn select(mut report: Report, selection: &Selection) -> SelectedReport {
+    let causes = causes::all(&report);
     let numbers: HashMap<EventId, u32> = causes
         .iter()
         .map(|cause| (cause.death.id, cause.number))
         .collect();
-    let totals = (
-        causes.len(),
-        report.deaths.iter().filter(|death| death.listed).count(),
-    );
-    let roots = causes::roots(report);
+    let totals = Totals::of(&report, &causes);
+    let roots = causes::roots(&report);
     let chosen = selection.kill.map(|kill| match kill {
         Kill::Number(number) => numbers
             .iter()
@@ -168,17 +191,17 @@ pub fn select(report: &Report, selection: &Selection) -> SelectedReport {
             .map(|(id, _)| *id),
         Kill::Id(id) => roots.get(&id).copied(),
     });
-    let by_id = causes::by_id(report);
+    let by_id = causes::by_id(&report);
     let mut kept: BTreeSet<EventId> = BTreeSet::new();
     for death in &report.deaths {
         let asked = chosen
             .is_none_or(|root| root.is_some() && roots.get(&death.id).copied() == root)
             && within(death, selection)
-            && selection.filter.has_death(report, death)
+            && selection.filter.has_death(&report, death)
             && selection
                 .matching
                 .as_deref()
-                .is_none_or(|text| matches(report, death, text));
+                .is_none_or(|text| matches(&report, death, text));
         if asked {
             keep_with_causes(&by_id, death, &mut kept);
         }
@@ -194,38 +217,44 @@ pub fn select(report: &Report, selection: &Selection) -> SelectedReport {
     }
     let number = |(id, root): (&EventId, &EventId)| Some((*id, *numbers.get(root)?));
     let numbers = roots.iter().filter_map(number).collect();
-    let mut left = report.clone();
-    left.deaths.retain(|death| kept.contains(&death.id));
-    left.jobs
-        .retain(|job| selection.filter.has_job(report, job));
-    let filtered = left.deaths.len() < report.deaths.len();
-    if filtered {
-        let of_kept = |one: &Growth| {
-            left.deaths
-                .iter()
-                .any(|death| death.recording_id == one.recording_id)
-        };
-        left.growth
-            .retain(|one| one.recording_id.is_none() || of_kept(one));
-    }
     // Growth is known for each class of a recording, not for each cluster or job.
-    if selection.filter.is_for_a_part_of(report) {
-        left.growth.clear();
+    if selection.filter.is_for_a_part_of(&report) {
+        report.growth.clear();
     }
     let about_kept = |finding: &Finding| finding.deaths.iter().any(|death| kept.contains(death));
     // A kill without a remedy of its own gets that of another kill of its job. The finding says so.
     let mut findings = report.findings.iter();
     let mended = findings.any(|finding| about_kept(finding) && !finding.remedy.is_empty());
-    left.findings.retain(|finding| {
-        let beside = || !mended && causes::has_remedy_for_same_job(report, finding, &kept);
-        let on_it = |id| selection.filter.has_recording(report, id);
+    let shown = |finding: &Finding| {
+        let beside = || !mended && causes::has_remedy_for_same_job(&report, finding, &kept);
+        let on_it = |id| selection.filter.has_recording(&report, id);
         finding.deaths.is_empty() && finding.recording_id.is_none_or(on_it)
             || about_kept(finding)
             || beside()
-    });
+    };
+    // Each is asked of the whole report, so nothing is removed before all answers are there.
+    let findings: Vec<bool> = report.findings.iter().map(shown).collect();
+    let has_job = |job| selection.filter.has_job(&report, job);
+    let jobs: Vec<bool> = report.jobs.iter().map(has_job).collect();
+    keep(&mut report.findings, &findings);
+    keep(&mut report.jobs, &jobs);
+    let all = report.deaths.len();
+    report.deaths.retain(|death| kept.contains(&death.id));
+    let filtered = report.deaths.len() < all;
+    if filtered {
+        let deaths = &report.deaths;
+        let of_kept = |one: &Growth| {
+            deaths
+                .iter()
+                .any(|death| death.recording_id == one.recording_id)
+        };
+        report
+            .growth
+            .retain(|one| one.recording_id.is_none() || of_kept(one));
+    }
     SelectedReport {
         filtered,
-        report: left,
+        report,
         numbers,
         totals,
         detail: selection.kill.is_some(),
@@ -234,6 +263,12 @@ pub fn select(report: &Report, selection: &Selection) -> SelectedReport {
             || selection.matching.is_some()
             || matches!(selection.kill, Some(Kill::Id(_))),
     }
+}
+
+/// Keeps the items whose answer is yes.
+fn keep<T>(items: &mut Vec<T>, answers: &[bool]) {
+    let mut answers = answers.iter();
+    items.retain(|_| answers.next().copied().unwrap_or(true));
 }
 
 fn keep_with_causes(by_id: &HashMap<EventId, &Death>, death: &Death, kept: &mut BTreeSet<EventId>) {

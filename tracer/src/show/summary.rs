@@ -103,8 +103,8 @@ pub fn text(shown: &SelectedReport, style: &Style) -> String {
     };
     let more = format!("{command} --kill {number}{again}");
     let mut lines = lines(report, cause.death, Disclosure::All, &more);
-    if shown.totals.0 > 1 {
-        lines[0].push_str(&format!(" (1 of {} first causes)", shown.totals.0));
+    if shown.totals.causes > 1 {
+        lines[0].push_str(&format!(" (1 of {} first causes)", shown.totals.causes));
     }
     let mut text = lines.join("\n");
     text.push('\n');

@@ -4,7 +4,7 @@
 
 use std::{
     fs::File,
-    io::{ErrorKind, IsTerminal as _, Write as _},
+    io::{BufWriter, ErrorKind, IsTerminal as _, Write as _},
     os::unix::fs::MetadataExt as _,
     path::Path,
 };
@@ -27,9 +27,8 @@ pub(super) fn write(
     text: &str,
 ) -> anyhow::Result<()> {
     let shown = path.display();
-    let mut file = create(path, force, recording)?;
-    let text = anstream::adapter::strip_str(text).to_string();
-    file.write_all(text.as_bytes())
+    let mut file = BufWriter::new(create(path, force, recording)?);
+    write!(file, "{}", anstream::adapter::strip_str(text))
         .and_then(|()| file.flush())
         .with_context(|| format!("cannot write {shown}; is the disk full? df -h {shown}"))?;
     anstream::eprintln!("Wrote {shown} ({} lines)", text.lines().count());

@@ -167,7 +167,7 @@ fn printed(format: Format, events: &[Event], redact: bool) -> String {
     let report = judge.report();
     let timeline = args.draws().then(|| judge.timeline(taken)).flatten();
     let charts = timeline.map(|timeline| ChartSeries::of(&report, timeline, 1));
-    let shown = select(&report, &all);
+    let shown = select(report.clone(), &all);
     let file = Path::new("/srv/recordings/run.raytrace");
     args.text(shown, vec![charts], Some(file))
         .expect("a text")

@@ -118,11 +118,8 @@ struct Top {
 
 /// Makes the data of the page. `charts` has what is drawn of each recording, at its number.
 pub(super) fn of(shown: &SelectedReport, style: &Style, charts: &[Option<ChartSeries>]) -> Data {
-    // The page has room for all of the evidence.
-    let mut full = shown.clone();
-    full.detail = true;
-    let view = View::new(&full, style);
-    let report = &full.report;
+    let view = View::new(shown, style);
+    let report = &shown.report;
     let lanes = Lanes::of(report);
     let (began, ended) = bounds(report, &lanes, charts);
     let (deaths, deaths_left_out) = deaths(&view, began, &lanes);

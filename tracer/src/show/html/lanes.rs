@@ -1,11 +1,11 @@
 //! Orders the lanes of the timeline: one for each node, those with the earliest deaths first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::{
-    ids::BootTime,
+    ids::{BootTime, EventId},
     judge::report::{Death, Node, Report},
-    show::{fleet, sanitize, words},
+    show::{causes, fleet, sanitize, words},
 };
 
 /// One lane of the timeline.
@@ -54,8 +54,13 @@ impl Lanes {
             lane.add(node);
             all.push(lane);
         }
+        let mut shown: HashSet<EventId> = HashSet::new();
+        for cause in causes::all(report) {
+            shown.insert(cause.death.id);
+            shown.extend(cause.cascade.iter().map(|death| death.id));
+        }
         for lane in &mut all {
-            lane.look_at(report);
+            lane.look_at(report, &shown);
         }
         // The sort is stable: quiet nodes stay in their order, and those without a recording are
         // last.
@@ -116,13 +121,13 @@ impl Lane {
         }
     }
 
-    fn look_at(&mut self, report: &Report) {
+    fn look_at(&mut self, report: &Report, shown: &HashSet<EventId>) {
         let is_own = |death: &Death| match death.recording_id {
             Some(recording) => self.recordings.contains(&recording),
             None => (death.node.as_ref()).is_some_and(|node| self.nodes.contains(node)),
         };
         let deaths = report.deaths.iter();
-        let deaths = deaths.filter(|death| death.listed && is_own(death));
+        let deaths = deaths.filter(|death| shown.contains(&death.id) && is_own(death));
         let times: Vec<BootTime> = deaths.map(|death| death.when.act_time).collect();
         self.first = times.iter().min().copied();
         self.about = match (self.recordings.is_empty(), times.len()) {
@@ -138,7 +143,7 @@ impl Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ids::EventId, show::sample};
+    use crate::show::sample;
 
     fn node(name: &str, recordings: &[u32]) -> Node {
         Node {

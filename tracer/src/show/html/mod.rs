@@ -35,20 +35,22 @@ const SCRIPTS: [&str; 7] = [
 /// `charts` has what is drawn of each recording, at its number in the report. Without any, the page
 /// has no chart of the memory.
 pub fn render(
-    shown: &SelectedReport,
+    mut shown: SelectedReport,
     style: &Style,
     charts: &[Option<ChartSeries>],
     known: &KnownNames,
 ) -> Result<String, serde_json::Error> {
-    let view = View::new(shown, style);
-    let data = serde_json::to_string(&data::of(shown, style, charts))?;
+    let view = View::new(&shown, style);
+    let (title, summary) = (summary::title(&view), summary::render(&view));
+    // The page has room for all of the evidence.
+    shown.detail = true;
+    let data = serde_json::to_string(&data::of(&shown, style, charts))?;
+    // The page is made from copies of the data, and a report may have a hundred megabytes.
+    drop(shown);
     Ok(filled(&[
-        (
-            "{{title}}",
-            &known.replace_in(&sanitize::html(&summary::title(&view))),
-        ),
+        ("{{title}}", &known.replace_in(&sanitize::html(&title))),
         ("{{style}}", STYLE),
-        ("{{summary}}", &known.replace_in(&summary::render(&view))),
+        ("{{summary}}", &known.replace_in(&summary)),
         ("{{data}}", &inert(&known.replace_in(&data))),
         ("{{script}}", &SCRIPTS.concat()),
     ]))

@@ -26,7 +26,7 @@ pub(super) fn title(view: &View<'_>) -> String {
         .iter()
         .map(|recording| sanitize::name(&recording.host.name))
         .collect();
-    let count = words::count(view.shown.totals.0, "first cause", "first causes");
+    let count = words::count(view.shown.totals.causes, "first cause", "first causes");
     match hosts.as_slice() {
         [] => format!("raytrace: {count}"),
         _ if fleet::is_fleet_report(report) => {

@@ -28,7 +28,7 @@ fn style() -> Style {
 
 fn page(report: &Report) -> String {
     render(
-        &SelectedReport::whole(report),
+        SelectedReport::whole(report),
         &style(),
         &[],
         &KnownNames::default(),
@@ -110,7 +110,7 @@ fn deaths_beyond_the_maximum_are_counted() {
             ..Selection::default()
         };
         let page = render(
-            &select(report, &selection),
+            select(report.clone(), &selection),
             &style(),
             &[],
             &KnownNames::default(),
@@ -162,7 +162,7 @@ fn lanes_use_the_gcs_nodes_clock() {
         .map(|_| Some(ChartSeries::of(&report, hour(), 2)))
         .collect();
     let shown = SelectedReport::whole(&report);
-    let page = render(&shown, &style(), &charts, &KnownNames::default()).expect("a page");
+    let page = render(shown, &style(), &charts, &KnownNames::default()).expect("a page");
     assert!(
         page.contains("gpu-02: the kernel killed"),
         "the first screen names the node"

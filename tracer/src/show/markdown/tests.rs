@@ -40,7 +40,7 @@ fn one_kill_in_full() {
         kill: Some(Kill::Number(2)),
         ..Selection::default()
     };
-    insta::assert_snapshot!(markdown(&select(&sample::verl(), &selection)));
+    insta::assert_snapshot!(markdown(&select(sample::verl(), &selection)));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn at_most_sixty_lines_of_visible_characters() {
                 all,
                 ..Selection::default()
             };
-            let text = markdown(&select(report, &selection));
+            let text = markdown(&select(report.clone(), &selection));
             assert!(text.lines().count() <= MAX_LINES, "{text}");
             let shown = text.replace("@\u{200b}", "@").replace("#\u{200b}", "#");
             assert!(shown.chars().all(|one| is_harmless(one) || one == '\n'));

@@ -5,7 +5,7 @@
 //! for all addresses, paths, hosts and users that the recording holds, as they are and as JSON and
 //! HTML write them.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use regex::{Captures, Regex, RegexBuilder};
 
@@ -89,21 +89,20 @@ impl KnownNames {
 
     /// Returns the text with all known names replaced.
     #[must_use]
-    pub fn replace_in(&self, text: &str) -> String {
+    pub fn replace_in<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if let Some(search) = &self.search {
-            let replaced = search.replace_all(text, |found: &Captures<'_>| {
+            return search.replace_all(text, |found: &Captures<'_>| {
                 let found = found.get(0);
                 found.map_or_else(String::new, |found| {
                     self.instead(text, found.start(), found.as_str())
                 })
             });
-            return replaced.into_owned();
         }
-        // There are too many names for one search.
-        let mut text = text.to_owned();
+        // There is no name, or there are too many for one search.
+        let mut text = Cow::Borrowed(text);
         for (name, pseudonym) in self.names.iter().rev() {
             if text.contains(name.as_str()) {
-                text = text.replace(name.as_str(), pseudonym);
+                text = text.replace(name.as_str(), pseudonym).into();
             }
         }
         text

@@ -90,7 +90,7 @@ fn one_kill_in_full() {
         kill: Some(Kill::Number(2)),
         ..Selection::default()
     };
-    let shown = select(&sample::verl(), &selection);
+    let shown = select(sample::verl(), &selection);
     insta::assert_snapshot!(plain(&shown, &style(100)));
 }
 
@@ -151,7 +151,7 @@ fn lines_fit_the_width_and_are_harmless() {
                     all,
                     ..Selection::default()
                 };
-                for line in plain(&select(report, &selection), &style(width)).lines() {
+                for line in plain(&select(report.clone(), &selection), &style(width)).lines() {
                     // A command is not broken, so that it can be copied.
                     let is_command = line
                         .trim_start_matches("Next:")
@@ -181,9 +181,9 @@ fn all_lists_every_death() {
         all: true,
         ..Selection::default()
     };
-    let text = plain(&select(&sample::flood(), &selection), &style(100));
+    let text = plain(&select(sample::flood(), &selection), &style(100));
     assert!(text.lines().count() > 5016);
-    let text = plain(&select(&sample::burst(), &selection), &style(100));
+    let text = plain(&select(sample::burst(), &selection), &style(100));
     assert_eq!(text.matches("KILL ").count(), 30);
 }
 
