@@ -8,6 +8,16 @@ const LARGE: u64 = 1 << 30;
 
 pub use crate::ids::size;
 
+/// Formats what was used above a threshold. Logs round it to two decimals, so it may be below.
+#[must_use]
+pub fn use_above(used: Bytes, threshold: Bytes) -> (String, String) {
+    if used > threshold {
+        return sizes(used, threshold);
+    }
+    let rounded = |bytes: Bytes| format!("{:.2} GiB", bytes.gib());
+    (rounded(used), rounded(threshold))
+}
+
 /// Formats two sizes for comparison, with more digits where they would read the same: `3.84 GiB`,
 /// `3.80 GiB`.
 #[must_use]

@@ -1,7 +1,7 @@
 //! Reads lines of user-space OOM killers, and of programs that report kernel OOM kills.
 //!
-//! The programs are earlyoom, systemd-oomd, kubelet, Slurm and container runtimes. Formats:
-//! earlyoom 1.3 to 1.8 (`sending SIGTERM to process N uid U "NAME": …`), systemd from 248 on
+//! The programs are earlyoom, systemd, systemd-oomd, kubelet, Slurm and container runtimes.
+//! Formats: earlyoom 1.3 to 1.8 (`sending SIGTERM to process N uid U "NAME": …`), systemd from 248 on
 //! (`Killed /a.scope due to memory pressure …`, `systemd-oomd killed N process(es) in this unit`),
 //! kubelet (`The node was low on resource: memory`, `OOMKilled`), slurmstepd (`oom-kill event`,
 //! `exceeded memory limit`).
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use libc::{SIGKILL, SIGTERM};
 use regex::Regex;
 
-use super::{line::LogLine, pattern};
+use super::{line::LogLine, pattern, ray_worker};
 use crate::{
     ids::Pid,
     judge::{
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Keywords of these lines.
-pub(super) const KEYWORDS: [&str; 19] = [
+pub(super) const KEYWORDS: [&str; 23] = [
     "illed by OOM Killer",
     "illed by OOM killer",
     "System OOM encountered",
@@ -36,7 +36,11 @@ pub(super) const KEYWORDS: [&str; 19] = [
     "due to memory used (",
     "due to memory pressure for",
     "systemd-oomd killed",
-    "low on resource: memory",
+    "low on resource: ",
+    "Main process exited, code=",
+    "CANCELLED AT ",
+    "Exit Code: ",
+    "\"exitCode\":",
     "OOMKilled",
     "oom-kill event",
     "exceeded memory limit",
@@ -49,12 +53,15 @@ static EARLYOOM: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 static OOMD: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"^Killed (/\S+) due to (memory used \(.{0,120}|memory pressure for .{0,160})")
+    pattern(
+        r"(?:^|: )(?:Killed|Marked) (/\S+) (?:for killing )?due to (memory used \(.{0,120}|memory pressure for .{0,160})",
+    )
 });
 static OOMD_UNIT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(\S+): systemd-oomd killed (\d+) process"));
-static EVICTED: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"[Tt]he node was low on resource: memory\.?(.{0,200})"));
+static EVICTED: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"[Tt]he node was low on resource: ([\w-]{1,40}(?:[./][\w-]{1,40})*)\.?(.{0,200})")
+});
 static OOM_KILLED: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r#"(?:[Rr]eason"?[:=] *"?OOMKilled|\bOOMKilled"?: ?true|"OOMKilled"\s*(?:[,}\]]|$)|^OOMKilled$|\bOOMKilled\s+\d+\b)"#,
@@ -69,6 +76,14 @@ static SLURM_LIMIT: LazyLock<Regex> = LazyLock::new(|| {
 
 static SYSTEM_OOM: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"System OOM encountered, victim process: (.{1,64}?), pid: (\d+)\b"));
+static MAIN_PROCESS: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"\S+: Main process exited, code=(?:killed|dumped), status=(\d{1,2})/[A-Z]+")
+});
+static CANCELLED: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"\*\*\* (?:JOB|STEP) .{1,80}? CANCELLED AT \S+(?: DUE TO ([A-Z ]{1,40}?))? \*\*\*")
+});
+static EXIT_137: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r#"^(?:Exit Code: +137$|.*"exitCode": ?137\b)"#));
 static PLATFORM: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b[Kk]illed by OOM [Kk]iller\b"));
 static SRUN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"srun: error: \S+: tasks? [\d,-]+: Out Of Memory"));
@@ -112,21 +127,25 @@ fn read(line: &LogLine) -> Option<(Subject, Claim)> {
     }
     if let Some(found) = OOMD.captures(text) {
         let why = format!("in {}: {}", &found[1], &found[2]);
-        return Some((
-            Subject::default(),
-            daemon("systemd-oomd", own, Some(SIGKILL), &why),
-        ));
+        let unit = found[1].rsplit('/').next().unwrap_or_default();
+        return Some((Subject::default(), oomd(own, unit, why)));
     }
     if let Some(found) = OOMD_UNIT.captures(text) {
-        let why = format!("{} processes of {}", &found[2], &found[1]);
-        return Some((
-            Subject::default(),
-            daemon("systemd-oomd", None, Some(SIGKILL), &why),
-        ));
+        let processes = if &found[2] == "1" {
+            "process"
+        } else {
+            "processes"
+        };
+        let why = format!("{} {processes} of {}", &found[2], &found[1]);
+        return Some((Subject::default(), oomd(None, &found[1], why)));
     }
     if let Some(found) = EVICTED.captures(text) {
-        let why = format!("the node was low on memory.{}", &found[1]);
-        return Some((Subject::default(), daemon("kubelet", own, None, &why)));
+        let why = format!("the node was low on {}.{}", &found[1], &found[2]);
+        let claim = match &found[1] {
+            "memory" => daemon("kubelet", own, None, &why),
+            _ => not_for_memory("kubelet", None, &why),
+        };
+        return Some((Subject::default(), claim));
     }
     if let Some(found) = SLURM_LIMIT.captures(text) {
         let why = format!(
@@ -161,10 +180,42 @@ fn batch(text: &str, own: Option<Pid>) -> Option<(Subject, Claim)> {
             Some(SIGKILL),
             "it sent SIGKILL to a cgroup",
         )
+    } else if let Some(found) = CANCELLED.captures(text) {
+        let why = match found.get(1).map(|reason| reason.as_str()) {
+            Some("TIME LIMIT") => "its job reached its time limit".to_owned(),
+            Some(reason) => format!("its job was cancelled due to {}", reason.to_lowercase()),
+            None => "its job was cancelled".to_owned(),
+        };
+        not_for_memory("Slurm", None, &why)
+    } else if let Some(found) = MAIN_PROCESS.captures(text) {
+        ray_worker::ended_by(found[1].parse().ok()?)
+    } else if EXIT_137.is_match(text) {
+        Claim::Signalled(SIGKILL)
     } else {
         return None;
     };
     Some((Subject::default(), claim))
+}
+
+fn oomd(pid: Option<Pid>, unit: &str, why: String) -> Claim {
+    Claim::Daemon(Daemon {
+        name: "systemd-oomd".into(),
+        pid,
+        signal: Some(SIGKILL),
+        why,
+        for_memory: true,
+        unit: Some(unit.to_owned()),
+    })
+}
+
+fn not_for_memory(name: &str, signal: Option<i32>, why: &str) -> Claim {
+    match daemon(name, None, signal, why) {
+        Claim::Daemon(daemon) => Claim::Daemon(Daemon {
+            for_memory: false,
+            ..daemon
+        }),
+        claim => claim,
+    }
 }
 
 fn daemon(name: &str, pid: Option<Pid>, signal: Option<i32>, why: &str) -> Claim {
@@ -173,6 +224,8 @@ fn daemon(name: &str, pid: Option<Pid>, signal: Option<i32>, why: &str) -> Claim
         pid,
         signal,
         why: why.trim().to_owned(),
+        for_memory: true,
+        unit: None,
     })
 }
 

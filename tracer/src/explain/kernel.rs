@@ -52,7 +52,7 @@ static RESULT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"Task in (\S+) killed as a result of limit of (\S+)"));
 static CHOSEN: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(Memory cgroup out of memory|Out of memory): Kill process \d+ \(.*\) score \d+ or sacrifice child",
+        r"(Memory cgroup out of memory|Out of memory): Kill process (\d+) \((.*)\) score \d+ or sacrifice child",
     )
 });
 static GLOBAL: LazyLock<Regex> =
@@ -68,6 +68,8 @@ static ROW: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[ *\d+\] +(.+)$"));
 pub(super) struct Kernel {
     report: Report,
     pending: HashMap<Pid, Pending>,
+    /// The process that an old kernel chose, until the line that names the one that died.
+    chosen: Option<Pending>,
     columns: Option<Columns>,
 }
 
@@ -114,7 +116,7 @@ impl Kernel {
         if place.line.saturating_sub(self.report.first) > MAX_LINES {
             self.report = Report::default();
         }
-        if self.context(text, place) {
+        if self.context(text, line, place, out) {
             return;
         }
         match kernel_log::parse(text) {
@@ -161,7 +163,13 @@ impl Kernel {
     }
 
     /// Reads a line that says which memory was full, and returns whether it was one.
-    fn context(&mut self, text: &str, place: Place) -> bool {
+    fn context(
+        &mut self,
+        text: &str,
+        line: &LogLine,
+        place: Place,
+        out: &mut Vec<Statement>,
+    ) -> bool {
         if let Some(found) = USAGE.captures(text) {
             let kilobytes = |at: usize| found[at].parse::<u64>().ok()?.checked_mul(1024).map(Bytes);
             self.report.mixed |= self.report.usage.is_some();
@@ -177,10 +185,47 @@ impl Kernel {
                 _ => Some(Scope::Memcg),
             };
             self.report.chosen = scope.map(|scope| (scope, place.line));
+            self.choose(
+                format!("{} (pid {}) or a child of it", &found[3], &found[2]),
+                scope,
+                line,
+                place,
+                out,
+            );
         } else {
             return false;
         }
         true
+    }
+
+    /// Keeps the process that an old kernel chose. It may have killed a child of it instead.
+    fn choose(
+        &mut self,
+        comm: String,
+        scope: Option<Scope>,
+        line: &LogLine,
+        place: Place,
+        out: &mut Vec<Statement>,
+    ) {
+        let report = &self.report;
+        let (task_cgroup, cgroup) = report.result.clone().unzip();
+        let oom = KernelOom {
+            scope,
+            cgroup,
+            task_cgroup,
+            limit: report.limit,
+            usage: report.usage,
+            invoker: report.invoker.clone(),
+            ..KernelOom::default()
+        };
+        let pending = Pending {
+            place,
+            stamp: line.stamp,
+            quote: super::cut(&line.text),
+            comm,
+            oom,
+        };
+        out.extend(self.chosen.replace(pending).map(Pending::without_pid));
     }
 
     /// Reads the header or a row of the task dump, and returns whether the line was one.
@@ -281,6 +326,7 @@ impl Kernel {
         place: Place,
         out: &mut Vec<Statement>,
     ) -> KernelOom {
+        self.chosen = None;
         let chosen = self.pending.remove(&pid);
         let mut oom = chosen
             .as_ref()
@@ -359,6 +405,7 @@ impl Kernel {
 
     /// Adds the kills that have no second line in the text.
     pub(super) fn flush(&mut self, out: &mut Vec<Statement>) {
+        out.extend(self.chosen.take().map(Pending::without_pid));
         let mut left: Vec<(Pid, Pending)> = self.pending.drain().collect();
         left.sort_by_key(|(_, pending)| pending.place);
         out.extend(
@@ -369,6 +416,17 @@ impl Kernel {
 }
 
 impl Pending {
+    fn without_pid(self) -> Statement {
+        let statement = self.statement(Pid(0));
+        Statement {
+            subject: Subject {
+                pid: None,
+                ..statement.subject
+            },
+            ..statement
+        }
+    }
+
     fn statement(self, pid: Pid) -> Statement {
         Statement {
             place: self.place,

@@ -1,7 +1,9 @@
 //! Reads other words about ends: of workers, raylets and child processes. Ray 2.1 to 2.60.
 //!
 //! A driver prints `A worker died or was killed while executing a task …`, `Raylet is terminated.`,
-//! or that a worker crashed or was lost. Shells and data loaders report the end of a child.
+//! or that a worker crashed or was lost. Shells, data loaders and launchers (torchrun, deepspeed,
+//! vLLM, srun) report the end of a child. A process that aborts prints why: Ray's own handlers
+//! (`Unhandled exception: `, `Check failed: `; util/logging.cc, 2.1 to 2.60), C++ and Rust.
 
 use std::sync::LazyLock;
 
@@ -20,7 +22,7 @@ use crate::{
 };
 
 /// Keywords of these lines.
-pub(super) const KEYWORDS: [&str; 17] = [
+pub(super) const KEYWORDS: [&str; 28] = [
     "terminated by signal ",
     ":actor_name:",
     ":task_name:",
@@ -38,6 +40,17 @@ pub(super) const KEYWORDS: [&str; 17] = [
     "Killed  ",
     "Fatal Python error: ",
     "*** SIG",
+    "Unhandled exception: ",
+    "Check failed: ",
+    "thread-local data: ABORT",
+    "memory allocation of ",
+    "terminate called after throwing",
+    "(exitcode: ",
+    "exitcode  : ",
+    "exits with return code = ",
+    "died, exit code: ",
+    "srun: error: ",
+    "death signal, shutting down",
 ];
 
 /// The most children of one line that are read.
@@ -63,6 +76,21 @@ static LOADER: LazyLock<Regex> = LazyLock::new(|| {
 });
 static SHELL: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"line \d+: +(\d+) (Killed|Segmentation fault|Aborted|Bus error)\b"));
+static ELASTIC: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?:failed \(exitcode: (-?\d{1,9})\) local_rank: \d+ \(pid: |exitcode  : (-?\d{1,9}) \(pid: )(\d+)\)",
+    )
+});
+static DEEPSPEED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"exits with return code = (-?\d{1,9})"));
+static VLLM: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"Worker (\S{1,64}) pid (\d+) died, exit code: (-?\d{1,9})"));
+static SRUN: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"srun: error: \S+: tasks? [\d,-]+: (Killed|Terminated|Segmentation fault|Aborted|Bus error)",
+    )
+});
+static RUST: LazyLock<Regex> = LazyLock::new(|| pattern(r"^memory allocation of \d+ bytes failed"));
 static XARGS: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"\bxargs: .{1,200}: terminated by signal (\d{1,2})\b"));
 static FAILURE: LazyLock<Regex> =
@@ -76,12 +104,16 @@ pub(super) fn line(line: &LogLine, own: &Subject, place: Place, out: &mut Vec<St
     let text = line.text.as_str();
     let mut found = loaders(text);
     if found.is_empty() {
+        // Two processes may write into one line: the driver, and the worker that crashes.
+        found.extend(crash(line, own));
         let one = worker(text)
             .or_else(|| raylet(text))
             .or_else(|| shell(text))
-            .or_else(|| crash(line, own))
-            .or_else(|| nameless(text));
+            .or_else(|| launcher(text));
         found.extend(one);
+    }
+    if found.is_empty() {
+        found.extend(nameless(text));
     }
     out.extend(found.into_iter().map(|(subject, claim)| Statement {
         place,
@@ -174,6 +206,58 @@ fn shell(text: &str) -> Option<(Subject, Claim)> {
     Some((descendant(&found[1]), claim))
 }
 
+/// Reads what a launcher of ranks says about one of them. A negative code is a signal.
+fn launcher(text: &str) -> Option<(Subject, Claim)> {
+    if let Some(found) = ELASTIC.captures(text) {
+        let code = found.get(1).or_else(|| found.get(2))?;
+        let claim = by_code(code.as_str().parse().ok()?)?;
+        return Some((descendant(&found[3]), claim));
+    }
+    if let Some(found) = VLLM.captures(text) {
+        let subject = Subject {
+            comm: Some(found[1].to_owned()),
+            ..descendant(&found[2])
+        };
+        return Some((subject, by_code(found[3].parse().ok()?)?));
+    }
+    let claim = if let Some(found) = DEEPSPEED.captures(text) {
+        by_code(found[1].parse().ok()?)?
+    } else if let Some(found) = SRUN.captures(text) {
+        match &found[1] {
+            "Killed" => Claim::Signalled(SIGKILL),
+            "Terminated" => Claim::Signalled(SIGTERM),
+            fault => crashed(fault),
+        }
+    } else if text.contains("Received 15 death signal, shutting down") {
+        Claim::Signalled(SIGTERM)
+    } else {
+        return None;
+    };
+    Some((Subject::default(), claim))
+}
+
+/// Returns the claim for an exit code as Python has it, where a signal is negative.
+fn by_code(code: i32) -> Option<Claim> {
+    match code {
+        0 => None,
+        1.. => Some(Claim::Exit {
+            code: Some(code),
+            creating_actor: false,
+        }),
+        _ => Some(ended_by(code.checked_neg()?)),
+    }
+}
+
+/// Returns the claim for a process that this signal ended.
+pub(super) fn ended_by(signal: i32) -> Claim {
+    let name = signals::name(signal);
+    if signals::of_fault(&name).is_some() {
+        crashed(&name)
+    } else {
+        Claim::Signalled(signal)
+    }
+}
+
 /// Returns the claim for a fault that a text names.
 pub(super) fn crashed(says: &str) -> Claim {
     Claim::Crash {
@@ -193,23 +277,89 @@ pub(super) fn failure(signal: &str) -> Claim {
     }
 }
 
-/// Reads the output of abseil's and Python's failure handlers in the process that crashes.
+/// Reads the last words of the process that crashes: those of abseil's and Python's failure
+/// handlers, and of what aborts.
 fn crash(line: &LogLine, own: &Subject) -> Option<(Subject, Claim)> {
     let text = line.text.trim_start();
-    let claim = FAILURE
-        .captures(text)
-        .or_else(|| FATAL.captures(text))
-        .map(|found| failure(&found[1]))?;
-    let Some(speaker) = line.speaker.as_ref() else {
-        return Some((own.clone(), claim));
+    let fault = FAILURE.captures(text).or_else(|| FATAL.captures(text));
+    let claim = match fault {
+        Some(found) => failure(&found[1]),
+        None => crashed(&abort(text)?),
     };
-    let subject = Subject {
+    Some((speaks(line, own), claim))
+}
+
+/// Reads a record of Ray's handlers in the process that aborts: `Unhandled exception: …`, `Check
+/// failed: …` in a record of level C, which ends the process, and abseil's.
+pub(super) fn record(line: &LogLine, own: &Subject, place: Place, out: &mut Vec<Statement>) {
+    let text = line.text.trim_start();
+    let fatal = || {
+        let record = line.record.as_deref()?;
+        let level = record.split(' ').nth(2)?;
+        let (_, check) = text.split_once("Check failed: ")?;
+        (level == "C").then(|| format!("Ray's own check failed: {}", short(check)))
+    };
+    let claim = if let Some(found) = FAILURE.captures(text) {
+        failure(&found[1])
+    } else if let Some(exception) = text.strip_prefix("Unhandled exception: ") {
+        let (kind, what) = exception.split_once(" what(): ").unwrap_or(("", exception));
+        let what = if what.trim().is_empty() { kind } else { what };
+        crashed(&format!("unhandled C++ exception: {}", short(what)))
+    } else if let Some(check) = fatal() {
+        crashed(&check)
+    } else {
+        return;
+    };
+    let mut subject = speaks(line, own);
+    if let Some((component, pid)) = line.component.as_ref().filter(|(_, pid)| pid.0 != 0) {
+        subject.pid = Some(*pid);
+        subject.role = match component.as_str() {
+            "raylet" => Some(Role::Raylet),
+            "gcs_server" => Some(Role::Gcs),
+            _ => subject.role,
+        };
+    }
+    out.push(Statement {
+        place,
+        stamp: line.stamp,
+        quote: super::cut(text),
+        subject,
+        claim,
+    });
+}
+
+/// Returns what a program prints before it aborts because memory was refused, or by itself.
+fn abort(text: &str) -> Option<String> {
+    let aborts = text.contains("cannot allocate memory for thread-local data: ABORT")
+        || RUST.is_match(text)
+        || text.starts_with("terminate called after throwing an instance of ");
+    aborts.then(|| short(text))
+}
+
+/// Returns the start of a message, without Ray's remark on repetitions.
+fn short(text: &str) -> String {
+    let text = text.split(" [repeated ").next().unwrap_or(text);
+    text.trim().chars().take(160).collect()
+}
+
+/// Returns the process that writes a line.
+fn speaks(line: &LogLine, own: &Subject) -> Subject {
+    let Some(speaker) = line.speaker.as_ref() else {
+        return own.clone();
+    };
+    let role = match speaker.name.as_str() {
+        "raylet" => Some(Role::Raylet),
+        "gcs_server" => Some(Role::Gcs),
+        _ => None,
+    };
+    let class = Some(speaker.name.clone()).filter(|name| !name.is_empty() && role.is_none());
+    Subject {
         pid: speaker.pid,
         ip: speaker.ip.clone(),
-        class: Some(speaker.name.clone()),
+        class,
+        role,
         ..Subject::default()
-    };
-    Some((subject, claim))
+    }
 }
 
 /// Reads the markers that a worker prints into its own file when it begins to run an actor or task:

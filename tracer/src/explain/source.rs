@@ -188,8 +188,13 @@ impl Source {
         }
         let reason = line.text.contains("The actor is dead because")
             || line.text.contains("The actor died because");
-        if !reason && line.component.is_none() {
+        if reason {
+            return;
+        }
+        if line.component.is_none() {
             ray_worker::line(line, &self.own, place, &mut self.found);
+        } else {
+            ray_worker::record(line, &self.own, place, &mut self.found);
         }
     }
 

@@ -36,6 +36,9 @@ static CRI: LazyLock<Regex> = LazyLock::new(|| {
 });
 static ISO: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)) "));
+/// As CI services print it before a line.
+static BRACKETED: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^\[(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d))\] "));
 static SYSLOG: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"^(?:([A-Z][a-z]{2} [ \d]\d [\d:.]{8,15}) )?[\w.-]{1,64} ([\w./@-]{1,64})(?:\[(\d+)\])?: ",
@@ -208,6 +211,10 @@ fn pod_or_dmesg<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
         let local = found.get(2).and_then(|wall| stamp::ctime(wall.as_str()));
         line.stamp.boot = line.stamp.boot.or(boot);
         line.stamp.local = line.stamp.local.or(local);
+        return Some(&rest[found[0].len()..]);
+    }
+    if let Some(found) = BRACKETED.captures(rest) {
+        line.stamp.utc = line.stamp.utc.or_else(|| stamp::zoned(&found[1]));
         return Some(&rest[found[0].len()..]);
     }
     cut(&POD, rest)

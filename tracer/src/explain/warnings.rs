@@ -94,11 +94,10 @@ pub(super) fn line(line: &LogLine, place: Place, claimed: bool, remarks: &mut Te
     let text = line.text.as_str();
     remarks.old_page |= text.contains(OLD_PAGE);
     let weight = 1 + line.repeated;
-    if let Some((_, warning)) = line
-        .keywords
-        .warning
-        .and_then(|number| KEYWORDS.get(number))
-    {
+    // earlyoom prints this at its own start, and goes on.
+    let harmless = text.contains("Could not lock memory");
+    let warning = line.keywords.warning.filter(|_| !harmless);
+    if let Some((_, warning)) = warning.and_then(|number| KEYWORDS.get(number)) {
         note(
             remarks.warnings.entry(*warning).or_default(),
             text,

@@ -28,6 +28,8 @@ use table::{table, with_notes};
 /// Longest key and value in a table, in characters.
 const KEY: usize = 46;
 const VALUE: usize = 60;
+/// Stands for a growth that was not seen.
+const NONE_SEEN: &str = "none seen";
 /// Maximum number of jobs of each recording that have a line.
 const MAX_JOBS: usize = 3;
 
@@ -189,24 +191,26 @@ fn memory(page: &mut Page, diff: &Diff) {
         (a.is_some() || b.is_some()).then(|| {
             let shown = |side: Option<OwnerSide>| match (side, per_call(side)) {
                 (_, Some(bytes)) => bytes.finer_size(),
-                (Some(_), None) => "none seen".to_owned(),
+                (Some(_), None) => NONE_SEEN.to_owned(),
                 (None, None) => "–".to_owned(),
             };
             let delta = match (a, b) {
                 (Some(a), Some(b)) => signed_by(fine, i128::from(b.0) - i128::from(a.0)),
-                (Some(_), None) => "no longer".to_owned(),
-                _ => "new".to_owned(),
+                _ => "–".to_owned(),
             };
             let class = sanitize::line(&owner.class, KEY);
             [class, shown(owner.a), shown(owner.b), delta]
         })
     });
-    table(
-        page,
-        "GROWTH PER CALL",
-        ["A", "B", "change"],
-        &grown.collect::<Vec<_>>(),
-    );
+    let grown: Vec<_> = grown.collect();
+    table(page, "GROWTH PER CALL", ["A", "B", "change"], &grown);
+    if grown
+        .iter()
+        .any(|[_, a, b, _]| a == NONE_SEEN || b == NONE_SEEN)
+    {
+        let text = format!("{NONE_SEEN}: no steady growth, or fewer than five complete calls");
+        page.paragraph("  ", Colour::new(), &text, 2);
+    }
 }
 
 /// Returns whether the classes of a run with subprocesses held more than its machine had in use.

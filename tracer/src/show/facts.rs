@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use crate::{
+    event::Role,
     ids::{Bytes, HexId},
     judge::{
         cause::Scope,
         report::{
-            Certainty, Death, GpuUse, Killer, Kubernetes, MemoryReport, Monitor, OomReport,
-            Relation, SenderReport, TopProcess, subprocess,
+            Certainty, Death, GpuUse, Killer, Kubernetes, Mechanism, MemoryReport, Monitor,
+            OomReport, Relation, SenderReport, TopProcess, subprocess,
         },
     },
     ray::log::kill,
     show::{
         clause, clocks, gcs, live, minute, sanitize, shared_files,
-        size::{of, percent, size, sizes},
+        size::{of, percent, size, use_above},
         time::span,
         view::View,
         words,
@@ -29,7 +30,7 @@ pub type Fact = (&'static str, String);
 /// evidence is missing.
 #[must_use]
 pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
-    let memory = view.shown.detail || words::is_memory_kill(death.verdict.killer);
+    let memory = view.shown.detail || death.is_memory_kill();
     let own = [
         ("trigger", trigger(death)),
         ("memory", memory_line(&death.memory.own).filter(|_| memory)),
@@ -206,13 +207,27 @@ fn who(sender: &SenderReport) -> String {
     let signal = sender
         .signal
         .map_or_else(String::new, |signal| format!("{} ", signals::name(signal)));
-    let how = words::mechanism(sender.mechanism);
-    if sender.pid.0 == 0 {
-        return format!("the kernel: {signal}{how}");
-    }
-    let mut text = format!("{} {}", sanitize::name(&sender.comm), sender.pid);
+    // Logs name a program and its signal, and seldom its pid.
+    let from_logs = sender.mechanism == Mechanism::Unknown && sender.uid.is_none();
+    let is_program = matches!(
+        sender.relation,
+        Relation::OomDaemon | Relation::ContainerRuntime
+    );
+    let how = if from_logs && is_program {
+        ""
+    } else {
+        words::mechanism(sender.mechanism)
+    };
+    let mut text = match sender.pid.0 {
+        0 if is_program => sanitize::name(&sender.comm),
+        0 => return format!("the kernel: {signal}{how}"),
+        pid => format!("{} {pid}", sanitize::name(&sender.comm)),
+    };
     let mut details: Vec<String> = Vec::new();
-    details.extend(words::relation(sender.relation).map(str::to_owned));
+    // Logs name the kubelet and batch systems too.
+    let relation = words::relation(sender.relation)
+        .filter(|_| !from_logs || sender.relation != Relation::ContainerRuntime);
+    details.extend(relation.map(str::to_owned));
     if sender.relation != Relation::Ray {
         details.extend(sender.uid.map(|uid| format!("uid {uid}")));
         details.extend(sender.exe.as_deref().map(|exe| sanitize::line(exe, 80)));
@@ -226,7 +241,8 @@ fn who(sender: &SenderReport) -> String {
     if !details.is_empty() {
         text.push_str(&format!(" ({})", details.join(", ")));
     }
-    text.push_str(&format!(": {signal}{how}"));
+    let signalled = format!(": {signal}{how}");
+    text.push_str(signalled.trim_end_matches([':', ' ']));
     if !sender.ancestors.is_empty() {
         let above: Vec<String> = sender
             .ancestors
@@ -261,7 +277,7 @@ fn why(view: &View<'_>, death: &Death) -> Option<String> {
     };
     Some(match at.ray_threshold_bytes {
         Some(threshold) => {
-            let (used, threshold) = sizes(used, threshold);
+            let (used, threshold) = use_above(used, threshold);
             format!(
                 "Ray counted {used} in use{place}; it kills above {threshold}{message}{unmeasured}"
             )
@@ -493,11 +509,7 @@ fn biggest(death: &Death) -> Option<String> {
         (false, _) => "",
     };
     let smaller = smaller.map_or_else(String::new, |text| format!("; {text}"));
-    let more = if is_more_than_was_in_use(death) {
-        format!(" (together more than was in use: {SHARED_BY_FORK})")
-    } else {
-        String::new()
-    };
+    let more = counted_twice(death).map_or_else(String::new, |text| format!(" ({text})"));
     Some(format!(
         "{shown} of private memory{scope}{age}{smaller}{more}"
     ))
@@ -507,9 +519,32 @@ fn biggest(death: &Death) -> Option<String> {
 pub(super) const SHARED_BY_FORK: &str =
     "each child made by fork counts what it shares with its parent";
 
-/// Returns whether the private memory of the processes adds up to more than was in use. Recordings
-/// of earlier versions have no figures of what forked children share.
-pub(super) fn is_more_than_was_in_use(death: &Death) -> bool {
+/// Returns a remark if what forked children share counts for them too. Recordings of earlier
+/// versions have no figures of that.
+pub(super) fn counted_twice(death: &Death) -> Option<String> {
+    if is_more_than_was_in_use(death) {
+        return Some(format!("together more than was in use: {SHARED_BY_FORK}"));
+    }
+    has_child_like_its_parent(&death.memory.top).then(|| SHARED_BY_FORK.to_owned())
+}
+
+/// Returns whether a child has the title of its worker and as much private memory.
+fn has_child_like_its_parent(top: &[TopProcess]) -> bool {
+    let of_worker = |child: &TopProcess| {
+        top.iter().any(|worker| {
+            worker.role == Some(Role::Worker)
+                && worker.title == child.title
+                && worker.private_bytes.0.abs_diff(child.private_bytes.0)
+                    <= worker.private_bytes.0 / 100
+        })
+    };
+    top.iter()
+        .filter(|one| one.role == Some(Role::Descendant) && one.title.starts_with("ray::"))
+        .any(of_worker)
+}
+
+/// Returns whether the private memory of the processes adds up to more than was in use.
+fn is_more_than_was_in_use(death: &Death) -> bool {
     let at_death = death.memory.at_death.as_ref();
     let Some(used) = at_death.and_then(|at| at.ray_used_bytes) else {
         return false;

@@ -3,7 +3,7 @@
 use std::{str::FromStr, sync::LazyLock};
 
 use crate::{
-    judge::report::{Killer, Report},
+    judge::report::{Death, Killer, Report},
     show::{
         causes, limit,
         size::{percent, size},
@@ -16,7 +16,7 @@ pub static MEMORY_KILLERS: LazyLock<String> = LazyLock::new(|| names(true).join(
 /// The help text of `--fail-on`.
 pub static FAIL_ON: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "Exit with code 8 if a first cause shown was one of these killers. Without a list: {}. Others: {}. FILES go before this option",
+        "Exit with code 8 if a first cause shown was one of these killers. Without a list: {}, or an OOM killer in user space. Others: {}. FILES go before this option",
         names(true).join(", "),
         names(false).join(", ")
     )
@@ -89,13 +89,25 @@ pub fn reasons(report: &Report, when: &FailWhen) -> Vec<String> {
     let causes = causes::all(report);
     let died = causes.iter().map(|cause| cause.death);
     // A process that was killed and is still blocked in the kernel is lost as well.
-    let killed: Vec<Killer> = died
+    let killed: Vec<&Death> = died
         .chain(&report.pending)
         .filter(|death| death.listed)
-        .map(|death| death.verdict.killer)
         .collect();
+    let all_for_memory = Killer::ALL
+        .into_iter()
+        .filter(|killer| killer.is_memory_kill())
+        .all(|killer| when.killers.contains(&killer));
+    let by_daemons = killed
+        .iter()
+        .filter(|death| death.is_memory_kill() && !death.verdict.killer.is_memory_kill())
+        .count();
+    if all_for_memory && by_daemons > 0 && !when.killers.contains(&Killer::Signal) {
+        let deaths = words::count(by_daemons, "death", "deaths");
+        reasons.push(format!("--fail-on: {deaths} by OOM killers in user space"));
+    }
     for killer in &when.killers {
-        let count = killed.iter().filter(|one| *one == killer).count();
+        let of_killer = |death: &&&Death| death.verdict.killer == *killer;
+        let count = killed.iter().filter(of_killer).count();
         if count > 0 {
             let deaths = words::count(count, "death", "deaths");
             reasons.push(format!("--fail-on: {deaths} by {}", killer.name()));

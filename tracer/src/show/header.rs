@@ -240,9 +240,8 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
         );
     }
     lines.extend(count_line(view, causes));
-    let killers = causes.iter().map(|cause| cause.death.verdict.killer);
-    let waiting = pending.iter().map(|death| death.verdict.killer);
-    let memory = killers.chain(waiting).any(words::is_memory_kill);
+    let died = causes.iter().map(|cause| cause.death);
+    let memory = died.chain(pending).any(Death::is_memory_kill);
     if memory && !fleet::is_fleet_report(&shown.report) {
         lines.extend(machine_peak(view));
     }

@@ -28,7 +28,10 @@ pub(super) fn line(report: &Report) -> Option<String> {
     };
     let owners = report.owners.iter().filter(named).take(MOST);
     let owners: Vec<String> = owners.map(one).collect();
-    let counts_twice = report.deaths.iter().any(facts::is_more_than_was_in_use);
+    let counts_twice = report
+        .deaths
+        .iter()
+        .any(|death| facts::counted_twice(death).is_some());
     let note = if counts_twice {
         format!(" ({})", facts::SHARED_BY_FORK)
     } else {

@@ -30,8 +30,7 @@ fn rank(view: &View<'_>, entry: &Entry<'_>) -> (bool, bool, u32) {
             .iter()
             .any(|cause| jobs::ended_by(view, cause).is_some())
     };
-    let is_memory_kill = words::is_memory_kill(first.death.verdict.killer);
-    (!ended(), !is_memory_kill, first.number)
+    (!ended(), !first.death.is_memory_kill(), first.number)
 }
 
 fn alone(cause: Cause<'_>) -> Entry<'_> {

@@ -4,7 +4,7 @@ use super::{ClauseContext, Number, fatal, party};
 use crate::{
     judge::cause::{Cause, KernelOom, Resource, Scope},
     signals,
-    size::{size, sizes},
+    size::{size, use_above},
 };
 
 pub(super) fn by_memory(cause: &Cause, number: Number) -> Option<String> {
@@ -19,7 +19,7 @@ pub(super) fn by_memory(cause: &Cause, number: Number) -> Option<String> {
             used_bytes: Some(used),
             threshold_bytes: Some(threshold),
         } => {
-            let (used, threshold) = sizes(*used, *threshold);
+            let (used, threshold) = use_above(*used, *threshold);
             format!(
                 "{was} killed by Ray's memory monitor: the node was at {used}, Ray's threshold is {threshold}"
             )
@@ -28,9 +28,12 @@ pub(super) fn by_memory(cause: &Cause, number: Number) -> Option<String> {
         Cause::RayMemoryMonitorOrKernelOom => format!("{was} killed by Ray's memory monitor or by the kernel's OOM killer, which killed a whole cgroup; which came first is unknown"),
         Cause::RayMemoryTable => "ended; Ray's memory monitor printed its table of memory users, but the logs do not name the kill".into(),
         Cause::RayMemoryDigit => "ended; disconnect_type=4 means Ray's memory monitor, but no other line confirms it".into(),
-        Cause::MemoryDaemon { name, says } if name == "kubelet" => {
+        Cause::MemoryDaemon { name, says } | Cause::SystemProgram { name, says }
+            if name == "kubelet" =>
+        {
             format!("{was} evicted by the kubelet: {says}")
         }
+        Cause::SystemProgram { name, says } => format!("{was} ended by {name}: {says}"),
         Cause::MemoryDaemon { name, says } => format!("{was} killed by {name}: {says}"),
         _ => return None,
     })

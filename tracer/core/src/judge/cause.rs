@@ -50,6 +50,15 @@ pub enum Cause {
         says: String,
     },
 
+    /// A program of the system ended it for another reason than memory, in that program's own
+    /// words.
+    SystemProgram {
+        /// `Slurm`, `kubelet`.
+        name: String,
+        /// Its reason.
+        says: String,
+    },
+
     /// A signal that another process sent.
     Signal {
         /// Its number.

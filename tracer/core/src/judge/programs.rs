@@ -5,7 +5,7 @@
 use super::report::Relation;
 
 /// Names of programs, and their relation to a process that they end.
-const PROGRAMS: [(&str, Relation); 20] = [
+const PROGRAMS: [(&str, Relation); 21] = [
     // OOM killers in user space.
     ("systemd-oomd", Relation::OomDaemon),
     ("earlyoom", Relation::OomDaemon),
@@ -26,6 +26,7 @@ const PROGRAMS: [(&str, Relation); 20] = [
     ("conmon", Relation::ContainerRuntime),
     ("crio", Relation::ContainerRuntime),
     ("slurmstepd", Relation::ContainerRuntime),
+    ("Slurm", Relation::ContainerRuntime),
     ("LSF", Relation::ContainerRuntime),
     ("PBS", Relation::ContainerRuntime),
 ];

@@ -197,3 +197,43 @@ fn unknown_kill_record_gives_only_a_note() {
     let unread = notes.iter().filter(|note| note.starts_with("1 records"));
     assert_eq!(unread.count(), 1, "{notes:?}");
 }
+
+/// Linux up to 4.18 names the process that it chose, then the one that it killed: that one or a
+/// child. People quote only the first line.
+#[test]
+fn process_that_an_old_kernel_chose_was_killed_or_a_child() {
+    let chosen = "[ 100.0] Out of memory: Kill process 32016 (netdata) score 1001 or sacrifice child\n[ 120.0] Out of memory: Kill process 32016 (netdata) score 1001 or sacrifice child";
+    let report = explain(&[("dmesg.txt", chosen)]);
+    assert_eq!(killers(&report), [(0, Killer::KernelOomGlobal)]);
+    let summary = clause::summary(only(&report));
+    assert!(
+        summary.contains("netdata (pid 32016) or a child of it"),
+        "{summary}"
+    );
+    let limited = "[ 100.0] Task in /kubepods/pod1/a killed as a result of limit of /kubepods/pod1
+[ 100.0] memory: usage 524288kB, limit 524288kB, failcnt 9
+[ 100.0] Memory cgroup out of memory: Kill process 62685 (bash) score 1001 or sacrifice child";
+    let report = explain(&[("dmesg.txt", limited)]);
+    assert_eq!(killers(&report), [(0, Killer::KernelOomMemcg)]);
+    let summary = clause::summary(only(&report));
+    assert!(summary.contains("/kubepods/pod1"), "{summary}");
+    // The second line names the one that died.
+    let killed = format!(
+        "{chosen}\n[ 120.0] Killed process 32100 (netdata) total-vm:9kB, anon-rss:8kB, file-rss:0kB"
+    );
+    let report = explain(&[("dmesg.txt", &killed)]);
+    assert_eq!(killers(&report), [(32100, Killer::KernelOomGlobal)]);
+}
+
+/// systemd reports what its daemon did, and earlyoom complains at its start. Each is one death, and
+/// a kill for memory.
+#[test]
+fn oom_killers_of_user_space_kill_for_memory() {
+    let oomd = "Nov 21 00:23:48 gpu-07 systemd-oomd[700]: Killed /a.slice/train.scope due to memory pressure for /a.slice being 51.07% > 50.00% for > 20s with reclaim activity
+Nov 21 00:23:48 gpu-07 systemd[1837]: train.scope: systemd-oomd killed 12 process(es) in this unit.";
+    let disk = "Warning  Evicted  2m  kubelet  The node was low on resource: ephemeral-storage. x";
+    for (text, for_memory) in [(oomd, true), (disk, false)] {
+        let report = explain(&[("journal.txt", text)]);
+        assert_eq!(only(&report).is_memory_kill(), for_memory, "{text}");
+    }
+}

@@ -29,6 +29,7 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
         | Cause::CaughtSignalThenAbort { cause }
         | Cause::CaughtSignalThenRaylet { cause } => redact(scrubber, cause),
         Cause::MemoryDaemon { says, .. }
+        | Cause::SystemProgram { says, .. }
         | Cause::RayletEndedItself { says }
         | Cause::NodeDrained { says } => {
             *says = scrubber.text(says);

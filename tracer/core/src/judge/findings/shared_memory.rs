@@ -107,7 +107,13 @@ fn sigbus(run: Run<'_>, death: &Death) -> Finding {
     } else {
         let text =
             "do not truncate a file that a process has mapped: write a new one and rename it";
-        finding.remedy.insert(0, text.into());
+        // Logs do not say how full /dev/shm was, and Ray's object store lies there.
+        let at = if seen.is_none() {
+            finding.remedy.len()
+        } else {
+            0
+        };
+        finding.remedy.insert(at, text.into());
     }
     finding
 }

@@ -142,7 +142,7 @@ pub enum Claim {
     KernelOom(Box<KernelOom>),
     /// The kernel's OOM killer marked it and took its memory. It may have been dying already.
     Reaped,
-    /// A daemon of user space killed it.
+    /// A daemon of the system killed it.
     Daemon(Daemon),
     /// Ray ended it on purpose, not for memory.
     Intended(Cause),
@@ -240,7 +240,7 @@ pub struct Task {
     pub memory: Bytes,
 }
 
-/// A kill by a daemon in user space.
+/// A kill by a daemon of the system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Daemon {
     /// `earlyoom`, `systemd-oomd`, `kubelet`, `slurmstepd`.
@@ -251,6 +251,10 @@ pub struct Daemon {
     pub signal: Option<i32>,
     /// What it says: `memory pressure 61 % > 50 %`.
     pub why: String,
+    /// Whether it killed for memory. Batch systems also end jobs for their time.
+    pub for_memory: bool,
+    /// The unit of systemd whose processes it killed.
+    pub unit: Option<String>,
 }
 
 /// Where a line stands.

@@ -139,7 +139,7 @@ fn sender(daemon: &Daemon) -> SenderReport {
         uid: None,
         container_id: None,
         relation: programs::relation(&daemon.name, "").unwrap_or(Relation::OomDaemon),
-        signal: None,
+        signal: daemon.signal,
         mechanism: Mechanism::Unknown,
         ancestors: Vec::new(),
     }

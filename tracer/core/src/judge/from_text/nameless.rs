@@ -42,8 +42,15 @@ pub(super) fn add(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) 
 /// after the other.
 fn alike(one: &Statement, other: &Statement) -> bool {
     match (&one.claim, &other.claim) {
+        // systemd reports what its daemon did.
+        (Claim::Daemon(one), Claim::Daemon(other)) if one.unit.is_some() => one.unit == other.unit,
         (Claim::Daemon(one), Claim::Daemon(other)) => one == other,
         (Claim::Died | Claim::Lost, Claim::Died | Claim::Lost) => true,
+        // A kernel log without the line on the kill names the process that was chosen.
+        (Claim::KernelOom(_), Claim::KernelOom(_)) => {
+            let names = one.subject.comm.as_ref().zip(other.subject.comm.as_ref());
+            names.is_none_or(|(one, other)| one == other)
+        }
         (one, other) => discriminant(one) == discriminant(other),
     }
 }
@@ -53,7 +60,13 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
     let killed_by = |killer: Killer| made.iter().any(|made| made.death.verdict.killer == killer);
     match &one.claim {
         Claim::RayMemory(_) => !killed_by(Killer::RayMemoryMonitor),
-        Claim::KernelOom(_) => made.iter().all(|made| made.death.memory.oom.is_none()),
+        Claim::KernelOom(oom) => {
+            // systemd gives a unit this result also if its own daemon killed it.
+            let by_oomd = |one: &Statement| matches!(&one.claim, Claim::Daemon(daemon) if daemon.name == "systemd-oomd");
+            let of_systemd = oom.reporter.as_deref() == Some("systemd");
+            made.iter().all(|made| made.death.memory.oom.is_none())
+                && !(of_systemd && nameless.iter().any(by_oomd))
+        }
         Claim::Daemon(_) => true,
         Claim::Intended(_) => !killed_by(Killer::RayIntended),
         Claim::Exit { .. } => !killed_by(Killer::Exit),

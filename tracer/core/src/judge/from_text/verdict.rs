@@ -274,9 +274,11 @@ pub(super) fn rank(claim: &Claim) -> u8 {
 }
 
 fn by_daemon(daemon: &Daemon) -> Verdict {
-    let cause = Cause::MemoryDaemon {
-        name: daemon.name.clone(),
-        says: daemon.why.clone(),
+    let (name, says) = (daemon.name.clone(), daemon.why.clone());
+    let cause = if daemon.for_memory {
+        Cause::MemoryDaemon { name, says }
+    } else {
+        Cause::SystemProgram { name, says }
     };
     let mut verdict = Verdict::new(Killer::Signal, cause);
     verdict.signal = daemon.signal;

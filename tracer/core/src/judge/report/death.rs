@@ -7,11 +7,12 @@ use serde::{Serialize, Serializer};
 
 use super::{
     AtDeath, CallsReport, GcsReport, GpuUse, LastMinute, MemoryReport, OomReport, Place, Recovery,
-    SenderReport, SharedFileUse, Suspect, TopProcess, TopRest, Utc, Verdict,
+    Relation, SenderReport, SharedFileUse, Suspect, TopProcess, TopRest, Utc, Verdict,
 };
 use crate::{
     event::Role,
     ids::{BootTime, Bytes, EventId, HexId, Pid},
+    judge::cause::Cause,
 };
 
 /// One death.
@@ -67,6 +68,15 @@ impl Death {
             node: None,
             then: None,
         }
+    }
+
+    /// Returns whether it was killed for memory: by Ray, the kernel or an OOM killer in user space.
+    #[must_use]
+    pub fn is_memory_kill(&self) -> bool {
+        let sender = self.sender.as_ref();
+        self.verdict.killer.is_memory_kill()
+            || matches!(self.verdict.cause, Cause::MemoryDaemon { .. })
+            || sender.is_some_and(|sender| sender.relation == Relation::OomDaemon)
     }
 
     /// Returns whether Ray ran its task again or started its actor again.
