@@ -307,7 +307,10 @@ fn ray_prefix<'a>(rest: &'a str, line: &mut LogLine) -> &'a str {
     };
     line.stamp.local = stamp::local(found.time).or(line.stamp.local);
     let pid = Pid(found.pid.parse().unwrap_or(0));
-    let component = found.component.unwrap_or_default();
+    // In `raylet.err` no prefix names a component; only the raylet has a file of this name.
+    let of_raylet = trimmed[..found.length].contains("] main.cc:");
+    let unnamed = if of_raylet { "raylet" } else { "" };
+    let component = found.component.unwrap_or(unnamed);
     line.component = Some((component.to_owned(), pid));
     line.record = Some(trimmed.to_owned());
     &trimmed[found.length..]
