@@ -65,9 +65,9 @@ fn head(side: &Side, style: &Style) -> String {
     parts.extend(side.peak.as_ref().map(|peak| {
         let share = percent(peak.used_bytes, peak.total_bytes);
         let of_all = if side.nodes > 1 {
-            "highest peak"
+            "highest peak of a machine"
         } else {
-            "peak"
+            "machine's peak"
         };
         format!(
             "{of_all} {} ({share})",
@@ -77,7 +77,8 @@ fn head(side: &Side, style: &Style) -> String {
     parts.join(" · ")
 }
 
-/// Returns `job 01000000 FAILED: WorkerDict by ray-memory-monitor, limit 5.6 GiB` for each of the
+/// Returns `job 01000000 FAILED: WorkerDict by ray-memory-monitor, at its limit of 5.6
+/// GiB` for each of the
 /// first jobs.
 fn jobs(side: &Side) -> Vec<String> {
     let told = |job: &JobEnd| {
@@ -86,7 +87,9 @@ fn jobs(side: &Side) -> Vec<String> {
             format!(": {} by {}", sanitize::name(class), killer.name())
         });
         let limit = job.limit_bytes;
-        let limit = limit.map_or_else(String::new, |limit| format!(", limit {}", size(limit)));
+        let limit = limit.map_or_else(String::new, |limit| {
+            format!(", at its limit of {}", size(limit))
+        });
         let id = sanitize::name(&job.job_id.0);
         format!("job {id} {}{by}{limit}", words::outcome(job.outcome))
     };

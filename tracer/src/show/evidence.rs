@@ -34,13 +34,26 @@ const BOOKKEEPING: [&str; 7] = [
 /// left out.
 #[must_use]
 pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
+    at_most(view, cause, usize::MAX)
+}
+
+/// Returns the same for at most this many pieces.
+#[must_use]
+pub fn at_most(view: &View<'_>, cause: &Cause<'_>, most: usize) -> Vec<String> {
     let death = cause.death;
     let all = &death.verdict.evidence;
+    let left_out = |shown: usize| {
+        let more = words::count(all.len() - shown, "more piece", "more pieces");
+        format!("… {more} of evidence (--kill {})", cause.number)
+    };
     if view.shown.detail {
         let longest = |piece| line(death, piece, sanitize::LONGEST);
-        return all.iter().map(longest).collect();
+        let mut lines: Vec<String> = all.iter().take(most).map(longest).collect();
+        lines.extend((most < all.len()).then(|| left_out(most)));
+        return lines;
     }
-    let kept = strongest(death);
+    let mut kept = strongest(death);
+    kept.truncate(most);
     let short = |piece: &&Evidence| {
         let what = kill::without_ids(&piece.what).into_owned();
         let piece = Evidence {
@@ -50,10 +63,7 @@ pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
         line(death, &piece, SHORT)
     };
     let mut lines: Vec<String> = kept.iter().map(short).collect();
-    if kept.len() < all.len() {
-        let more = words::count(all.len() - kept.len(), "more piece", "more pieces");
-        lines.push(format!("… {more} of evidence (--kill {})", cause.number));
-    }
+    lines.extend((kept.len() < all.len()).then(|| left_out(kept.len())));
     lines
 }
 

@@ -144,10 +144,10 @@ mod tests {
     #[test]
     fn two_runs_compared_by_class_and_node() {
         insta::assert_snapshot!(text(&run(&BEFORE), &after(210), 80), @r"
-        A before · 4 nodes · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · highest peak
-          152.3 of 188.0 GiB (81.0 %)
-        B after · 4 nodes · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · highest peak
-          152.3 of 188.0 GiB (81.0 %)
+        A before · 4 nodes · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · highest peak of
+          a machine 152.3 of 188.0 GiB (81.0 %)
+        B after · 4 nodes · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · highest peak of
+          a machine 152.3 of 188.0 GiB (81.0 %)
 
         SETTINGS none changed; 1 is the same in both
 

@@ -50,10 +50,10 @@ fn run(offload: &str, peak: f64, killed: bool) -> Report {
 #[test]
 fn sections_are_written_in_columns() {
     insta::assert_snapshot!(text(&run("true", 64.8, true), &run("false", 3.2, false)), @r"
-    A before.raytrace · gpu-07 · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · peak 152.3 of 188.0 GiB
-      (81.0 %)
-    B after.raytrace · gpu-07 · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · peak 152.3 of 188.0 GiB
-      (81.0 %)
+    A before.raytrace · gpu-07 · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · machine's peak 152.3 of
+      188.0 GiB (81.0 %)
+    B after.raytrace · gpu-07 · 188.0 GiB · 2026-11-20 06:02:11Z, 9,609 s · machine's peak 152.3 of
+      188.0 GiB (81.0 %)
 
     SETTINGS                               A     B
       worker.actor.offload.offload_params  true  false  command line of driver 690

@@ -232,11 +232,12 @@ function limits(brush, lane, { top, y, inner, width, colour }) {
     brush.lineTo(width, y(limit.kib));
     brush.stroke();
     brush.setLineDash([]);
-    // Limits of nearly one height have one label; the legend has all.
-    if (labelled.some(at => Math.abs(at - y(limit.kib)) < 13)) continue;
-    labelled.push(y(limit.kib));
     // Above the memory there are marks.
     const above = y(limit.kib) - 8;
-    brush.fillText(limit.label, LEFT + 6, above > inner.top ? above : y(limit.kib) + 9);
+    const place = above > inner.top ? above : y(limit.kib) + 9;
+    // Labels of nearly one height would cover each other: the legend has all.
+    if (labelled.some(at => Math.abs(at - place) < 13)) continue;
+    labelled.push(place);
+    brush.fillText(limit.label, LEFT + 6, place);
   }
 }

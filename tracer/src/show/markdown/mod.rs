@@ -153,8 +153,8 @@ fn alone(view: &View<'_>, cause: &Cause<'_>, most: usize) -> Vec<String> {
     if view.shown.detail {
         lines.extend(fact_lines(&facts::identity(view, death)));
     }
-    let evidence = evidence::lines(view, cause);
-    lines.extend(items("evidence", &evidence, most, escape::code));
+    let evidence = evidence::at_most(view, cause, most);
+    lines.extend(items("evidence", &evidence, usize::MAX, escape::code));
     let cascade = cascade::lines(view, cause);
     lines.extend(items("cascade", &cascade, most, escape::text));
     if let Some(job) = jobs::ended_by(view, cause) {
