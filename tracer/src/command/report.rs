@@ -106,12 +106,13 @@ fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
     if read.count == 0 {
         return Err(empty(file));
     }
+    // The series are large. So is the report, which is made once they are folded.
+    let timeline = series.and_then(|series| judge.timeline(series));
     let mut report = judge.report();
     if read.live {
         report = report.while_recording();
     }
     report.notes.extend(read.warnings.iter().cloned());
-    let timeline = series.and_then(|series| judge.timeline(series));
     // The views need only the report, and the judge's state is large if there are thousands of
     // deaths.
     drop(judge);

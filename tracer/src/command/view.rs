@@ -144,10 +144,20 @@ pub fn show(
     let shown = select(report, &selection);
     args.refuse_nothing(all, &shown)?;
     let reasons = args.reasons(&shown);
-    let (text, known) = args.text(shown, charts, recording)?;
-    match &args.output {
-        Some(path) => output::write(path, args.force, recording, &text)?,
-        None => output::print(&text)?,
+    let mut known = KnownNames::default();
+    // The JSON of a month has a hundred megabytes. Only redaction needs all of it at once.
+    if args.format == Format::Json && !args.redact && !args.summary {
+        let output = args.output.as_deref();
+        output::stream(output, args.force, recording, |output| {
+            json::write(&shown.report, output)
+        })?;
+    } else {
+        let text;
+        (text, known) = args.text(shown, charts, recording)?;
+        match &args.output {
+            Some(path) => output::write(path, args.force, recording, &text)?,
+            None => output::print(&text)?,
+        }
     }
     for reason in &reasons {
         anstream::eprintln!("raytrace: {}", known.replace_in(reason));

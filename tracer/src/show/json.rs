@@ -19,6 +19,13 @@ pub fn render(report: &Report) -> Result<String, serde_json::Error> {
     pretty(report)
 }
 
+/// Writes the report in the same form. The text of a large one is never in memory as a whole.
+pub fn write(report: &Report, output: &mut impl io::Write) -> io::Result<()> {
+    let formatter = Harmless(PrettyFormatter::new());
+    report.serialize(&mut Serializer::with_formatter(&mut *output, formatter))?;
+    output.write_all(b"\n")
+}
+
 /// Renders the comparison of two recordings in the same form.
 pub fn render_diff(diff: &Diff) -> Result<String, serde_json::Error> {
     pretty(diff)
@@ -30,7 +37,6 @@ pub(super) fn pretty(report: &impl Serialize) -> Result<String, serde_json::Erro
     let formatter = Harmless(PrettyFormatter::new());
     report.serialize(&mut Serializer::with_formatter(&mut text, formatter))?;
     text.push(b'\n');
-    // A report may have a hundred megabytes, so it is not copied.
     Ok(String::from_utf8(text)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }

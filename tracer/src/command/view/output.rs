@@ -4,7 +4,7 @@
 
 use std::{
     fs::File,
-    io::{BufWriter, ErrorKind, IsTerminal as _, Write as _},
+    io::{BufWriter, ErrorKind, IsTerminal as _, Write},
     os::unix::fs::MetadataExt as _,
     path::Path,
 };
@@ -33,6 +33,52 @@ pub(super) fn write(
         .with_context(|| format!("cannot write {shown}; is the disk full? df -h {shown}"))?;
     anstream::eprintln!("Wrote {shown} ({} lines)", text.lines().count());
     Ok(())
+}
+
+/// Writes what `write` makes to the file of `-o`, or to stdout without one. It must not contain
+/// styles of the terminal.
+pub(super) fn stream(
+    path: Option<&Path>,
+    force: bool,
+    recording: Option<&Path>,
+    write: impl FnOnce(&mut Lines<Box<dyn Write>>) -> std::io::Result<()>,
+) -> anyhow::Result<()> {
+    let inner: Box<dyn Write> = match path {
+        Some(path) => Box::new(BufWriter::new(create(path, force, recording)?)),
+        None => Box::new(BufWriter::new(std::io::stdout().lock())),
+    };
+    let mut output = Lines { inner, count: 0 };
+    let written = write(&mut output).and_then(|()| output.flush());
+    match (written, path) {
+        (written, Some(path)) => {
+            let shown = path.display();
+            written.with_context(|| {
+                format!("cannot write {shown}; is the disk full? df -h {shown}")
+            })?;
+            anstream::eprintln!("Wrote {shown} ({} lines)", output.count);
+            Ok(())
+        }
+        (Err(error), None) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        (written, None) => written.context("cannot write to stdout"),
+    }
+}
+
+/// Counts the lines that are written through it.
+pub(super) struct Lines<W> {
+    inner: W,
+    count: usize,
+}
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.count += memchr::memchr_iter(b'\n', &bytes[..written]).count();
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 /// Opens the file of `-o`. It must not be the recording, and must not exist unless `force` is set.
