@@ -54,7 +54,7 @@ static MAX_SIZE: LazyLock<String> =
   sudo raytrace record --directory /var/lib/raytrace --rotate 6h --keep-files 28
                                             Record always; delete the oldest files
   sudo --preserve-env env \"PATH=$PATH\" raytrace record -- python3 train.py
-                                            Record one job and end with its exit code; without
+                                            Also record this job; end with its exit code. Without
                                             --preserve-env and PATH, sudo removes the environment
   raytrace record                           Record without root: senders of signals are not recorded
 
@@ -119,9 +119,10 @@ pub struct RecordArgs {
     /// token if it needs one.
     #[arg(long, help_heading = "What to record")]
     gcs: bool,
-    /// Run this command, record everything that it starts, and end with it. raytrace passes no
-    /// signal on and ignores SIGINT and SIGTERM meanwhile: Ctrl-C reaches the command from the
-    /// terminal; elsewhere, signal the command.
+    /// Run this command, also record everything that it starts, and end with it. Clusters on this
+    /// node are recorded as without a command: as root those of all users. raytrace passes no signal
+    /// on and ignores SIGINT and SIGTERM meanwhile: Ctrl-C reaches the command from the terminal;
+    /// elsewhere, signal the command.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }

@@ -221,7 +221,8 @@ fn legend(top: &Top, parts: &Parts) -> Vec<Span<'static>> {
 /// `NEXT KILLER  ~21 s    kernel, .../system  23.9 of 24.0 GiB, 51 MiB left (DashboardAgent +2.4
 /// GiB/min)`.
 fn threat(top: &Top, place: usize, threat: &LimitMargin, width: usize) -> Line<'static> {
-    let left = threat.left;
+    // What ended grows no more.
+    let left = threat.left.filter(|_| !top.live.ended);
     let seconds = left.map_or(u64::MAX, |left| left.as_secs());
     let share = size::share(threat.used(), threat.at);
     let severity = match () {
