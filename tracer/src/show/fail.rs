@@ -133,7 +133,10 @@ mod tests {
     use super::*;
     use crate::{
         ids::{Bytes, EventId},
-        judge::report::{AtDeath, Limit, Monitor},
+        judge::{
+            cause::Cause,
+            report::{AtDeath, Limit, Monitor},
+        },
         show::sample,
     };
 
@@ -166,6 +169,23 @@ mod tests {
             reasons(&waits, &when),
             ["--fail-on: 1 death by kernel-oom-memcg"]
         );
+    }
+
+    #[test]
+    fn kill_by_an_oom_killer_of_user_space_fails() {
+        let mut report = sample::quiet();
+        let mut death = sample::verl().deaths.remove(0);
+        death.verdict.killer = Killer::Signal;
+        death.verdict.cause = Cause::MemoryDaemon {
+            name: "earlyoom".into(),
+            says: "VmRSS 2891 MiB".into(),
+        };
+        report.deaths = vec![death];
+        assert_eq!(
+            reasons(&report, &on(&memory())),
+            ["--fail-on: 1 death by OOM killers in user space"]
+        );
+        assert!(reasons(&report, &on(&[Killer::KernelOomMemcg])).is_empty());
     }
 
     #[test]

@@ -236,4 +236,12 @@ Nov 21 00:23:48 gpu-07 systemd[1837]: train.scope: systemd-oomd killed 12 proces
         let report = explain(&[("journal.txt", text)]);
         assert_eq!(only(&report).is_memory_kill(), for_memory, "{text}");
     }
+    let twice = format!("{oomd}\n{}", oomd.replace("00:23:48", "04:23:48"));
+    let report = explain(&[("journal.txt", &twice)]);
+    assert_eq!(report.deaths.len(), 1, "times without a year are no times");
+    let twice = twice
+        .replace("Nov 21 ", "2026-11-21T")
+        .replace(" gpu-07", "Z gpu-07");
+    let report = explain(&[("journal.txt", &twice)]);
+    assert_eq!(report.deaths.len(), 2, "{twice}");
 }

@@ -264,7 +264,7 @@ fn knows(known: &Subject, subject: &Subject) -> bool {
 }
 
 /// Returns the time between two stamps of one clock.
-fn between(one: &Statement, other: &Statement) -> Option<i64> {
+pub(super) fn between(one: &Statement, other: &Statement) -> Option<i64> {
     let same_text = one.place.text == other.place.text;
     let clocks: [fn(&Stamp) -> Option<i64>; 3] =
         [|stamp| stamp.utc, |stamp| stamp.local, |stamp| stamp.boot];

@@ -5,12 +5,16 @@ use std::{collections::BTreeMap, mem::discriminant};
 use super::{
     Made,
     claim::{Claim, RayMemory, Statement, Subject},
+    claims::between,
     death::build,
     text_evidence::TextEvidence,
     verdict::{Verdict, by_ray, rank, verdict},
     zone::Clock,
 };
-use crate::judge::report::{Evidence, Killer};
+use crate::{
+    ids::MINUTE_NS,
+    judge::report::{Evidence, Killer},
+};
 
 /// At most this many deaths that Ray counted and no line names are listed. Further ones become a
 /// number in a note.
@@ -42,8 +46,11 @@ pub(super) fn add(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) 
 /// after the other.
 fn alike(one: &Statement, other: &Statement) -> bool {
     match (&one.claim, &other.claim) {
-        // systemd reports what its daemon did.
-        (Claim::Daemon(one), Claim::Daemon(other)) if one.unit.is_some() => one.unit == other.unit,
+        // systemd reports what its daemon did. It may do so again, later.
+        (Claim::Daemon(daemon), Claim::Daemon(again)) if daemon.unit.is_some() => {
+            let apart = between(one, other).unwrap_or(0);
+            daemon.unit == again.unit && apart <= MINUTE_NS
+        }
         (Claim::Daemon(one), Claim::Daemon(other)) => one == other,
         (Claim::Died | Claim::Lost, Claim::Died | Claim::Lost) => true,
         // A kernel log without the line on the kill names the process that was chosen.
