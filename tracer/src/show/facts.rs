@@ -503,7 +503,7 @@ fn biggest(death: &Death) -> Option<String> {
     // The biggest processes of the machine may be outside the cgroup that was full.
     let memcg = death.verdict.killer == Killer::KernelOomMemcg;
     let scope = match (memcg, death.recording_id) {
-        (true, Some(_)) => " on the whole node",
+        (true, Some(_)) => " of all recorded processes",
         // The kernel's report lists the tasks of the cgroup.
         (true, None) => " in the cgroup",
         (false, _) => "",

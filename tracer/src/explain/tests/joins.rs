@@ -49,7 +49,7 @@ fn pid_alone_does_not_join_two_logs() {
     assert!(said, "{:?}", open.verdict.evidence);
     assert_eq!(
         report.notes[0],
-        "the kernel's kill of pid 926 (dmesg.txt:1) and the end of pid 926 (driver.log:1) may be one death, counted twice here: the pids are equal, but Ray's may be a container's, and the logs have no common time"
+        "the kernel's kill of pid 926 (dmesg.txt:1) and the end of pid 926 (driver.log:1) may be one death, counted twice here: the pids are equal, but Ray's may be a container's, and the logs have no common time (the line Clocks says how to give them one)"
     );
 }
 
@@ -81,7 +81,7 @@ fn raylet_in_task_dump_shows_common_namespace() {
     assert!(
         evidence.iter().any(|piece| {
             piece.what
-                == "an OOM kill of pid 926 (ray::Rollout) was not matched: the kernel's pids are the host's, Ray's those of a container, and the logs have no common time"
+                == "an OOM kill of pid 926 (ray::Rollout) was not matched: the kernel's pids are the host's, Ray's those of a container, and the logs have no common time (the line Clocks says how to give them one)"
         }),
         "{evidence:?}"
     );

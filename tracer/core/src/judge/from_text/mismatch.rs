@@ -49,16 +49,16 @@ impl Mismatch {
                     (_, true) => "the pids are equal, but Ray's may be a container's",
                     (_, false) => "the pids differ, but Ray's may be a container's",
                 };
-                let time = if timed {
-                    ""
-                } else {
-                    ", and the logs have no common time"
-                };
+                let time = if timed { "" } else { NO_COMMON_TIME };
                 format!("{pids}{time}")
             }
         }
     }
 }
+
+/// Why times do not help to match deaths of two logs. The head of the report says what to do.
+const NO_COMMON_TIME: &str =
+    ", and the logs have no common time (the line Clocks says how to give them one)";
 
 /// A kill of the same pid that is listed separately, since the pids may be of two namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,11 +74,7 @@ pub(super) struct Twin {
 impl Twin {
     /// Returns the note on the two deaths. The arguments are the places of both.
     pub(super) fn note(&self, kernel: &str, ray: &str) -> String {
-        let time = if self.timed {
-            ""
-        } else {
-            ", and the logs have no common time"
-        };
+        let time = if self.timed { "" } else { NO_COMMON_TIME };
         format!(
             "the kernel's kill of pid {pid} ({kernel}) and the end of pid {pid} ({ray}) may be one death, counted twice here: the pids are equal, but Ray's may be a container's{time}",
             pid = self.pid
