@@ -120,9 +120,9 @@ pub struct RecordArgs {
     #[arg(long, help_heading = "What to record")]
     gcs: bool,
     /// Run this command, also record everything that it starts, and end with it. Clusters on this
-    /// node are recorded as without a command: as root those of all users. raytrace passes no signal
-    /// on and ignores SIGINT and SIGTERM meanwhile: Ctrl-C reaches the command from the terminal;
-    /// elsewhere, signal the command.
+    /// node are recorded as without a command: as root those of all users. raytrace passes no
+    /// signal on and ignores SIGINT and SIGTERM meanwhile: Ctrl-C reaches the command from the
+    /// terminal; elsewhere, signal the command.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }

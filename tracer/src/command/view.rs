@@ -6,11 +6,12 @@ mod redacted;
 
 use std::{
     borrow::Cow,
-    io::IsTerminal as _,
+    io::{IsTerminal as _, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
+use anstream::adapter::strip_str;
 use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
 
@@ -146,16 +147,19 @@ pub fn show(
     let reasons = args.reasons(&shown);
     let mut known = KnownNames::default();
     // The JSON of a month has a hundred megabytes. Only redaction needs all of it at once.
-    if args.format == Format::Json && !args.redact && !args.summary {
-        let output = args.output.as_deref();
-        output::stream(output, args.force, recording, |output| {
-            json::write(&shown.report, output)
-        })?;
+    if args.format == Format::Json && !args.redact {
+        let report = &shown.report;
+        let json = |mut output: &mut dyn Write| Ok(json::write(report, &mut output)?);
+        match &args.output {
+            Some(path) => output::write(path, args.force, recording, json)?,
+            None => output::print_plain(json)?,
+        }
     } else {
         let text;
         (text, known) = args.text(shown, charts, recording)?;
+        let plain = |output: &mut dyn Write| write!(output, "{}", strip_str(&text));
         match &args.output {
-            Some(path) => output::write(path, args.force, recording, &text)?,
+            Some(path) => output::write(path, args.force, recording, plain)?,
             None => output::print(&text)?,
         }
     }

@@ -1,8 +1,8 @@
 //! Reads lines of user-space OOM killers, and of programs that report kernel OOM kills.
 //!
 //! The programs are earlyoom, systemd, systemd-oomd, kubelet, Slurm and container runtimes.
-//! Formats: earlyoom 1.3 to 1.8 (`sending SIGTERM to process N uid U "NAME": …`), systemd from 248 on
-//! (`Killed /a.scope due to memory pressure …`, `systemd-oomd killed N process(es) in this unit`),
+//! Formats: earlyoom 1.3 to 1.8 (`sending SIGTERM to process N uid U "NAME": …`), systemd from 248
+//! on (`Killed /a.scope due to memory pressure …`, `systemd-oomd killed N process(es) in this unit`),
 //! kubelet (`The node was low on resource: memory`, `OOMKilled`), slurmstepd (`oom-kill event`,
 //! `exceeded memory limit`).
 
@@ -128,7 +128,7 @@ fn read(line: &LogLine) -> Option<(Subject, Claim)> {
     if let Some(found) = OOMD.captures(text) {
         let why = format!("in {}: {}", &found[1], &found[2]);
         let unit = found[1].rsplit('/').next().unwrap_or_default();
-        return Some((Subject::default(), oomd(own, unit, why)));
+        return Some((Subject::default(), oomd(own, unit, &why)));
     }
     if let Some(found) = OOMD_UNIT.captures(text) {
         let processes = if &found[2] == "1" {
@@ -137,13 +137,13 @@ fn read(line: &LogLine) -> Option<(Subject, Claim)> {
             "processes"
         };
         let why = format!("{} {processes} of {}", &found[2], &found[1]);
-        return Some((Subject::default(), oomd(None, &found[1], why)));
+        return Some((Subject::default(), oomd(None, &found[1], &why)));
     }
     if let Some(found) = EVICTED.captures(text) {
         let why = format!("the node was low on {}.{}", &found[1], &found[2]);
         let claim = match &found[1] {
             "memory" => daemon("kubelet", own, None, &why),
-            _ => not_for_memory("kubelet", None, &why),
+            _ => not_for_memory("kubelet", &why),
         };
         return Some((Subject::default(), claim));
     }
@@ -186,7 +186,7 @@ fn batch(text: &str, own: Option<Pid>) -> Option<(Subject, Claim)> {
             Some(reason) => format!("its job was cancelled due to {}", reason.to_lowercase()),
             None => "its job was cancelled".to_owned(),
         };
-        not_for_memory("Slurm", None, &why)
+        not_for_memory("Slurm", &why)
     } else if let Some(found) = MAIN_PROCESS.captures(text) {
         ray_worker::ended_by(found[1].parse().ok()?)
     } else if EXIT_137.is_match(text) {
@@ -197,36 +197,33 @@ fn batch(text: &str, own: Option<Pid>) -> Option<(Subject, Claim)> {
     Some((Subject::default(), claim))
 }
 
-fn oomd(pid: Option<Pid>, unit: &str, why: String) -> Claim {
+fn oomd(pid: Option<Pid>, unit: &str, why: &str) -> Claim {
     Claim::Daemon(Daemon {
-        name: "systemd-oomd".into(),
-        pid,
-        signal: Some(SIGKILL),
-        why,
-        for_memory: true,
         unit: Some(unit.to_owned()),
+        ..by("systemd-oomd", pid, Some(SIGKILL), why)
     })
 }
 
-fn not_for_memory(name: &str, signal: Option<i32>, why: &str) -> Claim {
-    match daemon(name, None, signal, why) {
-        Claim::Daemon(daemon) => Claim::Daemon(Daemon {
-            for_memory: false,
-            ..daemon
-        }),
-        claim => claim,
-    }
+fn not_for_memory(name: &str, why: &str) -> Claim {
+    Claim::Daemon(Daemon {
+        for_memory: false,
+        ..by(name, None, None, why)
+    })
 }
 
 fn daemon(name: &str, pid: Option<Pid>, signal: Option<i32>, why: &str) -> Claim {
-    Claim::Daemon(Daemon {
+    Claim::Daemon(by(name, pid, signal, why))
+}
+
+fn by(name: &str, pid: Option<Pid>, signal: Option<i32>, why: &str) -> Daemon {
+    Daemon {
         name: name.to_owned(),
         pid,
         signal,
         why: why.trim().to_owned(),
         for_memory: true,
         unit: None,
-    })
+    }
 }
 
 /// Reads lines that only report a kill by the kernel.

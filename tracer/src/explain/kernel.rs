@@ -218,13 +218,7 @@ impl Kernel {
             invoker: report.invoker.clone(),
             ..KernelOom::default()
         };
-        let pending = Pending {
-            place,
-            stamp: line.stamp,
-            quote: super::cut(&line.text),
-            comm,
-            oom,
-        };
+        let pending = Pending::new(line, place, comm, oom);
         out.extend(self.chosen.replace(pending).map(Pending::without_pid));
     }
 
@@ -270,13 +264,7 @@ impl Kernel {
         if self.pending.len() >= MAX_PENDING {
             self.flush(out);
         }
-        let pending = Pending {
-            place,
-            stamp: line.stamp,
-            quote: super::cut(&line.text),
-            comm,
-            oom,
-        };
+        let pending = Pending::new(line, place, comm, oom);
         self.pending.insert(pid, pending);
     }
 
@@ -416,6 +404,16 @@ impl Kernel {
 }
 
 impl Pending {
+    fn new(line: &LogLine, place: Place, comm: String, oom: KernelOom) -> Self {
+        Self {
+            place,
+            stamp: line.stamp,
+            quote: super::cut(&line.text),
+            comm,
+            oom,
+        }
+    }
+
     fn without_pid(self) -> Statement {
         let statement = self.statement(Pid(0));
         Statement {

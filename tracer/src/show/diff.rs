@@ -77,9 +77,8 @@ fn head(side: &Side, style: &Style) -> String {
     parts.join(" · ")
 }
 
-/// Returns `job 01000000 FAILED: WorkerDict by ray-memory-monitor, at its limit of 5.6
-/// GiB` for each of the
-/// first jobs.
+/// Returns a line for each of the first jobs, like `job 01000000 FAILED: WorkerDict by
+/// ray-memory-monitor, at its limit of 5.6 GiB`.
 fn jobs(side: &Side) -> Vec<String> {
     let told = |job: &JobEnd| {
         let by = job.class.as_ref().zip(job.killer);

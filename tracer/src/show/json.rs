@@ -20,10 +20,10 @@ pub fn render(report: &Report) -> Result<String, serde_json::Error> {
 }
 
 /// Writes the report in the same form. The text of a large one is never in memory as a whole.
-pub fn write(report: &Report, output: &mut impl io::Write) -> io::Result<()> {
+pub fn write(report: &impl Serialize, output: &mut impl io::Write) -> serde_json::Result<()> {
     let formatter = Harmless(PrettyFormatter::new());
     report.serialize(&mut Serializer::with_formatter(&mut *output, formatter))?;
-    output.write_all(b"\n")
+    output.write_all(b"\n").map_err(serde_json::Error::io)
 }
 
 /// Renders the comparison of two recordings in the same form.
@@ -34,9 +34,7 @@ pub fn render_diff(diff: &Diff) -> Result<String, serde_json::Error> {
 /// Renders any object in the same form.
 pub(super) fn pretty(report: &impl Serialize) -> Result<String, serde_json::Error> {
     let mut text = Vec::new();
-    let formatter = Harmless(PrettyFormatter::new());
-    report.serialize(&mut Serializer::with_formatter(&mut text, formatter))?;
-    text.push(b'\n');
+    write(report, &mut text)?;
     Ok(String::from_utf8(text)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }

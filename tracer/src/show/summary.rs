@@ -46,13 +46,8 @@ pub fn most_important_cause(report: &Report) -> Option<Cause<'_>> {
         jobs.any(|id| id == cause.death.id || cause.cascade.iter().any(|death| death.id == id))
     };
     let rank = |cause: &Cause<'_>| {
-        let memory = words::is_memory_kill(cause.death.verdict.killer);
-        (
-            !(memory && ended(cause)),
-            !ended(cause),
-            !memory,
-            cause.number,
-        )
+        let memory = cause.death.is_memory_kill();
+        (!ended(cause), !memory, cause.number)
     };
     causes::all(report).into_iter().min_by_key(rank)
 }

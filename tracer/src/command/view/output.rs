@@ -4,7 +4,7 @@
 
 use std::{
     fs::File,
-    io::{BufWriter, ErrorKind, IsTerminal as _, Write},
+    io::{self, BufWriter, ErrorKind, IsTerminal as _, Write},
     os::unix::fs::MetadataExt as _,
     path::Path,
 };
@@ -19,64 +19,39 @@ pub(super) const WIDTH: u16 = 100;
 /// read.
 const WIDTHS: (u16, u16) = (40, 120);
 
-/// Writes the file of `-o`.
+/// Writes what `make` makes to the file of `-o`.
 pub(super) fn write(
     path: &Path,
     force: bool,
     recording: Option<&Path>,
-    text: &str,
+    make: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let shown = path.display();
-    let mut file = BufWriter::new(create(path, force, recording)?);
-    write!(file, "{}", anstream::adapter::strip_str(text))
+    let mut file = Lines {
+        inner: BufWriter::new(create(path, force, recording)?),
+        count: 0,
+    };
+    make(&mut file)
         .and_then(|()| file.flush())
         .with_context(|| format!("cannot write {shown}; is the disk full? df -h {shown}"))?;
-    anstream::eprintln!("Wrote {shown} ({} lines)", text.lines().count());
+    anstream::eprintln!("Wrote {shown} ({} lines)", file.count);
     Ok(())
 }
 
-/// Writes what `write` makes to the file of `-o`, or to stdout without one. It must not contain
-/// styles of the terminal.
-pub(super) fn stream(
-    path: Option<&Path>,
-    force: bool,
-    recording: Option<&Path>,
-    write: impl FnOnce(&mut Lines<Box<dyn Write>>) -> std::io::Result<()>,
-) -> anyhow::Result<()> {
-    let inner: Box<dyn Write> = match path {
-        Some(path) => Box::new(BufWriter::new(create(path, force, recording)?)),
-        None => Box::new(BufWriter::new(std::io::stdout().lock())),
-    };
-    let mut output = Lines { inner, count: 0 };
-    let written = write(&mut output).and_then(|()| output.flush());
-    match (written, path) {
-        (written, Some(path)) => {
-            let shown = path.display();
-            written.with_context(|| {
-                format!("cannot write {shown}; is the disk full? df -h {shown}")
-            })?;
-            anstream::eprintln!("Wrote {shown} ({} lines)", output.count);
-            Ok(())
-        }
-        (Err(error), None) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        (written, None) => written.context("cannot write to stdout"),
-    }
-}
-
 /// Counts the lines that are written through it.
-pub(super) struct Lines<W> {
+struct Lines<W> {
     inner: W,
     count: usize,
 }
 
 impl<W: Write> Write for Lines<W> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.inner.write(bytes)?;
         self.count += memchr::memchr_iter(b'\n', &bytes[..written]).count();
         Ok(written)
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
 }
@@ -126,13 +101,25 @@ pub(in crate::command) fn width() -> u16 {
     }
 }
 
-/// Prints a result to stdout. A pipe that is closed early (`| head`) is not an error.
+/// Prints a result to stdout, in color on a terminal.
 pub(in crate::command) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = anstream::stdout().lock();
-    let printed = stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush());
-    match printed {
+    print_to(&mut stdout, |stdout| stdout.write_all(text.as_bytes()))
+}
+
+/// Prints what `make` makes to stdout. It has no colors.
+pub(super) fn print_plain(
+    make: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    print_to(&mut BufWriter::new(io::stdout().lock()), make)
+}
+
+/// A pipe that is closed early (`| head`) is not an error.
+fn print_to(
+    stdout: &mut dyn Write,
+    make: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    match make(stdout).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         printed => printed.context("cannot write to stdout"),
     }
