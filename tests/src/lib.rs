@@ -9,6 +9,7 @@ pub mod forecast;
 pub mod initrd;
 pub mod keep;
 pub mod month;
+mod ports;
 pub mod publishing;
 mod ray_root;
 pub mod recorder;

@@ -14,6 +14,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
+    ports::free_port,
     recorder::{Recorder, raytrace},
     staging,
 };
@@ -142,12 +143,6 @@ pub fn published_lines(own: &Path) -> Vec<Value> {
     let text = fs::read_to_string(own.join("deaths.jsonl")).unwrap_or_default();
     let lines = text.lines().map(serde_json::from_str);
     lines.map(|line| line.expect("an object a line")).collect()
-}
-
-/// Returns a port that is free now.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address").port()
 }
 
 /// Starts Prometheus and its Alertmanager, which sends alerts to `webhook`. `targets` are jobs and

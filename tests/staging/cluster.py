@@ -10,6 +10,7 @@ import glob
 import importlib.util
 import itertools
 import os
+import random
 import shutil
 import signal
 import socket
@@ -29,6 +30,10 @@ BIN = os.path.dirname(sys.executable)
 RAYLET = ("raylet/raylet",)
 # Clusters of one name may exist at the same time.
 NUMBERS = itertools.count()
+# Ports for servers: above Ray's defaults, and below those that Linux gives to anybody.
+PORTS = range(20000, 32768)
+# The sockets that reserve this process's ports.
+RESERVED = []
 
 # A process that a shell starts in the background ignores Ctrl-C. So would everything that is staged
 # here.
@@ -57,14 +62,34 @@ def hold_programs_outside():
                     pass
 
 
+def reserve(port):
+    """Reserves `port` among the tests, whose processes run side by side.
+
+    The reservation is a Unix socket with an abstract name, which ends with this process.
+    `tests/src/ports.rs` makes the same ones.
+    """
+    held = socket.socket(socket.AF_UNIX)
+    with socket.socket() as probe:
+        try:
+            held.bind(f"\0raytrace-test-port-{port}")
+            probe.bind(("", port))
+        except OSError:
+            held.close()
+            return False
+    RESERVED.append(held)
+    return True
+
+
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Free ports that nobody else is given.
+
+    Linux gives ports from 32768 on to any socket that asks for none. So may Ray, when it asks for a
+    free port and opens it later: another cluster's worker may have it by then.
+    """
+    chosen = list(itertools.islice(filter(reserve, random.sample(PORTS, len(PORTS))), count))
+    if len(chosen) < count:
+        raise RuntimeError(f"{len(chosen)} of {count} ports are free from {PORTS.start} on")
+    return chosen
 
 
 class Cluster:
@@ -168,7 +193,7 @@ class Cluster:
         `more` are further flags of `ray start`, with underscores.
         """
         hold_programs_outside()
-        free, dashboard_port, listen, client = free_ports(4)
+        free, dashboard_port, listen, client, agent, runtime, metrics = free_ports(7)
         port = port or free
         self.address = f"127.0.0.1:{port}"
         self.dashboard = f"http://127.0.0.1:{dashboard_port}"
@@ -179,6 +204,9 @@ class Cluster:
             "dashboard-port": dashboard_port,
             "dashboard-agent-listen-port": listen,
             "ray-client-server-port": client,
+            "dashboard-agent-grpc-port": agent,
+            "runtime-env-agent-port": runtime,
+            "metrics-export-port": metrics,
             # 0 means any free port, so that clusters do not collide.
             "min-worker-port": 0,
             "max-worker-port": 0,
