@@ -58,8 +58,9 @@ static DMESG: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^\[ *(?:(\d+\.\d{6})|([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}))\] ?")
 });
 static REPEATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[repeated (\d+)x across cluster\]"));
-static PYTHON: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\t[A-Z]+ \S+:\d+ -- "));
+static PYTHON: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})(?:\t| +)[A-Z]+ \S+:\d+ -- ")
+});
 /// Unwraps `raw` and calls `out` for each line in it; a wrapper may put several lines into one.
 pub(super) fn unwrap_line(raw: &str, out: &mut dyn FnMut(LogLine)) {
     nested(raw, LogLine::default(), MAX_NESTED, out);

@@ -58,7 +58,7 @@ pub fn notes(view: &View<'_>) -> Vec<String> {
     let unexplained = unexplained.map(|finding| unexplained_kills(view, finding));
     let notes = report.notes.iter();
     unexplained
-        .chain(notes.map(|note| sanitize::line(note, sanitize::EVIDENCE)))
+        .chain(notes.map(|note| sanitize::line(note, sanitize::NOTE)))
         .collect()
 }
 

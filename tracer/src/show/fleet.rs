@@ -7,6 +7,7 @@ use std::collections::HashSet;
 
 use crate::{
     event::ProbeState,
+    ids::Pid,
     judge::report::{Death, Node, Recording, Report},
     show::{alike, causes::Cause, clocks, rank, sanitize, text_sources, view::View, words},
 };
@@ -61,8 +62,12 @@ pub fn header(view: &View<'_>) -> Vec<String> {
 
 /// Returns one line for each Ray cluster.
 fn clusters(report: &Report) -> Vec<String> {
-    // Several recordings may be of one node.
-    let mut counted: HashSet<(&str, &str)> = HashSet::new();
+    // Several recordings may be of one node. Without its id, the raylet tells that.
+    let mut counted: HashSet<(&str, &str, Option<Pid>)> = HashSet::new();
+    let boot_of = |id| {
+        let known = report.recordings.iter().find(|one| one.id == id);
+        known.map_or("", |one| one.host.boot_id.as_str())
+    };
     let mut found: Vec<(String, Vec<String>, usize)> = Vec::new();
     for cluster in &report.clusters {
         let session = cluster.session.as_deref().unwrap_or("a cluster");
@@ -73,8 +78,11 @@ fn clusters(report: &Report) -> Vec<String> {
             found.len() - 1
         });
         let (_, versions, parts) = &mut found[at];
-        let node = cluster.node_id.as_ref().map(|id| id.0.as_str());
-        *parts += usize::from(node.is_none_or(|node| counted.insert((session, node))));
+        let (node, raylet) = match &cluster.node_id {
+            Some(id) => (id.0.as_str(), None),
+            None => (boot_of(cluster.recording_id), Some(cluster.raylet_pid)),
+        };
+        *parts += usize::from(counted.insert((session, node, raylet)));
         versions.extend(version.filter(|version| !versions.contains(version)));
     }
     let more = found.len().saturating_sub(MAX_CLUSTERS);

@@ -12,6 +12,8 @@ use unicode_width::UnicodeWidthChar as _;
 pub const NAME: usize = 60;
 /// Longest piece of evidence that is shown where space is short, in characters.
 pub const EVIDENCE: usize = 240;
+/// Maximum length of a note: a sentence of raytrace with names in it.
+pub const NOTE: usize = 360;
 /// Maximum length of advice, in characters: its last words may be the most important ones.
 pub const ADVICE: usize = 1000;
 /// Longest text that is shown anywhere, in characters.

@@ -1,7 +1,12 @@
 //! Tests when a kill in the kernel log and a death in Ray's logs are the same death.
 
-use super::{explain, killers};
-use crate::{judge::report::Killer, show::clause};
+use jiff::tz::TimeZone;
+
+use super::{Explainer, explain, killers};
+use crate::{
+    judge::{from_text, report::Killer},
+    show::clause,
+};
 
 /// The output of a Ray 2.60 driver in a container: an actor ended suddenly.
 const DRIVER: &str = "\
@@ -49,8 +54,39 @@ fn pid_alone_does_not_join_two_logs() {
     assert!(said, "{:?}", open.verdict.evidence);
     assert_eq!(
         report.notes[0],
-        "the kernel's kill of pid 926 (dmesg.txt:1) and the end of pid 926 (driver.log:1) may be one death, counted twice here: the pids are equal, but Ray's may be a container's, and the logs have no common time (the line Clocks says how to give them one)"
+        "the kernel's kill of pid 926 (dmesg.txt:1) and the end of pid 926 (driver.log:1) may be one death, counted twice here: the pids are equal, but Ray's may be a container's, and one of the logs does not say when"
     );
+}
+
+/// The driver's lines on a worker of tasks name no class. Its tab may have become a space.
+#[test]
+fn pid_and_time_join_two_logs() {
+    let driver = |time| {
+        format!(
+            "{time} WARNING worker.py:2012 -- A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the logs for the dead worker. RayTask ID: 1111111111111111111111111111111111111111111111aa Worker ID: 22222222222222222222222222222222222222222222222222222222 Node ID: 33333333333333333333333333333333333333333333333333333333 Worker IP address: 192.0.2.2 Worker port: 10012 Worker PID: 926 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file."
+        )
+    };
+    let both = |driver: &str, pid| {
+        let kernel = kill("2026-11-21T00:11:38,000000+00:00 ", pid, "ray::fill");
+        let mut explainer = Explainer::default();
+        for (name, text) in [("driver.log", driver), ("dmesg.txt", &kernel)] {
+            let read = explainer.read(name, text.as_bytes(), |_| {});
+            read.expect("a text in memory");
+        }
+        from_text::judge(&explainer.finish(), Some(&TimeZone::UTC))
+    };
+    let report = both(&driver("2026-11-21 00:11:38,555"), 926);
+    assert_eq!(killers(&report), [(926, Killer::KernelOomMemcg)]);
+    assert!(report.deaths[0].work.worker_id.is_some());
+    for (time, pid) in [
+        ("2026-11-21 00:11:38,555", 927),
+        ("2026-11-21 00:12:38,555", 926),
+    ] {
+        let report = both(&driver(time), pid);
+        let mut separate = [(pid, Killer::KernelOomMemcg), (926, Killer::Unknown)];
+        separate.sort_by_key(|(pid, _)| *pid);
+        assert_eq!(killers(&report), separate, "{time}");
+    }
 }
 
 #[test]
@@ -81,7 +117,7 @@ fn raylet_in_task_dump_shows_common_namespace() {
     assert!(
         evidence.iter().any(|piece| {
             piece.what
-                == "an OOM kill of pid 926 (ray::Rollout) was not matched: the kernel's pids are the host's, Ray's those of a container, and the logs have no common time (the line Clocks says how to give them one)"
+                == "an OOM kill of pid 926 (ray::Rollout) was not matched: the kernel's pids are the host's, Ray's those of a container, and one of the logs does not say when"
         }),
         "{evidence:?}"
     );
@@ -187,12 +223,9 @@ fn rays_kill_count_is_compared_with_deaths() {
     let text = "[2026-11-21 00:15:29,131 E 5131 5131] (raylet) node_manager.cc:3517: 3 Workers (tasks / actors) killed due to memory pressure (OOM), 1 Workers crashed due to other reasons at node (ID: 4fb41ecf8225c0fb2caff696a05a265a3de41becb08d7395af1ed0a0, IP: 192.0.2.2) over the last time period.";
     let report = explain(&[("driver.log", text)]);
     assert_eq!(killers(&report), vec![(0, Killer::RayMemoryMonitor); 3]);
-    assert!(
-        report
-            .notes
-            .iter()
-            .any(|note| note.starts_with("Ray counted 3 memory kills and 1 other death; "))
-    );
+    assert!(report.notes.iter().any(|note| {
+        note.starts_with("Ray counted 3 kills by its memory monitor and 1 other death; ")
+    }));
     // A kill on another node is not among them.
     let elsewhere = "Memory on the node (IP: 192.0.2.9, ID: cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd) where the task (task ID: 0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d, name=compute_score, pid=4101, memory used=2.90GB) was running was 240.04GB / 251.54GB (0.954282), which exceeds the memory usage threshold of 0.95. Ray killed this worker (ID: 02020202020202020202020202020202020202020202020202020202) because it was the most recently scheduled task";
     let report = explain(&[("driver.log", text), ("raylet.out", elsewhere)]);

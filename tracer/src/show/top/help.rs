@@ -7,7 +7,7 @@ use ratatui::{
     widgets::{Block, Clear, Padding, Paragraph},
 };
 
-const TEXT: [&str; 18] = [
+const TEXT: [&str; 19] = [
     "↑ ↓ k j PgUp PgDn   choose a row",
     "Enter               details of the row or death, and back",
     "1 2 3, g            by class or task, by process, by component",
@@ -19,11 +19,12 @@ const TEXT: [&str; 18] = [
     "",
     "PRIVATE   memory shared with no other process (anonymous pages)",
     "% USED    share of the memory in use on the machine",
-    "GROWTH    over the last 10 s; where less than 16 MiB moved, over the last",
-    "          minute, else over the last two",
-    "NEXT KILLER is the limit with the least memory left: Ray's monitor at",
-    "its threshold, the kernel at the limit of a cgroup that Ray is in, or the",
-    "kernel when the machine is full. The time left follows from that growth.",
+    "GROWTH    over 10 s, one minute or two: the shortest in which the memory",
+    "          changed by 16 MiB",
+    "NEXT KILLER is the limit that will be hit first: Ray's monitor at its",
+    "threshold, the kernel at the limit of a cgroup that Ray is in, or the",
+    "kernel when the machine is full. The time left follows from the growth of",
+    "what counts toward the limit.",
     "top sends no signals.",
     "Any key closes this.",
 ];

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use libc::SIGKILL;
 
 use super::{
-    claim::{Claim, PidNamespace, Place, Subject},
+    claim::{Claim, PidNamespace, Place, Statement, Subject},
     claims::ProcessClaims,
-    mismatch::{Mismatch, Namespace, Twin},
+    mismatch::{Mismatch, Namespace, Times, Twin},
     text_evidence::TextEvidence,
     zone::Clock,
 };
@@ -189,15 +189,12 @@ fn judge(
     let limit = if same_pid { SAME_TIME_NS } else { CLOSE_NS };
     let timed = apart.is_some_and(|apart| apart <= limit);
     let sized = size_agrees(ray, host);
-    // The parent of a child process knows nothing of it but its pid.
-    let child = ray.subject.role == Some(Role::Descendant)
-        && same_pid
-        && timed
-        && namespace == Namespace::Unknown;
+    // Two processes that have one pid in different containers hardly end in the same seconds.
+    let only_its_pid = same_pid && timed && namespace == Namespace::Unknown;
     let agreeing = usize::from(timed)
         + usize::from(named == Some(true))
         + usize::from(sized)
-        + usize::from(child);
+        + usize::from(only_its_pid);
     if agreeing >= 2 {
         return Ok(());
     }
@@ -210,7 +207,11 @@ fn judge(
     Err(Mismatch::TooLittle {
         same_pid,
         namespace,
-        timed: apart.is_some(),
+        times: match apart {
+            Some(_) => Times::Common,
+            None if has_time(ray) && has_time(host) => Times::OfTwoClocks,
+            None => Times::Missing,
+        },
     })
 }
 
@@ -261,9 +262,7 @@ fn size_agrees(ray: &ProcessClaims, host: &ProcessClaims) -> bool {
 
 fn apart(ray: &ProcessClaims, host: &ProcessClaims, clock: &Clock) -> Option<i64> {
     let times = |claims: &ProcessClaims| -> Vec<i64> {
-        let statements = claims.statements.iter();
-        statements
-            .filter(|one| !matches!(one.claim, Claim::Identity))
+        of_end(claims)
             .filter_map(|one| clock.time(one.place, one.stamp))
             .collect()
     };
@@ -272,6 +271,17 @@ fn apart(ray: &ProcessClaims, host: &ProcessClaims, clock: &Clock) -> Option<i64
         .into_iter()
         .flat_map(|ray| host.iter().map(move |host| (ray - host).abs()))
         .min()
+}
+
+/// Whether a line about the end has a time, by whatever clock.
+fn has_time(claims: &ProcessClaims) -> bool {
+    of_end(claims).any(|one| !one.stamp.is_empty())
+}
+
+/// Returns what was stated about the end of the process.
+fn of_end(claims: &ProcessClaims) -> impl Iterator<Item = &Statement> {
+    let statements = claims.statements.iter();
+    statements.filter(|one| !matches!(one.claim, Claim::Identity))
 }
 
 fn place(host: &ProcessClaims) -> Place {
@@ -353,11 +363,11 @@ fn twin(host: &ProcessClaims, why: Mismatch) -> Option<Twin> {
         Mismatch::TooLittle {
             same_pid: true,
             namespace: Namespace::Unknown,
-            timed,
+            times,
         } => Some(Twin {
             place: place(host),
             pid: host.subject.pid?,
-            timed,
+            times,
         }),
         _ => None,
     }

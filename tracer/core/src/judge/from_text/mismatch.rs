@@ -11,6 +11,29 @@ pub(super) enum Namespace {
     Unknown,
 }
 
+/// Whether the times of two logs can be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Times {
+    Common,
+    /// No line about one of the deaths has a time.
+    Missing,
+    /// The clocks differ, and how is not known.
+    OfTwoClocks,
+}
+
+impl Times {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Common => "",
+            Self::Missing => ", and one of the logs does not say when",
+            // The head of the report says what to do.
+            Self::OfTwoClocks => {
+                ", and the logs have no common time (the line Clocks says how to give them one)"
+            }
+        }
+    }
+}
+
 /// Why a kill by the host is not taken for a death in Ray's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mismatch {
@@ -25,7 +48,7 @@ pub(super) enum Mismatch {
     TooLittle {
         same_pid: bool,
         namespace: Namespace,
-        timed: bool,
+        times: Times,
     },
 }
 
@@ -40,7 +63,7 @@ impl Mismatch {
             Self::TooLittle {
                 same_pid,
                 namespace,
-                timed,
+                times,
             } => {
                 let pids = match (namespace, same_pid) {
                     (Namespace::Different, _) => {
@@ -49,16 +72,11 @@ impl Mismatch {
                     (_, true) => "the pids are equal, but Ray's may be a container's",
                     (_, false) => "the pids differ, but Ray's may be a container's",
                 };
-                let time = if timed { "" } else { NO_COMMON_TIME };
-                format!("{pids}{time}")
+                format!("{pids}{}", times.words())
             }
         }
     }
 }
-
-/// Why times do not help to match deaths of two logs. The head of the report says what to do.
-const NO_COMMON_TIME: &str =
-    ", and the logs have no common time (the line Clocks says how to give them one)";
 
 /// A kill of the same pid that is listed separately, since the pids may be of two namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,17 +85,16 @@ pub(super) struct Twin {
     pub(super) place: Place,
     /// The pid in both logs.
     pub(super) pid: Pid,
-    /// Whether the two logs have a common time.
-    pub(super) timed: bool,
+    pub(super) times: Times,
 }
 
 impl Twin {
     /// Returns the note on the two deaths. The arguments are the places of both.
     pub(super) fn note(&self, kernel: &str, ray: &str) -> String {
-        let time = if self.timed { "" } else { NO_COMMON_TIME };
         format!(
-            "the kernel's kill of pid {pid} ({kernel}) and the end of pid {pid} ({ray}) may be one death, counted twice here: the pids are equal, but Ray's may be a container's{time}",
-            pid = self.pid
+            "the kernel's kill of pid {pid} ({kernel}) and the end of pid {pid} ({ray}) may be one death, counted twice here: the pids are equal, but Ray's may be a container's{times}",
+            pid = self.pid,
+            times = self.times.words()
         )
     }
 }

@@ -86,7 +86,7 @@ fn is_first_cause(death: &Death) -> bool {
 }
 
 /// Returns a note like
-/// `Ray counted 3 memory kills and 0 other deaths; these logs show all of them`.
+/// `Ray counted 3 kills by its memory monitor and 0 other deaths; these logs show all of them`.
 fn count(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
     let summaries = &gathered.remarks.summaries;
     if summaries.is_empty() {
@@ -105,7 +105,7 @@ fn count(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
         .filter(|death| !by_ray(death) && death.listed)
         .count() as u64;
     let counted = format!(
-        "Ray counted {memory} memory {} and {other} other {}",
+        "Ray counted {memory} {} by its memory monitor and {other} other {}",
         if memory == 1 { "kill" } else { "kills" },
         if other == 1 { "death" } else { "deaths" },
     );
