@@ -178,7 +178,7 @@ const MANY: Number = Number {
 struct ClauseContext {
     number: Number,
     role: Role,
-    /// Whether the process ended with an exit code, not by a signal.
+    /// Whether the process ended by itself, not by a signal.
     exited: bool,
     /// Whether another death is its cause.
     followed: bool,
@@ -191,7 +191,7 @@ impl ClauseContext {
         Self {
             number: ONE,
             role: death.process.role,
-            exited: death.end.exit_code.is_some(),
+            exited: death.end.signal.is_none() && !death.is_pending(),
             followed: death.verdict.cause().is_some(),
             stopped: if death.is_pending() {
                 "killed"

@@ -69,9 +69,6 @@ pub(super) const KEYWORDS: [&str; 42] = [
     "Actor creation task succeeded.",
 ];
 
-/// The most mentions of processes and nodes elsewhere that are kept.
-const MAX_MENTIONS: usize = 200_000;
-
 /// The most jobs that are kept.
 const MAX_JOBS: usize = 10_000;
 
@@ -199,17 +196,14 @@ impl Components {
         place: Place,
         gathered: &mut TextEvidence,
     ) {
-        let room = MAX_MENTIONS.saturating_sub(gathered.mentions.len());
-        let found = log_mentions::mentions(fact)
-            .into_iter()
-            .flatten()
-            .take(room);
-        gathered.mentions.extend(found.map(|what| TextMention {
-            place,
-            stamp: line.stamp,
-            by: self.own.0.clone(),
-            what,
-        }));
+        for what in log_mentions::mentions(fact).into_iter().flatten() {
+            gathered.mention(TextMention {
+                place,
+                stamp: line.stamp,
+                by: self.own.0.clone(),
+                what,
+            });
+        }
     }
 }
 

@@ -5,11 +5,16 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::{HexIds as _, line::LogLine, pattern};
-use crate::{ids::HexId, judge::from_text::claim::TextRemarks, ray::log::kill};
+use crate::{
+    ids::HexId,
+    judge::{from_text::claim::TextRemarks, report::Mention},
+    ray::log::kill,
+};
 
 /// Keywords of these lines.
-pub(super) const KEYWORDS: [&str; 5] = [
+pub(super) const KEYWORDS: [&str; 6] = [
     "killed due to memory pressure (OOM)",
+    DECLARED_DEAD,
     "docs.ray.io/en/releases-",
     NODE_ID[0],
     NODE_ID[1],
@@ -23,6 +28,11 @@ const NODE_ID: [&str; 3] = [
     "Initializing NodeManager node_id=",
     "[state-dump] Node ID: ",
 ];
+
+/// What drivers print, and the GCS logs, of a node that did not answer (2.0 to 2.60): `The node with
+/// node id: ID and address: IP and node name: NAME has been marked dead because the detector has
+/// missed too many heartbeats from it. …`
+const DECLARED_DEAD: &str = " has been marked dead because ";
 
 /// Ray's own count: `3 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers
 /// crashed due to other reasons at node (ID: …` (2.2 to 2.60), and what people quote of it: `10
@@ -57,6 +67,27 @@ pub(super) fn line(line: &LogLine, remarks: &mut TextRemarks) {
         let (from, to) = remarks.wording.unwrap_or((first, last));
         remarks.wording = Some((from.max(first), to.min(last)));
     }
+}
+
+/// Returns what a line says of a node that the GCS has declared dead: its address, and why.
+pub(super) fn dead_node(line: &LogLine) -> Option<[Mention; 2]> {
+    let (node, why) = line.text.split_once(DECLARED_DEAD)?;
+    let id = node.hex_after("node with node id: ", HexId::WORKER_DIGITS)?;
+    let (_, names) = node.split_once(" and address: ")?;
+    let (address, name) = names.split_once(" and node name: ").unwrap_or((names, ""));
+    let why = why.split(". ").next().unwrap_or(why);
+    Some([
+        Mention::NodeIs {
+            node: id.clone(),
+            name: Some(name.to_owned()).filter(|name| !name.is_empty()),
+            address: Some(address.to_owned()),
+        },
+        Mention::NodeDied {
+            node: id,
+            reason: None,
+            message: Some(why.trim_end_matches('.').to_owned()),
+        },
+    ])
 }
 
 /// Returns the id of the node, if the line is by a raylet that names it.

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Keywords of these lines.
-pub(super) const KEYWORDS: [&str; 28] = [
+pub(super) const KEYWORDS: [&str; 29] = [
     "terminated by signal ",
     ":actor_name:",
     ":task_name:",
@@ -51,7 +51,13 @@ pub(super) const KEYWORDS: [&str; 28] = [
     "died, exit code: ",
     "srun: error: ",
     "death signal, shutting down",
+    LOST_THE_GCS,
 ];
+
+/// What a worker, a driver or a command of Ray prints before it exits with code 1, because it
+/// cannot reach the GCS (`gcs_rpc_client.h`, `rpc_client.h`, 2.9 to 2.60). It goes on: `within 60
+/// seconds. GCS may have been killed. … The program will terminate.`
+const LOST_THE_GCS: &str = "Failed to connect to GCS within ";
 
 /// The most children of one line that are read.
 const MAX_LOADERS: usize = 64;
@@ -307,6 +313,8 @@ pub(super) fn record(line: &LogLine, own: &Subject, place: Place, out: &mut Vec<
         crashed(&format!("unhandled C++ exception: {}", short(what)))
     } else if let Some(check) = fatal() {
         crashed(&check)
+    } else if let Some(lost) = lost_the_gcs(line) {
+        lost
     } else {
         return;
     };
@@ -326,6 +334,17 @@ pub(super) fn record(line: &LogLine, own: &Subject, place: Place, out: &mut Vec<
         subject,
         claim,
     });
+}
+
+/// Returns the claim of a process that ends because it cannot reach the GCS. A raylet's own words
+/// are read elsewhere.
+fn lost_the_gcs(line: &LogLine) -> Option<Claim> {
+    let (component, _) = line.component.as_ref()?;
+    let ends = line.text.starts_with(LOST_THE_GCS) && line.text.contains("will terminate");
+    (ends && component.is_empty()).then_some(Claim::Collapse {
+        cause: Cause::GcsLost,
+        remote: None,
+    })
 }
 
 /// Returns what a program prints before it aborts because memory was refused, or by itself.

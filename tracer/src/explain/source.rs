@@ -146,6 +146,14 @@ impl Source {
             || has(Groups::RAY_REMARKS)
         {
             ray_remarks::line(line, &mut gathered.remarks);
+            for what in ray_remarks::dead_node(line).into_iter().flatten() {
+                gathered.mention(TextMention {
+                    place,
+                    stamp: line.stamp,
+                    by: self.own.worker_id.clone(),
+                    what,
+                });
+            }
         }
         if has(Groups::CONFIGURATIONS) || self.configurations.is_open() {
             let own = own_name(&self.own);
@@ -172,7 +180,7 @@ impl Source {
         };
         if let Some(what) = log_mentions::peer_error("", &line.text) {
             self.told_of_peers = true;
-            gathered.mentions.push(TextMention {
+            gathered.mention(TextMention {
                 place,
                 stamp: line.stamp,
                 by: Some(worker),

@@ -76,10 +76,12 @@ pub fn lost_the_gcs(reason: &str) -> bool {
 }
 
 /// Whether the GCS considered a node dead because the node did not answer, according to its words
-/// (`gcs_node_manager.cc`, 2.9 to 2.60). The node may still be alive.
+/// (`gcs_node_manager.cc`, 2.9 to 2.60): `health check failed due to missing too many heartbeats`,
+/// and `the detector has missed too many heartbeats from it` to drivers. The node may still be
+/// alive.
 #[must_use]
 pub fn did_not_answer(message: &str) -> bool {
-    message.contains("health check failed")
+    message.contains("health check failed") || message.contains("missed too many heartbeats")
 }
 
 /// Whether a node ended because it was drained, according to the reason of its end

@@ -362,3 +362,34 @@ fn other_jobs_command_line_is_ignored() {
         .collect();
     assert!(rules.contains(&"setting-takes-host-memory"), "{rules:?}");
 }
+
+/// A node that did not answer may be alive, so no death is made of it.
+#[test]
+fn node_declared_dead_is_noted() {
+    let id = "0c3d1f5d5f8e1a5a0f5a7e0c7b0b4b1c3a9f6d2e7c8b1a0d9e8f7c6b";
+    let driver = format!(
+        "(raylet) The node with node id: {id} and address: 192.0.2.12 and node name: gpu-12 has been marked dead because the detector has missed too many heartbeats from it. This can happen when a \t(1) raylet crashes unexpectedly (OOM, preempted node, etc.) \n\t(2) raylet has lagging heartbeats due to slow network or busy workload.\n"
+    );
+    let gcs = format!(
+        "[2026-11-21 10:02:11,121 W 411 411] (gcs_server) gcs_node_manager.cc:430: Removing node, node id = {id}, node name = gpu-12, death reason = UNEXPECTED_TERMINATION, death message = health check failed due to missing too many heartbeats\n"
+    );
+    let why = "dead because it did not answer: the machine or the raylet had ended, or was too slow. Explain its raylet.out and kernel log too";
+    let report = explain(&[("driver.log", &driver)]);
+    assert_eq!(killers(&report), []);
+    assert_eq!(
+        report.notes,
+        [format!(
+            "Ray's GCS declared node 0c3d1f5d (192.0.2.12, driver.log:1) {why}"
+        )]
+    );
+    let report = explain(&[("gcs_server.out", &gcs)]);
+    assert_eq!(
+        report.notes[0],
+        format!("Ray's GCS declared node 0c3d1f5d (gcs_server.out:1) {why}")
+    );
+    let drained = gcs.replace(
+        "health check failed due to missing too many heartbeats",
+        "drained",
+    );
+    assert_eq!(explain(&[("gcs_server.out", &drained)]).notes, [""; 0]);
+}

@@ -14,6 +14,7 @@ mod nameless;
 mod nodes;
 mod notes;
 mod raylets;
+mod silent_nodes;
 mod teardown;
 pub mod text_evidence;
 mod unsettled;

@@ -1,6 +1,6 @@
 //! Notes what texts say besides deaths and findings: after-effects, Ray's counts, what was dropped.
 
-use super::{claim::Claim, text_evidence::TextEvidence};
+use super::{claim::Claim, silent_nodes, text_evidence::TextEvidence};
 use crate::judge::{
     ray_log_versions,
     report::{Death, Killer},
@@ -18,6 +18,7 @@ pub(super) fn all(gathered: &TextEvidence, deaths: &[Death], version: Option<&st
     let unread = nameless.filter(|one| matches!(one.claim, Claim::UnparsedKill));
     notes.extend(ray_log_versions::unread(unread.count(), version));
     notes.extend(after_effects(gathered, deaths));
+    notes.extend(silent_nodes::note(gathered, deaths));
     notes.extend(count(gathered, deaths));
     notes.extend(without_pid(deaths));
     if gathered.remarks.old_page {

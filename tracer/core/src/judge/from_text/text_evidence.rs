@@ -5,6 +5,9 @@ use super::{
     claims::AllClaims,
 };
 
+/// The most mentions that are kept.
+const MAX_MENTIONS: usize = 200_000;
+
 /// Everything that a set of texts says.
 #[derive(Debug, Default)]
 pub struct TextEvidence {
@@ -16,4 +19,13 @@ pub struct TextEvidence {
     pub remarks: TextRemarks,
     /// What they say of processes and nodes that may be elsewhere; bounded.
     pub mentions: Vec<TextMention>,
+}
+
+impl TextEvidence {
+    /// Keeps a mention, unless there are too many.
+    pub fn mention(&mut self, mention: TextMention) {
+        if self.mentions.len() < MAX_MENTIONS {
+            self.mentions.push(mention);
+        }
+    }
 }
