@@ -111,6 +111,9 @@ pub fn run(args: &SliceArgs) -> anyhow::Result<ExitCode> {
             ),
         });
     }
+    if let Some(job) = &args.job {
+        one_cluster(job, &parts).map_err(|error| refusal(&error))?;
+    }
     let number_of = parts.len();
     let mut written = Vec::new();
     for (number, part) in (1..).zip(parts) {
@@ -129,6 +132,19 @@ pub fn run(args: &SliceArgs) -> anyhow::Result<ExitCode> {
         );
     }
     Ok(ExitCode::from(if damaged { code::RECORDING } else { 0 }))
+}
+
+/// Checks that all recorders have the job of one cluster. Each cluster numbers its jobs from one, so
+/// this may be another one's job.
+fn one_cluster(job: &HexId, parts: &[Part]) -> Result<(), SliceError> {
+    let mut sessions: Vec<String> = parts.iter().filter_map(|one| one.cluster.clone()).collect();
+    sessions.sort();
+    sessions.dedup();
+    if sessions.len() < 2 {
+        return Ok(());
+    }
+    let job = job.clone();
+    Err(SliceError::SeveralClusters { job, sessions })
 }
 
 /// Numbers a file name: `job.raytrace` becomes `job-1.raytrace`.
@@ -182,6 +198,8 @@ fn only_its_recorder(kill: Kill, chosen: &mut Chosen) -> anyhow::Result<EventId>
 struct Part {
     events: RecorderEvents,
     window: Option<Window>,
+    /// The cluster of the requested job.
+    cluster: Option<String>,
 }
 
 impl Part {
@@ -294,12 +312,18 @@ impl SliceArgs {
             return Ok(Ok(Some(Part {
                 events: recorded,
                 window,
+                cluster: None,
             })));
         };
         Ok(
             Members::of(&kept, job, self.cluster.as_deref()).map(|members| {
+                let cluster = Some(members.cluster_name());
                 let events = recorded.of_job(members);
-                Some(Part { events, window })
+                Some(Part {
+                    events,
+                    window,
+                    cluster,
+                })
             }),
         )
     }
@@ -334,7 +358,7 @@ impl SliceArgs {
 mod tests {
     use super::*;
     use crate::{
-        event::{Event, Source},
+        event::{Cluster, Event, Process, Source, Worker},
         ids::{Pid, ProcessKey, WallTime},
         recording::{read, staged},
     };
@@ -396,6 +420,72 @@ mod tests {
             pids.map(|Pid(pid)| pid).collect()
         });
         Ok(deaths.collect())
+    }
+
+    /// Writes a recording of job 01000000 in the cluster with this session.
+    fn record_job(folder: &Path, name: &str, second: u64, session: &str) {
+        let key = |pid| ProcessKey::new(pid, second * SECOND);
+        let Observation::Process(worker) = staged::worker(key(7)) else {
+            unreachable!("a process");
+        };
+        let all = [
+            Observation::RecordingStarted(staged::started("one", staged::WALL)),
+            Observation::Cluster(Cluster {
+                session: Some(session.into()),
+                ..Cluster::new(key(100))
+            }),
+            Observation::Process(Process {
+                cluster: Some(key(100)),
+                ..worker
+            }),
+            Observation::Worker(Worker {
+                process: key(7),
+                worker_id: HexId::parse(&"7".repeat(56)).expect("an id"),
+                job_id: HexId::parse("01000000"),
+                actor_class: None,
+                driver: false,
+                from: "a file".into(),
+            }),
+            Observation::RecordingEnded,
+        ];
+        let events: Vec<Event> = (1..)
+            .zip(all)
+            .map(|(id, what)| Event {
+                id: EventId(id),
+                time: BootTime(second * SECOND + id),
+                source: Source::Kernel,
+                what,
+            })
+            .collect();
+        recording::write(&folder.join(name), &events).expect("written");
+    }
+
+    /// Each cluster numbers its jobs from one. A slice must not give one owner the other's job.
+    #[test]
+    fn job_of_two_recorders_must_be_of_one_cluster() {
+        let folder = tempfile::tempdir().expect("a folder");
+        record_job(folder.path(), "a.raytrace", 1000, "session_a");
+        record_job(folder.path(), "b.raytrace", 5000, "session_a");
+        let slice = |cluster: Option<&str>| {
+            let into = tempfile::tempdir()?;
+            run(&SliceArgs {
+                files: vec![folder.path().to_owned()],
+                job: HexId::parse("01000000"),
+                cluster: cluster.map(str::to_owned),
+                kill: None,
+                since: None,
+                until: None,
+                output: into.path().join("part.raytrace"),
+            })?;
+            Ok::<_, anyhow::Error>(std::fs::read_dir(into.path())?.count())
+        };
+        assert_eq!(slice(None).expect("one cluster"), 2);
+        record_job(folder.path(), "c.raytrace", 9000, "session_b");
+        for cluster in [None, Some("session")] {
+            let error = slice(cluster).expect_err("two clusters").to_string();
+            assert!(error.contains("session_a, session_b; name one"), "{error}");
+        }
+        assert_eq!(slice(Some("session_b")).expect("one cluster"), 1);
     }
 
     /// Files of a folder outside the window are not read.

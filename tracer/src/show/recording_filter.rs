@@ -8,6 +8,8 @@ use crate::{
 
 /// Minimum number of digits of a node's id that name it.
 const FEWEST_DIGITS: usize = 4;
+/// How many digits of an id are shown.
+const SHOWN_DIGITS: usize = 8;
 /// Maximum number of names in an error.
 const MAX_NAMES: usize = 8;
 
@@ -66,11 +68,27 @@ impl RecordingFilter {
             || jobs.any(|one| one.ended_by_death_id == Some(death.id))
     }
 
-    /// Returns whether a job is the one that is asked for, and of the cluster that is asked for.
+    /// Returns whether a job is the one that is asked for, of the cluster that is asked for, and of a
+    /// cluster with the node that is asked for.
     #[must_use]
     pub fn has_job(&self, report: &Report, job: &Job) -> bool {
+        let own = cluster(report, job.cluster);
+        let reaches_node = |text: &str| match own {
+            Some(own) => {
+                let session = own.session.as_deref();
+                let is_same = |one: &&ClusterReport| {
+                    one.id == own.id || session.is_some() && one.session.as_deref() == session
+                };
+                let mut parts = report.clusters.iter().filter(is_same);
+                parts.any(|part| {
+                    has_id(part, text) || is_recorded_on(report, part.recording_id, text)
+                })
+            }
+            None => (job.recording_id).is_some_and(|id| is_recorded_on(report, id, text)),
+        };
         self.job.as_ref().is_none_or(|id| job.job_id == *id)
-            && self.is_of_cluster(cluster(report, job.cluster))
+            && self.is_of_cluster(own)
+            && self.node.as_deref().is_none_or(reaches_node)
     }
 
     fn is_of_cluster(&self, cluster: Option<&ClusterReport>) -> bool {
@@ -122,12 +140,7 @@ impl RecordingFilter {
             clusters.filter(|cluster| cluster.recording_id == number)
         };
         let is_called_so = |text: &str| {
-            let mut nodes = report.nodes.iter();
-            let mut recordings = report.recordings.iter();
-            own().any(|cluster| has_id(cluster, text))
-                || nodes
-                    .any(|node| node.recordings.contains(&number) && is_called(&node.name, text))
-                || recordings.any(|one| one.id == number && is_called(&one.host.name, text))
+            own().any(|cluster| has_id(cluster, text)) || is_recorded_on(report, number, text)
         };
         self.node.as_deref().is_none_or(is_called_so)
             && (self.cluster.is_none() || own().any(|one| self.is_of_cluster(Some(one))))
@@ -137,6 +150,14 @@ impl RecordingFilter {
 fn cluster(report: &Report, number: Option<u32>) -> Option<&ClusterReport> {
     let number = number?;
     report.clusters.iter().find(|cluster| cluster.id == number)
+}
+
+/// Returns whether a recording is of the node with this name.
+fn is_recorded_on(report: &Report, recording: u32, name: &str) -> bool {
+    let mut nodes = report.nodes.iter();
+    let mut recordings = report.recordings.iter();
+    nodes.any(|node| node.recordings.contains(&recording) && is_called(&node.name, name))
+        || recordings.any(|one| one.id == recording && is_called(&one.host.name, name))
 }
 
 /// Returns the error that names what is asked for, and what there is instead.
@@ -176,7 +197,18 @@ fn knows_node(report: &Report, text: &str) -> bool {
 fn nodes(report: &Report) -> Vec<String> {
     if report.nodes.is_empty() {
         let recordings = report.recordings.iter();
-        return recordings.map(|one| one.host.name.clone()).collect();
+        let hosts = recordings.map(|one| one.host.name.clone());
+        // Several nodes of Ray on one host differ by their ids only.
+        let ids = report
+            .clusters
+            .iter()
+            .filter_map(|one| one.node_id.as_ref());
+        let ids: Vec<String> = ids
+            .map(|id| id.0.chars().take(SHOWN_DIGITS).collect())
+            .collect();
+        return hosts
+            .chain(ids.into_iter().filter(|_| report.clusters.len() > 1))
+            .collect();
     }
     report.nodes.iter().map(|node| node.name.clone()).collect()
 }
@@ -242,5 +274,30 @@ mod tests {
         assert!(with(Some("gpu-07"), None, None).has_recording(&report, number));
         assert!(!with(Some("gpu-08"), None, None).has_recording(&report, number));
         assert!(!with(Some("gpu-07"), None, None).has_recording(&report, number + 1));
+    }
+
+    /// A job belongs to each node of its cluster.
+    #[test]
+    fn jobs_of_a_node_are_those_of_its_clusters() {
+        let mut report = sample::verl();
+        let mut elsewhere = report.clusters[0].clone();
+        (elsewhere.id, elsewhere.recording_id) = (7, 1);
+        elsewhere.session = Some("session_b".into());
+        let mut host = report.recordings[0].clone();
+        (host.id, host.host.name) = (1, "gpu-08".into());
+        report.recordings.push(host);
+        let mut job = report.jobs[0].clone();
+        job.cluster = Some(7);
+        let on = |node: &str| RecordingFilter {
+            node: Some(node.to_owned()),
+            ..RecordingFilter::default()
+        };
+        report.clusters.push(elsewhere);
+        let first = report.recordings[0].host.name.clone();
+        assert!(on("gpu-08").has_job(&report, &job));
+        assert!(!on(&first).has_job(&report, &job));
+        // A second node of its cluster.
+        report.clusters[1].session = report.clusters[0].session.clone();
+        assert!(on(&first).has_job(&report, &job));
     }
 }

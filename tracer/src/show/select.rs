@@ -238,6 +238,7 @@ pub fn select(mut report: Report, selection: &Selection) -> SelectedReport {
     let jobs: Vec<bool> = report.jobs.iter().map(has_job).collect();
     keep(&mut report.findings, &findings);
     keep(&mut report.jobs, &jobs);
+    report.findings = joined(report.findings);
     let all = report.deaths.len();
     report.deaths.retain(|death| kept.contains(&death.id));
     let filtered = report.deaths.len() < all;
@@ -263,6 +264,28 @@ pub fn select(mut report: Report, selection: &Selection) -> SelectedReport {
             || selection.matching.is_some()
             || matches!(selection.kill, Some(Kill::Id(_))),
     }
+}
+
+/// Joins findings of several recordings with the same advice. Those without advice are joined only
+/// if they say the same.
+fn joined(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut all: Vec<Finding> = Vec::new();
+    for finding in findings {
+        let same = |known: &&mut Finding| {
+            known.recording_id != finding.recording_id
+                && known.rule == finding.rule
+                && known.remedy == finding.remedy
+                && (!known.remedy.is_empty() || known.summary == finding.summary)
+        };
+        match all.iter_mut().find(same) {
+            Some(known) => {
+                known.deaths.extend(finding.deaths);
+                known.recording_id = None;
+            }
+            None => all.push(finding),
+        }
+    }
+    all
 }
 
 /// Keeps the items whose answer is yes.
@@ -344,4 +367,40 @@ fn name_matches(death: &Death, text: &str) -> bool {
         .into_iter()
         .flatten()
         .any(|name| name.to_lowercase().contains(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::report::Certainty;
+
+    #[test]
+    fn findings_with_the_same_advice_are_one() {
+        let of = |recording: u32, summary: &str, remedy: &[&str]| Finding {
+            recording_id: Some(recording),
+            remedy: remedy.iter().map(|&text| text.to_owned()).collect(),
+            deaths: vec![EventId(u64::from(recording))],
+            ..Finding::new("rule", Certainty::Inferred, summary)
+        };
+        let all = joined(vec![
+            of(0, "4 GiB", &["lower it"]),
+            of(0, "of another class", &["lower it"]),
+            of(1, "5 GiB", &["lower it"]),
+            of(0, "no help in verl", &[]),
+            of(1, "no help in EasyR1", &[]),
+            of(2, "no help in verl", &[]),
+        ]);
+        let about = all
+            .iter()
+            .map(|one| (one.summary.as_str(), one.recording_id, one.deaths.len()));
+        assert_eq!(
+            about.collect::<Vec<_>>(),
+            [
+                ("4 GiB", None, 2),
+                ("of another class", Some(0), 1),
+                ("no help in verl", None, 2),
+                ("no help in EasyR1", Some(1), 1),
+            ]
+        );
+    }
 }

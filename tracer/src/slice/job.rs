@@ -29,6 +29,7 @@ pub struct Members {
     job: HexId,
     /// The job's cluster.
     cluster: ProcessKey,
+    session: Option<String>,
     /// The job's processes.
     own: HashSet<ProcessKey>,
     /// Ray's own processes in the cluster.
@@ -81,6 +82,7 @@ impl Members {
         let mut members = Self {
             job: job.clone(),
             cluster,
+            session: named(&cluster),
             own: HashSet::new(),
             rays: HashSet::new(),
             of_pid: HashMap::new(),
@@ -90,6 +92,13 @@ impl Members {
         };
         members.find(events);
         Ok(members)
+    }
+
+    /// Returns the session of the job's cluster, or its raylet if that is not known.
+    #[must_use]
+    pub fn cluster_name(&self) -> String {
+        let raylet = || format!("that of raylet {}", self.cluster.pid);
+        self.session.clone().unwrap_or_else(raylet)
     }
 
     fn find(&mut self, events: &[Event]) {

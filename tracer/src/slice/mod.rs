@@ -31,7 +31,7 @@ pub enum SliceError {
         sessions: Vec<String>,
     },
     /// Several clusters have this job, since each cluster numbers its jobs from one.
-    #[error("job {job} is in several clusters of this machine: {}", sessions.join(", "))]
+    #[error("job {job} is in several clusters: {}", sessions.join(", "))]
     SeveralClusters {
         /// The job.
         job: HexId,

@@ -7,7 +7,7 @@ use ratatui::{
     widgets::{Block, Clear, Padding, Paragraph},
 };
 
-const TEXT: [&str; 19] = [
+const TEXT: [&str; 20] = [
     "↑ ↓ k j PgUp PgDn   choose a row",
     "Enter               details of the row or death, and back",
     "1 2 3, g            by class or task, by process, by component",
@@ -17,7 +17,8 @@ const TEXT: [&str; 19] = [
     "Esc                 back: details, deaths, filter",
     "q, Ctrl-C           quit",
     "",
-    "PRIVATE   memory shared with no other process (anonymous pages)",
+    "PRIVATE   anonymous memory. What a child made by fork shares with its",
+    "          parent counts for the parent only, once that was measured",
     "% USED    share of the memory in use on the machine",
     "GROWTH    over 10 s, one minute or two: the shortest in which the memory",
     "          changed by 16 MiB",

@@ -4,7 +4,7 @@
 
 use crate::{
     ids::{BootTime, EventId},
-    judge::report::{Death, Finding, Job, Machine, Peak, Report},
+    judge::report::{Death, Job, Machine, Peak, Report},
 };
 
 /// Returns the reports as one. The number of each recording is its place in the list.
@@ -38,9 +38,7 @@ fn add(all: &mut Report, report: Report) {
     all.growth.extend(report.growth);
     all.unread_stacks.extend(report.unread_stacks);
     all.settings.extend(report.settings);
-    for finding in report.findings {
-        add_finding(&mut all.findings, finding);
-    }
+    all.findings.extend(report.findings);
     all.limits.extend(report.limits);
     all.peak = nearer(all.peak, report.peak);
     all.mentions.extend(report.mentions);
@@ -52,20 +50,6 @@ fn add(all: &mut Report, report: Report) {
     }
     all.texts.extend(report.texts);
     all.machines.extend(report.machines);
-}
-
-/// Adds a finding. The same advice for many nodes is kept once.
-fn add_finding(findings: &mut Vec<Finding>, finding: Finding) {
-    let same = |known: &&mut Finding| known.rule == finding.rule && known.remedy == finding.remedy;
-    match findings.iter_mut().find(same) {
-        Some(known) => {
-            known.deaths.extend(finding.deaths);
-            if known.recording_id != finding.recording_id {
-                known.recording_id = None;
-            }
-        }
-        None => findings.push(finding),
-    }
 }
 
 /// Returns the peak of the machine that came nearest to running out of memory.
