@@ -47,6 +47,7 @@ impl Columns {
             pid: Pid(values.get(self.tgid)?.parse().ok()?),
             comm: rest.trim_end().to_owned(),
             memory: Bytes(pages.checked_mul(PAGE)?),
+            private: self.anon.is_some(),
         })
     }
 }

@@ -12,7 +12,8 @@ pub struct View<'a> {
     pub shown: &'a SelectedReport,
     /// The style.
     pub style: &'a Style,
-    /// Whether the report spans several days. Then times need their date.
+    /// Whether times need their date: the report spans several days, or is of logs, whose head shows
+    /// no time.
     dated: bool,
 }
 
@@ -23,7 +24,7 @@ impl<'a> View<'a> {
         Self {
             shown,
             style,
-            dated: spans_days(&shown.report, style),
+            dated: !shown.report.texts.is_empty() || spans_days(&shown.report, style),
         }
     }
 
@@ -51,7 +52,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Formats a time of day, with its date if the report spans several days.
+    /// Formats a time of day, with its date if that is needed.
     #[must_use]
     pub fn time(&self, time: Option<Utc>) -> String {
         let zone = &self.style.zone;

@@ -11,6 +11,8 @@ const ALL_LOGS: &str =
 const RESTARTED: &str = "If Ray was started again since, name the folder of that run, /tmp/ray/session_DATE; after a reboot, use sudo journalctl -k -b -1 -o short-iso-precise instead of dmesg";
 /// What Ray's line for a sudden end may stand for.
 const ANY_END: &str = "Ray prints this line for an OOM kill by the kernel, a kill -9, a crash, an os._exit and the end of its raylet alike";
+/// What a kernel log without a kill that fits tells.
+const NO_KILL_FITS: &str = "The kernel log has no OOM kill that fits: if it reaches back to that time, the kernel's OOM killer did not end it";
 const BEFORE: &str = "who sent the signal: it was probably sent before the recorder attached, or a tracer gave it to the process";
 const NEVER_SENT: &str =
     "who sent the signal: none was seen to be sent; a tracer may have given it to the process";
@@ -59,17 +61,30 @@ pub fn missing(missing: &Missing) -> String {
         Missing::RayletEnd => {
             format!("why the raylet ended. On its node, run: {ALL_LOGS}. {RESTARTED}")
         }
-        Missing::SameDeath { kill } => format!(
+        Missing::SameDeath { kill, zone: true } => format!(
+            "whether the kill of the same pid at {kill} is this death. Give the time zone of Ray's logs: --log-tz UTC, as in most containers, or a name such as --log-tz Asia/Shanghai"
+        ),
+        Missing::SameDeath { kill, zone: false } => format!(
             "whether the kill of the same pid at {kill} is this death. Explain its raylet.out too: it has the time, and says which process it was"
         ),
-        Missing::NodeLogs { of_any_end, named } => {
+        Missing::NodeLogs {
+            of_any_end,
+            named,
+            kernel_read,
+            raylet_read,
+        } => {
             let which = if *named { "" } else { ", and which process it was" };
             let any_end = if *of_any_end {
                 format!("{ANY_END}. ")
             } else {
                 String::new()
             };
-            format!("who ended it{which}. {any_end}On its node, run: {ALL_LOGS}. {RESTARTED}")
+            let next = match (kernel_read, raylet_read) {
+                (true, true) => format!("{NO_KILL_FITS}. To see it next time: sudo raytrace record"),
+                (true, false) => format!("{NO_KILL_FITS}. Explain the raylet's logs of its node too: raytrace explain /tmp/ray/session_latest dmesg.txt"),
+                (false, _) => format!("On its node, run: {ALL_LOGS}. {RESTARTED}"),
+            };
+            format!("who ended it{which}. {any_end}{next}")
         }
     }
 }

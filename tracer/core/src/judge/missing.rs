@@ -40,6 +40,8 @@ pub enum Missing {
     SameDeath {
         /// The line at which the kernel reports it: `dmesg.txt:91`.
         kill: String,
+        /// Whether only the time zone of Ray's logs is missing.
+        zone: bool,
     },
     /// What its node's logs say, the kernel's and the raylet's.
     NodeLogs {
@@ -47,6 +49,10 @@ pub enum Missing {
         of_any_end: bool,
         /// Whether it is known which process it was.
         named: bool,
+        /// Whether a kernel log was read.
+        kernel_read: bool,
+        /// Whether a raylet's log was read.
+        raylet_read: bool,
     },
 }
 

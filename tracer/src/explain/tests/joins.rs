@@ -277,3 +277,83 @@ fn old_exit_type_says_no_more_than_todays() {
         [(926, Killer::Unknown)]
     );
 }
+
+const LOST: &str = "[2026-11-21 08:11:38,555 I 611 611] (raylet) node_manager.cc:1477: Disconnecting worker, graceful=false, disconnect_type=4, has_creation_task_exception=false worker_id=2abec82d00000000000000000000000000000000000000000000abcd job_id=01000000";
+
+/// The kernel dates the kill of the same pid and name a whole zone apart.
+#[test]
+fn zone_is_derived_from_a_kill() {
+    let raylet = format!(
+        "[2026-11-21 08:00:00,000 I 611 611] (raylet) worker_pool.cc:564: Started worker process with pid 926 worker_id=2abec82d00000000000000000000000000000000000000000000abcd\n{LOST}\n{DRIVER}"
+    )
+    .replace("The actor is dead", "\tworker_id: 2abec82d00000000000000000000000000000000000000000000abcd\nThe actor is dead");
+    let of_kill = |kernel: &str| {
+        let report = explain(&[("raylet.out", &raylet), ("dmesg.txt", kernel)]);
+        (report.texts[0].utc_offset_s, killers(&report))
+    };
+    let joined = vec![(926, Killer::KernelOomMemcg)];
+    let named = |time, comm| of_kill(&kill(time, 926, comm));
+    let same = "2026-11-21T00:11:38,100000+00:00 ";
+    assert_eq!(named(same, "ray::Rollout"), (Some(8 * 3600), joined));
+    // Another name, no whole zone, too far away.
+    for (time, comm) in [
+        (same, "python"),
+        ("2026-11-21T00:13:38,100000+00:00 ", "ray::Rollout"),
+        ("2026-11-19T00:11:38,100000+00:00 ", "ray::Rollout"),
+    ] {
+        assert_eq!(named(time, comm).0, None, "{time} {comm}");
+    }
+}
+
+/// A log that was read is not asked for again.
+#[test]
+fn missing_logs_are_those_not_read() {
+    let missing = |texts: &[(&str, &str)]| {
+        let report = explain(texts);
+        let mut deaths = report.deaths.iter();
+        let open = deaths.find(|death| death.verdict.killer == Killer::Unknown);
+        clause::missing(
+            open.and_then(|one| one.verdict.missing.as_ref())
+                .expect("it"),
+        )
+    };
+    let dmesg = "sudo dmesg --time-format=iso > dmesg.txt";
+    assert!(missing(&[("raylet.out", LOST)]).contains(dmesg));
+    let both = missing(&[("raylet.out", LOST), ("dmesg.txt", "[  1.000000] Linux")]);
+    assert!(
+        both.contains("kernel log has no OOM kill that fits") && !both.contains(dmesg),
+        "{both}"
+    );
+    let driver = missing(&[("driver.log", DRIVER), ("dmesg.txt", "[  1.000000] Linux")]);
+    assert!(driver.contains("Explain the raylet's logs"), "{driver}");
+    let local = "[2026-11-21 08:11:38,555 I 611 611] (raylet) node_manager.cc:1477: Disconnecting worker, graceful=false, disconnect_type=4 worker_id=2abec82d00000000000000000000000000000000000000000000abcd\n".to_owned();
+    let started = "[2026-11-21 08:00:00,000 I 611 611] (raylet) worker_pool.cc:564: Started worker process with pid 926 worker_id=2abec82d00000000000000000000000000000000000000000000abcd\n".to_owned();
+    let kernel = kill("2026-11-21T00:11:38,100000+00:00 ", 926, "ray::Rollout");
+    let zone = missing(&[("raylet.out", &(started + &local)), ("dmesg.txt", &kernel)]);
+    assert!(zone.contains("--log-tz"), "{zone}");
+}
+
+/// Before Linux 6.8 the table counts the object store with each worker that has mapped it.
+#[test]
+fn resident_memory_is_not_private() {
+    let table = |columns: &str, row: &str, shmem: u32| {
+        let kernel = kill("[  1.000000] ", 926, "ray::Rollout");
+        let kernel = kernel.replace("shmem-rss:0kB", &format!("shmem-rss:{shmem}kB"));
+        let dump = format!(
+            "[  1.000000] Tasks state (memory values in pages):\n[  1.000000] [  pid  ]   uid  tgid total_vm      rss {columns}pgtables_bytes swapents oom_score_adj name\n[  1.000000] [    926]     0   926   126188   400000 {row}303104        0          1000 ray::Rollout\n"
+        );
+        let report = explain(&[("dmesg.txt", &(dump + &kernel))]);
+        let private = report.deaths[0]
+            .memory
+            .top
+            .first()
+            .map(|one| one.private_bytes.0);
+        (private, report.notes)
+    };
+    let note = "before Linux 6.8 the kernel's table";
+    let (private, notes) = table("", "", 900_000);
+    assert!(private.is_none() && notes[0].contains(note), "{notes:?}");
+    assert_eq!(table("", "", 0), (Some(400_000 << 12), Vec::new()));
+    let (private, notes) = table("rss_anon rss_file rss_shmem ", "175179 1 225000 ", 900_000);
+    assert_eq!((private, notes), (Some(175_179 << 12), Vec::new()));
+}

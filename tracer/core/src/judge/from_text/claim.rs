@@ -238,6 +238,8 @@ pub struct Task {
     pub comm: String,
     /// Resident memory, or anonymous memory if the kernel prints it separately.
     pub memory: Bytes,
+    /// Whether that is anonymous memory (`rss_anon`, Linux 6.8 and later).
+    pub private: bool,
 }
 
 /// A kill by a daemon of the system.

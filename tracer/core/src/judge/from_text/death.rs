@@ -195,8 +195,8 @@ fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -
     }
     for task in oom
         .iter()
+        .filter(|oom| memory.is_none() && tells_private(oom))
         .flat_map(|oom| &oom.tasks)
-        .filter(|_| memory.is_none())
     {
         top.push(TopProcess {
             pid: task.pid,
@@ -222,6 +222,20 @@ fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -
     }
     top.sort_by_key(|process| std::cmp::Reverse(process.private_bytes));
     top
+}
+
+/// Returns whether the sizes in a kernel's table can be taken for private memory. Before Linux 6.8
+/// they are resident memory, in which each process counts what it shares: the object store too.
+fn tells_private(oom: &KernelOom) -> bool {
+    if oom.tasks.iter().all(|task| task.private) {
+        return true;
+    }
+    let shared = [oom.file, oom.shmem].into_iter().flatten();
+    let shared: u64 = shared.map(|bytes| bytes.0).sum();
+    let mostly_private = oom.anon.is_some_and(|anon| shared <= anon.0 / 4);
+    let sum: u64 = oom.tasks.iter().map(|task| task.memory.0).sum();
+    let most = oom.usage.or(oom.limit);
+    mostly_private && most.is_none_or(|most| sum <= most.0)
 }
 
 /// Returns the biggest processes and the victim, and what the others held.

@@ -10,23 +10,19 @@ use std::collections::BTreeMap;
 use libc::SIGKILL;
 
 use super::{
-    claim::{Claim, PidNamespace, Place, Statement, Subject},
+    claim::{Claim, PidNamespace, Place, Statement},
     claims::ProcessClaims,
     mismatch::{Mismatch, Namespace, Times, Twin},
+    names::name_agrees,
     text_evidence::TextEvidence,
     zone::Clock,
 };
-use crate::{
-    event::Role,
-    ids::{Pid, SECOND_NS},
-};
+use crate::ids::{Pid, SECOND_NS};
 
 /// Two logs date one death at most this far apart.
 const SAME_TIME_NS: i64 = 10 * SECOND_NS;
 /// The same, if several deaths look alike.
 const CLOSE_NS: i64 = 2 * SECOND_NS;
-/// The kernel keeps 15 bytes of a name.
-const COMM_BYTES: usize = 15;
 /// Sizes of one process differ by at most this share between Ray and the kernel.
 const SAME_SIZE: f64 = 0.05;
 /// At most this many pairs are compared.
@@ -213,36 +209,6 @@ fn judge(
             None => Times::Missing,
         },
     })
-}
-
-/// Whether the names agree; `None` if one of them has no telling name.
-fn name_agrees(ray: &Subject, host: &Subject) -> Option<bool> {
-    let comm = host.comm.as_deref()?;
-    match ray.role {
-        Some(Role::Raylet) => return Some(comm == "raylet"),
-        // Its program may have any name.
-        Some(Role::Descendant) => return None,
-        _ => {}
-    }
-    let class = ray.class.as_deref().or(ray.task.as_deref());
-    let Some(class) = class else {
-        // Every worker of Ray has a name that begins like this, unless the job's code renamed it.
-        return (!comm.starts_with("ray::") && !comm.starts_with("python")).then_some(false);
-    };
-    // The worker has just begun or ended what it ran.
-    if comm.starts_with("python") || comm == "ray::IDLE" {
-        return None;
-    }
-    let full = format!("ray::{class}");
-    if full.len() <= COMM_BYTES {
-        let rest = comm.strip_prefix(&full);
-        return Some(rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')));
-    }
-    let end = (0..=COMM_BYTES.min(full.len()))
-        .rev()
-        .find(|at| full.is_char_boundary(*at))
-        .unwrap_or(0);
-    Some(comm.starts_with(&full[..end]))
 }
 
 fn size_agrees(ray: &ProcessClaims, host: &ProcessClaims) -> bool {

@@ -11,6 +11,7 @@ mod facts;
 mod join;
 mod mismatch;
 mod nameless;
+mod names;
 mod nodes;
 mod notes;
 mod raylets;
@@ -28,7 +29,9 @@ use jiff::tz::TimeZone;
 use crate::{
     ids::{BootTime, EventId, SECOND_NS},
     judge::{
-        findings, ray_log_versions,
+        findings,
+        missing::Missing,
+        ray_log_versions,
         report::{self, ClusterReport, Death, Evidence, Monitor, Report, TextSource, TopProcess},
     },
     path,
@@ -37,7 +40,7 @@ use crate::{
 use claim::{Claim, MonitorState, Place, Statement, Subject};
 use death::build;
 use join::Case;
-use mismatch::Twin;
+use mismatch::{Times, Twin};
 use text_evidence::TextEvidence;
 use zone::Clock;
 
@@ -60,19 +63,20 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     teardown::mark(gathered, &clock, &mut made);
     raylets::list_shutdowns(&mut made);
     decisions::group(&mut made);
-    let mut twins: HashMap<EventId, String> = HashMap::new();
+    let mut twins: HashMap<EventId, Missing> = HashMap::new();
     let mut notes: Vec<String> = Vec::new();
     for made in made.iter().filter(|made| made.death.listed) {
         let Some(twin) = made.twin else { continue };
         let [kernel, ray] = [twin.place, made.place].map(|place| source(gathered, place));
         notes.push(twin.note(&kernel, &ray));
-        twins.insert(made.death.id, kernel);
+        let zone = twin.times == Times::OfTwoClocks;
+        twins.insert(made.death.id, Missing::SameDeath { kill: kernel, zone });
     }
     let facts = facts::of(gathered, &made);
     let folders = nodes::folders(gathered);
     let on = nodes::of_deaths(gathered, &folders, &made);
     let mut deaths: Vec<Death> = made.into_iter().map(|made| made.death).collect();
-    unsettled::add(&mut deaths, &twins);
+    unsettled::add(gathered, &mut deaths, &twins);
     let version = version(gathered);
     notes.extend(notes::all(gathered, &deaths, version.as_deref()));
     notes.extend(version.map(|version| format!("Ray {version}, by the wording of its messages")));

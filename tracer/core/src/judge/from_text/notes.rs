@@ -19,6 +19,7 @@ pub(super) fn all(gathered: &TextEvidence, deaths: &[Death], version: Option<&st
     notes.extend(ray_log_versions::unread(unread.count(), version));
     notes.extend(after_effects(gathered, deaths));
     notes.extend(silent_nodes::note(gathered, deaths));
+    notes.extend(resident_only(gathered, deaths));
     notes.extend(count(gathered, deaths));
     notes.extend(without_pid(deaths));
     if gathered.remarks.old_page {
@@ -80,6 +81,23 @@ fn after_effects(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
         "after-effects, not causes: {lines} ({})",
         kinds.join(", ")
     ))
+}
+
+/// Says that the sizes in a kernel's table were not used.
+fn resident_only(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
+    let statements = gathered
+        .claims
+        .deaths()
+        .flat_map(|claims| &claims.statements);
+    let mut tasks = statements.flat_map(|one| match &one.claim {
+        Claim::KernelOom(oom) => oom.tasks.as_slice(),
+        _ => &[],
+    });
+    let of_kernel = |death: &Death| death.verdict.killer.is_kernel_oom();
+    let unused = |death: &Death| of_kernel(death) && death.memory.top.is_empty();
+    (tasks.any(|task| !task.private) && deaths.iter().any(unused)).then(|| {
+        "who held the memory is not shown: before Linux 6.8 the kernel's table of processes counts what they share, such as the object store, with each of them".to_owned()
+    })
 }
 
 fn is_first_cause(death: &Death) -> bool {

@@ -4,6 +4,11 @@ use std::collections::HashMap;
 
 use libc::SIGTERM;
 
+use super::{
+    claim::{Claim, PidNamespace},
+    claims::ProcessClaims,
+    text_evidence::TextEvidence,
+};
 use crate::{
     event::Role,
     ids::EventId,
@@ -12,22 +17,60 @@ use crate::{
         missing::Missing,
         report::{Certainty, Death, Killer},
     },
+    path,
+    ray::log::{FileKind, file_name},
 };
 
-/// Fills in the missing evidence, for deaths with an unknown killer. `twins` has where the kernel
-/// reports a kill that may be the same death.
-pub(super) fn add(deaths: &mut [Death], twins: &HashMap<EventId, String>) {
+/// Fills in the missing evidence, for deaths with an unknown killer. `twins` has what would tell
+/// whether a kill that the kernel reports is the same death.
+pub(super) fn add(
+    gathered: &TextEvidence,
+    deaths: &mut [Death],
+    twins: &HashMap<EventId, Missing>,
+) {
+    let read = ReadLogs::of(gathered);
     for death in deaths {
         let open = matches!(death.verdict.killer, Killer::Unknown | Killer::KernelOom);
         if open || death.verdict.certainty == Certainty::Unknown {
-            let twin = twins.get(&death.id);
-            let twin = twin.map(|kill| Missing::SameDeath { kill: kill.clone() });
-            death.verdict.missing = twin.or_else(|| Some(of_text(death)));
+            let twin = twins.get(&death.id).cloned();
+            death.verdict.missing = twin.or_else(|| Some(of_text(death, read)));
         }
     }
 }
 
-fn of_text(death: &Death) -> Missing {
+/// Which logs of nodes are among the texts.
+#[derive(Clone, Copy)]
+struct ReadLogs {
+    kernel: bool,
+    raylet: bool,
+}
+
+impl ReadLogs {
+    fn of(gathered: &TextEvidence) -> Self {
+        let names = || gathered.texts.iter().map(|text| path::base(&text.name));
+        let is_kernels = |name: &str| {
+            ["dmesg", "kern.log", "journal"]
+                .iter()
+                .any(|part| name.contains(part))
+        };
+        let by_kernel = |claims: &ProcessClaims| {
+            claims.subject.pid_namespace == PidNamespace::Host
+                && claims
+                    .statements
+                    .iter()
+                    .any(|one| matches!(one.claim, Claim::KernelOom(_)))
+        };
+        let is_raylets = |name: &str| {
+            file_name::parse(name).is_some_and(|parsed| parsed.kind == FileKind::Raylet)
+        };
+        Self {
+            kernel: names().any(is_kernels) || gathered.claims.deaths().any(by_kernel),
+            raylet: names().any(is_raylets),
+        }
+    }
+}
+
+fn of_text(death: &Death, read: ReadLogs) -> Missing {
     if death.memory.oom.is_some() {
         return Missing::OomLines;
     }
@@ -45,5 +88,7 @@ fn of_text(death: &Death) -> Missing {
     Missing::NodeLogs {
         of_any_end: matches!(death.verdict.cause, Cause::SuddenEnd | Cause::Unexplained),
         named: death.process.pid.0 != 0 || work.worker_id.is_some() || work.actor_id.is_some(),
+        kernel_read: read.kernel,
+        raylet_read: read.raylet,
     }
 }

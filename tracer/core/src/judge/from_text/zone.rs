@@ -1,19 +1,21 @@
 //! Converts the times that texts print to UTC.
 //!
 //! The zone comes from the user, from lines that are dated twice, or from a death that two texts
-//! date, one with its zone and one without.
+//! date, one with its zone and one without. The second may be the kernel's, for a kill of the same
+//! pid and name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{civil::DateTime, tz::TimeZone};
 
 use super::{
-    claim::{Claim, Clocks, Place, Stamp, Statement, Text},
-    claims::ProcessClaims,
+    claim::{Claim, Clocks, PidNamespace, Place, Stamp, Statement, Text},
+    claims::{AllClaims, ProcessClaims},
+    names,
     text_evidence::TextEvidence,
 };
 use crate::{
-    ids::{MINUTE_NS, SECOND_NS, WallTime},
+    ids::{MINUTE_NS, Pid, SECOND_NS, WallTime},
     judge::report::Utc,
     ray::log::file_name,
 };
@@ -48,6 +50,7 @@ impl Clock {
         };
         if given.is_none() {
             clock.learn(gathered.claims.all());
+            clock.learn_from_kills(&gathered.claims);
             clock.share(&gathered.texts);
         }
         clock
@@ -69,6 +72,44 @@ impl Clock {
                 }
             }
         }
+        self.settle(candidates, ["death is also dated", "deaths are also dated"]);
+    }
+
+    /// Learns the zone of a text from a worker whose kill the kernel dates: it has the pid and the
+    /// name, and the two times differ by a zone.
+    fn learn_from_kills(&mut self, claims: &AllClaims) {
+        let (hosts, rays): (Vec<&ProcessClaims>, Vec<&ProcessClaims>) = claims
+            .deaths()
+            .partition(|one| one.subject.pid_namespace == PidNamespace::Host);
+        let mut kills: BTreeMap<Pid, Vec<(&ProcessClaims, i64)>> = BTreeMap::new();
+        for host in hosts {
+            let time = host.statements.iter().find_map(|one| one.stamp.utc);
+            if let Some((pid, time)) = host.subject.pid.zip(time) {
+                kills.entry(pid).or_default().push((host, time));
+            }
+        }
+        let mut candidates: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
+        for ray in rays {
+            let of_pid = ray.subject.pid.and_then(|pid| kills.get(&pid));
+            for (host, killed) in of_pid.into_iter().flatten() {
+                if names::name_agrees(&ray.subject, &host.subject) != Some(true) {
+                    continue;
+                }
+                let ends = ray.statements.iter();
+                let ends = ends.filter(|one| !matches!(one.claim, Claim::Identity));
+                for one in ends.filter(|one| self.utc(one).is_none()) {
+                    if let Some(local) = one.stamp.local {
+                        let of_text = candidates.entry(one.place.text).or_default();
+                        of_text.push(local - killed);
+                    }
+                }
+            }
+        }
+        self.settle(candidates, ["kill is also dated", "kills are also dated"]);
+    }
+
+    /// Sets the zone of each text whose differences from UTC are one number of quarter hours.
+    fn settle(&mut self, candidates: BTreeMap<usize, Vec<i64>>, what: [&str; 2]) {
         for (text, differences) in candidates {
             let quarter = |difference: &i64| (difference + QUARTER_NS / 2).div_euclid(QUARTER_NS);
             let first = quarter(&differences[0]);
@@ -76,11 +117,12 @@ impl Clock {
                 quarter(one) == first && (one - first * QUARTER_NS).abs() < SAME_DEATH_NS
             });
             if sound && first.abs() <= 60 {
+                let [one, many] = what;
                 self.zones[text] = Zone {
                     offset_s: i32::try_from(first * 900).ok(),
                     how: match differences.len() {
-                        1 => "1 death is also dated in another text".to_owned(),
-                        many => format!("{many} deaths are also dated in another text"),
+                        1 => format!("1 {one} in another text"),
+                        count => format!("{count} {many} in another text"),
                     },
                 };
             }
