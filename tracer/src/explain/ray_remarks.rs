@@ -31,7 +31,7 @@ const NODE_ID: [&str; 3] = [
 
 /// What drivers print, and the GCS logs, of a node that did not answer (2.0 to 2.60): `The node with
 /// node id: ID and address: IP and node name: NAME has been marked dead because the detector has
-/// missed too many heartbeats from it. …`
+/// missed too many heartbeats from it. …`; 1.x prints `and ip: IP`.
 const DECLARED_DEAD: &str = " has been marked dead because ";
 
 /// Ray's own count: `3 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers
@@ -73,7 +73,8 @@ pub(super) fn line(line: &LogLine, remarks: &mut TextRemarks) {
 pub(super) fn dead_node(line: &LogLine) -> Option<[Mention; 2]> {
     let (node, why) = line.text.split_once(DECLARED_DEAD)?;
     let id = node.hex_after("node with node id: ", HexId::WORKER_DIGITS)?;
-    let (_, names) = node.split_once(" and address: ")?;
+    let (_, names) =
+        (node.split_once(" and address: ")).or_else(|| node.split_once(" and ip: "))?;
     let (address, name) = names.split_once(" and node name: ").unwrap_or((names, ""));
     let why = why.split(". ").next().unwrap_or(why);
     Some([
