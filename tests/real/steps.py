@@ -2,7 +2,7 @@
 
 It also measures what the recorder itself uses meanwhile.
 
-    sudo python steps.py --raytrace PROGRAM --models FOLDER --out FOLDER [--turns 9] [--steps 4]
+    sudo python steps.py --raytrace PROGRAM --models FOLDER --out FOLDER [--turns 9] [--steps 4] [--settle 1]
 
 The job is the healthy one of `cases.py` with more steps. It is recorded from its start. Then the
 recorder is detached and attached again in turns of several steps. A turn with it is compared with
@@ -47,7 +47,7 @@ class Recorder:
 
     def __init__(self, arguments, name, cluster):
         self.path = os.path.join(arguments.out, f"{name}.raytrace")
-        self.process = record(os.path.abspath(arguments.raytrace), arguments.out, name, cluster)
+        self.process = record(os.path.abspath(arguments.raytrace), arguments.out, name, "--raylet-pid", str(cluster.raylet["pid"]))
         self.began, self.used, self.bytes = time.monotonic(), used(self.process.pid), recorded(self.path)
 
     def end(self):
@@ -95,7 +95,7 @@ def measure(arguments):
         for turn in range(arguments.turns):
             recorder = Recorder(arguments, f"steps-{turn}", cluster) if turn % 2 else None
             # The step in which the recorder was attached or detached does not count.
-            first = len(steps) + 1
+            first = len(steps) + arguments.settle
             try:
                 until(steps, first + arguments.steps, driver)
             finally:
@@ -108,7 +108,7 @@ def measure(arguments):
     ratios = [turn / mean for turn, mean in zip(turns[1:-1], around, strict=True)]
     with_it, control = ratios[::2], [1 / ratio for ratio in ratios[1::2]]
     print(f"a step with the recorder: {' '.join(f'{ratio:.3f}' for ratio in with_it)}, median {statistics.median(with_it):.3f}")
-    print(f"a turn without it and the turns with it around: {' '.join(f'{ratio:.3f}' for ratio in control)}")
+    print(f"a turn without it and the turns with it around: {' '.join(f'{ratio:.3f}' for ratio in control)}, median {statistics.median(control):.3f}")
 
 
 def main():
@@ -118,6 +118,7 @@ def main():
     parser.add_argument("--out", required=True, help="where files go")
     parser.add_argument("--turns", type=int, default=9, help="turns, the first without the recorder")
     parser.add_argument("--steps", type=int, default=4, help="steps of a turn")
+    parser.add_argument("--settle", type=int, default=1, help="steps at the beginning of a turn that do not count")
     arguments = parser.parse_args()
     os.makedirs(arguments.out, exist_ok=True)
     arguments.out, arguments.models = os.path.abspath(arguments.out), os.path.abspath(arguments.models)
