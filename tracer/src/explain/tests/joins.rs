@@ -357,3 +357,19 @@ fn resident_memory_is_not_private() {
     let (private, notes) = table("rss_anon rss_file rss_shmem ", "175179 1 225000 ", 900_000);
     assert_eq!((private, notes), (Some(175_179 << 12), Vec::new()));
 }
+
+#[test]
+fn counted_kill_may_be_a_named_end() {
+    let counted = "(raylet) node_manager.cc:3517: 1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node (ID: 4fb41ecf8225c0fb2caff696a05a265a3de41becb08d7395af1ed0a0, IP: 192.0.2.2) over the last time period.";
+    let report = explain(&[("driver.log", &format!("{DRIVER}\n{counted}"))]);
+    assert_eq!(
+        killers(&report),
+        [(0, Killer::RayMemoryMonitor), (926, Killer::Unknown)]
+    );
+    let note = "1 sudden end and 1 kill that Ray only counted may be the same, counted twice here";
+    assert!(
+        report.notes.iter().any(|one| one == note),
+        "{:?}",
+        report.notes
+    );
+}

@@ -99,8 +99,9 @@ fn finding(run: Run<'_>, warning: &LogWarning) -> Finding {
                 gpu.device
             )
         }));
-        cost = (!host_full(run))
-            .then(|| "offloading raises host memory by what it frees on the GPU".to_owned());
+        cost = (!host_full(run)).then(|| {
+            "only of offloading: it raises host memory by what it frees on the GPU".to_owned()
+        });
     }
     Finding {
         evidence,
@@ -151,15 +152,15 @@ fn remedy(run: Run<'_>, warning: &LogWarning) -> Vec<String> {
     let text = |text: &str| text.to_owned();
     match warning.warning {
         Warning::GpuMemory => {
-            let mut remedy = vec![text(
-                "lower gpu_memory_utilization or the micro batch size per GPU",
-            )];
-            // The host has no room for it if that ran out too.
-            if !host_full(run) {
-                remedy.push(text("offload parameters or the optimizer to the host"));
+            let keys = remedy::keys(run, RemedyGoal::Gpu);
+            if !keys.is_empty() {
+                return keys;
             }
-            remedy.extend(remedy::keys(run, RemedyGoal::Gpu));
-            remedy
+            let lower = "lower gpu_memory_utilization or the micro batch size per GPU";
+            // The host has no room for it if that ran out too.
+            let offload =
+                (!host_full(run)).then_some("offload parameters or the optimizer to the host");
+            [lower].into_iter().chain(offload).map(text).collect()
         }
         Warning::KvCache => vec![
             more_for_the_cache(run),

@@ -2,6 +2,7 @@
 
 use super::{claim::Claim, silent_nodes, text_evidence::TextEvidence};
 use crate::judge::{
+    cause::Cause,
     ray_log_versions,
     report::{Death, Killer},
 };
@@ -22,6 +23,7 @@ pub(super) fn all(gathered: &TextEvidence, deaths: &[Death], version: Option<&st
     notes.extend(resident_only(gathered, deaths));
     notes.extend(count(gathered, deaths));
     notes.extend(without_pid(deaths));
+    notes.extend(counted_twice(deaths));
     if gathered.remarks.old_page {
         notes.push(format!(
             "the page that Ray's message links to is the one of Ray up to 2.57; today: {PAGE}"
@@ -58,6 +60,28 @@ fn without_pid(deaths: &[Death]) -> Option<String> {
         let kills = if kernel == 1 { "kill" } else { "kills" };
         format!(
             "{ray} {deaths} of which Ray names no pid and {kernel} {kills} in the kernel's log may be the same, counted twice here"
+        )
+    })
+}
+
+/// Says that kills which Ray only counted and deaths without a known killer may be the same.
+fn counted_twice(deaths: &[Death]) -> Option<String> {
+    let named = |death: &Death| {
+        death.process.pid.0 != 0 || death.work.worker_id.is_some() || death.work.actor_id.is_some()
+    };
+    let only_counted =
+        |death: &&Death| death.verdict.killer == Killer::RayMemoryMonitor && !named(death);
+    let open = |death: &&Death| death.verdict.cause == Cause::SuddenEnd && named(death);
+    let causes = || deaths.iter().filter(|death| is_first_cause(death));
+    let (kills, ends) = (
+        causes().filter(only_counted).count(),
+        causes().filter(open).count(),
+    );
+    (kills > 0 && ends > 0).then(|| {
+        format!(
+            "{ends} sudden {} and {kills} {} that Ray only counted may be the same, counted twice here",
+            if ends == 1 { "end" } else { "ends" },
+            if kills == 1 { "kill" } else { "kills" },
         )
     })
 }
