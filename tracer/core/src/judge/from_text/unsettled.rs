@@ -55,10 +55,9 @@ impl ReadLogs {
         };
         let by_kernel = |claims: &ProcessClaims| {
             claims.subject.pid_namespace == PidNamespace::Host
-                && claims
-                    .statements
-                    .iter()
-                    .any(|one| matches!(one.claim, Claim::KernelOom(_)))
+                && claims.statements.iter().any(
+                    |one| matches!(&one.claim, Claim::KernelOom(oom) if oom.reporter.is_none()),
+                )
         };
         let is_raylets = |name: &str| {
             file_name::parse(name).is_some_and(|parsed| parsed.kind == FileKind::Raylet)

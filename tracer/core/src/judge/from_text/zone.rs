@@ -25,6 +25,9 @@ const QUARTER_NS: i64 = 15 * MINUTE_NS;
 /// Two records of one death are at most this far apart.
 const SAME_DEATH_NS: i64 = 5 * SECOND_NS;
 
+/// At most this many kills of one pid are compared.
+const MAX_KILLS: usize = 16;
+
 /// The zone of each text.
 #[derive(Debug)]
 pub(super) struct Clock {
@@ -91,7 +94,7 @@ impl Clock {
         let mut candidates: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
         for ray in rays {
             let of_pid = ray.subject.pid.and_then(|pid| kills.get(&pid));
-            for (host, killed) in of_pid.into_iter().flatten() {
+            for (host, killed) in of_pid.into_iter().flatten().take(MAX_KILLS) {
                 if names::name_agrees(&ray.subject, &host.subject) != Some(true) {
                     continue;
                 }
