@@ -11,6 +11,11 @@ const ALL_LOGS: &str =
 const RESTARTED: &str = "If Ray was started again since, name the folder of that run, /tmp/ray/session_DATE; after a reboot, use sudo journalctl -k -b -1 -o short-iso-precise instead of dmesg";
 /// What Ray's line for a sudden end may stand for.
 const ANY_END: &str = "Ray prints this line for an OOM kill by the kernel, a kill -9, a crash, an os._exit and the end of its raylet alike";
+/// How to compare times of Ray's logs with those of the kernel's.
+const ZONE: &str = "Give the time zone of Ray's logs: --log-tz UTC, as in most containers, or a name such as --log-tz Asia/Shanghai";
+/// Where Ray dates the end.
+const RAYLET_LOG: &str =
+    "Explain its raylet.out too, if it is left: it has the time, and says which process it was";
 /// What a kernel log without a kill that fits tells.
 const NO_KILL_FITS: &str = "The kernel log has no OOM kill that fits: if it reaches back to that time, the kernel's OOM killer did not end it";
 const BEFORE: &str = "who sent the signal: it was probably sent before the recorder attached, or a tracer gave it to the process";
@@ -61,12 +66,15 @@ pub fn missing(missing: &Missing) -> String {
         Missing::RayletEnd => {
             format!("why the raylet ended. On its node, run: {ALL_LOGS}. {RESTARTED}")
         }
-        Missing::SameDeath { kill, zone: true } => format!(
-            "whether the kill of the same pid at {kill} is this death. Give the time zone of Ray's logs: --log-tz UTC, as in most containers, or a name such as --log-tz Asia/Shanghai"
-        ),
-        Missing::SameDeath { kill, zone: false } => format!(
-            "whether the kill of the same pid at {kill} is this death. Explain its raylet.out too: it has the time, and says which process it was"
-        ),
+        Missing::SameDeath {
+            kill,
+            same_pid,
+            zone,
+        } => {
+            let of = if *same_pid { " of the same pid" } else { "" };
+            let next = if *zone { ZONE } else { RAYLET_LOG };
+            format!("whether the kill{of} at {kill} is this death. {next}")
+        }
         Missing::NodeLogs {
             of_any_end,
             named,

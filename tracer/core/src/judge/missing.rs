@@ -36,10 +36,12 @@ pub enum Missing {
     OomLines,
     /// The end of a raylet, in its logs and the kernel's.
     RayletEnd,
-    /// Whether a kill of the same pid is this death.
+    /// Whether a kill is this death.
     SameDeath {
         /// The line at which the kernel reports it: `dmesg.txt:91`.
         kill: String,
+        /// Whether it has the same pid.
+        same_pid: bool,
         /// Whether only the time zone of Ray's logs is missing.
         zone: bool,
     },

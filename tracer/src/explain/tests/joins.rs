@@ -327,6 +327,12 @@ fn missing_logs_are_those_not_read() {
     let driver = missing(&[("driver.log", DRIVER), ("dmesg.txt", "[  1.000000] Linux")]);
     assert!(driver.contains("Explain the raylet's logs"), "{driver}");
     let local = "[2026-11-21 08:11:38,555 I 611 611] (raylet) node_manager.cc:1477: Disconnecting worker, graceful=false, disconnect_type=4 worker_id=2abec82d00000000000000000000000000000000000000000000abcd\n".to_owned();
+    // A kill that may be it is named, and not ruled out.
+    for pid in [926, 141_877] {
+        let kernel = kill("2026-11-21T00:11:38,100000+00:00 ", pid, "ray::Rollout");
+        let open = missing(&[("driver.log", DRIVER), ("dmesg.txt", &kernel)]);
+        assert!(open.contains("at dmesg.txt:1 is this death"), "{open}");
+    }
     let started = "[2026-11-21 08:00:00,000 I 611 611] (raylet) worker_pool.cc:564: Started worker process with pid 926 worker_id=2abec82d00000000000000000000000000000000000000000000abcd\n".to_owned();
     let kernel = kill("2026-11-21T00:11:38,100000+00:00 ", 926, "ray::Rollout");
     let zone = missing(&[("raylet.out", &(started + &local)), ("dmesg.txt", &kernel)]);

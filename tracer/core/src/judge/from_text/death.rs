@@ -94,6 +94,7 @@ pub(super) fn build(
         texts: Vec::new(),
         bare: false,
         everyone,
+        candidate: None,
         twin: None,
     }
 }

@@ -12,7 +12,7 @@ use libc::SIGKILL;
 use super::{
     claim::{Claim, PidNamespace, Place, Statement},
     claims::ProcessClaims,
-    mismatch::{Mismatch, Namespace, Times, Twin},
+    mismatch::{Candidate, Mismatch, Namespace, Times, Twin},
     names::name_agrees,
     text_evidence::TextEvidence,
     zone::Clock,
@@ -38,6 +38,8 @@ pub(super) struct Case<'a> {
     /// Why a kill by the host was joined or not, with its place.
     pub(super) remarks: Vec<(Place, String)>,
     /// A kill by the kernel that may be the same death.
+    pub(super) candidate: Option<Candidate>,
+    /// The same, if it has the same pid.
     pub(super) twin: Option<Twin>,
 }
 
@@ -87,14 +89,15 @@ pub(super) fn join<'a>(gathered: &'a TextEvidence, clock: &Clock) -> Vec<Case<'a
         .filter(|host| is_of_kernel(host))
         .collect();
     for (ray, partner) in rays.iter().zip(&partner) {
-        let (remarks, twin) = match partner.map(|host| hosts[host]) {
-            Some(host) => (vec![(place(host), matched(host).to_owned())], None),
+        let (remarks, candidate, twin) = match partner.map(|host| hosts[host]) {
+            Some(host) => (vec![(place(host), matched(host).to_owned())], None, None),
             None => reasons(ray, &kernels, namespace, clock),
         };
         cases.push(Case {
             ray: Some(ray),
             host: partner.map(|host| hosts[host]),
             remarks,
+            candidate,
             twin,
         });
     }
@@ -103,6 +106,7 @@ pub(super) fn join<'a>(gathered: &'a TextEvidence, clock: &Clock) -> Vec<Case<'a
         ray: None,
         host: Some(host),
         remarks: Vec::new(),
+        candidate: None,
         twin: None,
     }));
     cases
@@ -290,9 +294,9 @@ fn reasons(
     kernels: &[&ProcessClaims],
     namespace: Namespace,
     clock: &Clock,
-) -> (Vec<(Place, String)>, Option<Twin>) {
+) -> (Vec<(Place, String)>, Option<Candidate>, Option<Twin>) {
     if !is_open(ray) {
-        return (Vec::new(), None);
+        return (Vec::new(), None, None);
     }
     let of_this_pid = |host: &&&ProcessClaims| host.subject.pid == ray.subject.pid;
     let same = kernels.iter().filter(of_this_pid);
@@ -320,7 +324,13 @@ fn reasons(
         };
         (place(host), format!("an OOM kill{pid}{comm} {why}"))
     };
-    (nearest.iter().map(reason).collect(), twin)
+    let candidate = nearest.iter().find_map(|(host, why)| {
+        Some(Candidate {
+            place: place(host),
+            times: why.open()?,
+        })
+    });
+    (nearest.iter().map(reason).collect(), candidate, twin)
 }
 
 /// Returns the kill as a possible twin, if nothing but the pid namespaces speaks against it.
@@ -331,9 +341,11 @@ fn twin(host: &ProcessClaims, why: Mismatch) -> Option<Twin> {
             namespace: Namespace::Unknown,
             times,
         } => Some(Twin {
-            place: place(host),
+            kill: Candidate {
+                place: place(host),
+                times,
+            },
             pid: host.subject.pid?,
-            times,
         }),
         _ => None,
     }

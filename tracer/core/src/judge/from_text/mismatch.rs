@@ -26,10 +26,7 @@ impl Times {
         match self {
             Self::Common => "",
             Self::Missing => ", and one of the logs does not say when",
-            // The head of the report says what to do.
-            Self::OfTwoClocks => {
-                ", and the logs have no common time (the line Clocks says how to give them one)"
-            }
+            Self::OfTwoClocks => ", and the logs have no common time",
         }
     }
 }
@@ -53,6 +50,15 @@ pub(super) enum Mismatch {
 }
 
 impl Mismatch {
+    /// Returns how the times compare, if the kill may be the death all the same.
+    pub(super) fn open(self) -> Option<Times> {
+        match self {
+            Self::TooLittle { times, .. } => Some(times),
+            Self::NoPid => Some(Times::Missing),
+            Self::Name | Self::Time | Self::Pid | Self::KillerKnown => None,
+        }
+    }
+
     pub(super) fn words(self) -> String {
         match self {
             Self::Name => "the names differ".into(),
@@ -78,14 +84,20 @@ impl Mismatch {
     }
 }
 
+/// A kill that may be the death, and how its time compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// Where the kernel reports it.
+    pub(super) place: Place,
+    pub(super) times: Times,
+}
+
 /// A kill of the same pid that is listed separately, since the pids may be of two namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Twin {
-    /// Where the kernel reports it.
-    pub(super) place: Place,
+    pub(super) kill: Candidate,
     /// The pid in both logs.
     pub(super) pid: Pid,
-    pub(super) times: Times,
 }
 
 impl Twin {
@@ -94,7 +106,7 @@ impl Twin {
         format!(
             "the kernel's kill of pid {pid} ({kernel}) and the end of pid {pid} ({ray}) may be one death, counted twice here: the pids are equal, but Ray's may be a container's{times}",
             pid = self.pid,
-            times = self.times.words()
+            times = self.kill.times.words()
         )
     }
 }

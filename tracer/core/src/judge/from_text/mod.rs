@@ -40,7 +40,7 @@ use crate::{
 use claim::{Claim, MonitorState, Place, Statement, Subject};
 use death::build;
 use join::Case;
-use mismatch::{Times, Twin};
+use mismatch::{Candidate, Times, Twin};
 use text_evidence::TextEvidence;
 use zone::Clock;
 
@@ -63,20 +63,24 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     teardown::mark(gathered, &clock, &mut made);
     raylets::list_shutdowns(&mut made);
     decisions::group(&mut made);
-    let mut twins: HashMap<EventId, Missing> = HashMap::new();
+    let mut candidates: HashMap<EventId, Missing> = HashMap::new();
     let mut notes: Vec<String> = Vec::new();
     for made in made.iter().filter(|made| made.death.listed) {
-        let Some(twin) = made.twin else { continue };
-        let [kernel, ray] = [twin.place, made.place].map(|place| source(gathered, place));
-        notes.push(twin.note(&kernel, &ray));
-        let zone = twin.times == Times::OfTwoClocks;
-        twins.insert(made.death.id, Missing::SameDeath { kill: kernel, zone });
+        let Some(kill) = made.candidate else { continue };
+        let [kernel, ray] = [kill.place, made.place].map(|place| source(gathered, place));
+        notes.extend(made.twin.map(|twin| twin.note(&kernel, &ray)));
+        let missing = Missing::SameDeath {
+            kill: kernel,
+            same_pid: made.twin.is_some(),
+            zone: kill.times == Times::OfTwoClocks,
+        };
+        candidates.insert(made.death.id, missing);
     }
     let facts = facts::of(gathered, &made);
     let folders = nodes::folders(gathered);
     let on = nodes::of_deaths(gathered, &folders, &made);
     let mut deaths: Vec<Death> = made.into_iter().map(|made| made.death).collect();
-    unsettled::add(gathered, &mut deaths, &twins);
+    unsettled::add(gathered, &mut deaths, &candidates);
     let version = version(gathered);
     notes.extend(notes::all(gathered, &deaths, version.as_deref()));
     notes.extend(version.map(|version| format!("Ray {version}, by the wording of its messages")));
@@ -136,6 +140,8 @@ struct Made {
     /// All processes that the text lists beside it.
     everyone: Vec<TopProcess>,
     /// A kill by the kernel that may be the same death.
+    candidate: Option<Candidate>,
+    /// The same, if it has the same pid.
     twin: Option<Twin>,
 }
 
@@ -166,7 +172,7 @@ fn made(gathered: &TextEvidence, clock: &Clock, case: &Case<'_>) -> Made {
     }
     let mut made = build(clock, &subject, dated_by, verdict);
     made.bare = bare;
-    made.twin = case.twin;
+    (made.candidate, made.twin) = (case.candidate, case.twin);
     made.folder.clone_from(&subject.folder);
     made.texts = nodes::own_texts(gathered, &claims);
     let death = &mut made.death;

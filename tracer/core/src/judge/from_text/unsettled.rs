@@ -21,19 +21,19 @@ use crate::{
     ray::log::{FileKind, file_name},
 };
 
-/// Fills in the missing evidence, for deaths with an unknown killer. `twins` has what would tell
-/// whether a kill that the kernel reports is the same death.
+/// Fills in the missing evidence, for deaths with an unknown killer. `candidates` has what
+/// would tell whether a kill that the kernel reports is the same death.
 pub(super) fn add(
     gathered: &TextEvidence,
     deaths: &mut [Death],
-    twins: &HashMap<EventId, Missing>,
+    candidates: &HashMap<EventId, Missing>,
 ) {
     let read = ReadLogs::of(gathered);
     for death in deaths {
         let open = matches!(death.verdict.killer, Killer::Unknown | Killer::KernelOom);
         if open || death.verdict.certainty == Certainty::Unknown {
-            let twin = twins.get(&death.id).cloned();
-            death.verdict.missing = twin.or_else(|| Some(of_text(death, read)));
+            let same = candidates.get(&death.id).cloned();
+            death.verdict.missing = same.or_else(|| Some(of_text(death, read)));
         }
     }
 }
