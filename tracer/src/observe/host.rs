@@ -21,7 +21,7 @@ pub fn started(mode: Mode) -> RecordingStarted {
     };
     RecordingStarted {
         raytrace: env!("CARGO_PKG_VERSION").to_owned(),
-        host: node_name().unwrap_or_else(|| uname.nodename().to_string_lossy().into_owned()),
+        host: name(),
         kernel: uname.release().to_string_lossy().into_owned(),
         boot_id: text("/proc/sys/kernel/random/boot_id"),
         memory_bytes: super::memory::node().map_or(Bytes(info.totalram), |node| node.total),
@@ -36,10 +36,18 @@ pub fn started(mode: Mode) -> RecordingStarted {
     }
 }
 
-/// Returns the node's name that a `DaemonSet` sets. The host name inside a pod is the pod's name.
-fn node_name() -> Option<String> {
-    let name = std::env::var("RAYTRACE_NODE_NAME").ok();
-    name.filter(|name| !name.is_empty())
+/// Returns the node's name: the one that a `DaemonSet` sets, because the host name inside a pod is the
+/// pod's, else the host name.
+#[must_use]
+pub fn name() -> String {
+    let given = std::env::var("RAYTRACE_NODE_NAME").ok();
+    let host = || {
+        rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned()
+    };
+    given.filter(|name| !name.is_empty()).unwrap_or_else(host)
 }
 
 /// Returns the inode of a namespace: the number in `pid:[4026531836]`.

@@ -83,7 +83,9 @@ fn jobs(side: &Side) -> Vec<String> {
     let told = |job: &JobEnd| {
         let by = job.class.as_ref().zip(job.killer);
         let by = by.map_or_else(String::new, |(class, killer)| {
-            format!(": {} by {}", sanitize::name(class), killer.name())
+            let probably = if job.probable { "probably " } else { "" };
+            let class = sanitize::name(class);
+            format!(": {probably}{class} by {}", killer.name())
         });
         let limit = job.limit_bytes;
         let limit = limit.map_or_else(String::new, |limit| {

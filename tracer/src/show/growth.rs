@@ -48,7 +48,7 @@ fn owners(view: &View<'_>, wanted: impl Fn(&Growth) -> bool) -> Vec<(String, Vec
 }
 
 /// Returns `WorkerDict (2 processes) took 8.7 GiB in all over the run (at most 3.7 GiB at once)`.
-/// Memory that is freed and taken again counts each time.
+/// Memory that is freed and taken again counts each time. The peak is of private memory.
 fn taken(growth: &Growth, report: &Report) -> String {
     let class = sanitize::name(&growth.class);
     let count = usize::try_from(growth.processes).unwrap_or(usize::MAX);
@@ -62,8 +62,11 @@ fn taken(growth: &Growth, report: &Report) -> String {
     let of_class = of_class.filter(its);
     let peak = of_class.filter_map(|owner| owner.private_peak_bytes).max();
     let peak = peak.filter(|peak| *peak < growth.grown_bytes);
+    // The growth counts shared memory that was touched, the peak does not.
+    let shared = growth.lines.iter().any(|line| line.shared_bytes.0 > 0);
+    let private = if shared { " private" } else { "" };
     let peak = peak.map_or_else(String::new, |peak| {
-        format!(" (at most {} at once)", size(peak))
+        format!(" (at most {}{private} at once)", size(peak))
     });
     let grown = size(growth.grown_bytes);
     let node = growth.recording_id.and_then(|id| {

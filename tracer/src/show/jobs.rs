@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    judge::report::{Basis, Job, Outcome, OutcomeReason, Recovery, Report, SurvivedDeath},
+    judge::report::{Job, Outcome, Recovery, Report, SurvivedDeath},
     show::{
         causes::{self, Cause},
         clause, sanitize,
@@ -87,12 +87,10 @@ fn rest(jobs: &[&Job]) -> String {
 /// Returns `probably ` if only the order of deaths says which of them ended a job.
 #[must_use]
 pub fn probably(job: &Job) -> &'static str {
-    match job.because {
-        OutcomeReason::AfterDeath {
-            basis: Basis::Order,
-            ..
-        } => "probably ",
-        _ => "",
+    if job.is_ended_by_order() {
+        "probably "
+    } else {
+        ""
     }
 }
 

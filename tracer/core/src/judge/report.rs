@@ -283,6 +283,15 @@ pub struct Job {
     pub because: OutcomeReason,
 }
 
+impl Job {
+    /// Returns whether only the order of deaths says which of them ended the job.
+    #[must_use]
+    pub fn is_ended_by_order(&self) -> bool {
+        let order = Basis::Order;
+        matches!(self.because, OutcomeReason::AfterDeath { basis, .. } if basis == order)
+    }
+}
+
 /// A framework, or a library of Ray's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct JobFramework {

@@ -21,7 +21,7 @@ use crate::{
         live::Live,
         report::{Death, Utc},
     },
-    observe::{memory, processes},
+    observe::{host, memory, processes},
     recording::{RecordingError, place::FALLBACK, row},
     show::{
         publish::{
@@ -78,7 +78,7 @@ impl Folder {
     pub(super) fn look(&mut self, state: &mut State, now: BootTime) -> Updates {
         let mut updates = Updates::default();
         updates.snapshot.with_paths = self.with_arguments;
-        updates.snapshot.node.clone_from(&state.node);
+        updates.snapshot.node = node(state);
         let found = match recordings(&self.path) {
             Ok(found) => found,
             // The state of files is kept until the folder can be read again.
@@ -122,7 +122,7 @@ impl Folder {
             updates.lines.extend(self.warnings(&live, state));
             state.node.clone_from(&live.host);
         }
-        updates.snapshot.node.clone_from(&state.node);
+        updates.snapshot.node = node(state);
         updates
     }
 
@@ -354,6 +354,14 @@ fn origin(tail: &Tail, folder: String, with_arguments: bool) -> Option<Origin> {
         started: tail.began()?,
         with_arguments,
     })
+}
+
+/// Returns the node's name in the recordings. Before there is one, it is this machine's.
+fn node(state: &State) -> String {
+    if state.node.is_empty() {
+        return host::name();
+    }
+    state.node.clone()
 }
 
 /// Fills in the state of the node from the recording that is being written.

@@ -106,6 +106,8 @@ pub struct JobEnd {
     pub job_id: HexId,
     /// How it ended.
     pub outcome: Outcome,
+    /// Whether only the order of deaths says which one ended it.
+    pub probable: bool,
     /// Who killed the process whose death ended it.
     pub killer: Option<Killer>,
     /// The class of that process.

@@ -34,6 +34,7 @@ fn jobs(report: &Report) -> Vec<JobEnd> {
         JobEnd {
             job_id: job.job_id.clone(),
             outcome: job.outcome,
+            probable: job.is_ended_by_order(),
             killer,
             class,
             limit_bytes: death.and_then(limit),

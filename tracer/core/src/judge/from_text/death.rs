@@ -95,7 +95,6 @@ pub(super) fn build(
         bare: false,
         everyone,
         candidate: None,
-        twin: None,
     }
 }
 

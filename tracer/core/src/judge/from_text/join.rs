@@ -12,7 +12,7 @@ use libc::SIGKILL;
 use super::{
     claim::{Claim, PidNamespace, Place, Statement},
     claims::ProcessClaims,
-    mismatch::{Candidate, Mismatch, Namespace, Times, Twin},
+    mismatch::{Candidate, Mismatch, Namespace, Times},
     names::name_agrees,
     text_evidence::TextEvidence,
     zone::Clock,
@@ -39,8 +39,6 @@ pub(super) struct Case<'a> {
     pub(super) remarks: Vec<(Place, String)>,
     /// A kill by the kernel that may be the same death.
     pub(super) candidate: Option<Candidate>,
-    /// The same, if it has the same pid.
-    pub(super) twin: Option<Twin>,
 }
 
 /// Returns all deaths of named processes in the texts.
@@ -89,8 +87,8 @@ pub(super) fn join<'a>(gathered: &'a TextEvidence, clock: &Clock) -> Vec<Case<'a
         .filter(|host| is_of_kernel(host))
         .collect();
     for (ray, partner) in rays.iter().zip(&partner) {
-        let (remarks, candidate, twin) = match partner.map(|host| hosts[host]) {
-            Some(host) => (vec![(place(host), matched(host).to_owned())], None, None),
+        let (remarks, candidate) = match partner.map(|host| hosts[host]) {
+            Some(host) => (vec![(place(host), matched(host).to_owned())], None),
             None => reasons(ray, &kernels, namespace, clock),
         };
         cases.push(Case {
@@ -98,7 +96,6 @@ pub(super) fn join<'a>(gathered: &'a TextEvidence, clock: &Clock) -> Vec<Case<'a
             host: partner.map(|host| hosts[host]),
             remarks,
             candidate,
-            twin,
         });
     }
     let alone = hosts.iter().zip(&taken).filter(|(_, taken)| !**taken);
@@ -107,7 +104,6 @@ pub(super) fn join<'a>(gathered: &'a TextEvidence, clock: &Clock) -> Vec<Case<'a
         host: Some(host),
         remarks: Vec::new(),
         candidate: None,
-        twin: None,
     }));
     cases
 }
@@ -294,9 +290,9 @@ fn reasons(
     kernels: &[&ProcessClaims],
     namespace: Namespace,
     clock: &Clock,
-) -> (Vec<(Place, String)>, Option<Candidate>, Option<Twin>) {
+) -> (Vec<(Place, String)>, Option<Candidate>) {
     if !is_open(ray) {
-        return (Vec::new(), None, None);
+        return (Vec::new(), None);
     }
     let of_this_pid = |host: &&&ProcessClaims| host.subject.pid == ray.subject.pid;
     let same = kernels.iter().filter(of_this_pid);
@@ -307,7 +303,7 @@ fn reasons(
         Some((*host, why))
     });
     let nearest: Vec<(&ProcessClaims, Mismatch)> = nearest.take(MAX_REASONS).collect();
-    let twin = nearest.iter().find_map(|(host, why)| twin(host, *why));
+    let candidate = |host: &ProcessClaims, why| Candidate::of(place(host), host.subject.pid, why);
     let reason = |(host, why): &(&ProcessClaims, Mismatch)| {
         let pid = host
             .subject
@@ -318,37 +314,16 @@ fn reasons(
             .comm
             .as_deref()
             .map_or_else(String::new, |comm| format!(" ({comm})"));
-        let why = match self::twin(host, *why) {
-            Some(_) => "may be this death".to_owned(),
-            None => format!("was not matched: {}", why.words()),
+        let same_pid = candidate(host, *why).is_some_and(|one| one.same_pid.is_some());
+        let why = if same_pid {
+            "may be this death".to_owned()
+        } else {
+            format!("was not matched: {}", why.words())
         };
         (place(host), format!("an OOM kill{pid}{comm} {why}"))
     };
-    let candidate = nearest.iter().find_map(|(host, why)| {
-        Some(Candidate {
-            place: place(host),
-            times: why.open()?,
-        })
-    });
-    (nearest.iter().map(reason).collect(), candidate, twin)
-}
-
-/// Returns the kill as a possible twin, if nothing but the pid namespaces speaks against it.
-fn twin(host: &ProcessClaims, why: Mismatch) -> Option<Twin> {
-    match why {
-        Mismatch::TooLittle {
-            same_pid: true,
-            namespace: Namespace::Unknown,
-            times,
-        } => Some(Twin {
-            kill: Candidate {
-                place: place(host),
-                times,
-            },
-            pid: host.subject.pid?,
-        }),
-        _ => None,
-    }
+    let first = nearest.iter().find_map(|(host, why)| candidate(host, *why));
+    (nearest.iter().map(reason).collect(), first)
 }
 
 /// Whether Ray does not say who ended it.

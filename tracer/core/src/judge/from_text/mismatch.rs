@@ -50,15 +50,6 @@ pub(super) enum Mismatch {
 }
 
 impl Mismatch {
-    /// Returns how the times compare, if the kill may be the death all the same.
-    pub(super) fn open(self) -> Option<Times> {
-        match self {
-            Self::TooLittle { times, .. } => Some(times),
-            Self::NoPid => Some(Times::Missing),
-            Self::Name | Self::Time | Self::Pid | Self::KillerKnown => None,
-        }
-    }
-
     pub(super) fn words(self) -> String {
         match self {
             Self::Name => "the names differ".into(),
@@ -84,29 +75,41 @@ impl Mismatch {
     }
 }
 
-/// A kill that may be the death, and how its time compares.
+/// A kill that may be the death, and is listed separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Candidate {
     /// Where the kernel reports it.
     pub(super) place: Place,
     pub(super) times: Times,
+    /// The pid in both logs, if it is the same, and the logs may be of two pid namespaces.
+    pub(super) same_pid: Option<Pid>,
 }
 
-/// A kill of the same pid that is listed separately, since the pids may be of two namespaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Twin {
-    pub(super) kill: Candidate,
-    /// The pid in both logs.
-    pub(super) pid: Pid,
-}
+impl Candidate {
+    /// Returns the candidate, if too little speaks against it.
+    pub(super) fn of(place: Place, pid: Option<Pid>, why: Mismatch) -> Option<Self> {
+        let (times, same_pid) = match why {
+            Mismatch::TooLittle {
+                same_pid,
+                namespace,
+                times,
+            } => (times, same_pid && namespace == Namespace::Unknown),
+            Mismatch::NoPid => (Times::Missing, false),
+            Mismatch::Name | Mismatch::Time | Mismatch::Pid | Mismatch::KillerKnown => return None,
+        };
+        Some(Self {
+            place,
+            times,
+            same_pid: pid.filter(|_| same_pid),
+        })
+    }
 
-impl Twin {
-    /// Returns the note on the two deaths. The arguments are the places of both.
-    pub(super) fn note(&self, kernel: &str, ray: &str) -> String {
-        format!(
+    /// Returns the note on two deaths with one pid. The arguments are the places of both.
+    pub(super) fn note(&self, kernel: &str, ray: &str) -> Option<String> {
+        let pid = self.same_pid?;
+        Some(format!(
             "the kernel's kill of pid {pid} ({kernel}) and the end of pid {pid} ({ray}) may be one death, counted twice here: the pids are equal, but Ray's may be a container's{times}",
-            pid = self.pid,
-            times = self.kill.times.words()
-        )
+            times = self.times.words()
+        ))
     }
 }

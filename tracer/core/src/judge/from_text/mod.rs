@@ -40,7 +40,7 @@ use crate::{
 use claim::{Claim, MonitorState, Place, Statement, Subject};
 use death::build;
 use join::Case;
-use mismatch::{Candidate, Times, Twin};
+use mismatch::{Candidate, Times};
 use text_evidence::TextEvidence;
 use zone::Clock;
 
@@ -68,10 +68,10 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     for made in made.iter().filter(|made| made.death.listed) {
         let Some(kill) = made.candidate else { continue };
         let [kernel, ray] = [kill.place, made.place].map(|place| source(gathered, place));
-        notes.extend(made.twin.map(|twin| twin.note(&kernel, &ray)));
+        notes.extend(kill.note(&kernel, &ray));
         let missing = Missing::SameDeath {
             kill: kernel,
-            same_pid: made.twin.is_some(),
+            same_pid: kill.same_pid.is_some(),
             zone: kill.times == Times::OfTwoClocks,
         };
         candidates.insert(made.death.id, missing);
@@ -141,8 +141,6 @@ struct Made {
     everyone: Vec<TopProcess>,
     /// A kill by the kernel that may be the same death.
     candidate: Option<Candidate>,
-    /// The same, if it has the same pid.
-    twin: Option<Twin>,
 }
 
 fn made(gathered: &TextEvidence, clock: &Clock, case: &Case<'_>) -> Made {
@@ -172,7 +170,7 @@ fn made(gathered: &TextEvidence, clock: &Clock, case: &Case<'_>) -> Made {
     }
     let mut made = build(clock, &subject, dated_by, verdict);
     made.bare = bare;
-    (made.candidate, made.twin) = (case.candidate, case.twin);
+    made.candidate = case.candidate;
     made.folder.clone_from(&subject.folder);
     made.texts = nodes::own_texts(gathered, &claims);
     let death = &mut made.death;
