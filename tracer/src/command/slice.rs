@@ -134,8 +134,8 @@ pub fn run(args: &SliceArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(if damaged { code::RECORDING } else { 0 }))
 }
 
-/// Checks that all recorders have the job of one cluster. Each cluster numbers its jobs from one, so
-/// this may be another one's job.
+/// Checks that all recorders have the job of one cluster. Each cluster numbers its jobs from one,
+/// so this may be another one's job.
 fn one_cluster(job: &HexId, parts: &[Part]) -> Result<(), SliceError> {
     let mut sessions: Vec<String> = parts.iter().filter_map(|one| one.cluster.clone()).collect();
     sessions.sort();

@@ -36,8 +36,8 @@ pub fn started(mode: Mode) -> RecordingStarted {
     }
 }
 
-/// Returns the node's name: the one that a `DaemonSet` sets, because the host name inside a pod is the
-/// pod's, else the host name.
+/// Returns the node's name: the one that a `DaemonSet` sets, because the host name inside a pod is
+/// the pod's, else the host name.
 #[must_use]
 pub fn name() -> String {
     let given = std::env::var("RAYTRACE_NODE_NAME").ok();

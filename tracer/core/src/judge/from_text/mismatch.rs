@@ -86,7 +86,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Returns the candidate, if too little speaks against it.
+    /// Returns the candidate, if nothing rules it out.
     pub(super) fn of(place: Place, pid: Option<Pid>, why: Mismatch) -> Option<Self> {
         let (times, same_pid) = match why {
             Mismatch::TooLittle {

@@ -66,12 +66,9 @@ fn without_pid(deaths: &[Death]) -> Option<String> {
 
 /// Says that kills which Ray only counted and deaths without a known killer may be the same.
 fn counted_twice(deaths: &[Death]) -> Option<String> {
-    let named = |death: &Death| {
-        death.process.pid.0 != 0 || death.work.worker_id.is_some() || death.work.actor_id.is_some()
-    };
     let only_counted =
-        |death: &&Death| death.verdict.killer == Killer::RayMemoryMonitor && !named(death);
-    let open = |death: &&Death| death.verdict.cause == Cause::SuddenEnd && named(death);
+        |death: &&Death| death.verdict.killer == Killer::RayMemoryMonitor && !is_named(death);
+    let open = |death: &&Death| death.verdict.cause == Cause::SuddenEnd && is_named(death);
     let causes = || deaths.iter().filter(|death| is_first_cause(death));
     let (kills, ends) = (
         causes().filter(only_counted).count(),
@@ -124,6 +121,12 @@ fn resident_only(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
     })
 }
 
+/// Whether it is known which process it was.
+pub(super) fn is_named(death: &Death) -> bool {
+    let work = &death.work;
+    death.process.pid.0 != 0 || work.worker_id.is_some() || work.actor_id.is_some()
+}
+
 fn is_first_cause(death: &Death) -> bool {
     death.listed && death.verdict.cause_death_id.is_none()
 }
@@ -137,9 +140,7 @@ fn count(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
     }
     let memory: u64 = summaries.values().map(|(memory, _)| memory).sum();
     let other: u64 = summaries.values().map(|(_, other)| other).sum();
-    let named = |death: &&Death| {
-        death.process.pid.0 != 0 || death.work.worker_id.is_some() || death.work.actor_id.is_some()
-    };
+    let named = |death: &&Death| is_named(death);
     let by_ray = |death: &&Death| death.verdict.killer == Killer::RayMemoryMonitor;
     let found = deaths.iter().filter(named).filter(by_ray).count() as u64;
     let rest = deaths

@@ -7,6 +7,7 @@ use libc::SIGTERM;
 use super::{
     claim::{Claim, PidNamespace},
     claims::ProcessClaims,
+    notes,
     text_evidence::TextEvidence,
 };
 use crate::{
@@ -83,10 +84,9 @@ fn of_text(death: &Death, read: ReadLogs) -> Missing {
             _ => Missing::RayletEnd,
         };
     }
-    let work = &death.work;
     Missing::NodeLogs {
         of_any_end: matches!(death.verdict.cause, Cause::SuddenEnd | Cause::Unexplained),
-        named: death.process.pid.0 != 0 || work.worker_id.is_some() || work.actor_id.is_some(),
+        named: notes::is_named(death),
         kernel_read: read.kernel,
         raylet_read: read.raylet,
     }
