@@ -305,38 +305,47 @@ fn each_documented_answer_is_in_a_text() {
     assert!(checked > 20, "only {checked} quotes");
 }
 
-/// It has each command and killer of the English one.
+/// Both have the same commands and outputs, links, and inline code.
 #[test]
 fn chinese_readme_matches_the_english_one() {
     let read = |name: &str| fs::read_to_string(staging::root().join(name)).expect(name);
     let (english, chinese) = (read("README.md"), read("README.zh-CN.md"));
-    let commands = |text: &str| {
-        let blocks = text.split("```").skip(1).step_by(2);
-        let lines = blocks
-            .flat_map(str::lines)
-            .filter_map(|line| line.trim_start_matches("sudo ").strip_prefix("raytrace "));
-        let names = lines.filter_map(|line| line.split_whitespace().next().map(str::to_owned));
-        names.collect::<std::collections::BTreeSet<String>>()
+    let (ours, theirs) = (code_blocks(&english), code_blocks(&chinese));
+    assert!(ours.len() > 5, "{ours:?}");
+    assert_eq!(ours, theirs);
+    let (ours, theirs) = (link_targets(&english), link_targets(&chinese));
+    assert!(ours.len() > 20, "{ours:?}");
+    assert_eq!(ours, theirs);
+    let inline = |text: &str| {
+        let prose: String = text.split("```").step_by(2).collect();
+        let one_line = |quote: &str| quote.split_whitespace().collect::<Vec<&str>>().join(" ");
+        let all = quotes(&prose).map(one_line);
+        all.collect::<std::collections::BTreeSet<String>>()
     };
-    let absent: Vec<String> = commands(&english)
-        .difference(&commands(&chinese))
-        .cloned()
-        .collect();
-    assert!(
-        absent.is_empty(),
-        "README.zh-CN.md does not have {absent:?}"
-    );
-    let killers = |text: &str| {
-        let table = text.split("| `killer` |").nth(1).unwrap_or_default();
-        let rows = table
+    assert_eq!(inline(&english), inline(&chinese));
+}
+
+/// Returns the blocks of code, each without its comments.
+fn code_blocks(text: &str) -> Vec<String> {
+    let blocks = text.split("```").skip(1).step_by(2);
+    let bare = |block: &str| {
+        let lines = block
             .lines()
-            .skip(2)
-            .take_while(|line| line.starts_with('|'));
-        let named = rows.flat_map(|row| quotes(row.split('|').nth(1).unwrap_or_default()));
-        named.map(str::to_owned).collect::<Vec<String>>()
+            .map(|line| line.split("# ").next().unwrap_or_default());
+        lines.map(str::trim_end).collect::<Vec<&str>>().join("\n")
     };
-    assert_eq!(killers(&english), killers(&chinese));
-    assert!(!killers(&english).is_empty());
+    blocks.map(bare).collect()
+}
+
+/// Returns where the links lead, in order of their names, but for those from one README to the
+/// other.
+fn link_targets(text: &str) -> Vec<String> {
+    let parts = text.split("](").skip(1);
+    let targets = parts.filter_map(|part| part.split(')').next());
+    let targets = targets.filter(|target| !target.starts_with("README"));
+    let mut targets: Vec<String> = targets.map(str::to_owned).collect();
+    targets.sort();
+    targets
 }
 
 /// A restarted recorder leaves two recordings, and `raytrace slice` writes a slice of each.

@@ -87,7 +87,7 @@ pub fn advice(place: Place) -> &'static str {
             "on a machine with kubectl: kubectl debug node/NODE -it --profile=sysadmin --image=IMAGE_WITH_RAYTRACE -- raytrace record"
         }
         Place::Container => {
-            "on the host, as root: raytrace record   (or a container with the host's pids and five capabilities, BPF, PERFMON, SYS_PTRACE, DAC_READ_SEARCH and SYSLOG: the command is in README.md, under Install)"
+            "on the host, as root: raytrace record   (or a container with the host's pids and five capabilities, BPF, PERFMON, SYS_PTRACE, DAC_READ_SEARCH and SYSLOG: the command is in docs/usage/container.md)"
         }
         Place::Host => {
             "sudo raytrace record   (or once, for a group, whose members get the right to read every file and process: f=$(command -v raytrace); sudo chgrp GROUP $f; sudo chmod 750 $f; sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_syslog+ep $f)"
