@@ -13,6 +13,8 @@ const RESTARTED: &str = "If Ray was started again since, name the folder of that
 const ANY_END: &str = "Ray prints this line for an OOM kill by the kernel, a kill -9, a crash, an os._exit and the end of its raylet alike";
 /// How to compare times of Ray's logs with those of the kernel's.
 const ZONE: &str = "Give the time zone of Ray's logs: --log-tz UTC, as in most containers, or a name such as --log-tz Asia/Shanghai";
+/// Where Ray names the process, if its raylet's log does not.
+const WORKER_LOGS: &str = "Explain the worker's own logs too, from the folder logs of its session: their names have its pid, and their last lines its time";
 /// Where Ray dates the end.
 const RAYLET_LOG: &str =
     "Explain its raylet.out too, if it is left: it has the time, and says which process it was";
@@ -70,9 +72,14 @@ pub fn missing(missing: &Missing) -> String {
             kill,
             same_pid,
             zone,
+            raylet_read,
         } => {
             let of = if *same_pid { " of the same pid" } else { "" };
-            let next = if *zone { ZONE } else { RAYLET_LOG };
+            let next = match (zone, raylet_read) {
+                (true, _) => ZONE,
+                (false, false) => RAYLET_LOG,
+                (false, true) => WORKER_LOGS,
+            };
             format!("whether the kill{of} at {kill} is this death. {next}")
         }
         Missing::NodeLogs {

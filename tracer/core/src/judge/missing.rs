@@ -44,6 +44,8 @@ pub enum Missing {
         same_pid: bool,
         /// Whether only the time zone of Ray's logs is missing.
         zone: bool,
+        /// Whether a raylet's log was read.
+        raylet_read: bool,
     },
     /// What its node's logs say, the kernel's and the raylet's.
     NodeLogs {

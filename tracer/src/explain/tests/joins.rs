@@ -335,6 +335,11 @@ fn missing_logs_are_those_not_read() {
     }
     let started = "[2026-11-21 08:00:00,000 I 611 611] (raylet) worker_pool.cc:564: Started worker process with pid 926 worker_id=2abec82d00000000000000000000000000000000000000000000abcd\n".to_owned();
     let kernel = kill("2026-11-21T00:11:38,100000+00:00 ", 926, "ray::Rollout");
+    let nameless = missing(&[("raylet.out", &local), ("dmesg.txt", &kernel)]);
+    assert!(
+        nameless.contains("Explain the worker's own logs"),
+        "{nameless}"
+    );
     let zone = missing(&[("raylet.out", &(started + &local)), ("dmesg.txt", &kernel)]);
     assert!(zone.contains("--log-tz"), "{zone}");
 }

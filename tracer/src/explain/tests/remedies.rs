@@ -134,7 +134,9 @@ fn openrlhf_flags_keep_spelling_that_was_used() {
     };
     let old = with("--vllm_gpu_memory_utilization 0.6");
     assert!(
-        old.ends_with("lower --vllm_gpu_memory_utilization (now 0.6); --adam_offload"),
+        old.ends_with(
+            "lower --vllm_gpu_memory_utilization (now 0.6); --adam_offload: raises host memory by what it frees on the GPU"
+        ),
         "{old}"
     );
     let on = with("--adam_offload --vllm_enable_sleep");

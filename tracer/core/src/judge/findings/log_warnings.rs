@@ -90,7 +90,6 @@ fn finding(run: Run<'_>, warning: &LogWarning) -> Finding {
     let figures = figures.find_map(|line| torch::figures(line));
     let figures = figures.map_or_else(String::new, |figures| format!("; {figures}"));
     let mut evidence = warning.lines.clone();
-    let mut cost = None;
     if warning.warning == Warning::GpuMemory {
         evidence.extend(run.report.gpus.iter().map(|gpu| {
             let (peak, total) = (size(gpu.peak_bytes), size(gpu.total_bytes));
@@ -99,14 +98,10 @@ fn finding(run: Run<'_>, warning: &LogWarning) -> Finding {
                 gpu.device
             )
         }));
-        cost = (!host_full(run)).then(|| {
-            "only of offloading: it raises host memory by what it frees on the GPU".to_owned()
-        });
     }
     Finding {
         evidence,
         remedy: remedy(run, warning),
-        cost,
         ..Finding::new(rule, certainty, format!("{text}{bytes}{figures}{lines}"))
     }
 }
@@ -158,9 +153,12 @@ fn remedy(run: Run<'_>, warning: &LogWarning) -> Vec<String> {
             }
             let lower = "lower gpu_memory_utilization or the micro batch size per GPU";
             // The host has no room for it if that ran out too.
-            let offload =
-                (!host_full(run)).then_some("offload parameters or the optimizer to the host");
-            [lower].into_iter().chain(offload).map(text).collect()
+            let offload = format!(
+                "offload parameters or the optimizer to the host: {}",
+                remedy::RAISES_HOST
+            );
+            let offload = (!host_full(run)).then_some(offload);
+            [text(lower)].into_iter().chain(offload).collect()
         }
         Warning::KvCache => vec![
             more_for_the_cache(run),

@@ -8,6 +8,9 @@ use crate::ray::framework::{
     self as frameworks, Effect, Framework, RemedyGoal, RemedySetting, remedy_settings,
 };
 
+/// What moving memory from the GPU to the host costs.
+pub(super) const RAISES_HOST: &str = "raises host memory by what it frees on the GPU";
+
 /// Returns what to set for a goal, each with its present value if that was seen.
 pub(super) fn keys(run: Run<'_>, goal: RemedyGoal) -> Vec<String> {
     keys_for(run, goal, None)
@@ -62,10 +65,16 @@ pub(super) fn keys_in(
             }
             // Nothing else in the report says whose key it is.
             let whose = whose(framework).filter(|_| by_class_alone);
-            Some(match (now.filter(|now| !now.is_empty()), whose) {
+            let what = match (now.filter(|now| !now.is_empty()), whose) {
                 (Some(now), _) => format!("{} (now {now})", typed(key, &value)),
                 (None, Some(whose)) => format!("{} (a setting of {whose})", typed(key, &value)),
                 (None, None) => typed(key, &value),
+            };
+            let costs_host = goal == RemedyGoal::Gpu && moves_to_host(&setting);
+            Some(if costs_host {
+                format!("{what}: {RAISES_HOST}")
+            } else {
+                what
             })
         });
     let words = frameworks::advice_without_key(framework, goal).map(str::to_owned);

@@ -42,6 +42,7 @@ use death::build;
 use join::Case;
 use mismatch::{Candidate, Times};
 use text_evidence::TextEvidence;
+use unsettled::ReadLogs;
 use zone::Clock;
 
 /// At most this many pieces of evidence are kept for one death.
@@ -63,6 +64,7 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     teardown::mark(gathered, &clock, &mut made);
     raylets::list_shutdowns(&mut made);
     decisions::group(&mut made);
+    let read = ReadLogs::of(gathered);
     let mut candidates: HashMap<EventId, Missing> = HashMap::new();
     let mut notes: Vec<String> = Vec::new();
     for made in made.iter().filter(|made| made.death.listed) {
@@ -73,6 +75,7 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
             kill: kernel,
             same_pid: kill.same_pid.is_some(),
             zone: kill.times == Times::OfTwoClocks,
+            raylet_read: read.raylet,
         };
         candidates.insert(made.death.id, missing);
     }
@@ -80,7 +83,7 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     let folders = nodes::folders(gathered);
     let on = nodes::of_deaths(gathered, &folders, &made);
     let mut deaths: Vec<Death> = made.into_iter().map(|made| made.death).collect();
-    unsettled::add(gathered, &mut deaths, &candidates);
+    unsettled::add(read, &mut deaths, &candidates);
     let version = version(gathered);
     notes.extend(notes::all(gathered, &deaths, version.as_deref()));
     notes.extend(version.map(|version| format!("Ray {version}, by the wording of its messages")));

@@ -24,12 +24,7 @@ use crate::{
 
 /// Fills in the missing evidence, for deaths with an unknown killer. `candidates` has what
 /// would tell whether a kill that the kernel reports is the same death.
-pub(super) fn add(
-    gathered: &TextEvidence,
-    deaths: &mut [Death],
-    candidates: &HashMap<EventId, Missing>,
-) {
-    let read = ReadLogs::of(gathered);
+pub(super) fn add(read: ReadLogs, deaths: &mut [Death], candidates: &HashMap<EventId, Missing>) {
     for death in deaths {
         let open = matches!(death.verdict.killer, Killer::Unknown | Killer::KernelOom);
         if open || death.verdict.certainty == Certainty::Unknown {
@@ -41,13 +36,13 @@ pub(super) fn add(
 
 /// Which logs of nodes are among the texts.
 #[derive(Clone, Copy)]
-struct ReadLogs {
+pub(super) struct ReadLogs {
     kernel: bool,
-    raylet: bool,
+    pub(super) raylet: bool,
 }
 
 impl ReadLogs {
-    fn of(gathered: &TextEvidence) -> Self {
+    pub(super) fn of(gathered: &TextEvidence) -> Self {
         let names = || gathered.texts.iter().map(|text| path::base(&text.name));
         let is_kernels = |name: &str| {
             ["dmesg", "kern.log", "journal"]
