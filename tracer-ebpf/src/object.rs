@@ -1,11 +1,13 @@
-//! What each object needs besides its programs: a licence for the kernel and an end that no program reaches.
+//! What each object needs besides its programs: a license and a panic handler.
+//!
+//! No program reaches the panic handler.
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// The licence that the kernel asks for: helpers that read kernel memory are GPL-only.
+/// The license that the kernel requires: helpers that read kernel memory are GPL-only.
 #[unsafe(link_section = "license")]
 #[unsafe(no_mangle)]
 static LICENSE: [u8; 13] = *b"Dual MIT/GPL\0";

@@ -1,38 +1,39 @@
-//! The records that the programs put into the ring, and the offsets that they are given.
+//! The records that the programs write into the rings, and the offsets that they receive.
 //!
-//! Each record begins with a [`Header`]. Strings are NUL-terminated when shorter than their field.
+//! Each record begins with a [`Header`]. A string is NUL-terminated if it is shorter than its
+//! field.
 
-/// Length of `task_struct.comm`.
+/// The length of `task_struct.comm`.
 pub const COMM: usize = 16;
-/// Ancestors taken of a sender.
+/// The number of ancestors that are read of a sender.
 pub const ANCESTORS: usize = 6;
-/// Path components taken of an executable, innermost first.
+/// The number of path components that are read of an executable, innermost first.
 pub const EXE_PARTS: usize = 8;
-/// Bytes of one path component of an executable.
+/// The bytes of one path component of an executable.
 pub const EXE_PART: usize = 32;
-/// Levels of memory cgroups taken, innermost first.
+/// The number of memory cgroup levels that are read, innermost first.
 pub const CGROUPS: usize = 12;
-/// Bytes of one cgroup name; a container's scope has 77.
+/// The bytes of one cgroup name; that of a container's scope has 77.
 pub const CGROUP_NAME: usize = 96;
-/// Levels of the sender's cgroup path.
+/// The number of levels that are read of the sender's cgroup path.
 pub const SENDER_CGROUPS: usize = 6;
-/// Kernel stack frames at an OOM kill.
+/// The number of kernel stack frames that are read at an OOM kill.
 pub const FRAMES: usize = 48;
-/// Bytes of argv taken at exec.
+/// The bytes of argv that are read at an exec.
 pub const ARGV: usize = 4096;
-/// Bytes of the title taken at exit.
+/// The bytes of the title that are read at an exit.
 pub const TITLE: usize = 512;
-/// Bytes of a sender's command line, as its last exec was given it.
+/// The bytes of a sender's command line, as of its last exec.
 pub const COMMAND: usize = 384;
-/// So many command lines of processes are kept.
+/// The number of slots for command lines of processes.
 pub const COMMANDS_KEPT: u32 = 4096;
-/// Arguments of a system call that are taken.
+/// The number of arguments that are read of a system call.
 pub const CALL_ARGUMENTS: usize = 3;
 
-/// Makes the kinds of records from one list.
+/// Declares the kinds of records from one list.
 macro_rules! kinds {
     ($($(#[$about:meta])* $kind:ident = $number:literal,)*) => {
-        /// What a record is.
+        /// The kind of a record.
         #[repr(u32)]
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Kind {
@@ -40,7 +41,7 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// The kind of this number; `None` for one that no program sends.
+            /// Returns the kind with this number; `None` for a number that no program sends.
             #[must_use]
             pub const fn of(number: u32) -> Option<Self> {
                 match number {
@@ -53,45 +54,45 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// [`Fork`]
+    /// A [`Fork`].
     Fork = 1,
-    /// [`Exec`]
+    /// An [`Exec`].
     Exec = 2,
-    /// [`Signal`]
+    /// A [`Signal`].
     Signal = 3,
-    /// [`Delivered`]
+    /// A [`Delivered`].
     Delivered = 4,
-    /// [`Victim`]
+    /// A [`Victim`].
     Victim = 5,
-    /// [`Exit`]
+    /// An [`Exit`].
     Exit = 6,
-    /// [`Rename`]
+    /// A [`Rename`].
     Rename = 7,
-    /// [`Mapped`]
+    /// A [`Mapped`].
     Mapped = 8,
-    /// [`Growth`]
+    /// A [`Growth`].
     Growth = 9,
 }
 
-/// Begins every record.
+/// The header of every record.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Header {
     /// A [`Kind`].
     pub kind: u32,
-    /// Zero.
+    /// Always 0.
     pub reserved: u32,
-    /// `CLOCK_BOOTTIME`, ns.
+    /// The time by `CLOCK_BOOTTIME`, in ns.
     pub time: u64,
 }
 
-/// A process: thread group id and start of its leader.
+/// A process: its thread group id and the start time of its leader.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Process {
-    /// Thread group id in the initial namespace.
+    /// The thread group id in the initial pid namespace.
     pub tgid: u32,
-    /// The thread concerned.
+    /// The thread that the record is about.
     pub tid: u32,
     /// `group_leader->start_boottime`.
     pub start: u64,
@@ -101,59 +102,60 @@ pub struct Process {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Fork {
-    /// Kind and time.
+    /// Kind and time of the record.
     pub header: Header,
-    /// Who forked.
+    /// The process that forks.
     pub parent: Process,
     /// The child.
     pub child: Process,
 }
 
-/// A new program; `argv` is cut to the bytes read.
+/// A process that runs a new program. `argv` is cut to the bytes that were read.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Exec {
-    /// Kind and time.
+    /// Kind and time of the record.
     pub header: Header,
-    /// Which.
+    /// The process.
     pub process: Process,
-    /// Parent's tgid.
+    /// The parent's tgid.
     pub parent: u32,
-    /// Innermost pid.
+    /// The pid in the innermost pid namespace.
     pub ns_pid: u32,
-    /// Real uid.
+    /// The real uid.
     pub uid: u32,
-    /// Valid bytes of `argv`.
+    /// The number of valid bytes of `argv`.
     pub argv_length: u32,
-    /// Its executable.
+    /// The executable of the process.
     pub file: File,
-    /// Name after exec.
+    /// The name after the exec.
     pub comm: [u8; COMM],
     /// argv, NUL-separated.
     pub argv: [u8; ARGV],
 }
 
-/// A file as the kernel knows it, whatever its name.
+/// The identity of a file in the kernel, whatever its name.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct File {
-    /// `i_ino`; 0 where there is no file.
+    /// `i_ino`; 0 if there is no file.
     pub inode: u64,
     /// `s_dev` of its file system.
     pub device: u64,
 }
 
-/// The command line that a process was given at its last exec, tracked or not.
+/// The command line of a process's last exec, whether the process is tracked or not.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Command {
-    /// The start of the process, against reuse of its pid; 0 while it is written.
+    /// The start time of the process, which detects a reused pid; 0 while the slot is being
+    /// written.
     pub start: u64,
-    /// How many are about to write it.
+    /// The number of writers that are using this slot.
     pub writers: u64,
-    /// The process.
+    /// The tgid of the process.
     pub tgid: u32,
-    /// Valid bytes of `argv`.
+    /// The number of valid bytes of `argv`.
     pub length: u32,
     /// argv, NUL-separated.
     pub argv: [u8; COMMAND],
@@ -163,98 +165,100 @@ pub struct Command {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Ancestor {
-    /// tgid; 0 ends the list.
+    /// The tgid; 0 ends the list.
     pub tgid: u32,
-    /// Name of the leader.
+    /// The name of the leader.
     pub comm: [u8; COMM],
 }
 
-/// The target was in its group exit when the signal came.
+/// Flag: the target was in a group exit when the signal was sent.
 pub const GROUP_EXIT: u32 = 1;
-/// This signal killed.
+/// Flag: this signal killed the target.
 pub const TOOK_EFFECT: u32 = 2;
-/// The sender was exiting (`PF_EXITING`).
+/// Flag: the sender was exiting (`PF_EXITING`).
 pub const SENDER_EXITING: u32 = 4;
-/// The sender is a kernel thread (`PF_KTHREAD`).
+/// Flag: the sender is a kernel thread (`PF_KTHREAD`).
 pub const SENDER_KERNEL_THREAD: u32 = 8;
 
-/// The sender's last exec was seen: its command line is the one that it was given then.
+/// Flag: the sender's last exec was seen, so its command line is the one of that exec.
 pub const SENDER_EXEC_SEEN: u32 = 16;
-/// The sender has the root folder of the target, and mounts of the same owner.
+/// Flag: the sender has the same root directory as the target, and its mounts have the same owner.
 pub const SENDER_SAME_ROOT: u32 = 32;
-/// The running task was in a 32-bit system call.
+/// Flag: the running task was in a 32-bit system call.
 pub const SENDER_COMPAT: u32 = 64;
 
-/// The running task was in no system call.
+/// The value of `call` if the running task was in no system call.
 pub const NO_CALL: i32 = -1;
-/// Which system call the running task was in is not known.
+/// The value of `call` if the running task's system call is not known.
 pub const CALL_UNKNOWN: i32 = i32::MIN;
 
-/// `signal_generate`.
+/// An event of `signal_generate`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Signal {
-    /// Kind and time.
+    /// Kind and time of the record.
     pub header: Header,
     /// The target.
     pub target: Process,
-    /// Signal number.
+    /// The signal number.
     pub signal: i32,
     /// `si_code`.
     pub code: i32,
-    /// Whether the group was addressed.
+    /// Whether the signal was sent to the thread group.
     pub group: u32,
     /// `TRACE_SIGNAL_*`.
     pub result: i32,
-    /// [`GROUP_EXIT`], [`TOOK_EFFECT`] and those that begin with `SENDER_`.
+    /// [`GROUP_EXIT`], [`TOOK_EFFECT`], and the flags that begin with `SENDER_`.
     pub flags: u32,
     /// `signal->group_exit_code`.
     pub group_exit_code: i32,
     /// `pdeath_signal` of the target.
     pub parent_death_signal: i32,
-    /// Sender's real, effective and saved uid.
+    /// The sender's real, effective and saved uid.
     pub sender_uids: [u32; 3],
     /// The system call that the running task was in, [`NO_CALL`] or [`CALL_UNKNOWN`].
     pub call: i32,
-    /// Valid bytes of `command`.
+    /// The number of valid bytes of `command`.
     pub command_length: u32,
-    /// Zero.
+    /// Always 0.
     pub reserved: u32,
-    /// The call's first arguments.
+    /// The first arguments of the system call.
     pub arguments: [u64; CALL_ARGUMENTS],
     /// The sender's executable.
     pub file: File,
-    /// The sender (current).
+    /// The sender (the current task).
     pub sender: Process,
-    /// Name of the sender's leader.
+    /// The name of the sender's leader.
     pub sender_comm: [u8; COMM],
-    /// Its ancestors.
+    /// The sender's ancestors.
     pub ancestors: [Ancestor; ANCESTORS],
-    /// Who traces the target, or the sender where both are one process.
+    /// The tracer of the target, or of the sender if both are the same process.
     pub tracer: Ancestor,
-    /// Its executable's path components, innermost first.
+    /// The path components of the sender's executable, innermost first.
     pub exe: [[u8; EXE_PART]; EXE_PARTS],
-    /// Its memory cgroup's names, innermost first.
+    /// The names of the sender's memory cgroups, innermost first.
     pub cgroup: [[u8; CGROUP_NAME]; SENDER_CGROUPS],
-    /// Its command line: the one of its last exec where that was seen, else the one that it shows.
+    /// The sender's command line: that of its last exec if that was seen, else the one that it
+    /// shows now.
     pub command: [u8; COMMAND],
 }
 
-/// `signal_deliver` with the default action of a core-dumping signal.
+/// An event of `signal_deliver`: a core-dumping, quiet or real-time signal takes its default
+/// action.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Delivered {
-    /// Kind and time.
+    /// Kind and time of the record.
     pub header: Header,
-    /// Who dies.
+    /// The process that dies.
     pub process: Process,
-    /// Signal number.
+    /// The signal number.
     pub signal: i32,
     /// `si_code`.
     pub code: i32,
 }
 
-/// The memory of a process; −1 where it could not be read.
+/// The memory of a process. A value is −1 if it could not be read.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Memory {
@@ -266,7 +270,7 @@ pub struct Memory {
     pub swap: i64,
     /// Shared memory pages.
     pub shmem: i64,
-    /// Highest resident size in pages.
+    /// The highest resident size, in pages.
     pub peak: i64,
 }
 
@@ -274,124 +278,128 @@ pub struct Memory {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Cgroup {
-    /// Its name; empty for the root.
+    /// The name; empty for the root.
     pub name: [u8; CGROUP_NAME],
-    /// `memory.usage`, pages.
+    /// `memory.usage`, in pages.
     pub usage: u64,
-    /// `memory.max`, pages.
+    /// `memory.max`, in pages.
     pub max: u64,
-    /// Whether the invoker is in it too.
+    /// Whether the invoker is in this cgroup too.
     pub shared: u32,
     /// Whether the entry is valid.
     pub valid: u32,
 }
 
-/// `mark_victim`.
+/// An event of `mark_victim`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Victim {
-    /// Kind and time.
+    /// Kind and time of the record.
     pub header: Header,
     /// The victim.
     pub victim: Process,
-    /// Who asked for memory (current).
+    /// The process that requested memory (the current task).
     pub invoker: Process,
-    /// Its leader's name.
+    /// The name of the invoker's leader.
     pub invoker_comm: [u8; COMM],
-    /// Address of the victim's mm.
+    /// The address of the victim's mm.
     pub mm: u64,
-    /// Whether the kernel's SIGKILL by the same task came just before.
+    /// Whether the kernel, in the same task, sent the victim a SIGKILL just before.
     pub signalled: u32,
     /// `signal->oom_score_adj`.
     pub score_adj: i32,
-    /// Its memory.
+    /// The victim's memory.
     pub memory: Memory,
-    /// Bytes of `stack` that are valid; negative when it could not be taken.
+    /// The number of valid bytes of `stack`; negative if the stack could not be read.
     pub stack_bytes: i64,
-    /// Kernel stack, innermost first.
+    /// The kernel stack, innermost frame first.
     pub stack: [u64; FRAMES],
-    /// Its memory cgroups, innermost first.
+    /// The victim's memory cgroups, innermost first.
     pub cgroups: [Cgroup; CGROUPS],
 }
 
-/// The end of a process; `title` is cut to the bytes read.
+/// The end of a process. `title` is cut to the bytes that were read.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Exit {
-    /// Kind and time.
+    /// Kind and time of the record.
     pub header: Header,
-    /// Which.
+    /// The process.
     pub process: Process,
-    /// Parent's tgid.
+    /// The parent's tgid.
     pub parent: u32,
-    /// Innermost pid.
+    /// The pid in the innermost pid namespace.
     pub ns_pid: u32,
-    /// Real uid.
+    /// The real uid.
     pub uid: u32,
-    /// Wait status.
+    /// The wait status.
     pub status: i32,
-    /// Address of the mm.
+    /// The address of the mm.
     pub mm: u64,
-    /// Its memory.
+    /// The memory of the process.
     pub memory: Memory,
-    /// Its leader's name.
+    /// The name of its leader.
     pub comm: [u8; COMM],
-    /// Who traces its last thread, or its leader.
+    /// The tracer of the process's last thread, or of its leader if that thread has none.
     pub tracer: Ancestor,
-    /// Valid bytes of `title`; −1 when unreadable.
+    /// The number of valid bytes of `title`; −1 if it is unreadable.
     pub title_length: i32,
     /// The first bytes at `mm->arg_start`.
     pub title: [u8; TITLE],
 }
 
-/// A process set its name, and most often its title with it; `title` is cut to the bytes read.
+/// A new name of a process, which mostly comes with a new title. `title` is cut to the bytes that
+/// were read.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Rename {
-    /// Kind and time.
+    /// Kind and time of the record.
     pub header: Header,
-    /// Which; the thread is the one that set its name.
+    /// The process; the thread is the one whose name was set.
     pub process: Process,
-    /// Its memory at that instant.
+    /// The memory of the process at that moment.
     pub memory: Memory,
     /// The thread's new name.
     pub comm: [u8; COMM],
-    /// Valid bytes of `title`; −1 when unreadable.
+    /// The number of valid bytes of `title`; −1 if it is unreadable.
     pub title_length: i32,
-    /// Zero.
+    /// Always 0.
     pub reserved: u32,
     /// The string at `mm->arg_start`.
     pub title: [u8; TITLE],
 }
 
-/// What is kept of a tracked process.
+/// The entry of a tracked process.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Tracked {
-    /// `start_boottime`; 0 when user space added it before knowing.
+    /// `start_boottime`; 0 if user space added the process before it knew the time.
     pub start: u64,
 }
 
-/// What a process's memory was at its first fatal delivery, for kernels that free it before the exit event.
+/// The memory of a process at its first fatal delivery, for kernels that free it before the exit
+/// event.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Snapshot {
-    /// Its start, against pid reuse.
+    /// The start time of the process, which detects a reused pid.
     pub start: u64,
-    /// Address of the mm.
+    /// The address of the mm.
     pub mm: u64,
-    /// Its memory.
+    /// The memory of the process.
     pub memory: Memory,
     /// As in [`Exit`].
     pub title_length: i32,
-    /// Zero.
+    /// Always 0.
     pub reserved: u32,
     /// As in [`Exit`].
     pub title: [u8; TITLE],
 }
 
-/// Makes the hooks of one object from one list: a hook's row of the ledger, its tracepoint, the stems of its programs (one more than the
-/// first tells what the first was left out for), and whether verdicts can be proven without it.
+/// Declares the hooks of one object from one list.
+///
+/// Each hook has a row of the ledger, a tracepoint, the stems of its programs, and whether verdicts
+/// can be proven without it. A second program reports what the first one was skipped for.
 macro_rules! hooks {
     ($(#[$about:meta])* $hooks:ident {
         $($(#[$what:meta])* $hook:ident: $name:literal, $programs:expr, required: $required:literal;)*
@@ -404,25 +412,26 @@ macro_rules! hooks {
         }
 
         impl $hooks {
-            /// How many there are.
+            /// The number of hooks.
             pub const COUNT: usize = [$(Self::$hook),*].len();
-            /// Each, in the order of their rows.
+            /// All hooks, in the order of their rows.
             pub const ALL: [Self; Self::COUNT] = [$(Self::$hook),*];
 
-            /// Its row of the ledger.
+            /// Returns the hook's row of the ledger.
             #[must_use]
             pub const fn row(self) -> u32 {
                 self as u32
             }
 
-            /// The row of its second program, which may come between the two halves of an addition of the first one (since Linux 7.0).
+            /// Returns the row of the hook's second program. It has a separate row because, since
+            /// Linux 7.0, it may run in the middle of an addition by the first program.
             #[must_use]
             #[expect(clippy::cast_possible_truncation, reason = "there are some")]
             pub const fn second_row(self) -> u32 {
                 Self::COUNT as u32 + self as u32
             }
 
-            /// Group and name of its tracepoint: `oom/mark_victim`.
+            /// Returns the group and the name of the hook's tracepoint, such as `oom/mark_victim`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -430,7 +439,8 @@ macro_rules! hooks {
                 }
             }
 
-            /// The stems of its programs: each stands as `STEM_btf` and as `STEM_raw`.
+            /// Returns the stems of the hook's programs. Each stem has the programs `STEM_btf` and
+            /// `STEM_raw`.
             #[must_use]
             pub const fn programs(self) -> &'static [&'static str] {
                 match self {
@@ -438,7 +448,7 @@ macro_rules! hooks {
                 }
             }
 
-            /// Whether no verdict can be proven without it.
+            /// Returns whether no verdict can be proven without the hook.
             #[must_use]
             pub const fn is_required(self) -> bool {
                 match self {
@@ -452,13 +462,13 @@ macro_rules! hooks {
 hooks! {
     /// The hooks of the object `deaths`.
     Hook {
-        /// Whom the OOM killer chose.
+        /// The OOM killer has chosen a victim.
         Victim: "oom/mark_victim", ["victim"], required: true;
         /// A signal was sent.
         Signal: "signal/signal_generate", ["signal_generate"], required: true;
         /// A signal was delivered.
         Deliver: "signal/signal_deliver", ["signal_deliver"], required: false;
-        /// A process was made.
+        /// A process was created.
         Fork: "sched/sched_process_fork", ["fork", "fork_second"], required: true;
         /// A process runs a new program.
         Exec: "sched/sched_process_exec", ["exec"], required: true;
@@ -469,23 +479,24 @@ hooks! {
     }
 }
 
-/// Columns of the ledger.
+/// The columns of the ledger.
 pub mod ledger {
     /// The program ran.
     pub const SEEN: u32 = 0;
-    /// A record went into the ring.
+    /// A record was written into the ring.
     pub const SUBMITTED: u32 = 1;
-    /// Nothing to report.
+    /// There was nothing to report.
     pub const FILTERED: u32 = 2;
-    /// Lost, no room in the ring (an exit is kept in a map and harvested).
+    /// The record did not fit into the ring and was lost. An exit is kept in a map and harvested.
     pub const RING_FULL: u32 = 3;
-    /// Lost, no room in a map.
+    /// The record was lost because a map was full.
     pub const MAP_FULL: u32 = 4;
-    /// How many columns.
+    /// The number of columns.
     pub const COLUMNS: u32 = 5;
 }
 
-/// Offsets of kernel struct fields, from the running kernel's BTF. [`NONE`] where the kernel has no such field.
+/// Offsets of kernel struct fields, from the BTF of the running kernel. An offset is [`NONE`] if
+/// the kernel has no such field.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(
@@ -498,7 +509,7 @@ pub struct Offsets {
     pub task_flags: u32,
     pub task_comm: u32,
     pub task_real_parent: u32,
-    /// The tracer, where `task_ptrace` is not 0.
+    /// The tracer, if `task_ptrace` is not 0.
     pub task_parent: u32,
     pub task_ptrace: u32,
     pub task_group_leader: u32,
@@ -528,28 +539,30 @@ pub struct Offsets {
     pub inode_super: u32,
     pub super_device: u32,
     pub task_stack: u32,
-    /// From the stack's lowest address to the registers with which a task left user space, for kernels without
-    /// `bpf_task_pt_regs` (before 5.15); 0 where that is not known.
+    /// The distance from the lowest address of the kernel stack to the registers with which a task
+    /// left user space, for kernels without `bpf_task_pt_regs` (before 5.15); 0 if it is not known.
     pub registers_on_stack: u32,
-    /// `orig_ax` or `syscallno`; [`NONE`] where the layout of the registers is not known.
+    /// `orig_ax` or `syscallno`; [`NONE`] if the layout of the registers is not known.
     pub registers_call: u32,
     pub registers_arguments: [u32; CALL_ARGUMENTS],
-    /// The same for a 32-bit call.
+    /// The same for a 32-bit system call.
     pub registers_compat_arguments: [u32; CALL_ARGUMENTS],
-    /// `cs` (x86-64) or `pstate` (aarch64): under `registers_user_mask` it is `registers_user` where a task left user space.
+    /// `cs` (x86-64) or `pstate` (aarch64). Masked with `registers_user_mask`, it is
+    /// `registers_user` if the task came from user space.
     pub registers_mode: u32,
     pub registers_user_mask: u32,
     pub registers_user: u32,
-    /// The bit of it that says that this was a 32-bit task (aarch64); 0 elsewhere.
+    /// The bit of `registers_mode` that is set for a 32-bit task (aarch64); 0 elsewhere.
     pub registers_compat_mask: u32,
-    /// `thread_info.status` (x86-64), which says that the call is a 32-bit one; [`NONE`] elsewhere.
+    /// `thread_info.status` (x86-64), which says whether the call is a 32-bit one; [`NONE`]
+    /// elsewhere.
     pub task_status: u32,
     pub mm_arg_start: u32,
     pub mm_arg_end: u32,
     pub mm_rss_stat: u32,
     pub mm_hiwater_rss: u32,
     pub mm_exe_file: u32,
-    /// `sizeof(struct percpu_counter)` where `rss_stat` is an array of them (≥ 6.2), else 0.
+    /// `sizeof(struct percpu_counter)` if `rss_stat` is an array of them (≥ 6.2), else 0.
     pub percpu_counter_size: u32,
     pub percpu_counter_count: u32,
     pub percpu_counter_counters: u32,
@@ -571,38 +584,39 @@ pub struct Offsets {
     pub task_sighand: u32,
     pub sighand_actions: u32,
     pub sigaction_size: u32,
-    /// Whether `mark_victim` has a task as its argument (≥ 6.9 and backports), not a pid.
+    /// Whether the argument of `mark_victim` is a task (≥ 6.9 and backports) and not a pid.
     pub victim_is_task: u32,
-    /// CPUs whose counters are summed; 0 when `__per_cpu_offset` is hidden.
+    /// The number of CPUs whose counters are summed; 0 if `__per_cpu_offset` is hidden.
     pub cpus: u32,
-    /// Address of `__per_cpu_offset`.
+    /// The address of `__per_cpu_offset`.
     pub per_cpu_offset: u64,
 }
 
-/// A field that this kernel does not have.
+/// The offset of a field that this kernel does not have.
 pub const NONE: u32 = u32::MAX;
 
 /// A range of addresses for a new mapping.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Mapped {
-    /// Kind and time.
+    /// Kind and time of the record.
     pub header: Header,
-    /// Who maps; its start as user space told it.
+    /// The process that maps. Its start time is the one that user space reported.
     pub process: Process,
-    /// Where it may lie.
+    /// The address that the kernel found for the mapping.
     pub address: u64,
-    /// Length of this one.
+    /// The length of this mapping.
     pub bytes: u64,
-    /// Length of all since the last record, this one included.
+    /// The total length of all mappings since the last record, including this one.
     pub all_bytes: u64,
-    /// How many these are.
+    /// The number of these mappings.
     pub calls: u32,
-    /// Frames of the thread's Python stack that follow in a [`MappedWithPython`]; 0 where none do.
+    /// The number of Python frames of the thread that follow in a [`MappedWithPython`]; 0 if there
+    /// are none.
     pub frames: u32,
 }
 
-/// Python frames that are taken of a stack, the innermost.
+/// The number of frames that are read of a Python stack, innermost first.
 pub const PYTHON_FRAMES: usize = 32;
 
 /// A frame of a Python stack, as addresses in its process.
@@ -611,23 +625,27 @@ pub const PYTHON_FRAMES: usize = 32;
 pub struct PythonFrame {
     /// The code object.
     pub code: u64,
-    /// The field that says how far it has run: an address in the code object from 3.11 on, before that an index.
+    /// The field that says how far the frame has run: an address in the code object since 3.11, an
+    /// index before.
     pub instruction: u64,
 }
 
-/// A [`Mapped`] with the Python stack of the thread that asked for the range, taken while it asked.
+/// A [`Mapped`] with the Python stack of the thread that requested the range, read during the
+/// request.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct MappedWithPython {
-    /// What was mapped.
+    /// The mapping.
     pub mapped: Mapped,
     /// The frames, the running one first.
     pub stack: [PythonFrame; PYTHON_FRAMES],
 }
 
-/// Words of the registers that the kernel saves when a thread leaves user space: `struct pt_regs` of x86-64.
+/// The number of words in the registers that the kernel saves when a thread leaves user space:
+/// `struct pt_regs` of x86-64.
 pub const REGISTERS: usize = 21;
-/// Where in those some stand (arch/x86/include/asm/ptrace.h); `CS` says whether they are user space's.
+/// Indexes of some of these registers (arch/x86/include/asm/ptrace.h). `CS` says whether the
+/// registers are those of user space.
 pub mod register {
     #![expect(missing_docs, reason = "each is named after the register")]
     pub const R15: usize = 0;
@@ -641,48 +659,51 @@ pub mod register {
     pub const RSP: usize = 19;
 }
 
-/// Bytes that are taken of a native stack, the innermost, in pieces of [`PIECE`].
+/// The bytes that are read of a native stack, innermost first, in pieces of [`PIECE`].
 pub const NATIVE_STACK: usize = 8192;
-/// Bytes of one piece; the first one that cannot be read ends them.
+/// The bytes of one piece. The first piece that cannot be read ends the stack.
 pub const PIECE: usize = 1024;
 
-/// The native side of a thread as it left user space: from it user space finds the C and Rust frames.
+/// The native side of a thread as it left user space. User space finds the C and Rust frames from
+/// it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Native {
-    /// Its registers.
+    /// The registers of the thread.
     pub registers: [u64; REGISTERS],
-    /// Valid bytes of `stack`; 0 where the registers are not user space's.
+    /// The number of valid bytes of `stack`; 0 if the registers are not those of user space.
     pub bytes: u64,
-    /// The stack from the stack pointer upwards.
+    /// The stack, upwards from the stack pointer.
     pub stack: [u8; NATIVE_STACK],
 }
 
-/// A [`MappedWithPython`] with the native side of its thread; sent where the ring has room for it and the kernel gives the registers (5.15).
+/// A [`MappedWithPython`] with the native side of its thread. It is sent if the ring has room for
+/// it and the kernel provides the registers (5.15).
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct MappedWithNative {
-    /// What was mapped, and by which lines.
+    /// The mapping, and the Python frames that caused it.
     pub by: MappedWithPython,
-    /// And below those.
+    /// The native side of the same thread.
     pub native: Native,
 }
 
-/// A process whose resident memory grew by much since its last such record, as the thread that ran then says it.
+/// Growth of a process's resident memory by 16 MiB or more since its last such record, found while
+/// the growing thread ran.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Growth {
-    /// Kind and time.
+    /// Kind and time of the record.
     pub header: Header,
-    /// Who grew.
+    /// The process that grew.
     pub process: Process,
-    /// Anonymous memory, in pages.
+    /// The growth of anonymous memory, in pages.
     pub private: u64,
-    /// Shared memory, in pages.
+    /// The growth of shared memory, in pages.
     pub shared: u64,
-    /// Frames of the stack that follows.
+    /// The number of frames in the stack that follows.
     pub frames: u32,
-    /// 1 where the thread runs no Python, and the stack is the main thread's.
+    /// 1 if the thread runs no Python and the stack is that of the main thread.
     pub of_main: u32,
 }
 
@@ -690,45 +711,47 @@ pub struct Growth {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct GrowthWithPython {
-    /// What grew.
+    /// The growth.
     pub growth: Growth,
     /// The frames, the running one first.
     pub stack: [PythonFrame; PYTHON_FRAMES],
 }
 
-/// A [`GrowthWithPython`] with the native side of its thread, as [`MappedWithNative`].
+/// A [`GrowthWithPython`] with the native side of its thread, as in [`MappedWithNative`].
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct GrowthWithNative {
-    /// What grew, and by which lines.
+    /// The growth, and the Python frames that caused it.
     pub by: GrowthWithPython,
-    /// And below those.
+    /// The native side of the same thread.
     pub native: Native,
 }
 
-/// Where the interpreter of a process keeps its threads, and what lies where in a thread's state and in a frame.
+/// Where the interpreter of a process keeps its threads, and the offsets of fields in a thread
+/// state and in a frame.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Python {
-    /// The start of the process, as user space knows it.
+    /// The start time of the process, as user space knows it.
     pub start: u64,
-    /// Address of the pointer to the first thread's state.
+    /// The address of the pointer to the first thread state.
     pub threads: u64,
-    /// In a thread's state: the next one.
+    /// The offset of the next thread state in a thread state.
     pub next: u32,
-    /// Its `pthread_t`.
+    /// The offset of the `pthread_t` in a thread state.
     pub thread: u32,
-    /// Its running frame.
+    /// The offset of the running frame in a thread state.
     pub frame: u32,
-    /// Where that points to a `_PyCFrame` (3.11, 3.12): the frame in it; else [`NONE`].
+    /// The offset of the frame in a `_PyCFrame`, if `frame` points to one (3.11, 3.12); else
+    /// [`NONE`].
     pub inner: u32,
-    /// In a frame: its code object.
+    /// The offset of the code object in a frame.
     pub code: u32,
-    /// Its caller.
+    /// The offset of the caller in a frame.
     pub previous: u32,
-    /// How far it has run.
+    /// The offset of the field in a frame that says how far the frame has run.
     pub instruction: u32,
-    /// Zero.
+    /// Always 0.
     pub reserved: u32,
 }
 
@@ -736,63 +759,65 @@ pub struct Python {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Watched {
-    /// Its start, as user space knows it.
+    /// The start time of the process, as user space knows it.
     pub start: u64,
-    /// Its place among the [`Level`]s, given by user space.
+    /// The slot of its [`Level`], which user space chose.
     pub slot: u64,
-    /// Begin of the second in which records of mappings are counted.
+    /// The start of the second in which records of mappings are counted.
     pub window: u64,
-    /// Mapped without a record of its own.
+    /// The bytes that were mapped without their own record.
     pub held_bytes: u64,
-    /// How many these are.
+    /// The number of these mappings.
     pub held_calls: u32,
-    /// Records of mappings in this second.
+    /// The number of records of mappings in this second.
     pub sent: u32,
-    /// Whether the figures below were read once.
+    /// Whether the figures below were read at least once.
     pub is_known: u64,
     /// The counters at their last step, in pages.
     pub last: [i64; MEMBERS],
-    /// Private and shared memory, in pages, when a thread was last seen to have grown it.
+    /// Private and shared memory, in pages, when growth was last assigned to a thread.
     pub seen: [i64; 2],
-    /// The same when the process was last told to have grown, or before the thread that grows it began to.
+    /// The same when growth of the process was last reported, or before `grower` began to grow it.
     pub told: [i64; 2],
-    /// That thread; the main one for threads that run no Python.
+    /// The thread that last grew the process; the main thread for threads that run no Python.
     pub grower: u64,
-    /// When there was last no growth that no thread was seen to make.
+    /// The last time when no growth was left to assign to a thread.
     pub settled: u64,
-    /// Begin of the second in which records of growth are counted.
+    /// The start of the second in which records of growth are counted.
     pub grew_window: u64,
-    /// Records of growth in this second.
+    /// The number of records of growth in this second.
     pub grew_sent: u64,
 }
 
-/// Processes that are watched at most.
+/// The maximum number of watched processes.
 pub const WATCHED: usize = 16_384;
 
-/// What a watched process had when it was last looked at. User space reads it without a system call.
+/// The memory of a watched process at its last check. User space reads it without a system call.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Level {
-    /// Its start, as user space knows it.
+    /// The start time of the process, as user space knows it.
     pub start: u64,
-    /// Looks at it and mappings of its so far: where this did not move, it hardly ran.
+    /// The number of checks of the process plus the number of its large mappings so far. If it has
+    /// not changed, the process has hardly run.
     pub looks: u64,
-    /// Its counters, in pages; each may err by a batch for each CPU.
+    /// The counters of the process, in pages. Each may be off by a batch for each CPU.
     pub pages: [i64; MEMBERS],
 }
 
-/// Steps that are kept of a process; a power of two.
+/// The number of steps that are kept of a process; a power of two.
 pub const STEPS: usize = 64;
-/// Counters of an mm: file, anonymous, swap, shared memory.
+/// The number of counters of an mm: file, anonymous, swap and shared memory.
 pub const MEMBERS: usize = 4;
 
 /// A step of one counter.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Step {
-    /// `CLOCK_BOOTTIME`, ns.
+    /// The time by `CLOCK_BOOTTIME`, in ns.
     pub time: u64,
-    /// The counter's new value in pages, shifted left by two, and the counter's number below.
+    /// The new value of the counter in pages, shifted left by two bits, with the number of the
+    /// counter in the two low bits.
     pub pages: i64,
 }
 
@@ -800,9 +825,9 @@ pub struct Step {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Steps {
-    /// Its start, as user space knows it.
+    /// The start time of the process, as user space knows it.
     pub start: u64,
-    /// Steps so far: the next stands at this number, modulo [`STEPS`].
+    /// The number of steps so far. The next one has this index, modulo [`STEPS`].
     pub taken: u64,
     /// The steps.
     pub steps: [Step; STEPS],
@@ -811,14 +836,14 @@ pub struct Steps {
 hooks! {
     /// The hooks of the object `memory`.
     MemoryHook {
-        /// A range of addresses was found for a new mapping.
+        /// The kernel found a range of addresses for a new mapping.
         Mapped: "mmap/vm_unmapped_area", ["mapped"], required: false;
-        /// A timer ran out: one tick of a CPU.
+        /// A timer of a CPU expired, mostly its tick.
         Tick: "timer/hrtimer_expire_entry", ["tick"], required: false;
     }
 }
 
-/// Offsets for the object `memory`, as [`Offsets`].
+/// Offsets for the object `memory`, as in [`Offsets`].
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(
@@ -827,14 +852,15 @@ hooks! {
 )]
 pub struct MemoryOffsets {
     pub task_mm: u32,
-    /// Of each member's count below `rss_stat` of `mm_struct`.
+    /// The offset of each counter of `rss_stat` in `mm_struct`.
     pub mm_counts: [u32; MEMBERS],
     /// `length` of `vm_unmapped_area_info`.
     pub unmapped_length: u32,
-    /// `thread.fsbase` of `task_struct` (x86-64): the `pthread_t` of a thread; [`NONE`] elsewhere.
+    /// `thread.fsbase` of `task_struct` (x86-64), the `pthread_t` of a thread; [`NONE`] elsewhere.
     pub task_thread_pointer: u32,
-    /// Faults of the thread that needed no disk.
+    /// The number of the thread's page faults that needed no disk.
     pub task_min_flt: u32,
-    /// Not a field: whether the kernel gives a task's user registers (`bpf_task_pt_regs`, 5.15), and their layout is known.
+    /// Not an offset: whether the kernel provides the user registers of a task (`bpf_task_pt_regs`,
+    /// 5.15) and their layout is known.
     pub has_registers: u32,
 }

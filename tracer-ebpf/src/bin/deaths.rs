@@ -1,7 +1,8 @@
-//! The eBPF object `deaths`: who signals, who is chosen by the OOM killer, who forks, execs and exits.
+//! The eBPF object `deaths`: signals, OOM kills, forks, execs, exits and new titles of processes.
 //!
-//! Needs BTF and the ring buffer, nothing newer than Linux 5.8. All maps are preallocated. Only tracked processes (Ray's and
-//! their descendants) are reported; the tracked set is inherited at fork, in the kernel.
+//! It needs BTF and the ring buffer, and nothing newer than Linux 5.8. All maps are preallocated.
+//! Only tracked processes (Ray's processes and their descendants) are reported. A child inherits
+//! the tracking at fork, in the kernel.
 #![cfg_attr(target_arch = "bpf", no_std, no_main, feature(asm_experimental_arch))]
 
 #[cfg(target_arch = "bpf")]

@@ -1,7 +1,8 @@
-//! The eBPF object `memory`: what processes map, and near a limit the steps in which their resident memory moves.
+//! The eBPF object `memory`: what processes map, and how their resident memory changes.
 //!
-//! Apart from `deaths`, because it may fail alone: nothing here is needed for a verdict. Which processes are watched is told by
-//! user space, which also takes the steps of a dead process out of their map.
+//! It is separate from `deaths` because it may fail to load on its own: no verdict needs it. The
+//! steps in which resident memory changes matter near a limit. User space chooses the watched
+//! processes, and removes the steps of a dead process from their map.
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
 
 #[cfg(target_arch = "bpf")]

@@ -1,7 +1,10 @@
-//! Which system call the running task is in: by it a signal that somebody asked for is told from one that the kernel sends.
+//! Finds the system call that the running task is in.
 //!
-//! The number lies in the registers with which the task left user space: `pt_regs.orig_ax` (x86-64), `pt_regs.syscallno` (aarch64), −1
-//! there for an interrupt or a fault. `bpf_task_pt_regs` (5.15) gives their place; before that they lie at the upper end of the kernel stack.
+//! It distinguishes a signal that a process asked for from one that the kernel sends by itself. The
+//! number is in the registers that were saved when the task left user space: `pt_regs.orig_ax`
+//! (x86-64) or `pt_regs.syscallno` (aarch64). It is −1 for an interrupt or a fault.
+//! `bpf_task_pt_regs` (5.15) returns the address of the registers; on older kernels they are at the
+//! upper end of the kernel stack.
 
 use aya_ebpf::helpers::generated;
 use raytrace_ebpf::records::{CALL_ARGUMENTS, CALL_UNKNOWN, NO_CALL, NONE, SENDER_COMPAT, Signal};
@@ -15,7 +18,7 @@ const PF_KTHREAD: u32 = 0x0020_0000;
 /// `TS_COMPAT` of `thread_info.status` (arch/x86/include/asm/thread_info.h).
 const TS_COMPAT: u32 = 2;
 
-/// Writes the call and its first arguments into the record.
+/// Writes the system call and its first arguments into the record.
 #[inline(always)]
 pub(crate) fn take(task: u64, record: &mut Signal) {
     record.call = CALL_UNKNOWN;
@@ -25,7 +28,7 @@ pub(crate) fn take(task: u64, record: &mut Signal) {
         record.call = NO_CALL;
         return;
     }
-    // A thread of io_uring has the registers of whoever made it.
+    // An io_uring worker thread has the registers of the task that created it.
     if flags & PF_IO_WORKER != 0 || offsets().registers_call == NONE {
         return;
     }
@@ -52,11 +55,11 @@ pub(crate) fn take(task: u64, record: &mut Signal) {
     }
 }
 
-/// Where the registers lie; 0 where that is not known.
+/// Returns the address of the registers; 0 if it is not known.
 #[inline(always)]
 fn registers(task: u64) -> u64 {
     if has_registers() {
-        // SAFETY: the helpers take the running task, which the kernel vouches for.
+        // SAFETY: the helpers take the running task, which the kernel guarantees to be valid.
         return unsafe {
             generated::bpf_task_pt_regs(generated::bpf_get_current_task_btf()) as u64
         };
@@ -71,7 +74,8 @@ fn registers(task: u64) -> u64 {
     stack + u64::from(offsets().registers_on_stack)
 }
 
-/// Registers that are looked for in the wrong place seldom pass.
+/// Returns whether the registers are those of user space. Data from a wrong address seldom passes
+/// this check.
 #[inline(always)]
 fn is_from_user_space(mode: u64) -> bool {
     mode as u32 & offsets().registers_user_mask == offsets().registers_user

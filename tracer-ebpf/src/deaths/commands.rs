@@ -1,9 +1,11 @@
-//! The command line that each process of the machine was given at its last exec, in case that it
-//! sends a signal: what it shows then may have been rewritten.
+//! Keeps the command line of each process's last exec, for the case that it sends a signal.
 //!
-//! Each process has the place of its tgid's last bits, so that one is kept until another one with
-//! the same last bits starts a program. (A `BPF_MAP_TYPE_LRU_HASH` took 1.6 µs of an exec's 2.2,
-//! and before Linux 6.16 each CPU sets 128 of its entries aside: with 32 CPUs all 4,096.)
+//! The command line that a process shows when it sends the signal may have been rewritten. All
+//! processes of the machine are included.
+//!
+//! Each process uses the slot of its tgid's low bits. So an entry stays until another process with
+//! the same low bits starts a program. (A `BPF_MAP_TYPE_LRU_HASH` took 1.6 µs of the 2.2 µs of an
+//! exec. Before Linux 6.16 each CPU also reserves 128 of its entries: with 32 CPUs, all 4,096.)
 
 use core::arch::asm;
 
@@ -11,17 +13,19 @@ use raytrace_ebpf::records::{COMMAND, COMMANDS_KEPT, Process};
 
 use super::{kernel::arguments, maps::COMMANDS};
 
-/// Keeps what a process was started as.
+/// Keeps the command line of a process at its exec.
 ///
-/// Two processes may have one place. Who meets another writer there leaves it empty or to him:
-/// then a signal's sender has no exec that was seen, and never another one's.
+/// Two processes may share a slot. A writer that meets another writer in a slot leaves the slot
+/// empty or leaves it to the other writer. The sender of a signal then has no recorded exec, but
+/// never the command line of another process.
 #[inline(always)]
 pub(crate) fn keep(process: &Process, range: (u64, u64)) {
     let Some(place) = COMMANDS.get_ptr_mut(process.tgid % COMMANDS_KEPT) else {
         return;
     };
-    // SAFETY: a map value stays valid during the program. `writers` is written by atomic additions
-    // only, the rest by one writer at a time, but `start`, which all set to 0.
+    // SAFETY: a map value stays valid while the program runs. `writers` is changed only by atomic
+    // additions. All other fields have one writer at a time, except `start`, which every writer
+    // sets to 0.
     unsafe {
         (&raw mut (*place).start).write_volatile(0);
         let writers = &raw mut (*place).writers;
@@ -35,22 +39,24 @@ pub(crate) fn keep(process: &Process, range: (u64, u64)) {
     }
 }
 
-/// Adds in one step (`BPF_XADD`), with wrap-around. `core` has no addition for this target, because
-/// the oldest instruction set cannot give what was there before.
+/// Adds atomically (`BPF_XADD`), with wrap-around. `core` has no atomic addition for this target,
+/// because the oldest instruction set cannot return the previous value.
 ///
-/// SAFETY: `to` is of a map's value.
+/// # Safety
+/// `to` points into a map value.
 #[inline(always)]
 unsafe fn add(to: *mut u64, what: u64) {
-    // SAFETY: as said above.
+    // SAFETY: the caller guarantees that `to` points into a map value.
     unsafe { asm!("lock *(u64 *)({to} + 0) += {what}", to = in(reg) to, what = in(reg) what) };
 }
 
-/// Copies what a process was started as; gives the bytes of it that are valid.
+/// Copies the command line of a process's last exec. Returns the number of valid bytes, or `None`
+/// if the command line is not kept.
 #[inline(always)]
 pub(crate) fn find(process: &Process, to: &mut [u8; COMMAND]) -> Option<u32> {
     let place = COMMANDS.get_ptr(process.tgid % COMMANDS_KEPT)?;
-    // SAFETY: a map value stays readable during the program. Another writer sets `start` to 0
-    // before he writes.
+    // SAFETY: a map value stays readable while the program runs. Another writer sets `start` to 0
+    // before it writes, so the two checks detect it.
     unsafe {
         let is_its_own = || {
             (&raw const (*place).start).read_volatile() == process.start

@@ -1,8 +1,10 @@
-//! `sched/sched_process_exec(task, old_pid, bprm)`: the command line of a tracked process, read in the kernel.
+//! `sched/sched_process_exec(task, old_pid, bprm)`: reports the command line of tracked processes.
 //!
-//! Format (6.18): `__data_loc filename, pid, old_pid`. A program named `raylet` or `gcs_server` is tracked from its exec on, whoever
-//! started it. Of every program of the machine its command line is kept, in case that it sends a signal: what it shows later may have been
-//! rewritten. Rate: one per program start. Without it, roles of processes that end before /proc is read are unknown.
+//! Format (6.18): `__data_loc filename, pid, old_pid`. The command line is read in the kernel. A
+//! program named `raylet` or `gcs_server` is tracked from its exec on, whichever process started
+//! it. The command line of every program of the machine is kept, in case the process sends a
+//! signal: what it shows later may have been rewritten. Rate: one per program start. Without this
+//! hook, the roles of processes that end before `/proc` is read are unknown.
 
 use raytrace_ebpf::records::{ARGV, Exec, Hook, Kind, Tracked, ledger};
 
@@ -24,7 +26,8 @@ fn executed<const TYPED: bool, C>(_context: &C, task: u64) {
     let Some(scratch) = EXEC_SCRATCH.get_ptr_mut(0) else {
         return;
     };
-    // SAFETY: this CPU's own slot; the same program does not run twice at once on a CPU.
+    // SAFETY: the pointer is to this CPU's slot, and the kernel does not run the same program twice
+    // at once on a CPU.
     let record = unsafe { &mut *scratch };
     let leader = leader::<TYPED>(task);
     comm(leader, record.comm.as_mut_ptr());

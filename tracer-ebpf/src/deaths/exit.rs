@@ -1,11 +1,14 @@
-//! `sched/sched_process_exit(task[, group_dead])`: the end of a process, told once, with its memory and title.
+//! `sched/sched_process_exit(task[, group_dead])`: reports the end of a process, once.
 //!
-//! Format (6.18): `comm, pid, prio, group_dead`. Whoever removes the process from the tracked set while no thread is left tells
-//! it: a leader may exit first, and before 6.16 two threads can both look like the last. Rate: one per thread exit.
-//! Without it there are no deaths to judge.
+//! Format (6.18): `comm, pid, prio, group_dead`. The record has the memory and the title of the
+//! process. When no thread is left, the thread that removes the process from the tracked set
+//! reports it: a leader may exit first, and before 6.16 two threads can both appear to be the last
+//! one. Rate: one per thread exit. Without this hook there are no deaths to judge.
 //!
-//! Two programs stand at the hook. Since Linux 7.0 a program there may be preempted, and the kernel then leaves the same program out for
-//! another exit on that processor (`recursion_misses`): the second program finds that process still in the tracked set, and tells it.
+//! Two programs are attached to the hook. Since Linux 7.0 a program at a tracepoint may be
+//! preempted, and the kernel then skips the same program for another exit on that CPU
+//! (`recursion_misses`). The second program finds that process still in the tracked set, and
+//! reports it.
 
 use aya_ebpf::helpers::generated;
 use raytrace_ebpf::records::{Exit, Hook, Kind, TITLE, Tracked, ledger};
@@ -34,9 +37,9 @@ hook!(
 
 const SIGNAL_GROUP_EXIT: u32 = 4;
 
-/// `BPF_RB_AVAIL_DATA`
+/// `BPF_RB_AVAIL_DATA`.
 const AVAILABLE: u64 = 0;
-/// With this much in the ring (of 8 MiB) its reader is woken for a normal exit too.
+/// If the ring (8 MiB) has more unread data than this, a normal exit wakes the reader too.
 const FILLED: u64 = 512 << 10;
 
 #[inline(always)]
@@ -51,13 +54,14 @@ fn exited<const TYPED: bool, C>(_context: &C, task: u64) {
 #[inline(always)]
 fn exited_second<const TYPED: bool, C>(_context: &C, task: u64) {
     match emit::<TYPED>(task, 1) {
-        // The first program has told and counted it.
+        // The first program has reported the exit and counted it.
         ledger::FILTERED => {}
         outcome => count_second(Hook::Exit, outcome),
     }
 }
 
-/// Emits the end of the process if no thread is left and it was not emitted yet; gives the column of the ledger. `scratch` is the program's own.
+/// Emits the end of the process if no thread is left and its end was not emitted yet. Returns the
+/// column of the ledger. `scratch` is the slot of the calling program.
 #[inline(always)]
 fn emit<const TYPED: bool>(task: u64, scratch: u32) -> u32 {
     let shared = signal_struct::<TYPED>(task);
@@ -73,7 +77,8 @@ fn emit<const TYPED: bool>(task: u64, scratch: u32) -> u32 {
     if TRACKED.remove(key.tgid).is_err() {
         return ledger::FILTERED;
     }
-    // SAFETY: this CPU's slot of this program; the same program does not run twice at once on a CPU.
+    // SAFETY: the pointer is to this CPU's slot of this program, and the kernel does not run the
+    // same program twice at once on a CPU.
     let record: &mut Exit = unsafe { &mut *scratch };
     record.header = header(Kind::Exit);
     record.process = key;
@@ -108,16 +113,18 @@ fn emit<const TYPED: bool>(task: u64, scratch: u32) -> u32 {
     if UNSENT.insert(key.tgid, &*record, 0).is_ok() {
         return ledger::RING_FULL;
     }
-    // Who is in the set and not in /proc was missed: user space looks for that.
+    // The process goes back into the set. User space searches for processes that are in the set but
+    // not in `/proc`: their exits were missed.
     let _ = TRACKED.insert(key.tgid, Tracked { start: key.start }, 0);
     ledger::MAP_FULL
 }
 
-/// Who exits with 0 can wait until the reader looks by itself: waking it for each `/bin/true` is most of what tracking one would cost.
+/// Returns the wakeup flag for a wait status. An exit with status 0 can wait until the reader
+/// polls: a wakeup for each `/bin/true` would be most of the cost of tracking it.
 #[inline(always)]
 fn wakeup(status: i32) -> u64 {
     let ring = core::ptr::addr_of!(DEATHS).cast_mut().cast();
-    // SAFETY: the ring is a map of this object; the helper only reads its positions.
+    // SAFETY: the ring is a map of this object. The helper only reads its positions.
     if status != 0 || unsafe { generated::bpf_ringbuf_query(ring, AVAILABLE) } > FILLED {
         WAKEUP
     } else {
@@ -125,7 +132,8 @@ fn wakeup(status: i32) -> u64 {
     }
 }
 
-/// Memory and title: from the mm where it is still there (≥ 6.16), else from the last look at it.
+/// Fills in memory and title: from the mm if the task still has it (≥ 6.16), else from the
+/// snapshot.
 #[inline(always)]
 fn fill(record: &mut Exit, task: u64, shared: u64) {
     let mm: u64 = read(task, offsets().task_mm);
@@ -139,7 +147,7 @@ fn fill(record: &mut Exit, task: u64, shared: u64) {
     record.memory = memory::of(0, shared);
     record.title_length = -1;
     if let Some(known) = SNAPSHOTS.get_ptr(record.process.tgid) {
-        // SAFETY: a map value stays readable during the program.
+        // SAFETY: a map value stays readable while the program runs.
         let known = unsafe { &*known };
         if known.start == record.process.start {
             let peak = record.memory.peak;
@@ -155,7 +163,8 @@ fn fill(record: &mut Exit, task: u64, shared: u64) {
     }
 }
 
-/// The wait status: the group's where it exits as a group, else the leader's own.
+/// Returns the wait status: that of the group if the process exits as a group, else that of the
+/// leader.
 #[inline(always)]
 fn status<const TYPED: bool>(leader: u64, shared: u64) -> i32 {
     let flags = field::<u32, TYPED>(shared, offsets().signal_flags);

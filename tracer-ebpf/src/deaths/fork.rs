@@ -1,9 +1,11 @@
-//! `sched/sched_process_fork(parent, child)`: the child of a tracked process is tracked from its first instant.
+//! `sched/sched_process_fork(parent, child)`: tracks the children of tracked processes.
 //!
-//! Format (6.18): `__data_loc parent_comm, parent_pid, __data_loc child_comm, child_pid`; the arguments are the two tasks on
-//! every kernel. Rate: one per process or thread start. Without it, processes that live for a millisecond are missed.
+//! Format (6.18): `__data_loc parent_comm, parent_pid, __data_loc child_comm, child_pid`. The
+//! arguments are the two tasks on every kernel. A child is tracked from its start. Rate: one per
+//! process or thread start. Without this hook, processes that live for a millisecond are missed.
 //!
-//! Two programs stand at the hook, for the reason that `exit` gives: the second tells what the first was left out for.
+//! Two programs are attached to the hook, for the reason given in `exit`: the second program
+//! reports what the first one was skipped for.
 
 use raytrace_ebpf::records::{Fork, Hook, Kind, Process, Tracked, ledger};
 
@@ -40,7 +42,7 @@ fn forked_second<const TYPED: bool, C>(_context: &C, parent: u64, child: u64) {
     }
     let process = process_of::<TYPED>(child, child);
     if let Some(known) = TRACKED.get_ptr(process.tgid) {
-        // SAFETY: a map value stays readable during the program.
+        // SAFETY: a map value stays readable while the program runs.
         if unsafe { (*known).start } == process.start {
             return;
         }
@@ -48,14 +50,15 @@ fn forked_second<const TYPED: bool, C>(_context: &C, parent: u64, child: u64) {
     count_second(Hook::Fork, emit::<TYPED>(parent, process));
 }
 
-/// A process, which leads its own group, no thread, and of a tracked parent.
+/// Returns whether the child is a process, not a thread, and its parent is tracked. A process leads
+/// its own thread group.
 #[inline(always)]
 fn is_ours<const TYPED: bool>(parent: u64, child: u64) -> bool {
     let child_tid = field::<u32, TYPED>(child, offsets().task_pid);
     child_tid == tgid::<TYPED>(child) && TRACKED.get_ptr(tgid::<TYPED>(parent)).is_some()
 }
 
-/// Tracks the child and emits its fork; gives the column of the ledger.
+/// Tracks the child and emits its fork. Returns the column of the ledger.
 #[inline(always)]
 fn emit<const TYPED: bool>(parent: u64, child: Process) -> u32 {
     if TRACKED

@@ -1,4 +1,4 @@
-//! Reading kernel structs by the offsets of the running kernel.
+//! Reads kernel structs by the offsets of the running kernel.
 
 use aya_ebpf::helpers::{
     bpf_get_current_pid_tgid, bpf_get_current_task, bpf_ktime_get_boot_ns, generated,
@@ -10,31 +10,31 @@ use raytrace_ebpf::records::{
 use super::maps::offsets;
 use crate::read::{field, read};
 
-/// Reads bytes into `to`.
+/// Reads `length` bytes into `to`.
 #[inline(always)]
 pub(crate) fn read_bytes(to: *mut u8, length: u32, from: u64) {
-    // SAFETY: the helper checks the source; callers hand a destination of `length` bytes.
+    // SAFETY: the helper checks the source. The callers pass a destination of `length` bytes.
     unsafe { generated::bpf_probe_read_kernel(to.cast(), length, from as *const _) };
 }
 
 /// Reads a NUL-terminated string into `to`.
 #[inline(always)]
 pub(crate) fn read_string(to: *mut u8, length: u32, from: u64) {
-    // SAFETY: as above.
+    // SAFETY: the helper checks the source. The callers pass a destination of `length` bytes.
     unsafe { generated::bpf_probe_read_kernel_str(to.cast(), length, from as *const _) };
 }
 
-/// The current task.
+/// Returns the current task.
 #[inline(always)]
 pub(crate) fn current() -> u64 {
-    // SAFETY: the helper takes nothing and always answers.
+    // SAFETY: the helper takes no arguments and cannot fail.
     unsafe { bpf_get_current_task() }
 }
 
-/// A record's head.
+/// Returns the header of a record.
 #[inline(always)]
 pub(crate) fn header(kind: Kind) -> Header {
-    // SAFETY: the helper takes nothing and always answers (Linux ≥ 5.8).
+    // SAFETY: the helper takes no arguments and cannot fail (Linux ≥ 5.8).
     Header {
         kind: kind as u32,
         reserved: 0,
@@ -47,19 +47,20 @@ pub(crate) fn tgid<const TYPED: bool>(task: u64) -> u32 {
     field::<u32, TYPED>(task, offsets().task_tgid)
 }
 
-/// The tgid of the current task.
+/// Returns the tgid of the current task.
 #[inline(always)]
 pub(crate) fn current_tgid() -> u32 {
     (bpf_get_current_pid_tgid() >> 32) as u32
 }
 
-/// The process that a task belongs to.
+/// Returns the process that a task belongs to.
 #[inline(always)]
 pub(crate) fn process(task: u64) -> Process {
     process_of::<false>(task, leader::<false>(task))
 }
 
-/// The same where the leader of the task's group is known; `TYPED` as for [`field`], as below.
+/// Returns the same for a caller that knows the leader of the task's thread group. `TYPED` has the
+/// same meaning as in [`field`], here and below.
 #[inline(always)]
 pub(crate) fn process_of<const TYPED: bool>(task: u64, leader: u64) -> Process {
     Process {
@@ -74,25 +75,26 @@ pub(crate) fn signal_struct<const TYPED: bool>(task: u64) -> u64 {
     field::<u64, TYPED>(task, offsets().task_signal)
 }
 
-/// The name of a task.
+/// Reads the name of a task.
 #[inline(always)]
 pub(crate) fn comm(task: u64, to: *mut u8) {
     read_bytes(to, COMM as u32, task + u64::from(offsets().task_comm));
 }
 
-/// The name of a task's leader.
+/// Reads the name of a task's leader.
 #[inline(always)]
 pub(crate) fn leader_comm(task: u64, to: *mut u8) {
     comm(leader::<false>(task), to);
 }
 
-/// The parent of a leader.
+/// Returns the parent of a leader.
 #[inline(always)]
 pub(crate) fn parent_of<const TYPED: bool>(leader: u64) -> u64 {
     field::<u64, TYPED>(leader, offsets().task_real_parent)
 }
 
-/// Who traces a thread, or else another one of its process; zeroes where nobody does.
+/// Reads the tracer of a thread or, if that thread is not traced, of another thread of its process.
+/// Writes zeroes if neither is traced.
 #[inline(always)]
 pub(crate) fn tracer<const TYPED: bool>(thread: u64, other: u64, to: &mut Ancestor) {
     let of_thread = field::<u32, TYPED>(thread, offsets().task_ptrace);
@@ -108,7 +110,7 @@ pub(crate) fn tracer<const TYPED: bool>(thread: u64, other: u64, to: &mut Ancest
     leader_comm(tracer, to.comm.as_mut_ptr());
 }
 
-/// The leader of a thread's group.
+/// Returns the leader of a thread's group.
 #[inline(always)]
 pub(crate) fn leader<const TYPED: bool>(task: u64) -> u64 {
     field::<u64, TYPED>(task, offsets().task_group_leader)
@@ -120,7 +122,7 @@ pub(crate) fn uid(task: u64) -> u32 {
     read(cred, offsets().cred_uid)
 }
 
-/// Real, effective and saved uid.
+/// Returns the real, effective and saved uid.
 #[inline(always)]
 pub(crate) fn uids(task: u64) -> [u32; 3] {
     let cred: u64 = read(task, offsets().task_real_cred);
@@ -131,8 +133,12 @@ pub(crate) fn uids(task: u64) -> [u32; 3] {
     ]
 }
 
-/// Who owns the mounts that a task sees (the user namespace), and its root folder: two addresses that are compared with another task's.
-/// Nobody without rights can mount something over a file but in a user namespace of his own. Zeroes once the task has left them.
+/// Returns the addresses of the user namespace that owns a task's mounts, and of its root
+/// directory.
+///
+/// Both are compared with those of another task: without privileges, a user can mount something
+/// over a file only in a user namespace of their own. Both are 0 once the task has released its
+/// namespaces or its root directory.
 #[inline(always)]
 pub(crate) fn root(task: u64) -> [u64; 2] {
     let namespaces: u64 = read(task, offsets().task_nsproxy);
@@ -147,7 +153,7 @@ pub(crate) fn root(task: u64) -> [u64; 2] {
     ]
 }
 
-/// The executable of an mm: zeroes where it has none.
+/// Returns the executable of an mm; zeroes if it has none.
 #[inline(always)]
 pub(crate) fn executable(mm: u64) -> File {
     let mut file = File {
@@ -172,9 +178,10 @@ pub(crate) fn executable(mm: u64) -> File {
     file
 }
 
-/// Where the command line of an mm begins and ends, `mm_struct.arg_start` and `.arg_end`: one read
-/// where they are neighbours, as in every kernel from 5.8 to 7.3. Zeroes while an exec has not set
-/// them yet.
+/// Returns the start and the end of an mm's command line: `mm_struct.arg_start` and `.arg_end`.
+///
+/// One read is enough if the fields are adjacent, as in every kernel from 5.8 to 7.3. Both are 0
+/// while an exec has not set them yet.
 #[inline(always)]
 pub(crate) fn argument_range(mm: u64) -> (u64, u64) {
     if mm == 0 {
@@ -188,7 +195,7 @@ pub(crate) fn argument_range(mm: u64) -> (u64, u64) {
     (read(mm, start), read(mm, end))
 }
 
-/// Copies the command line that the running task shows now; gives the bytes of it that are valid.
+/// Copies the command line that the running task shows now. Returns the number of valid bytes.
 #[inline(always)]
 pub(crate) fn arguments((start, end): (u64, u64), to: *mut u8, room: u32) -> u32 {
     let mut length = end.wrapping_sub(start);
@@ -198,13 +205,13 @@ pub(crate) fn arguments((start, end): (u64, u64), to: *mut u8, room: u32) -> u32
     if length > u64::from(room) {
         length = u64::from(room);
     }
-    // SAFETY: callers hand a destination of `room` bytes; the helper checks the source.
+    // SAFETY: the callers pass a destination of `room` bytes. The helper checks the source.
     let failed =
         unsafe { generated::bpf_probe_read_user(to.cast(), length as u32, start as *const _) };
     if failed != 0 { 0 } else { length as u32 }
 }
 
-/// The innermost pid of a leader.
+/// Returns the pid of a leader in its innermost pid namespace.
 #[inline(always)]
 pub(crate) fn ns_pid<const TYPED: bool>(leader: u64) -> u32 {
     let pid = field::<u64, TYPED>(leader, offsets().task_thread_pid);
@@ -218,7 +225,7 @@ pub(crate) fn ns_pid<const TYPED: bool>(leader: u64) -> u32 {
     read(pid, offsets().pid_numbers + level * offsets().upid_size)
 }
 
-/// Ancestors by `real_parent`, nearest first.
+/// Reads the ancestors of a task by `real_parent`, nearest first.
 #[inline(always)]
 pub(crate) fn ancestors(task: u64, to: &mut [Ancestor; ANCESTORS]) {
     let mut at = task;
@@ -233,7 +240,7 @@ pub(crate) fn ancestors(task: u64, to: &mut [Ancestor; ANCESTORS]) {
     }
 }
 
-/// Path components of a task's executable, innermost first, up to the root of its mount.
+/// Reads the path components of a task's executable, innermost first, up to the root of its mount.
 #[inline(always)]
 pub(crate) fn exe(task: u64, to: &mut [[u8; EXE_PART]; EXE_PARTS]) {
     let mm: u64 = read(task, offsets().task_mm);
@@ -260,7 +267,7 @@ pub(crate) fn exe(task: u64, to: &mut [[u8; EXE_PART]; EXE_PARTS]) {
     }
 }
 
-/// The innermost memory cgroup state of a task.
+/// Returns the innermost memory cgroup state (css) of a task.
 #[inline(always)]
 pub(crate) fn memory_css(task: u64) -> u64 {
     let set: u64 = read(task, offsets().task_cgroups);
@@ -275,7 +282,7 @@ pub(crate) fn css_parent(css: u64) -> u64 {
     read(css, offsets().css_parent)
 }
 
-/// The name of a cgroup in its parent folder; empty for the root.
+/// Reads the name of a cgroup in its parent directory; empty for the root.
 #[inline(always)]
 pub(crate) fn css_name(css: u64, to: *mut u8) {
     let cgroup: u64 = read(css, offsets().css_cgroup);

@@ -1,4 +1,6 @@
-//! The maps: the tracked set, the ring, the ledger, and scratch space; all preallocated.
+//! The maps: the tracked set, the ring, the ledger and scratch space.
+//!
+//! All of them are preallocated.
 
 use aya_ebpf::{
     helpers::generated,
@@ -10,7 +12,7 @@ use raytrace_ebpf::records::{
     ledger,
 };
 
-/// Offsets in this kernel's structs, set before the load.
+/// Offsets in the structs of the running kernel, set before the load.
 #[unsafe(no_mangle)]
 static OFFSETS: Offsets = Offsets {
     task_tgid: 0,
@@ -86,46 +88,50 @@ static OFFSETS: Offsets = Offsets {
     per_cpu_offset: 0,
 };
 
-/// The offsets, read so that the compiler cannot fold the zeros above.
+/// Returns the offsets. The read hides their values, so that the compiler cannot fold the zeroes
+/// above.
 #[inline(always)]
 pub(crate) fn offsets() -> &'static Offsets {
-    // SAFETY: the static is initialised and never written by programs; black_box hides its value.
+    // SAFETY: the static is initialized, and no program writes it. `black_box` hides its value.
     core::hint::black_box(unsafe { &*core::ptr::addr_of!(OFFSETS) })
 }
 
-/// 1 where one cluster was chosen: a raylet that starts is then not taken up by itself. Set before the load.
+/// 1 if the user chose one cluster: a new raylet is then not tracked automatically. Set before the
+/// load.
 #[unsafe(no_mangle)]
 static ONE_CLUSTER: u32 = 0;
 
 #[inline(always)]
 pub(crate) fn one_cluster() -> bool {
-    // SAFETY: as above.
+    // SAFETY: the static is initialized, and no program writes it.
     core::hint::black_box(unsafe { core::ptr::read_volatile(core::ptr::addr_of!(ONE_CLUSTER)) })
         != 0
 }
 
-/// 1 where the kernel gives a task's user registers (`bpf_task_pt_regs`, 5.15). Set before the load, so that the verifier of an older
-/// kernel never comes to the calls.
+/// 1 if the kernel provides the user registers of a task (`bpf_task_pt_regs`, 5.15). Set before the
+/// load, so that the verifier of an older kernel never reaches the calls.
 #[unsafe(no_mangle)]
 static HAS_REGISTERS: u32 = 0;
 
 #[inline(always)]
 pub(crate) fn has_registers() -> bool {
-    // SAFETY: the static is initialised and never written by programs.
+    // SAFETY: the static is initialized, and no program writes it.
     unsafe { core::ptr::read_volatile(&raw const HAS_REGISTERS) != 0 }
 }
 
-/// Tracked processes by tgid: 65,536 × about 64 bytes = 4 MiB of kernel memory.
+/// The tracked processes by tgid: 65,536 × about 64 bytes = 4 MiB of kernel memory.
 #[map]
 pub(crate) static TRACKED: HashMap<u32, Tracked> = HashMap::with_max_entries(65_536, 0);
 
-/// The ring for everything about deaths: 8 MiB. A kill takes some 1.6 KiB of it and the end that it causes up
-/// to 0.8, so that 3,000 processes which are killed at one moment find room though nobody reads meanwhile:
-/// `kill` of a process group gives the processor to nobody. Its reader maps it twice.
+/// The ring of all records about deaths: 8 MiB.
+///
+/// A kill takes about 1.6 KiB and the exit that it causes up to 0.8 KiB. So the records of 3,000
+/// processes that are killed at once fit even if nothing is read meanwhile: a `kill` of a process
+/// group does not yield the CPU. The reader maps the ring twice.
 #[map]
 pub(crate) static DEATHS: RingBuf = RingBuf::with_byte_size(8 << 20, 0);
 
-/// Exits that found no room in the ring; user space harvests them: 2,048 × 720 bytes = 1.4 MiB.
+/// Exits that did not fit into the ring: 2,048 × 720 bytes = 1.4 MiB. User space harvests them.
 #[map]
 pub(crate) static UNSENT: HashMap<u32, Exit> = HashMap::with_max_entries(2_048, 0);
 
@@ -137,79 +143,82 @@ pub(crate) static SNAPSHOTS: HashMap<u32, Snapshot> = HashMap::with_max_entries(
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct KernelKill {
-    /// The task it was for, 0 where there was none, and the one that ran.
+    /// The target of the signal; 0 if there was no such signal.
     pub(crate) target: u64,
+    /// The task that ran when the signal was sent.
     pub(crate) sender: u64,
-    /// The target's process, and 1 where that was tracked.
+    /// The tgid of the target.
     pub(crate) tgid: u32,
+    /// 1 if the target was tracked.
     pub(crate) is_tracked: u32,
 }
 
-/// The last one of each CPU.
+/// The last SIGKILL of the kernel on each CPU.
 #[map]
 pub(crate) static LAST_KILL: PerCpuArray<KernelKill> = PerCpuArray::with_max_entries(1, 0);
 
-/// The loss ledger: a row a program.
+/// The loss ledger: one row for each program.
 #[map]
 pub(crate) static LEDGER: PerCpuArray<u64> =
     PerCpuArray::with_max_entries(2 * Hook::COUNT as u32 * ledger::COLUMNS, 0);
 
-/// What processes of the machine were started as: 4,096 × 408 bytes = 1.6 MiB.
+/// The command lines with which the processes of the machine were started: 4,096 × 408 bytes = 1.6
+/// MiB.
 #[map]
 pub(crate) static COMMANDS: Array<Command> = Array::with_max_entries(COMMANDS_KEPT, 0);
 
-/// Where an exec record is put together.
+/// Scratch space for an exec record.
 #[map]
 pub(crate) static EXEC_SCRATCH: PerCpuArray<Exec> = PerCpuArray::with_max_entries(1, 0);
 
-/// Where an exit record is put together, a slot for each of the two programs.
+/// Scratch space for an exit record, one slot for each of the two programs.
 #[map]
 pub(crate) static EXIT_SCRATCH: PerCpuArray<Exit> = PerCpuArray::with_max_entries(2, 0);
 
-/// Where a rename record is put together.
+/// Scratch space for a rename record.
 #[map]
 pub(crate) static RENAME_SCRATCH: PerCpuArray<Rename> = PerCpuArray::with_max_entries(1, 0);
 
-/// Where a snapshot is put together.
+/// Scratch space for a snapshot.
 #[map]
 pub(crate) static SNAPSHOT_SCRATCH: PerCpuArray<Snapshot> = PerCpuArray::with_max_entries(1, 0);
 
-/// Adds one to a column of a row.
+/// Adds 1 to a column of a row.
 #[inline(always)]
 fn count_in(row: u32, column: u32) {
     if let Some(counter) = LEDGER.get_ptr_mut(row * ledger::COLUMNS + column) {
-        // SAFETY: the pointer is this CPU's own slot, of one program alone, which the kernel does not run twice at once on a CPU.
+        // SAFETY: the pointer is to this CPU's slot of a counter that only one program writes. The
+        // kernel does not run this program twice at once on a CPU.
         unsafe { *counter += 1 };
     }
 }
 
-/// Adds one to a column of the row of a hook's first program.
+/// Adds 1 to a column in the row of a hook's first program.
 #[inline(always)]
 pub(crate) fn count(hook: Hook, column: u32) {
     count_in(hook.row(), column);
 }
 
-/// What [`count_seen`] does, for the second program of a hook.
+/// Counts an event and its outcome for the second program of a hook, as [`count_seen`] does for the
+/// first.
 #[inline(always)]
 pub(crate) fn count_second(hook: Hook, outcome: u32) {
     count_in(hook.second_row(), ledger::SEEN);
     count_in(hook.second_row(), outcome);
 }
 
-/// Adds one to what a hook has seen, and to the column of what became of it.
+/// Adds 1 to the number of events that a hook has seen, and 1 to the column of the outcome.
 #[inline(always)]
 pub(crate) fn count_seen(hook: Hook, outcome: u32) {
     count(hook, ledger::SEEN);
     count(hook, outcome);
 }
 
-/// Sends the first `size` bytes of a record that was put together in scratch space, and counts it. Nobody is woken.
-///
-/// # Safety
-/// `record` points to at least `size` bytes.
+/// Sends the first `size` bytes of a record in scratch space, and counts the outcome. It does not
+/// wake the reader.
 #[inline(always)]
 pub(crate) unsafe fn send(hook: Hook, record: *mut core::ffi::c_void, size: usize) {
-    // SAFETY: the helper copies `size` bytes, which the caller answers for.
+    // SAFETY: the helper reads `size` bytes of the record, which the caller guarantees to exist.
     let sent = unsafe {
         generated::bpf_ringbuf_output(
             core::ptr::addr_of!(DEATHS).cast_mut().cast(),
@@ -226,7 +235,7 @@ pub(crate) unsafe fn send(hook: Hook, record: *mut core::ffi::c_void, size: usiz
     count(hook, outcome);
 }
 
-/// `BPF_RB_NO_WAKEUP`
+/// `BPF_RB_NO_WAKEUP`.
 pub(crate) const NO_WAKEUP: u64 = 1;
-/// `BPF_RB_FORCE_WAKEUP`
+/// `BPF_RB_FORCE_WAKEUP`.
 pub(crate) const WAKEUP: u64 = 2;

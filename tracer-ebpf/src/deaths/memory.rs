@@ -1,4 +1,4 @@
-//! A process's memory and title, read from its mm.
+//! Reads the memory counters and the title of a process from its mm.
 
 use aya_ebpf::helpers::generated;
 use raytrace_ebpf::records::{Memory, TITLE};
@@ -6,7 +6,7 @@ use raytrace_ebpf::records::{Memory, TITLE};
 use super::{kernel::argument_range, maps::offsets};
 use crate::read::read;
 
-/// Nothing could be read.
+/// The counters of a process of which nothing could be read.
 pub(crate) const UNKNOWN: Memory = Memory {
     file: -1,
     anon: -1,
@@ -15,21 +15,27 @@ pub(crate) const UNKNOWN: Memory = Memory {
     peak: -1,
 };
 
-/// More CPUs than this are not summed; their batch stays in the error.
+/// The maximum number of CPUs whose slots are summed. What further CPUs hold back stays in the
+/// error.
 const MAX_CPUS: u32 = 512;
-/// With more CPUs than this, a hook that runs at each call of Ray reads this CPU's slots alone.
+/// The maximum number of CPUs with which a hook that runs at each call of Ray reads all slots. With
+/// more, it reads only the slots of its own CPU.
 const FEW_CPUS: u32 = 2;
-/// `MM_FILEPAGES` 0, `MM_ANONPAGES` 1, `MM_SWAPENTS` 2, `MM_SHMEMPAGES` 3 (since 4.5).
+/// The number of counters: `MM_FILEPAGES` 0, `MM_ANONPAGES` 1, `MM_SWAPENTS` 2, `MM_SHMEMPAGES` 3
+/// (since 4.5).
 const MEMBERS: usize = 4;
 
-/// The counters of an mm, in pages.
+/// Returns the counters of an mm, in pages.
 #[inline(always)]
 pub(crate) fn of(mm: u64, signal: u64) -> Memory {
     read_all(mm, signal, false)
 }
 
-/// The same in a time that does not grow with the number of CPUs: of more than two only this one's slots are read. What the others hold back is
-/// in the error: less than a batch each, max(32, 2 × CPUs) pages (include/linux/percpu_counter.h).
+/// Returns the same in a time that does not grow with the number of CPUs.
+///
+/// With more than two CPUs it reads only the slots of the current CPU. What the other CPUs hold
+/// back is in the error: less than a batch each, max(32, 2 × CPUs) pages
+/// (include/linux/percpu_counter.h).
 #[inline(always)]
 pub(crate) fn quickly(mm: u64, signal: u64) -> Memory {
     read_all(mm, signal, offsets().cpus > FEW_CPUS)
@@ -62,7 +68,8 @@ fn read_all(mm: u64, signal: u64, this_cpu: bool) -> Memory {
     }
 }
 
-/// What `percpu_counter`s have: their batched totals, and what each CPU or this one holds back.
+/// Returns the values of the `percpu_counter`s: the batched totals plus what each CPU, or only the
+/// current one, holds back.
 #[inline(always)]
 fn percpu_counters(base: u64, this_cpu: bool) -> [i64; MEMBERS] {
     let (mut totals, slots) = totals_and_slots(base);
@@ -71,7 +78,7 @@ fn percpu_counters(base: u64, this_cpu: bool) -> [i64; MEMBERS] {
         return totals;
     }
     if this_cpu {
-        // SAFETY: the helper takes nothing and always answers.
+        // SAFETY: the helper takes no arguments and cannot fail.
         let cpu = unsafe { generated::bpf_get_smp_processor_id() };
         add_slots(&mut totals, &slots, read(table, cpu * 8));
         return totals;
@@ -85,8 +92,8 @@ fn percpu_counters(base: u64, this_cpu: bool) -> [i64; MEMBERS] {
     totals
 }
 
-/// The batched totals, and where their slots of each CPU lie. A counter of the usual 40 bytes is
-/// `{lock, count, list[2], counters}`; four of them are read at once.
+/// Returns the batched totals and the addresses of their per-CPU slots. A counter of the usual 40
+/// bytes is `{lock, count, list[2], counters}`; four of them are read at once.
 #[inline(always)]
 fn totals_and_slots(base: u64) -> ([i64; MEMBERS], [u64; MEMBERS]) {
     let (size, count) = (
@@ -108,8 +115,8 @@ fn totals_and_slots(base: u64) -> ([i64; MEMBERS], [u64; MEMBERS]) {
     (totals, slots)
 }
 
-/// Adds what one CPU, whose memory lies at `offset`, holds back. The four slots lie side by side
-/// since they are allocated together (`percpu_counter_init_many`, 6.6).
+/// Adds what one CPU holds back; its per-CPU memory is at `offset`. The four slots are adjacent
+/// because they are allocated together (`percpu_counter_init_many`, 6.6).
 #[inline(always)]
 fn add_slots(totals: &mut [i64; MEMBERS], slots: &[u64; MEMBERS], offset: u64) {
     let first = slots[0].wrapping_add(offset);
@@ -123,7 +130,8 @@ fn add_slots(totals: &mut [i64; MEMBERS], slots: &[u64; MEMBERS], offset: u64) {
     }
 }
 
-/// The first bytes at `arg_start` of the current process; returns how many are valid, −1 when unreadable.
+/// Reads the first bytes at `arg_start` of the current process. Returns the number of valid bytes,
+/// or −1 if they are unreadable.
 #[inline(always)]
 pub(crate) fn title(mm: u64, to: *mut u8) -> i32 {
     let (start, end) = argument_range(mm);
@@ -134,7 +142,7 @@ pub(crate) fn title(mm: u64, to: *mut u8) -> i32 {
     if length > TITLE as u64 {
         length = TITLE as u64;
     }
-    // SAFETY: the destination has TITLE bytes; the helper checks the source.
+    // SAFETY: the destination has `TITLE` bytes. The helper checks the source.
     let failed =
         unsafe { generated::bpf_probe_read_user(to.cast(), length as u32, start as *const _) };
     if failed != 0 { -1 } else { length as i32 }

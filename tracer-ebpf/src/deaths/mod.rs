@@ -1,6 +1,7 @@
-//! The programs, one file a hook, and what they share.
+//! The programs, one file for each hook, and the code that they share.
 //!
-//! Each hook stands twice, as `tp_btf` and as raw tracepoint with the same arguments: user space loads what the kernel takes.
+//! Each hook has two programs with the same arguments, a `tp_btf` and a raw tracepoint. User space
+//! loads the one that the kernel accepts.
 
 mod call;
 mod commands;
@@ -15,18 +16,19 @@ mod signal_deliver;
 mod signal_generate;
 mod victim;
 
-/// Declares a hook as `tp_btf` and as raw tracepoint around one body that takes its arguments as
-/// integers, and whether the verifier knows their types: [`crate::read::field`].
+/// Declares a hook as a `tp_btf` program and as a raw tracepoint. Both call one function, which
+/// takes the hook's arguments as integers. Its const parameter says whether the verifier knows
+/// their types: [`crate::read::field`].
 macro_rules! hook {
     ($btf:ident, $raw:ident, $name:literal, $body:ident, [$($index:literal),*]) => {
-        /// As BTF tracepoint.
+        /// Runs as a BTF tracepoint.
         #[aya_ebpf::macros::btf_tracepoint(function = $name)]
         pub(crate) fn $btf(context: aya_ebpf::programs::BtfTracePointContext) -> i32 {
             $body::<true, _>(&context, $(context.arg::<*const u8>($index) as u64),*);
             0
         }
 
-        /// As raw tracepoint.
+        /// Runs as a raw tracepoint.
         #[aya_ebpf::macros::raw_tracepoint(tracepoint = $name)]
         pub(crate) fn $raw(context: aya_ebpf::programs::RawTracePointContext) -> i32 {
             $body::<false, _>(&context, $(context.arg::<*const u8>($index) as u64),*);

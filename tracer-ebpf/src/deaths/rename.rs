@@ -1,8 +1,11 @@
-//! `task/task_rename(task, comm)`: a worker says by its title what it runs from now on, and what it holds at that instant.
+//! `task/task_rename(task, comm)`: reports a worker's new title, and its memory at that moment.
 //!
-//! Format (6.18): `pid, oldcomm, newcomm, oom_score_adj`. The name has 15 bytes, but `setproctitle` writes the whole title into argv before
-//! it sets the name (in `set_ps_display`), so the title is read there. Other threads' own names, which Ray's libraries set, are left out.
-//! Rate: two per call of a method or task; 0.7 KiB each at most. Without it there are no calls, only what /proc showed now and then.
+//! Format (6.18): `pid, oldcomm, newcomm, oom_score_adj`. The title says what the worker runs from
+//! now on. The name has only 15 bytes, but `setproctitle` writes the whole title into argv before
+//! it sets the name (in `set_ps_display`), so the title is read from argv. The names of other
+//! threads, which Ray's libraries set, are not reported. Rate: two per call of a method or task,
+//! with at most 0.7 KiB each. Without this hook no calls are recorded, only what `/proc` showed now
+//! and then.
 
 use aya_ebpf::helpers::generated;
 use raytrace_ebpf::records::{COMM, Hook, Kind, Rename, TITLE, ledger};
@@ -19,9 +22,10 @@ use crate::read::read;
 
 hook!(rename_btf, rename_raw, "task_rename", renamed, [0, 1]);
 
-/// `BPF_RB_AVAIL_DATA`
+/// `BPF_RB_AVAIL_DATA`.
 const UNREAD: u64 = 0;
-/// Above this much unread data a rename is left out: the rest of the ring is for deaths.
+/// If the ring has more unread data than this, a rename is dropped: the rest of the ring is for
+/// deaths.
 const ROOM: u64 = 1 << 20;
 
 #[inline(always)]
@@ -34,11 +38,13 @@ fn renamed<const TYPED: bool, C>(_context: &C, task: u64, name: u64) {
     let Some(scratch) = RENAME_SCRATCH.get_ptr_mut(0) else {
         return;
     };
-    // SAFETY: this CPU's own slot; the same program does not run twice at once on a CPU.
+    // SAFETY: the pointer is to this CPU's slot, and the kernel does not run the same program twice
+    // at once on a CPU.
     let record: &mut Rename = unsafe { &mut *scratch };
     read_string(record.comm.as_mut_ptr(), COMM as u32, name);
     let rays = record.comm.starts_with(b"ray::");
-    // Another process may write /proc/PID/comm: then this is not the mm whose title changed.
+    // Another process may write `/proc/PID/comm`. The current mm is then not the one whose title
+    // changed.
     let own = current_tgid() == group;
     let key = process_of::<TYPED>(task, leader::<TYPED>(task));
     if !own || !(rays || key.tid == group) {
@@ -46,11 +52,11 @@ fn renamed<const TYPED: bool, C>(_context: &C, task: u64, name: u64) {
     }
     let mm: u64 = read(task, offsets().task_mm);
     record.title_length = first_string(mm, record.title.as_mut_ptr());
-    // An exec names the task before it has an argv.
+    // An exec sets the task's name before the new mm has an argv.
     if record.title_length <= 0 {
         return count(Hook::Rename, ledger::FILTERED);
     }
-    // SAFETY: the helper only reads the ring's counters.
+    // SAFETY: the helper only reads the counters of the ring.
     let unread = unsafe {
         generated::bpf_ringbuf_query(core::ptr::addr_of!(DEATHS).cast_mut().cast(), UNREAD)
     };
@@ -70,16 +76,17 @@ fn renamed<const TYPED: bool, C>(_context: &C, task: u64, name: u64) {
     unsafe { send(Hook::Rename, scratch.cast(), size) }
 }
 
-/// The string at `arg_start`: what stood behind it before is overwritten only after the name was set.
+/// Reads the string at `arg_start`. Returns its length, or −1 if it is unreadable. The rest of the
+/// old title behind it is overwritten only after the name is set.
 #[inline(always)]
 fn first_string(mm: u64, to: *mut u8) -> i32 {
     let (start, _) = argument_range(mm);
     if start == 0 {
         return -1;
     }
-    // SAFETY: the destination has TITLE bytes; the helper checks the source.
+    // SAFETY: the destination has `TITLE` bytes. The helper checks the source.
     let length =
         unsafe { generated::bpf_probe_read_user_str(to.cast(), TITLE as u32, start as *const _) };
-    // The NUL is counted.
+    // The returned length includes the NUL.
     if length <= 0 { -1 } else { length as i32 - 1 }
 }

@@ -1,8 +1,10 @@
-//! `signal/signal_deliver(sig, info, action)`: a core-dumping or a quiet signal takes its default action; and, on kernels that free the memory
-//! before the exit event, the last look at it.
+//! `signal/signal_deliver(sig, info, action)`: reports signals that end a process.
 //!
-//! Format (6.18): `sig, errno, code, sa_handler, sa_flags`. A SIGKILL here is no evidence of a kill: every group exit sends it to the
-//! siblings. Rate: every delivered signal, thrown away by number first. Without it crashes are only inferred.
+//! Only core-dumping, quiet and real-time signals that take their default action are reported. The
+//! program also keeps a snapshot of the memory, for kernels that free it before the exit event.
+//! Format (6.18): `sig, errno, code, sa_handler, sa_flags`. A SIGKILL here does not prove a kill:
+//! every group exit sends it to the sibling threads. Rate: every delivered signal; the program
+//! first filters by number. Without this hook, crashes are only inferred.
 
 use raytrace_ebpf::records::{Delivered, Hook, Kind, Snapshot, ledger};
 
@@ -22,24 +24,25 @@ hook!(
     [0, 1, 2]
 );
 
-/// QUIT ILL TRAP ABRT BUS FPE SEGV XCPU XFSZ SYS.
+/// Signals that dump core by default: QUIT ILL TRAP ABRT BUS FPE SEGV XCPU XFSZ SYS.
 const CORE: u64 =
     1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 11 | 1 << 24 | 1 << 25 | 1 << 31;
-/// USR1 USR2 PIPE ALRM STKFLT VTALRM PROF IO PWR: fatal by default and often handled, so that they
-/// are not reported when they are sent to a process with a handler.
+/// Quiet signals: USR1 USR2 PIPE ALRM STKFLT VTALRM PROF IO PWR. They are fatal by default and
+/// often handled, so `signal_generate` does not report them if the target has a handler.
 const QUIET: u64 =
     1 << 10 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 16 | 1 << 26 | 1 << 27 | 1 << 29 | 1 << 30;
-/// KILL and TERM and the rest that end a process at once.
+/// All signals below 32 that end a process at once: HUP INT KILL TERM, and the two sets above.
 const FATAL: u64 = 1 << 1 | 1 << 2 | 1 << 9 | 1 << 15 | CORE | QUIET;
 
-/// `SIGNAL_UNKILLABLE` (linux/sched/signal.h, the same since 2.6.26): the init of a pid namespace
-/// drops what it has no handler for. A fault clears the flag before it is delivered.
+/// `SIGNAL_UNKILLABLE` (linux/sched/signal.h, the same since 2.6.26): the init process of a pid
+/// namespace drops signals for which it has no handler. A fault clears the flag before its signal
+/// is delivered.
 const SIGNAL_UNKILLABLE: u32 = 0x40;
 
 #[inline(always)]
 fn delivered<const TYPED: bool, C>(_context: &C, signal: u64, info: u64, action: u64) {
     let number = signal as i32;
-    // Signals of real time, 32 to 64, are as the quiet ones.
+    // Real-time signals, 32 to 64, are treated like the quiet ones.
     let real_time = (32..=64).contains(&number);
     if !real_time && (!(1..32).contains(&number) || FATAL & (1 << number) == 0) {
         return;
@@ -73,7 +76,8 @@ fn delivered<const TYPED: bool, C>(_context: &C, signal: u64, info: u64, action:
     count(Hook::Deliver, ledger::SUBMITTED);
 }
 
-/// The first look counts: later threads of the group see less.
+/// Takes a snapshot of a process unless it already has one: later threads of the group see less
+/// memory.
 #[inline(always)]
 fn keep(task: u64, tgid: u32, start: u64) {
     let mm: u64 = read(task, offsets().task_mm);
@@ -84,12 +88,12 @@ fn keep(task: u64, tgid: u32, start: u64) {
         return;
     }
     if let Some(known) = SNAPSHOTS.get_ptr(tgid) {
-        // SAFETY: a map value stays readable during the program.
+        // SAFETY: a map value stays readable while the program runs.
         if unsafe { (*known).start } == start {
             return;
         }
     }
-    // SAFETY: this CPU's own slot.
+    // SAFETY: the pointer is to this CPU's slot, which only this program uses.
     let snapshot: &mut Snapshot = unsafe { &mut *scratch };
     snapshot.start = start;
     snapshot.mm = mm;

@@ -1,7 +1,9 @@
-//! `signal/signal_generate(sig, info, task, group, result)`: the act that kills, with its sender taken on the spot.
+//! `signal/signal_generate(sig, info, task, group, result)`: reports signals and senders.
 //!
-//! Format (6.18): `sig, errno, code, comm, pid, group, result`; arguments unchanged since 2.6.38. Rate: every signal of the machine,
-//! thrown away by number first. Without it nobody's kill can be told from another's.
+//! Format (6.18): `sig, errno, code, comm, pid, group, result`; the arguments are unchanged since
+//! 2.6.38. The sender is read at the moment of the signal. Rate: every signal of the machine; the
+//! program first filters by number. Without this hook, the kills of different senders cannot be
+//! distinguished.
 
 use raytrace_ebpf::records::{
     COMMAND, GROUP_EXIT, Hook, Kind, SENDER_CGROUPS, SENDER_EXEC_SEEN, SENDER_EXITING,
@@ -34,7 +36,8 @@ const PF_KTHREAD: u32 = 0x0020_0000;
 const SI_KERNEL: i32 = 128;
 const SIGKILL: i32 = 9;
 
-/// Signals that are reported even when they were caught: HUP INT QUIT ILL TRAP ABRT BUS FPE KILL SEGV TERM XCPU XFSZ SYS.
+/// Signals that are reported even if they are caught: HUP INT QUIT ILL TRAP ABRT BUS FPE KILL SEGV
+/// TERM XCPU XFSZ SYS.
 const TELLING: u64 = 1 << 1
     | 1 << 2
     | 1 << 3
@@ -49,7 +52,7 @@ const TELLING: u64 = 1 << 1
     | 1 << 24
     | 1 << 25
     | 1 << 31;
-/// Never fatal, and frequent: CHLD CONT STOP TSTP TTIN TTOU URG WINCH.
+/// Signals that are frequent and never fatal: CHLD CONT STOP TSTP TTIN TTOU URG WINCH.
 const HARMLESS: u64 = 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20 | 1 << 21 | 1 << 22 | 1 << 23 | 1 << 28;
 
 #[inline(always)]
@@ -62,7 +65,8 @@ fn generated<const TYPED: bool, C>(
     result: u64,
 ) {
     let number = signal as i32;
-    // Those of real time, 32 to 64, have no bit in the sets: fatal by default, and told where they took effect.
+    // Real-time signals, 32 to 64, have no bit in the sets. They are fatal by default, and reported
+    // if they took effect or have no handler.
     if !(1..=64).contains(&number) || is_in(HARMLESS, number) {
         return;
     }
@@ -88,7 +92,8 @@ fn generated<const TYPED: bool, C>(
     let Some(mut entry) = DEATHS.reserve::<Signal>(0) else {
         return count(Hook::Signal, ledger::RING_FULL);
     };
-    // SAFETY: the reservation is of this size; every field is written below, and all are plain bytes.
+    // SAFETY: the reservation has the size of the record. Every field is written below, and all are
+    // plain bytes.
     let record = unsafe { &mut *entry.as_mut_ptr() };
     record.header = header(Kind::Signal);
     record.target = process(target);
@@ -111,15 +116,17 @@ fn generated<const TYPED: bool, C>(
     count(Hook::Signal, ledger::SUBMITTED);
 }
 
-/// Whether a set holds a signal.
+/// Returns whether a set contains a signal.
 #[inline(always)]
 fn is_in(set: u64, number: i32) -> bool {
     number < 32 && set & (1 << number) != 0
 }
 
-/// Whether the target has no handler for a signal, which then is fatal though it has not killed
-/// yet: a process that is stopped, or has another signal pending and does not run, takes it later
-/// (`wants_signal` in kernel/signal.c). An ignored one counts as handled.
+/// Returns whether the target has no handler for a signal. An ignored signal counts as handled.
+///
+/// Without a handler the signal is fatal, even if it has not killed the target yet: a process that
+/// is stopped, or that has another pending signal and does not run, takes it later (`wants_signal`
+/// in kernel/signal.c).
 #[inline(always)]
 fn is_default(target: u64, number: i32) -> bool {
     let actions: u64 = read(target, offsets().task_sighand);
@@ -131,7 +138,8 @@ fn is_default(target: u64, number: i32) -> bool {
     handler == 0
 }
 
-/// The siginfo pointer is 0 for `SI_USER` and 1 for `SI_KERNEL`; only above that it is memory.
+/// Returns `si_code`. The siginfo pointer is 0 for `SI_USER` and 1 for `SI_KERNEL`; only higher
+/// values are addresses.
 #[inline(always)]
 fn si_code(info: u64) -> i32 {
     match info {
@@ -141,7 +149,8 @@ fn si_code(info: u64) -> i32 {
     }
 }
 
-/// Keeps the target of the kernel's own SIGKILL: `mark_victim` follows on this CPU when it is the OOM killer's.
+/// Keeps the target of a SIGKILL that the kernel sends by itself. If the OOM killer sends it,
+/// `mark_victim` follows on this CPU.
 #[inline(always)]
 fn remember(target: u64, tgid: u32, is_tracked: bool) {
     if let Some(slot) = LAST_KILL.get_ptr_mut(0) {
@@ -151,7 +160,7 @@ fn remember(target: u64, tgid: u32, is_tracked: bool) {
             tgid,
             is_tracked: u32::from(is_tracked),
         };
-        // SAFETY: this CPU's own slot.
+        // SAFETY: the pointer is to this CPU's slot, which holds plain integers.
         unsafe { *slot = kill };
     }
 }
@@ -190,7 +199,8 @@ fn sender(target: u64, record: &mut Signal) {
     }
 }
 
-/// The command line of the sender's last exec; where that is not kept, the one that it shows now.
+/// Reads the command line of the sender's last exec, or the one that it shows now if that one is
+/// not kept.
 #[inline(always)]
 fn command(mm: u64, record: &mut Signal) {
     if let Some(length) = commands::find(&record.sender, &mut record.command) {

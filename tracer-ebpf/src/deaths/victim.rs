@@ -1,7 +1,9 @@
-//! `oom/mark_victim(task | pid)`: the OOM killer's choice, with the stack and the cgroups at that moment.
+//! `oom/mark_victim(task | pid)`: reports the OOM killer's victim.
 //!
-//! Format (6.18): `pid, __data_loc comm, total_vm, anon_rss, …`; a pid alone before 6.9 and its backports, told apart by BTF. Without the kernel's
-//! own SIGKILL just before, the victim was dying already. Rate: one per OOM kill. Without it no OOM kill is proven.
+//! Format (6.18): `pid, __data_loc comm, total_vm, anon_rss, …`. Before 6.9 and its backports the
+//! argument is a pid alone; BTF says which one it is. The record has the kernel stack and the
+//! cgroups at that moment. If the kernel did not send its own SIGKILL just before, the victim was
+//! already dying. Rate: one per OOM kill. Without this hook no OOM kill is proven.
 
 use aya_ebpf::{EbpfContext, helpers::generated};
 use raytrace_ebpf::records::{CGROUPS, FRAMES, Hook, Kind, Victim, ledger};
@@ -37,7 +39,8 @@ fn marked<const TYPED: bool, C: EbpfContext>(context: &C, argument: u64) {
     }
     let victim_tgid = tgid::<false>(task);
     let signalled = by_kill && last.tgid == victim_tgid;
-    // Since 6.16 a victim on another CPU may have told its end, with which it leaves the set, between its signal and this mark.
+    // Since 6.16 a victim on another CPU may exit between its signal and this event. It has then
+    // left the tracked set.
     let was_tracked = signalled && last.is_tracked != 0;
     if !was_tracked && TRACKED.get_ptr(victim_tgid).is_none() {
         return count(Hook::Victim, ledger::FILTERED);
@@ -45,7 +48,8 @@ fn marked<const TYPED: bool, C: EbpfContext>(context: &C, argument: u64) {
     let Some(mut entry) = DEATHS.reserve::<Victim>(0) else {
         return count(Hook::Victim, ledger::RING_FULL);
     };
-    // SAFETY: the reservation is of this size; every field is written below, and all are plain bytes.
+    // SAFETY: the reservation has the size of the record. Every field is written below, and all are
+    // plain bytes.
     let record = unsafe { &mut *entry.as_mut_ptr() };
     record.header = header(Kind::Victim);
     record.victim = process(task);
@@ -57,7 +61,7 @@ fn marked<const TYPED: bool, C: EbpfContext>(context: &C, argument: u64) {
     let adj: i16 = read(shared, offsets().signal_oom_score_adj);
     record.score_adj = i32::from(adj);
     record.memory = memory::of(record.mm, shared);
-    // SAFETY: the destination has FRAMES entries of 8 bytes.
+    // SAFETY: the destination has `FRAMES` entries of 8 bytes.
     record.stack_bytes = unsafe {
         generated::bpf_get_stack(
             context.as_ptr().cast(),
@@ -71,7 +75,8 @@ fn marked<const TYPED: bool, C: EbpfContext>(context: &C, argument: u64) {
     count(Hook::Victim, ledger::SUBMITTED);
 }
 
-/// This CPU's last SIGKILL by the kernel; cleared, so that one kill explains one mark.
+/// Returns this CPU's last SIGKILL by the kernel, and clears it, so that one kill explains one
+/// victim.
 #[inline(always)]
 fn last_kill() -> KernelKill {
     let none = KernelKill {
@@ -81,13 +86,16 @@ fn last_kill() -> KernelKill {
         is_tracked: 0,
     };
     match LAST_KILL.get_ptr_mut(0) {
-        // SAFETY: this CPU's own slot, of plain numbers. Since Linux 7.0 `signal_generate` may come between: half of a kill fits no victim.
+        // SAFETY: the pointer is to this CPU's slot, which holds plain integers. Since Linux 7.0
+        // `signal_generate` may run in the middle of the read; a kill that is half read matches no
+        // victim.
         Some(slot) => unsafe { core::mem::replace(&mut *slot, none) },
         None => none,
     }
 }
 
-/// The victim's memory cgroups from its own to the root, and which of them the invoker is in too.
+/// Reads the victim's memory cgroups, from its own to the root, and which of them the invoker is in
+/// too.
 #[inline(always)]
 fn cgroups(record: &mut Victim, victim: u64, invoker: u64) {
     let mut css = memory_css(victim);

@@ -1,14 +1,19 @@
-//! What each watched process has, in a table that user space reads without a system call: only who moved there is asked for exact figures.
+//! The memory counters of watched processes, in a table that user space maps.
+//!
+//! User space reads the table without a system call. It reads exact figures only for processes
+//! whose entry has changed.
 
 use raytrace_ebpf::records::{MEMBERS, Watched};
 
 use super::maps::LEVELS;
 
-/// A look at a process: its counters as they are.
+/// Stores the present counters of a process.
 #[inline(always)]
 pub(crate) fn looked(watched: &Watched, pages: [i64; MEMBERS]) {
     if let Some(level) = LEVELS.get_ptr_mut(watched.slot as u32) {
-        // SAFETY: the pointer is of a map value. Two CPUs may write at once: each figure is one of both, and the next look has the newest.
+        // SAFETY: the pointer is to a map value, which stays valid while the program runs. Two CPUs
+        // may write at once: each field then has the value of one of them, and the next write
+        // stores the newest.
         unsafe {
             (*level).start = watched.start;
             (*level).pages = pages;
@@ -17,11 +22,12 @@ pub(crate) fn looked(watched: &Watched, pages: [i64; MEMBERS]) {
     }
 }
 
-/// It has mapped something large: it is about to grow.
+/// Counts a large mapping of a process, which is about to grow.
 #[inline(always)]
 pub(crate) fn mapped(watched: &Watched) {
     if let Some(level) = LEVELS.get_ptr_mut(watched.slot as u32) {
-        // SAFETY: as above; a count that is lost is made up by the next look.
+        // SAFETY: the pointer is to a map value, which stays valid while the program runs. If two
+        // CPUs add at once, one addition is lost, and the next check makes up for it.
         unsafe { (*level).looks = (*level).looks.wrapping_add(1) };
     }
 }

@@ -1,6 +1,7 @@
-//! The programs, one file a hook, and what they share.
+//! The programs, one file for each hook, and the code that they share.
 //!
-//! Each hook stands twice, as `tp_btf` and as raw tracepoint with the same arguments: user space loads what the kernel takes.
+//! Each hook has two programs with the same arguments, a `tp_btf` and a raw tracepoint. User space
+//! loads the one that the kernel accepts.
 
 mod levels;
 mod maps;
@@ -12,20 +13,23 @@ mod vm_unmapped_area;
 
 use crate::read::{field, read};
 
-/// A start differs from the same one of another source below this (`USER_HZ`).
+/// The resolution of start times in `/proc` (`USER_HZ`). Two sources of one start time may differ
+/// by less than this.
 const CLOCK_TICK_NS: u64 = 10_000_000;
 
-/// Whether two starts are of one process: user space knows some from /proc alone, which cuts them.
+/// Returns whether two start times are those of one process. User space knows some of them only
+/// from `/proc`, which truncates them.
 #[inline(always)]
 fn same_start(one: u64, other: u64) -> bool {
     one / CLOCK_TICK_NS == other / CLOCK_TICK_NS
 }
 
-/// Declares a hook as `tp_btf` and as raw tracepoint around one body that takes its arguments as integers, and whether the verifier
-/// knows their types: [`crate::read::field`].
+/// Declares a hook as a `tp_btf` program and as a raw tracepoint. Both call one function, which
+/// takes the hook's arguments as integers. Its const parameter says whether the verifier knows
+/// their types: [`crate::read::field`].
 macro_rules! hook {
     ($btf:ident, $raw:ident, $name:literal, $body:ident) => {
-        /// As BTF tracepoint.
+        /// Runs as a BTF tracepoint.
         #[aya_ebpf::macros::btf_tracepoint(function = $name)]
         pub(crate) fn $btf(context: aya_ebpf::programs::BtfTracePointContext) -> i32 {
             $body::<true>(
@@ -35,7 +39,7 @@ macro_rules! hook {
             0
         }
 
-        /// As raw tracepoint.
+        /// Runs as a raw tracepoint.
         #[aya_ebpf::macros::raw_tracepoint(tracepoint = $name)]
         pub(crate) fn $raw(context: aya_ebpf::programs::RawTracePointContext) -> i32 {
             $body::<false>(

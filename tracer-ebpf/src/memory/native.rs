@@ -1,24 +1,29 @@
-//! The native side of the running thread: the registers with which it left user space, and the innermost part of its stack.
+//! Reads the user registers of the running thread, and the innermost part of its native stack.
 //!
-//! The registers are those of the page fault or the system call that the kernel is in. Helpers: `bpf_get_current_task_btf` (5.11),
-//! `bpf_task_pt_regs` (5.15); where the offsets say that they are not there, the verifier never sees the calls. Nothing here faults. Some µs.
+//! The registers are those with which the thread left user space, for the page fault or the system
+//! call that the kernel is in. Helpers: `bpf_get_current_task_btf` (5.11) and `bpf_task_pt_regs`
+//! (5.15). If the offsets say that the kernel lacks them, the verifier never sees the calls.
+//! Nothing here faults. It takes some µs.
 
 use aya_ebpf::helpers::generated;
 use raytrace_ebpf::records::{NATIVE_STACK, Native, PIECE, REGISTERS, register};
 
 use super::maps::offset;
 
-/// Whether this kernel gives registers.
+/// Returns whether this kernel provides the registers.
 #[inline(always)]
 pub(crate) fn is_here() -> bool {
     offset!(has_registers) != 0
 }
 
-/// Takes registers and stack into `to`, a part of a reserved record. What was reached is kept there and not in a register of the program:
-/// the verifier then goes through what follows once.
+/// Reads the registers and the stack into `to`, a part of a reserved record.
+///
+/// The number of valid bytes is kept in the record and not in a BPF register: so the verifier walks
+/// the code that follows only once.
 #[inline(always)]
 pub(crate) fn take(to: *mut Native) {
-    // SAFETY: the record is reserved; the helpers check their sources, and the kernel knows that the task is the running one.
+    // SAFETY: `to` points into a reserved record. The helpers check their sources, and the kernel
+    // knows that the task is the running one.
     unsafe {
         (&raw mut (*to).bytes).write_volatile(0);
         let task = generated::bpf_get_current_task_btf();
@@ -29,7 +34,7 @@ pub(crate) fn take(to: *mut Native) {
             saved as *const _,
         );
         let registers = &raw const (*to).registers;
-        // The lowest two bits are the privilege level.
+        // The two lowest bits are the privilege level.
         if (&raw const (*registers)[register::CS]).read_volatile() & 3 != 3 {
             return;
         }

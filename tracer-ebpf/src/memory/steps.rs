@@ -1,4 +1,7 @@
-//! The last steps of processes that grow. Those that only run have none here, so that thousands of them displace nobody's.
+//! The last steps of the memory of processes that grow.
+//!
+//! A process that runs without growing has no entry, so that thousands of them evict no other
+//! entry.
 
 use raytrace_ebpf::records::{MEMBERS, MemoryHook, STEPS as KEPT, Step, Watched, ledger};
 
@@ -7,10 +10,10 @@ use super::{
     same_start,
 };
 
-/// Pages of 1 MiB, at 4 KiB a page.
+/// The number of pages in 1 MiB, at 4 KiB a page.
 pub(crate) const SMALLEST: i64 = 256;
 
-/// Takes the steps since the last look.
+/// Records the steps of all counters since the last check.
 #[inline(always)]
 pub(crate) fn take(tgid: u32, watched: &mut Watched, now: &[i64; MEMBERS], time: u64) {
     let mut member = 0;
@@ -20,7 +23,7 @@ pub(crate) fn take(tgid: u32, watched: &mut Watched, now: &[i64; MEMBERS], time:
     }
 }
 
-/// Takes a step where a counter has moved by so much.
+/// Records a step if a counter has moved by max(1 MiB, 1/64 of the resident memory) or more.
 #[inline(always)]
 fn step(tgid: u32, watched: &mut Watched, member: usize, value: i64, time: u64) {
     let resident = watched.last[0] + watched.last[1] + watched.last[3];
@@ -45,7 +48,8 @@ fn step(tgid: u32, watched: &mut Watched, member: usize, value: i64, time: u64) 
         pages: (value << 2) | member as i64,
     };
     let kept = keep(tgid, watched.start, step);
-    // Where every place is being written to at once there is no room: no event, the next samples have the growth.
+    // An insertion fails if every entry is being written at once. No event is lost then: the next
+    // samples contain the growth.
     count(
         MemoryHook::Tick,
         if kept {
@@ -59,8 +63,8 @@ fn step(tgid: u32, watched: &mut Watched, member: usize, value: i64, time: u64) 
 #[inline(always)]
 fn keep(tgid: u32, start: u64, step: Step) -> bool {
     if let Some(steps) = STEPS.get_ptr_mut(tgid) {
-        // SAFETY: a map value stays valid during the program; threads of one process may take a step at once and one of the two is
-        // then lost: the next one has the sum.
+        // SAFETY: a map value stays valid while the program runs. If threads of one process record
+        // a step at once, one of the steps is lost, and the next one contains the sum.
         let steps = unsafe { &mut *steps };
         if same_start(steps.start, start) {
             let at = (steps.taken as usize) & (KEPT - 1);
@@ -68,12 +72,12 @@ fn keep(tgid: u32, start: u64, step: Step) -> bool {
             steps.taken = steps.taken.wrapping_add(1);
             return true;
         }
-        // An earlier process's, whose end was missed.
+        // The entry is of an earlier process with this tgid, whose end was missed.
     }
     let Some(scratch) = STEPS_SCRATCH.get_ptr_mut(0) else {
         return false;
     };
-    // SAFETY: this CPU's own slot.
+    // SAFETY: the pointer is to this CPU's slot, which only this program uses.
     let first = unsafe { &mut *scratch };
     first.start = start;
     first.taken = 1;

@@ -1,15 +1,21 @@
-//! `timer/hrtimer_expire_entry(timer, now)`: a timer of this CPU has expired, mostly its tick: whether the process that runs here has grown since
-//! it was looked at last.
+//! `timer/hrtimer_expire_entry(timer, now)`: checks whether the running process has grown.
 //!
-//! Format (6.18): `hrtimer, now, function, softexpires`; no argument is read. Rate: `CONFIG_HZ` (100 to 1000 a second) for each busy CPU, and
-//! timers of high resolution, of which one each half millisecond is followed; an idle CPU has none. What is not watched costs one lookup, and a page fault costs nothing: a
-//! tracepoint there (`kmem/rss_stat`) costs 3 to 4 % of each fault, whatever its program does. A step is a move of max(1 MiB, 1/64 of what is
-//! resident), or what was faulted in between two ticks; the last 64 are kept in the map, and nothing is sent. Without ticks
-//! (`nohz_full`, no timers of high resolution) growth is known from samples alone.
+//! Format (6.18): `hrtimer, now, function, softexpires`; no argument is read. The timers of a CPU
+//! are mostly its tick. Rate: `CONFIG_HZ` (100 to 1000 per second) for each busy CPU, plus other
+//! high-resolution timers. The program handles one timer per half millisecond. An idle CPU has no
+//! tick. A process that is not watched costs one lookup, and a page fault costs nothing: a
+//! tracepoint there (`kmem/rss_stat`) costs 3 to 4 % of each fault, whatever its program does.
 //!
-//! Each 16 MiB of private and shared memory that a thread of a Python process has grown are told, with its stack. What grew is the running thread's
-//! if that took the faults: another one may run elsewhere, or have run just before. Where it is another one's than the growth before, it begins anew:
-//! what two threads grew never adds up. A thread that runs no Python works for another one, mostly the main thread, whose stack is told as that.
+//! A step is a change by max(1 MiB, 1/64 of the resident memory), or by what was faulted in between
+//! two ticks. The last 64 steps are kept in the map, and none is sent. Without ticks (`nohz_full`,
+//! no high-resolution timers) growth is known only from samples.
+//!
+//! When a thread of a Python process has grown private and shared memory by 16 MiB, the program
+//! reports this growth with the thread's stack. Growth is assigned to the running thread if it took
+//! the page faults: another thread may run on another CPU, or may have run just before. If a
+//! different thread grew before, the sum starts again: the growth of two threads is never added up.
+//! A thread that runs no Python works for another thread, mostly the main thread. The stack of the
+//! main thread is then reported, and marked as such.
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_get_current_task, bpf_ktime_get_boot_ns};
 use raytrace_ebpf::records::{
@@ -28,21 +34,23 @@ use crate::read::read;
 
 hook!(tick_btf, tick_raw, "hrtimer_expire_entry", ticked);
 
-/// Ticks are 1 to 10 ms apart. A timer that expires so soon after the last one is another one: audio, storage and some runtimes have 50,000 a second.
+/// The minimum time between two timers that are handled. Ticks are 1 to 10 ms apart. A timer that
+/// expires sooner after the last one is not the tick: audio, storage and some runtimes have 50,000
+/// per second.
 const APART_NS: u64 = 500_000;
-/// Pages of 16 MiB, at 4 KiB a page.
+/// The number of pages in 16 MiB, at 4 KiB a page.
 const LARGE: i64 = 4096;
-/// And of a huge page, which is one fault.
+/// The number of pages in a huge page, which takes one fault.
 const HUGE: u64 = 512;
-/// Of one process so many are told in a second.
+/// The maximum number of records of growth of one process per second.
 const A_SECOND: u64 = 100;
-/// `MM_ANONPAGES`, `MM_SHMEMPAGES` (include/linux/mm_types_task.h).
+/// `MM_ANONPAGES` and `MM_SHMEMPAGES` (include/linux/mm_types_task.h).
 const ANON: usize = 1;
 const SHMEM: usize = 3;
 
 #[inline(always)]
 fn ticked<const TYPED: bool>(_timer: u64, _now: u64) {
-    // SAFETY: the helper takes nothing and always answers.
+    // SAFETY: the helper takes no arguments and cannot fail.
     let time = unsafe { bpf_ktime_get_boot_ns() };
     if !is_apart(time) {
         return;
@@ -52,10 +60,10 @@ fn ticked<const TYPED: bool>(_timer: u64, _now: u64) {
     let Some(watched) = WATCHED.get_ptr_mut(tgid) else {
         return;
     };
-    // SAFETY: a map value stays valid during the program. Threads of one process may be looked at at once: what one of them writes
-    // is lost then, and the next look has the sum.
+    // SAFETY: a map value stays valid while the program runs. Threads of one process may be checked
+    // at once: what one of them writes is then lost, and the next check contains the sum.
     let watched = unsafe { &mut *watched };
-    // SAFETY: the helper takes nothing and always answers.
+    // SAFETY: the helper takes no arguments and cannot fail.
     let task = unsafe { bpf_get_current_task() };
     let mm: u64 = read(task, offset!(task_mm));
     if mm == 0 {
@@ -86,13 +94,13 @@ fn ticked<const TYPED: bool>(_timer: u64, _now: u64) {
     }
 }
 
-/// Whether no other timer of this CPU was followed just before.
+/// Returns whether the program has handled no other timer of this CPU just before.
 #[inline(always)]
 fn is_apart(time: u64) -> bool {
     let Some(last) = FOLLOWED.get_ptr_mut(0) else {
         return true;
     };
-    // SAFETY: this CPU's own slot.
+    // SAFETY: the pointer is to this CPU's slot, which only this program uses.
     unsafe {
         if time.wrapping_sub(*last) < APART_NS {
             return false;
@@ -102,10 +110,13 @@ fn is_apart(time: u64) -> bool {
     true
 }
 
-/// Whether the running thread has grown the process since a thread was last seen to, and if that is much with what it grew before: tells it.
+/// Assigns the growth of the process to the running thread, if that thread took the page faults.
+///
+/// Calls [`emit`], which reports the growth if it is large, together with the thread's earlier
+/// growth.
 #[inline(always)]
 fn grown(steps: &mut Watched, now: [i64; 2], faults: u64, ids: u64, python: &Python, time: u64) {
-    // What was given back and is taken again has grown.
+    // Memory that is given back and taken again counts as growth.
     lower(&mut steps.seen, now);
     lower(&mut steps.told, now);
     let moved = since(steps.seen, now, 0) + since(steps.seen, now, 1);
@@ -113,9 +124,11 @@ fn grown(steps: &mut Watched, now: [i64; 2], faults: u64, ids: u64, python: &Pyt
         steps.settled = time;
         return;
     }
-    // Half of it would do: the counters are sums of each CPU's, a batch late.
+    // Faults that explain half of the growth are enough: the counters are sums over the CPUs, and
+    // lag by a batch.
     if faults * HUGE * 2 < moved as u64 {
-        // It is another thread's, which comes by within a second, or nobody's: pages that were put there from outside.
+        // The growth belongs to another thread, which ticks within a second, or to no thread: the
+        // pages came from outside. After a second it is dropped.
         if time.wrapping_sub(steps.settled) >= SECOND_NS {
             steps.seen = now;
             steps.told = now;
@@ -124,7 +137,7 @@ fn grown(steps: &mut Watched, now: [i64; 2], faults: u64, ids: u64, python: &Pyt
         return;
     }
     let (tgid, tid) = (ids >> 32, ids & 0xffff_ffff);
-    // What runs no Python works for the main thread.
+    // A thread that runs no Python works for the main thread.
     if steps.grower != tid {
         let grower = if is_own(python) { tid } else { tgid };
         if steps.grower != grower {
@@ -137,7 +150,7 @@ fn grown(steps: &mut Watched, now: [i64; 2], faults: u64, ids: u64, python: &Pyt
     emit(ids, python, time, steps);
 }
 
-/// What fell begins anew.
+/// Lowers the levels to the present memory: after a decrease, growth is counted from there.
 #[inline(always)]
 fn lower(levels: &mut [i64; 2], now: [i64; 2]) {
     if levels[0] > now[0] {
@@ -148,13 +161,15 @@ fn lower(levels: &mut [i64; 2], now: [i64; 2]) {
     }
 }
 
-/// What has grown since that, in pages.
+/// Returns the growth since `levels`, in pages.
 #[inline(always)]
 fn since(levels: [i64; 2], now: [i64; 2], of: usize) -> i64 {
     now[of] - levels[of]
 }
 
-/// The faults that a thread took since it was last seen here; none where that was never: those of its whole life are no news.
+/// Returns the faults that a thread took since the program last saw it.
+///
+/// Returns 0 the first time: the faults of its whole life say nothing about the last growth.
 #[inline(always)]
 fn faults(task: u64, tid: u32) -> u64 {
     let now: u64 = read(task, offset!(task_min_flt));
@@ -162,13 +177,15 @@ fn faults(task: u64, tid: u32) -> u64 {
         let _full = FAULTS.insert(tid, now, 0);
         return 0;
     };
-    // SAFETY: a map value stays valid during the program, and a thread runs on one CPU.
+    // SAFETY: a map value stays valid while the program runs, and a thread runs on one CPU at a
+    // time.
     let before = unsafe { core::mem::replace(&mut *known, now) };
-    // A smaller number is another thread's.
+    // A smaller number than before means that the entry is of an earlier thread with this tid.
     if now < before { now } else { now - before }
 }
 
-/// Emits which process grew by much, with its stack; at most so often a second.
+/// Emits the growth of a process, with its stack, if it is 16 MiB or more; at most [`A_SECOND`]
+/// times per second.
 #[inline(always)]
 fn emit(ids: u64, python: &Python, time: u64, steps: &mut Watched) {
     let private = since(steps.told, steps.seen, 0);
@@ -176,7 +193,7 @@ fn emit(ids: u64, python: &Python, time: u64, steps: &mut Watched) {
     if private + shared < LARGE {
         return;
     }
-    // What is not told now is not the next one's.
+    // Growth that is not sent now is not added to the next record.
     steps.told = steps.seen;
     count(MemoryHook::Tick, ledger::SEEN);
     if time.wrapping_sub(steps.grew_window) >= SECOND_NS {
@@ -215,7 +232,7 @@ fn send(growth: Growth, python: &Python) -> bool {
         && let Some(mut record) = MAPPINGS.reserve::<GrowthWithNative>(0)
     {
         let place = record.as_mut_ptr();
-        // SAFETY: the record is reserved.
+        // SAFETY: `place` points into a reserved record.
         unsafe {
             fill(&raw mut (*place).by, growth, python);
             native::take(&raw mut (*place).native);
@@ -226,16 +243,19 @@ fn send(growth: Growth, python: &Python) -> bool {
     let Some(mut record) = MAPPINGS.reserve::<GrowthWithPython>(0) else {
         return false;
     };
-    // SAFETY: the record is reserved.
+    // SAFETY: `place` points into a reserved record.
     unsafe { fill(record.as_mut_ptr(), growth, python) };
     record.submit(WAKEUP);
     true
 }
 
-/// SAFETY: `place` is of a reserved record.
+/// Writes the growth and the stack into a reserved record.
+///
+/// # Safety
+/// `place` points into a reserved record.
 #[inline(always)]
 unsafe fn fill(place: *mut GrowthWithPython, growth: Growth, python: &Python) {
-    // SAFETY: as said above.
+    // SAFETY: the caller guarantees that `place` points into a reserved record.
     unsafe {
         let (frames, own) = stack(python, &raw mut (*place).stack);
         let of_main = u32::from(!own);
@@ -247,10 +267,11 @@ unsafe fn fill(place: *mut GrowthWithPython, growth: Growth, python: &Python) {
     }
 }
 
-/// A counter of an mm: since 6.2 a `percpu_counter`, whose batched total errs by a batch (1 MiB on 128 CPUs) a CPU that moved it.
+/// Returns a counter of an mm. Since 6.2 it is a `percpu_counter`: its batched total is off by up
+/// to one batch (1 MiB on 128 CPUs) for each CPU that changed it.
 #[inline(always)]
 fn counter(mm: u64, member: usize) -> i64 {
-    // Each member has an offset of its own that the verifier knows.
+    // Each counter has its own constant, so that the verifier knows the offset.
     let offset = match member {
         0 => offset!(mm_counts[0]),
         1 => offset!(mm_counts[1]),

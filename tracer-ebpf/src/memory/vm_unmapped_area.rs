@@ -1,9 +1,14 @@
-//! `mmap/vm_unmapped_area(addr, info)`: a range of addresses was found for a new mapping: every large `malloc` and `mmap`, with its thread.
+//! `mmap/vm_unmapped_area(addr, info)`: reports large mappings and their threads.
 //!
-//! Format (6.18): `addr, total_vm, flags, length, …`; the arguments are the address (or a negative error) and the request on every
-//! kernel since 5.8. Rate: one per mapping without `MAP_FIXED`; below 1 MiB nothing but the length is read. It says what was mapped, not
-//! what was touched, and since 6.7 it has up to 2 MiB more than was asked for, to align huge pages. Without it growth is known from samples alone, without its thread.
-//! From 16 MiB on it carries the Python stack of its thread where user space has said where the interpreter is, and from 5.15 on the native one.
+//! The kernel has found a range of addresses for a new mapping. So every large `malloc` and `mmap`
+//! is reported with its thread. Format (6.18): `addr, total_vm, flags, length, …`. The arguments
+//! are the address (or a negative error) and the request, on every kernel since 5.8. Rate: one per
+//! mapping without `MAP_FIXED`; below 1 MiB only the length is read.
+//!
+//! The record says what was mapped, not what was touched. Since 6.7 it contains up to 2 MiB more
+//! than was requested, to align huge pages. From 16 MiB on it has the Python stack of its thread,
+//! if user space has reported where the interpreter is, and since 5.15 also the native stack.
+//! Without this hook, growth is known only from samples, without its thread.
 
 use aya_ebpf::helpers::{bpf_get_current_pid_tgid, bpf_ktime_get_boot_ns};
 use raytrace_ebpf::records::{
@@ -19,14 +24,17 @@ use super::{
 
 hook!(mapped_btf, mapped_raw, "vm_unmapped_area", mapped);
 
-/// Smaller ones are not looked at.
+/// The minimum length: smaller mappings are ignored.
 const SMALLEST: u64 = 1 << 20;
-/// From here on the reader is woken: by one, or by smaller ones together (the arenas of small objects).
+/// The length from which the reader is woken: of one mapping, or of several smaller ones together
+/// (the arenas of small objects).
 const LARGE: u64 = 16 << 20;
-/// Of one process so many a second have a record of their own; what is left out is added to the next.
+/// The maximum number of records of one process per second. Mappings beyond it are added to the
+/// next record.
 const A_SECOND: u32 = 2;
+/// The same for large mappings.
 const LARGE_A_SECOND: u32 = 20;
-/// `BPF_RB_NO_WAKEUP`
+/// `BPF_RB_NO_WAKEUP`.
 const NO_WAKEUP: u64 = 1;
 
 #[inline(always)]
@@ -38,15 +46,16 @@ fn mapped<const TYPED: bool>(address: u64, info: u64) {
     count(MemoryHook::Mapped, ledger::SEEN);
     let ids = bpf_get_current_pid_tgid();
     let tgid = (ids >> 32) as u32;
-    // Errors are the last page of addresses.
+    // An error is an address in the last page.
     let failed = address >= 4096u64.wrapping_neg();
     let Some(watched) = WATCHED.get_ptr_mut(tgid).filter(|_| !failed) else {
         return count(MemoryHook::Mapped, ledger::FILTERED);
     };
-    // SAFETY: a map value stays valid during the program. Two threads may add at once and lose one of two sums: the records are
-    // exact, only what was left out of them may be short.
+    // SAFETY: a map value stays valid while the program runs. If two threads add at once, one
+    // addition is lost. The mapping in each record is exact; only the sums of mappings without a
+    // record may be too small.
     let watched = unsafe { &mut *watched };
-    // SAFETY: the helper takes nothing and always answers.
+    // SAFETY: the helper takes no arguments and cannot fail.
     let time = unsafe { bpf_ktime_get_boot_ns() };
     watched.held_bytes += length;
     watched.held_calls += 1;
@@ -111,7 +120,7 @@ fn send_with_stack(mapped: Mapped, python: &Python) -> bool {
         && let Some(mut record) = MAPPINGS.reserve::<MappedWithNative>(0)
     {
         let place = record.as_mut_ptr();
-        // SAFETY: the record is reserved.
+        // SAFETY: `place` points into a reserved record.
         unsafe {
             fill(&raw mut (*place).by, mapped, python);
             native::take(&raw mut (*place).native);
@@ -122,16 +131,19 @@ fn send_with_stack(mapped: Mapped, python: &Python) -> bool {
     let Some(mut record) = MAPPINGS.reserve::<MappedWithPython>(0) else {
         return false;
     };
-    // SAFETY: the record is reserved.
+    // SAFETY: `place` points into a reserved record.
     unsafe { fill(record.as_mut_ptr(), mapped, python) };
     record.submit(WAKEUP);
     true
 }
 
-/// SAFETY: `place` is of a reserved record.
+/// Writes the mapping and the stack into a reserved record.
+///
+/// # Safety
+/// `place` points into a reserved record.
 #[inline(always)]
 unsafe fn fill(place: *mut MappedWithPython, mapped: Mapped, python: &Python) {
-    // SAFETY: as said above.
+    // SAFETY: the caller guarantees that `place` points into a reserved record.
     unsafe {
         let (frames, own) = stack(python, &raw mut (*place).stack);
         let frames = if own { frames } else { 0 };
