@@ -1,9 +1,10 @@
-"""Runs the examples and keeps what raytrace says of each beside it.
+"""Runs the examples and saves raytrace's output for each of them.
 
     sudo python gallery.py --raytrace PROGRAM --recordings FOLDER [--keep FOLDER] [NAME…]
 
-Each run has a Ray cluster of its own in a memory cgroup of its own, which Ray takes for the machine: what is killed there does not
-touch the rest. `cargo xtask gallery` does all that this needs and keeps the texts here.
+Each run has its own Ray cluster in its own memory cgroup, which Ray takes for the machine. A kill
+there does not affect the rest of the machine. `cargo xtask gallery` installs what this needs and
+saves the texts in the folder of each example.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from truth import comm, wait_for  # noqa: E402
 
 GIB = 1 << 30
 MIB = 1 << 20
-# On a busy machine everything takes long.
+# Timeout in seconds. On a busy machine everything takes long.
 PATIENCE = 600
 
 
@@ -35,15 +36,15 @@ class Run:
 
     name: str
     job: list
-    # The memory that Ray takes for the machine's, and what `ray start` gets.
+    # The memory size that Ray takes for the machine's, and the environment of `ray start`.
     limit: int
     settings: dict
     start: dict = field(default_factory=dict)
     mounts: str = "true"
-    # What the job has in its own environment.
+    # Environment variables of the job only.
     environment: dict = field(default_factory=dict)
     doctor: bool = False
-    # Once the job has printed this, the recording is copied as it is then, to NAME-cut.raytrace.
+    # When the job has printed this, the recording so far is copied to NAME-cut.raytrace.
     cut_at: str = ""
 
 
@@ -62,7 +63,7 @@ def verl():
         "trainer.n_gpus_per_node=8",
     ]
     settings = {"RAY_memory_usage_threshold": "0.8", "RAY_object_store_memory": str(30 * GIB)}
-    # Exported in the training script, after `ray start`, as the document has it.
+    # The training script exports this after `ray start`, as the document shows it.
     own = {"RAY_memory_usage_threshold": "0.98"}
     start = {"cpus": 8, "object_store_memory": 512 * MIB}
     yield Run("verl", job, 5 * GIB, settings, start, environment=own, doctor=True, cut_at="call 7\n")
@@ -96,7 +97,7 @@ def ray_guide():
         yield Run(name, job, 4 * GIB, {"RAY_memory_usage_threshold": "0.75"}, {"cpus": 15})
 
 
-# The folder of each example, its runs, and what raytrace is asked afterwards: file, then arguments.
+# For each example's folder: its runs, and the raytrace arguments for each output file.
 EXAMPLES = {
     "verl": (verl, {"report.txt": ["report", "verl.raytrace"], "cut.txt": ["report", "verl-cut.raytrace"]}),
     "OpenRLHF": (openrlhf, {"report.txt": ["report", "openrlhf.raytrace"]}),
@@ -166,7 +167,7 @@ class Gallery:
             job.wait(timeout=PATIENCE)
 
     def copy(self, name):
-        """What the recording holds at this moment: it may be read while it is written."""
+        """Copies the recording as it is now. It may be read while it is being written."""
         for end in ("", "-wal"):
             shutil.copy(*(os.path.join(self.recordings, f"{part}.raytrace{end}") for part in (name, f"{name}-cut")))
 
@@ -181,14 +182,14 @@ class Gallery:
         for line in started.stderr:
             said.append(line)
             if line.startswith("Recording to"):
-                # It talks on; a pipe that nobody reads would stop it one day.
+                # The recorder keeps printing. It would block if nobody read the pipe.
                 subprocess.Popen(["cat"], stdin=started.stderr, stdout=subprocess.DEVNULL)
                 return started
         raise RuntimeError(f"raytrace did not record: {''.join(said)}")
 
     def view(self, name, file, arguments):
         done = subprocess.run([self.raytrace, *arguments], cwd=self.recordings, capture_output=True, text=True)
-        # 9: doctor found a problem, which it shall.
+        # 9: doctor found a problem, as it should.
         if done.returncode not in (0, 9):
             raise RuntimeError(f"raytrace {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")
         folder = os.path.join(self.keep or self.recordings, name)
@@ -199,9 +200,9 @@ class Gallery:
 
 
 def neutral(text):
-    """Without the names of the machine on which the gallery was made."""
+    """Removes the names of the machine on which the gallery was made."""
     text = re.sub(rf"\b{re.escape(socket.gethostname())}\b", "node", text)
-    # The version alone: what a distribution or a provider adds to it says where.
+    # Keep only the version. Its suffix names the distribution or the provider.
     text = re.sub(r"(Linux \d+\.\d+)\.\S+", r"\1", text)
     return re.sub(rf"\b{re.escape(comm(1))} 1\b", "init 1", text)
 

@@ -1,8 +1,8 @@
-"""The offload swing: parameters come to the host in each step and go again, until there is no room for them.
+"""Offloads parameters to the host in each step and loads them back, until memory runs out.
 
-The GPU half of the swing is not here: only the host's. After a rank was killed another one waits for it and answers nobody, as in
-a collective on a machine that is busy reclaiming: what the driver prints last is a keepalive time-out, which is no cause.
-"""
+Only the host's half is simulated, not the GPU's. After a rank was killed, another one waits for it
+and does not answer, as in a collective on a machine that is busy reclaiming memory. The driver's
+last message is therefore a keepalive timeout, which is not the cause."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ class WorkerDict:
         return os.getpid()
 
     def update_actor(self):
-        """On the GPU: nothing on the host but what one step keeps."""
+        """Runs on the GPU. On the host, it only adds what one step keeps."""
         self.kept.append(hold(KEPT))
         time.sleep(0.5)
 
@@ -42,7 +42,7 @@ class WorkerDict:
 
 
 def survivor(ranks):
-    """The first rank that answers, and its pid. A killed one may still be in /proc for a moment."""
+    """Returns a rank that answers, and its pid. A killed one may be in /proc for a moment."""
     for rank in ranks:
         try:
             return rank, ray.get(rank.pid.remote())
@@ -52,7 +52,7 @@ def survivor(ranks):
 
 
 def stall(pid, seconds):
-    """Stops a process for a while: nothing in it answers, not even gRPC's threads."""
+    """Stops a process for some seconds. Nothing in it answers then, not even gRPC's threads."""
     os.kill(pid, signal.SIGSTOP)
     subprocess.Popen(["sh", "-c", f"sleep {seconds}; kill -CONT {pid}"])
 

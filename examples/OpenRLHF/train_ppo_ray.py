@@ -1,6 +1,6 @@
-"""A job that `raytrace doctor` would have warned of: an actor writes batches into a /dev/shm that is too small.
+"""An actor writes batches into a /dev/shm that is too small. `raytrace doctor` warns of this.
 
-Memory of /dev/shm is taken when it is written. The write dies of SIGBUS, and no message says why.
+Memory of /dev/shm is allocated when it is written. The process gets SIGBUS, without any message.
 """
 
 import mmap
@@ -15,7 +15,7 @@ MIB = 1 << 20
 @ray.remote
 class PolicyModelActor:
     def fit(self):
-        """Shared memory as torch's DataLoader makes it: a file that is cut to size, mapped, then filled."""
+        """Makes shared memory as torch's DataLoader does: truncates a file, maps it, fills it."""
         files = []
         for number in range(8):
             path = f"/dev/shm/torch_{os.getpid()}_{number}"

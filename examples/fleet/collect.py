@@ -1,7 +1,7 @@
-"""Fetches what each node recorded through Ray itself.
+"""Fetches the recordings of each node through Ray itself.
 
-One task on each node cuts the last hours out of the recordings there and returns the slices: one for each recorder that ran in that
-time, so several if the recorder was restarted.
+One task on each node cuts the last hours out of the recordings there and returns the slices. There
+is one slice for each recorder that ran in that time, so several if the recorder was restarted.
 
     python collect.py FOLDER [--since=-2h] [--recordings /var/lib/raytrace] [--raytrace raytrace]
 """
@@ -24,7 +24,8 @@ def slices(program, recordings, since):
         done = subprocess.run(command, capture_output=True, text=True)
         # Several slices are slice-1.raytrace, slice-2.raytrace and so on.
         written = sorted(pathlib.Path(folder).glob("slice*.raytrace"), key=lambda file: (len(file.name), file.name))
-        if done.returncode not in (0, 6) or not written:  # 6: a file is damaged, and the rest is there
+        # 6: a file is damaged, and the rest is there.
+        if done.returncode not in (0, 6) or not written:
             raise RuntimeError(done.stderr)
         return [file.read_bytes() for file in written]
 

@@ -1,4 +1,6 @@
-"""Counts deaths by day, node and killer with DuckDB, from the JSON lines that `raytrace publish --json` wrote on many nodes.
+"""Counts deaths by day, node and killer with DuckDB.
+
+The input is the JSON lines that `raytrace publish --json` wrote on many nodes.
 
     pip install duckdb
     python month.py 'collected/*.jsonl'

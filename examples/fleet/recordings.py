@@ -1,4 +1,6 @@
-"""Counts deaths by SIGKILL by node and process, directly from recordings: DuckDB reads them as SQLite files.
+"""Counts deaths by SIGKILL per node and process, directly from recordings.
+
+DuckDB reads the recordings as SQLite files.
 
     pip install duckdb-extension-sqlite-scanner
     python recordings.py recordings/*.raytrace
@@ -22,7 +24,10 @@ BY_NODE = """
 
 
 def load_sqlite(connection):
-    """Loads the extension from its package if that is installed, else lets DuckDB download it from extensions.duckdb.org."""
+    """Loads DuckDB's SQLite extension from its Python package, if that is installed.
+
+    Otherwise DuckDB downloads the extension from extensions.duckdb.org.
+    """
     try:
         files = importlib.resources.files("duckdb_extension_sqlite_scanner")
         connection.execute(f"LOAD '{files / 'extensions' / f'v{duckdb.__version__}' / 'sqlite_scanner.duckdb_extension'}'")

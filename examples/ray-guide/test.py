@@ -1,4 +1,4 @@
-"""`allocate_memory` of Ray's guide to debugging memory: fifteen tasks at once, or half as many with twice the CPUs each."""
+"""`allocate_memory` of Ray's memory guide: 15 tasks at once, or half as many with 2 CPUs each."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ CHUNK, CHUNKS = 10, 17
 
 @ray.remote
 def allocate_memory(arrived, together):
-    """All that run at once grow in step, however slowly some of them start."""
+    """Waits until all concurrent tasks have started, then grows at the same rate as they do."""
     open(os.path.join(arrived, str(os.getpid())), "w").close()
     while len(os.listdir(arrived)) < together:
         time.sleep(0.1)

@@ -1,6 +1,6 @@
-"""Growth per generate step: each call keeps what it should free, and the worker dies in one of the next.
+"""Keeps memory in each generate step that it should free, until the worker is killed.
 
-Prints what it knows itself, so that the report can be compared with it: the growth of each call and the calls that came back.
+Prints the growth per call and each call's number, for comparison with the report.
 """
 
 import os
@@ -25,7 +25,7 @@ class WorkerDict:
         time.sleep(1)
 
     def actor_rollout_update_actor(self):
-        """Uses as much and gives it back."""
+        """Uses a quarter of that memory and frees it."""
         scratch = hold(PER_CALL // 4)
         time.sleep(0.7)
         return len(scratch)

@@ -1,7 +1,7 @@
-"""Parallelism and the object store: eight ranks on one node whose batches grow until Ray's memory monitor kills.
+"""Parallelism and the object store: eight ranks grow until Ray's memory monitor kills one.
 
-Takes verl's arguments, does none of its work: a rank is an actor that holds as much memory, a thousand times less. Prints what each step keeps, and the steps, so that the report can be compared with it.
-"""
+It takes verl's arguments, but its ranks are actors that only hold a thousandth of verl's memory. It
+prints what each step keeps, and the number of each step, for comparison with the report."""
 
 import sys
 import time

@@ -1,4 +1,6 @@
-"""A plain loop with one actor that grows with each step. While raytrace warns, each step is saved.
+"""A plain training loop that saves each step while a raytrace warning is active.
+
+Its only actor grows with each step.
 
     python loop.py WARNINGS CHECKPOINT STEPS
 """
@@ -23,9 +25,9 @@ class Trainer:
                 self.step = json.load(file)["step"]
 
     def train(self):
-        batch = bytearray(b"x") * (400 * MIB)  # what a step needs for a while
+        batch = bytearray(b"x") * (400 * MIB)  # needed only during the step
         time.sleep(1.3)
-        self.kept.append(batch[: 220 * MIB])  # what it keeps by mistake
+        self.kept.append(batch[: 220 * MIB])  # kept by mistake
         del batch
         time.sleep(0.7)
         self.step += 1
@@ -36,7 +38,8 @@ class Trainer:
     def save(self):
         with open(self.checkpoint + ".new", "w") as file:
             json.dump({"step": self.step}, file)
-        os.replace(self.checkpoint + ".new", self.checkpoint)  # a kill in between leaves the old one whole
+        # If the process is killed before this line, the old checkpoint stays complete.
+        os.replace(self.checkpoint + ".new", self.checkpoint)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""verl, which saves a checkpoint after each step while raytrace warns; the arguments are those of verl.trainer.main_ppo.
+"""Runs verl and saves a checkpoint after each step while a raytrace warning is active.
 
     RAYTRACE_WARNINGS="$PWD/warnings.jsonl" python verl_save.py trainer.save_freq=100 …
 
-verl 0.6.1 and 0.7.0 ask after each step whether the machine will be taken away soon, and save if so. Here they get a second reason.
+The arguments are those of verl.trainer.main_ppo. verl 0.6.1 and 0.7.0 check after each step whether
+the machine will be taken away soon, and save a checkpoint in that case. This script adds a second
+reason to save: an active warning.
 """
 
 import os

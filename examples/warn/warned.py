@@ -1,4 +1,4 @@
-"""The active warnings of raytrace: reads what is new in the file that `raytrace publish --json FILE` writes."""
+"""Reads the active warnings of raytrace from the file of `raytrace publish --json FILE`."""
 
 import json
 import os
@@ -10,7 +10,11 @@ class Warnings:
         self._open(at_end=True)
 
     def _open(self, at_end=False):
-        """A warning that came before this process did is about another one. What logrotate began anew is read from its start."""
+        """Opens the file at its end or at its start.
+
+        A warning from before this process started concerns another process, so the first open is
+        at the end. A new file after logrotate is read from its start.
+        """
         if os.path.exists(self.path):
             self.file = open(self.path)
             self.file.seek(0, os.SEEK_END if at_end else os.SEEK_SET)
@@ -26,7 +30,10 @@ class Warnings:
         return lines
 
     def active(self):
-        """The active warnings, one for each limit that is about to be met; empty, and so false, where there is none."""
+        """Returns the active warnings: one for each limit that will soon be reached.
+
+        The list is empty, and so false, if there are none.
+        """
         for line in map(json.loads, self._lines()):
             if line["event.name"] == "raytrace.warning":
                 limit = (line["host.name"], line["raytrace.killer"], line.get("raytrace.limit.cgroup"))

@@ -1,4 +1,4 @@
-"""The jobs of `real.py`: real frameworks, each in a machine of a size of its own."""
+"""The jobs of `real.py`: real frameworks, each on a machine with its own memory size."""
 
 import os
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ RANKS = "actor_rollout_ref"
 
 @dataclass
 class Case:
-    """One job. It is meant to be ended by `killer`, or by nothing if that is empty."""
+    """One job. `killer` should end it. If `killer` is empty, the job should finish."""
 
     killer: str
     job: list
@@ -34,7 +34,7 @@ def job(name, *arguments):
 
 
 def verl(models, model, steps, *settings):
-    """verl's own entry point. Later settings win."""
+    """Returns the arguments that start verl's own entry point. Later settings win."""
     data = os.path.join(models, model)
     return [
         "-m",
@@ -71,8 +71,9 @@ def verl(models, model, steps, *settings):
 
 
 def openrlhf(models, way):
-    """OpenRLHF's own entry point with a reward function that keeps memory, or not.
+    """Returns the arguments that start OpenRLHF's own entry point.
 
+    `way` says whether the reward function keeps memory: `keeps` or `lets_go`.
     The algorithm is REINFORCE, with rollouts by vLLM.
     """
     data = os.path.join(models, "small")
@@ -102,7 +103,8 @@ def openrlhf(models, way):
     ]
 
 
-# One answer for each rank: without AVX-512's bfloat16, a backward pass of four takes five minutes.
+# One answer per rank. Without AVX-512's bfloat16, a backward pass of four answers takes five
+# minutes.
 MEDIUM = (
     "data.train_batch_size=2",
     "data.max_prompt_length=64",
@@ -142,7 +144,7 @@ RANK_PAIR = {"cpus": 8, "num_gpus": 2, "object_store_memory": 512 * MIB}
 
 
 def cases(models):
-    """The jobs by name. `models` is the folder of `make_model.py`."""
+    """Returns the jobs by name. `models` is the folder that `make_model.py` wrote."""
     monitor, kernel = "ray-memory-monitor", "kernel-oom-memcg"
 
     def keeps(way):
@@ -163,7 +165,7 @@ def cases(models):
             start=RANK_PAIR,
         ),
         "e": Case(monitor, verl(models, "logits", 1, *LOGITS), 5 * GIB, 0.85, finished="step:1 ", start=RANK_PAIR),
-        # It dies while its two vLLM engines each take 1 GiB for their caches.
+        # It is killed while its two vLLM engines allocate 1 GiB each for their caches.
         "later": Case(
             monitor,
             verl(models, "small", 2, *SERVED),

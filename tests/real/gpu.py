@@ -1,9 +1,9 @@
-"""Stages what needs a GPU, beside a recorder, and prints the truth: one JSON object a line.
+"""Stages the cases that need a GPU, and prints what really happened as JSON lines.
 
     python gpu.py check | nvml | oom | offload | pinned | leftover
 
 GPU memory is allocated through the driver's own library, so torch is not needed. `oom`, `offload`
-and `pinned` need Ray and root.
+and `pinned` need Ray and root. A recorder runs at the same time.
 """
 
 import ctypes
@@ -19,9 +19,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MIB, GIB = 1 << 20, 1 << 30
 # The exit code of `check` if nothing can be staged.
 NO_GPU = 3
-# The most GPU memory that a case takes, contexts included.
+# The most GPU memory that a case allocates, including contexts.
 NEEDED = 6 * GIB
-# The recorder looks at GPUs once a second.
+# Seconds to wait for the recorder, which samples GPUs once a second.
 SETTLE = 3
 # Seconds for which a leftover process holds the GPU.
 LEFT = 40
@@ -31,7 +31,7 @@ PATIENCE = 300
 
 
 def in_use():
-    """Bytes in use on all GPUs, as counted by NVML."""
+    """Returns the bytes in use on all GPUs, as counted by NVML."""
     library = ctypes.CDLL("libnvidia-ml.so.1")
 
     def call(name, *arguments):
@@ -51,9 +51,9 @@ def in_use():
 
 
 class Gpu:
-    """The first GPU through libcuda, in the context that torch uses too.
+    """Accesses the first GPU through libcuda, in the primary context, which torch uses too.
 
-    `held` is how much of it this process holds.
+    `held` is how much of its memory this process holds.
     """
 
     def __init__(self):
@@ -72,11 +72,11 @@ class Gpu:
         if code := getattr(self.cuda, name)(*arguments):
             text = ctypes.c_char_p()
             self.cuda.cuGetErrorString(code, ctypes.byref(text))
-            # The words that torch uses for an error of the driver.
+            # torch uses the same words for a driver error.
             raise RuntimeError(f"CUDA error: {(text.value or b'unknown').decode()} ({name} returned {code})")
 
     def sizes(self):
-        """Free and total memory."""
+        """Returns the free and the total GPU memory."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return free.value, total.value
@@ -92,7 +92,7 @@ class Gpu:
         self.held -= size
 
     def copied(self, address, size):
-        """A copy in private memory of the host."""
+        """Returns a copy in private memory of the host."""
         host = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.call("cuMemcpyDtoH_v2", ctypes.byref(ctypes.c_char.from_buffer(host)), address, ctypes.c_size_t(size))
         return host
@@ -105,7 +105,7 @@ class Gpu:
 
 
 def truth(label, gpu):
-    """Prints what this process holds, once the recorder has had time to see it."""
+    """Returns what this process holds, after the recorder has had time to sample it."""
     time.sleep(SETTLE)
     with open("/proc/self/status") as file:
         status = dict(line.split(":", 1) for line in file)
@@ -119,7 +119,7 @@ def say(row):
 
 
 def check():
-    """Ends with NO_GPU if there is no usable GPU, and says what is missing."""
+    """Exits with NO_GPU and says what is missing, if there is no usable GPU."""
     try:
         free, _ = Gpu().sizes()
     except OSError as error:
@@ -144,7 +144,7 @@ def hold(*sizes):
 
 
 def nvml():
-    """Stages two processes, one after the other. Then the first one takes more."""
+    """Starts two processes that hold GPU memory. Then the first one allocates more."""
 
     def start(*sizes):
         return subprocess.Popen([sys.executable, __file__, "hold", *sizes], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -173,8 +173,10 @@ class Trainer:
         self.kept = []
 
     def exhaust(self):
-        """Asks for more than the GPU has, which disturbs no other process. It uses torch if that is
-        installed."""
+        """Requests more memory than the GPU has, which does not affect other processes.
+
+        It uses torch if that is installed.
+        """
         _, total = self.gpu.sizes()
         try:
             import torch
@@ -209,7 +211,7 @@ class Trainer:
         return truth("2 GiB pinned", self.gpu)
 
     def fill(self):
-        """Takes private memory until it is killed, slowly enough for Ray's monitor to act."""
+        """Allocates private memory until it is killed, slowly enough for Ray's monitor to act."""
         while True:
             self.kept.append(b"x" * (32 * MIB))
             time.sleep(0.05)
@@ -219,8 +221,7 @@ STEPS = {"oom": ["exhaust"], "offload": ["load", "offload", "fill"], "pinned": [
 
 
 def drive(name):
-    """The job of a case: calls one step after the other, and prints what each returns or how it
-    failed."""
+    """Runs the job of a case: calls each step in turn, and prints its result or error."""
     # Workers import this module too.
     import gpu
     import ray
@@ -250,13 +251,12 @@ def on_a_cluster(name):
         driver = cluster.python(os.path.abspath(__file__), "drive", name)
         if code := driver.wait(timeout=PATIENCE):
             sys.exit(f"the driver ended with {code}")
-        # Time for what follows from its end.
+        # Leave time for the consequences of its end.
         time.sleep(SETTLE)
 
 
 def leftover():
-    """Leaves a process without a parent that holds 1 GiB for a while, like an engine that outlives
-    its job."""
+    """Leaves an orphan that holds 1 GiB for a while, like an engine that outlives its job."""
     reader, writer = os.pipe()
     if os.fork() == 0:
         os.setsid()
@@ -278,7 +278,7 @@ def leftover():
 
 
 if __name__ == "__main__":
-    # Use the indexes of NVML.
+    # Number the GPUs as NVML does.
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     what, *arguments = sys.argv[1:]
     if what in STEPS:

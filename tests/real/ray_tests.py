@@ -1,10 +1,10 @@
-"""Records one file of Ray's own tests, and writes down what Ray says about each worker's end.
+"""Records one file of Ray's own tests, and saves what Ray reports about each worker's end.
 
     sudo python ray_tests.py --raytrace PROGRAM --tests FOLDER --out FOLDER FILE
 
 Writes FILE.raytrace, FILE.log (pytest's output), FILE.rows.jsonl (what `ray_tests_plugin.py` wrote,
-and the sessions) and FILE.logs (Ray's). The tests run in a memory cgroup and namespaces of their
-own: some fill the machine, some count all processes of Ray, and their clusters take fixed ports.
+and the sessions) and FILE.logs (Ray's). The tests run in their own memory cgroup and namespaces:
+some fill the machine, some count all processes of Ray, and their clusters use fixed ports.
 """
 
 import argparse
@@ -26,19 +26,22 @@ from real import record  # noqa: E402
 GIB = 1 << 30
 # The limit for one test, as in Ray's own pytest.ini, and for a file.
 TEST_SECONDS, FILE_SECONDS = 180, 1500
-# At its end the recorder judges everything that it has recorded once more, for all clusters on the
-# machine.
+# Before it exits, the recorder judges everything that it has recorded once more, for all clusters
+# on the machine.
 RECORDER_SECONDS = 600
 
-# The GCS logs unintended ends. Nothing else is known of clusters that a test's driver started for
-# itself.
+# The GCS logs unintended worker exits. For a cluster that a test's driver started itself, there is
+# no other source.
 REPORTED = re.compile(
     r"Reporting worker exit, worker id = (\w+), .*?exit_type = (\w+), exit_detail = (.*?)\. Unintentional worker failures", re.S
 )
 
 
 def arguments_of_pytest(path, rows):
-    """The shell remains the first process of the namespace, which adopts orphans."""
+    """Returns the command that runs pytest in its own namespaces.
+
+    The shell stays the first process of the pid namespace, which adopts orphans.
+    """
     namespaces = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
     inside = [*namespaces, "sh", "-c", 'ip link set lo up && "$@"; exit $?', "sh"]
     options = ["-p", "ray_tests_plugin", "-p", "no:cacheprovider", "--import-mode=importlib", f"--timeout={TEST_SECONDS}"]
@@ -46,14 +49,13 @@ def arguments_of_pytest(path, rows):
 
 
 def environment(cluster):
-    """Ray's default settings, with files in the cluster's folder."""
+    """Returns Ray's default settings, with files in the cluster's folder."""
     settings = {key: value for key, value in cluster.environment.items() if not key.startswith("RAY_memory_")}
     return {**settings, "PYTHONPATH": HERE, "RAY_TMPDIR": cluster.folder, "PATH": f"{BIN}:{settings['PATH']}"}
 
 
 def recorded(arguments, path):
-    """Runs the tests of the file. `path` is the path of everything that is written, without an
-    ending."""
+    """Runs the tests of the file. `path` is the path of all output files, without suffix."""
     hold_programs_outside()
     with Cluster("ray-tests", limit=6 * GIB) as cluster, open(f"{path}.log", "w") as log:
         recorder = record(os.path.abspath(arguments.raytrace), arguments.out, os.path.basename(path))
@@ -73,7 +75,7 @@ def recorded(arguments, path):
 
 
 def keep(folder, path):
-    """Keeps the names of the sessions, what their GCS logged, and the logs themselves."""
+    """Saves the names of the sessions, the exits that their GCS logged, and all logs."""
     with open(f"{path}.rows.jsonl", "a") as rows:
         for session in sorted(glob.glob(f"{folder}/ray/session_2*")):
             name = os.path.basename(session)

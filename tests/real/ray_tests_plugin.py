@@ -1,8 +1,8 @@
-"""Writes down what Ray's GCS knows about each worker before a test's cluster ends.
+"""Saves what Ray's GCS knows about each worker before a test's cluster ends.
 
-This is a plugin of pytest, which `ray_tests.py` loads. The table is the one that
-`ray list workers --detail` prints. The GCS itself is asked, because most tests run without a
-dashboard.
+This is a pytest plugin that `ray_tests.py` loads. The table is the one that
+`ray list workers --detail` prints. The plugin asks the GCS directly, because most tests run without
+a dashboard.
 """
 
 import functools
@@ -22,7 +22,7 @@ from ray.core.generated.common_pb2 import WorkerExitType, WorkerType
 from ray.core.generated.gcs_service_pb2 import GetAllWorkerInfoRequest
 from ray.core.generated.gcs_service_pb2_grpc import WorkerInfoGcsServiceStub
 
-# A raylet reports an end within this many seconds.
+# A raylet reports a worker's end within this many seconds.
 REPORTED_S = 0.5
 
 
@@ -32,7 +32,7 @@ def write(**row):
 
 
 def ask(address):
-    """Writes a row for each worker that this GCS has seen end."""
+    """Writes a row for each worker that this GCS knows to be dead."""
     channel = init_grpc_channel(address, GLOBAL_GRPC_OPTIONS)
     try:
         reply = WorkerInfoGcsServiceStub(channel).GetAllWorkerInfo(GetAllWorkerInfoRequest(), timeout=5)
@@ -72,7 +72,7 @@ def before(function, look):
 
 def ask_of_cluster(cluster, *_):
     if cluster.head_node is not None:
-        # Time for ends that follow from a driver's end.
+        # Leave time for workers that end because a driver ended.
         time.sleep(REPORTED_S)
         ask(cluster.gcs_address)
 

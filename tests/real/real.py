@@ -1,11 +1,11 @@
-"""Records one job of `cases.py`, with a truth of its own beside it.
+"""Records one job of `cases.py`, and measures it independently of raytrace.
 
     sudo python real.py --raytrace PROGRAM --models FOLDER --out FOLDER [--changed]
         [--set KEY=VALUE]… NAME
 
-Writes NAME.raytrace, NAME.log (what the driver printed), NAME.samples.jsonl (what processes and
-cgroups held, by the kernel) and NAME.truth.json. `--changed` runs the job with its line of code
-changed, `--set` adds settings to its command line.
+Writes NAME.raytrace, NAME.log (the output of the driver), NAME.samples.jsonl (the
+memory of processes and cgroups, as the kernel counts it) and NAME.truth.json. `--changed` runs the
+job with its line of code changed. `--set` adds settings to its command line.
 """
 
 import argparse
@@ -34,14 +34,14 @@ SMALL = 60 * MIB
 
 
 def now():
-    """The time in the format of reports."""
+    """Returns the current time in the format of reports."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class Witness(threading.Thread):
-    """Samples what a cluster's cgroups and processes hold, four times a second.
+    """Samples the memory of a cluster's cgroups and processes, four times a second.
 
-    A single call may take a GiB in that time.
+    A single call may allocate 1 GiB between two samples.
     """
 
     def __init__(self, cluster, path):
@@ -65,7 +65,7 @@ class Witness(threading.Thread):
 
 
 def counters(path):
-    """Bytes in use by the cgroup's own counters, including those of its children."""
+    """Returns the memory of a cgroup and its children in bytes, from the cgroup's counters."""
     with open(f"{path}/{'memory.usage_in_bytes' if V1 else 'memory.current'}") as file:
         used = int(file.read())
     with open(f"{path}/memory.stat") as file:
@@ -76,7 +76,9 @@ def counters(path):
 
 
 def held(pid):
-    """The process's own memory, by the kernel. Pages shared with a forked process count in parts.
+    """Returns the memory of the process, as the kernel counts it.
+
+    Pages that it shares with a forked process count proportionally (PSS).
     """
     try:
         with open(f"/proc/{pid}/statm") as file:
@@ -95,12 +97,12 @@ def held(pid):
 
 
 def record(raytrace, out, name, *which):
-    """Starts a recorder, with options that say what it watches. Returns once it records."""
+    """Starts a recorder. `which` are options that say what it watches. Returns once it records."""
     command = [raytrace, "record", "-o", f"{name}.raytrace", *which]
     recorder = subprocess.Popen(command, cwd=out, stderr=subprocess.PIPE, text=True)
     for line in recorder.stderr:
         if line.startswith("Recording to"):
-            # The recorder goes on printing. A pipe that nobody reads would stop it one day.
+            # The recorder keeps printing. It would block if nobody read the pipe.
             subprocess.Popen(["cat"], stdin=recorder.stderr, stdout=subprocess.DEVNULL)
             return recorder
     raise RuntimeError("raytrace did not record")
@@ -109,7 +111,7 @@ def record(raytrace, out, name, *which):
 def settings(case):
     return {
         "RAY_memory_usage_threshold": str(case.threshold),
-        # With niceness 15, training beside other work would take for ever.
+        # With niceness 15, training would take far too long on a machine with other work.
         "RAY_worker_niceness": "0",
         "OMP_NUM_THREADS": "1",
         "HYDRA_FULL_ERROR": "1",
@@ -123,7 +125,7 @@ def settings(case):
 
 
 def told(text):
-    """What the driver itself says about its end: the last exception and the pid and actor in it."""
+    """Returns what the driver printed about its end: names of exceptions, and pids in them."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     raised = re.findall(r"^(?:\S*\.)?((?:OutOfMemory|ActorDied|ActorUnavailable|WorkerCrashed|RayTask|Worker)\w*Error)\b", text, re.M)
     pids = re.findall(r"^\s*pid: (\d+)$|Selected to kill: .*?pid=(\d+)", text, re.M)
@@ -141,13 +143,13 @@ def drive(cluster, job, path):
         except subprocess.TimeoutExpired:
             code = None
             driver.kill()
-    # Time for what follows from its end.
+    # Leave time for the consequences of its end.
     time.sleep(2)
     return code, time.monotonic() - began
 
 
 def recorded(arguments, case, label, job):
-    """Runs the job on a cluster of its own, with a recorder and a witness."""
+    """Runs the job on its own cluster, with a recorder and a witness."""
     path = os.path.join(arguments.out, label)
     with Cluster(f"real-{label}", settings=settings(case), limit=case.machine) as cluster:
         if case.unseen:

@@ -1,12 +1,13 @@
-"""Measures what recording costs a training of verl, in the time of its steps.
+"""Measures how much recording slows down the steps of a verl training.
 
-It also measures what the recorder itself uses meanwhile.
+It also measures the CPU time of the recorder and the growth of its file.
 
-    sudo python steps.py --raytrace PROGRAM --models FOLDER --out FOLDER [--turns 9] [--steps 4] [--settle 1]
+    sudo python steps.py --raytrace PROGRAM --models FOLDER --out FOLDER
+        [--turns 9] [--steps 4] [--settle 1]
 
 The job is the healthy one of `cases.py` with more steps. It is recorded from its start. Then the
-recorder is detached and attached again in turns of several steps. A turn with it is compared with
-the mean of the turns before and after it.
+recorder is detached and attached again in turns of several steps. A turn with the recorder is
+compared with the mean of the turns before and after it.
 """
 
 import argparse
@@ -22,13 +23,13 @@ import time
 from cases import RANK_PAIR, cases, verl
 from real import Cluster, record, settings
 
-# Steps at the start. The first of them takes several times as long as the others.
+# Warm-up steps. The first of them takes several times as long as the others.
 WARM = 2
 TIME = re.compile(r"step:(\d+) .*timing_s/step:([0-9.]+)")
 
 
 def used(pid):
-    """Nanoseconds of processor time of all threads."""
+    """Returns the CPU time of all threads in nanoseconds."""
     total = 0
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/schedstat") as file:
@@ -43,7 +44,7 @@ def recorded(path):
 
 
 class Recorder:
-    """A recorder, attached to a cluster until `end`, which returns what it used."""
+    """A recorder that is attached to a cluster until `end`, which returns what it used."""
 
     def __init__(self, arguments, name, cluster):
         self.path = os.path.join(arguments.out, f"{name}.raytrace")
@@ -60,7 +61,7 @@ class Recorder:
 
 
 def follow(driver, steps, path):
-    """Keeps the time of each step as the driver prints it."""
+    """Appends the time of each step to `steps`, as the driver prints it."""
     with open(path, "w") as log:
         for line in driver.stdout:
             log.write(line)
@@ -76,7 +77,7 @@ def until(steps, count, driver):
 
 
 def measure(arguments):
-    # The job is ended after the last turn.
+    # The job never finishes by itself. It is terminated after the last turn.
     job = verl(arguments.models, "small", 100_000, "trainer.total_epochs=10000")
     case = cases(arguments.models)["a"]
     turns, steps = [], []

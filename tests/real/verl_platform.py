@@ -1,4 +1,4 @@
-"""CPUs as a platform of verl 0.9. Otherwise its ranks ask Ray for GPUs that are not there."""
+"""CPUs as a platform of verl 0.9. Otherwise its ranks ask Ray for GPUs that do not exist."""
 
 from contextlib import contextmanager
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What staged tasks and actors run: code that dies, and code that starts subprocesses that die."""
+"""The code of staged tasks and actors. It dies, or it starts subprocesses that die."""
 
 import ctypes
 import os
@@ -26,14 +26,14 @@ def grow(step, count, interval):
 
 
 def hog():
-    """Takes memory so slowly that Ray's monitor, which checks every 100 ms, always acts first."""
+    """Allocates memory slowly, so Ray's monitor, which checks every 100 ms, always acts first."""
     kept = grow(32, 90, 0.03)
     time.sleep(60)
     return len(kept)
 
 
 def eat(cgroup):
-    """Takes memory fast in a small cgroup, so that the kernel acts first."""
+    """Allocates memory fast in a small cgroup, so the kernel acts first."""
     Cgroup(cgroup).add(os.getpid())
     kept = grow(8, 200, 0.0)
     return len(kept)
@@ -70,7 +70,7 @@ ACTS = {
 @ray.remote(max_retries=0, num_cpus=0.1)
 def task(folder, label, act, *arguments):
     Roll(folder).announce(label)
-    # Whoever stages this must have read the pid before the process ends.
+    # The staging code must read the pid before this process ends.
     time.sleep(0.3)
     ACTS[act](*arguments)
     return os.getpid()
@@ -84,7 +84,7 @@ def once(folder, label):
 
 @ray.remote(num_cpus=0.1)
 class Actor:
-    """An actor that runs the acts that it is asked for."""
+    """An actor that runs acts on request."""
 
     def __init__(self, folder=None, label=None, act=None, *arguments):
         if act:
@@ -115,7 +115,7 @@ class Actor:
 
 @ray.remote(num_cpus=0.1)
 class Host:
-    """An actor that lives on while its subprocesses die."""
+    """An actor that survives its subprocesses."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -135,7 +135,7 @@ class Host:
         return self.children[label].pid
 
     def start_in(self, label, cgroup):
-        """Starts a child that takes memory inside `cgroup` once `feed` tells it to."""
+        """Starts a child in `cgroup`. It allocates memory after a call of `feed`."""
         child = child_program("eats", self.folder, label, stdin=subprocess.PIPE)
         Cgroup(cgroup).add(child.pid)
         self.children[label] = child
@@ -147,8 +147,11 @@ class Host:
             self.children[label].stdin.flush()
 
     def same_pid_twice(self, label):
-        """Starts two children, one after the other, with the same pid. The first exits with 3, the
-        second is killed by SIGKILL."""
+        """Starts two children, one after the other, with the same pid.
+
+        The first exits with 3. The second is later killed by SIGKILL. Returns None if another
+        process got the pid each time.
+        """
         first = subprocess.Popen(["sh", "-c", "sleep 0.3; exit 3"])
         identity = process(first.pid)
         first.wait()

@@ -1,10 +1,10 @@
-"""Stages in the child of a raylet what each alert is about.
+"""Stages the cause of each alert in a child process of a raylet.
 
     python alerts.py FOLDER
 
-There are a limit that comes near, a small victim, and more ends than can be recorded. The script
-waits for the files `near`, `victim` and `flood` in FOLDER, each of which begins one of these, and
-for `enough`, which ends the first.
+It stages memory use that comes near a limit, a small victim, and more process exits than can be
+recorded. The files `near`, `victim` and `flood` in FOLDER each start one of these. The file
+`enough` ends the first one.
 """
 
 import os
@@ -15,15 +15,15 @@ import time
 from cgroup import Cgroup
 
 MIB = 1 << 20
-# 8 MiB a second. A rise is forecast from seven tenths of the limit on, after 42 s. Then it stays
-# below the limit.
+# The process grows by 8 MiB a second. raytrace forecasts from seven tenths of the limit on, which
+# is after 42 s. The process stops growing below the limit.
 NEAR = 480 * MIB
 STEP = 8 * MIB
 MOST = 440 * MIB
-# The small process and the big one fit, until the big one takes more.
+# Both processes fit into the limit, until the big one allocates MORE.
 LIMIT = 240 * MIB
 SMALL, BIG, MORE = 40 * MIB, 150 * MIB, 80 * MIB
-# More than the kernel's ring holds.
+# More exits than the kernel's ring buffer holds.
 ENDS = 16_000
 AT_ONCE = 200
 
@@ -34,7 +34,7 @@ def waits(folder, name):
 
 
 def child(cgroup, role, folder):
-    """Starts a process that is in the cgroup from its beginning."""
+    """Starts a process that is in the cgroup from its start."""
     pid = os.fork()
     if pid == 0:
         cgroup.add(os.getpid())
@@ -65,8 +65,9 @@ def small(_):
 
 
 def big(_):
-    # By then both are known and sampled. Each is sampled at least every ten seconds.
     kept = [held(BIG)]
+    # The recorder samples each process at least every ten seconds. After this time it knows both
+    # and has sampled both.
     time.sleep(15)
     kept.append(held(MORE))
     time.sleep(3)
@@ -74,7 +75,7 @@ def big(_):
 
 
 def flood():
-    # Many at a time, because on a busy machine each wait for one takes a turn of the scheduler.
+    # Fork many at a time. On a busy machine, each wait for a single child takes a scheduler turn.
     for _ in range(ENDS // AT_ONCE):
         for _ in range(AT_ONCE):
             if os.fork() == 0:

@@ -1,10 +1,10 @@
-"""An HTTPS server in place of Kubernetes' API server: it takes Events and checks each request.
+"""Replaces Kubernetes' API server: accepts Events over HTTPS and checks each request.
 
     python apiserver.py FOLDER
 
 Makes a certificate and a service account's files (`token`, `ca.crt`) in FOLDER, prints its port,
-and then one JSON line for each request: what was asked, what was answered, and what is wrong with
-it. The first request is answered with 503. At the second one, the token has expired.
+and then one JSON line for each request: the request, the response, and what is wrong with the
+request. The first request gets status 503. For the second one, the token has expired.
 
 Objects are checked against Kubernetes' OpenAPI schemas, and then against the further rules of
 `pkg/apis/core/validation/events.go` (1.34).
@@ -41,7 +41,7 @@ class Cluster:
             file.write(text + "\n")
 
     def answer(self, method, path, headers, body):
-        """Returns the status, an object, and what is wrong."""
+        """Returns the HTTP status, the response object, and what is wrong with the request."""
         self.requests += 1
         if self.requests == 1:
             return 503, {"message": "etcd has no leader"}, []
@@ -73,8 +73,8 @@ class Cluster:
         return 201, event, []
 
     def patch(self, namespace, name, headers, body):
-        # Only fields at the top level are changed. Merge patch and strategic merge patch do the
-        # same then.
+        # The patch changes only top-level fields. For these, merge patch and strategic merge patch
+        # do the same.
         kinds = ("application/merge-patch+json", "application/strategic-merge-patch+json")
         wrong = [] if headers.get("Content-Type") in kinds else ["Content-Type"]
         event = copy.deepcopy(self.events.get((namespace, name)))
@@ -93,7 +93,7 @@ def problems(event, namespace):
     for version in VERSIONS:
         try:
             kubernetes_validate.validate(event, version, strict=True)
-        except Exception as error:  # noqa: BLE001  # each kind that the validator has
+        except Exception as error:  # noqa: BLE001  # any exception of the validator
             found.append(f"{version}: {error}")
     metadata, about = event.get("metadata", {}), event.get("involvedObject", {})
     if not NAME.fullmatch(metadata.get("name", "")) or len(metadata["name"]) > 253:
@@ -152,8 +152,10 @@ def tell(**line):
 
 
 def certificate(folder):
-    """Makes a certificate for 127.0.0.1 signed by the cluster's authority, and `other.crt`, of an
-    authority that signed nothing here."""
+    """Makes a certificate for 127.0.0.1 that the cluster's certificate authority (CA) signed.
+
+    Also makes `other.crt`, the certificate of a CA that signed nothing here.
+    """
     at = lambda name: os.path.join(folder, name)  # noqa: E731
 
     def openssl(*arguments):

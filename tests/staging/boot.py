@@ -1,12 +1,13 @@
-"""Boots Debian with systemd and the deb in QEMU, stages kills, and prints what the unit did.
+"""Boots Debian with systemd and the deb package in QEMU, and stages kills.
 
     python boot.py --deb FILE --kernel VMLINUZ --folder FOLDER [--each UNIT]
 
-It kills what a raylet started, and the recorder. Prints one JSON object: reports of all recordings,
-and what systemd says about the unit. Without KVM this takes some minutes.
+It kills children of a raylet, and the recorder. It prints one JSON object: the reports of all
+recordings, and what systemd says about the raytrace unit. Without KVM this takes some minutes.
 
-With `--each`, the recorder is run once for each directive of that unit, with only that one set, and
-a kill is staged each time. Then it prints, by directive, the killer's certainty or what went wrong.
+With `--each`, it runs the recorder once for each directive of that unit, with only this directive
+set, and stages a kill each time. It prints for each directive the certainty of the verdict, or what
+went wrong.
 """
 
 import argparse
@@ -18,7 +19,7 @@ import re
 import shutil
 import subprocess
 
-# Runs in the machine once it is up. Its output goes to the second serial line.
+# Runs in the virtual machine after boot. Its output goes to the second serial port.
 STAGE = r"""#!/bin/sh
 exec >/dev/ttyS1 2>&1
 say() { echo "=== $1"; }
@@ -55,7 +56,7 @@ say journal; journalctl --unit raytrace --no-pager --output cat | tail -n 40
 say end
 systemctl poweroff --force --force
 """
-# Runs in the machine instead: one unit after the other.
+# Runs instead of STAGE with `--each`: starts one unit after the other.
 EACH = r"""#!/bin/sh
 exec >/dev/ttyS1 2>&1
 wait_for() { for _ in $(seq 240); do if eval "$1"; then return 0; fi; sleep 0.5; done; return 1; }
@@ -76,17 +77,17 @@ done
 echo "=== end"
 systemctl poweroff --force --force
 """
-# Directives that each of these units also has.
+# Directives that each of these units has in addition.
 BASE = """[Service]
 Type=notify
 ExecStart=/usr/bin/raytrace record -o /var/lib/each/x.raytrace
 StateDirectory=each
 WorkingDirectory=/var/lib/each
 """
-# Directives that are not tried: they say how the recorder is run, or name a folder that differs
-# here.
+# Directives that are not tried. They say how systemd runs the recorder, or name a folder that
+# differs here.
 NOT_TRIED = {"Type", "ExecStart", "StateDirectory", "StateDirectoryMode", "WorkingDirectory"}
-# Directives that mean nothing without another one.
+# Directives that have no effect without another one.
 TOGETHER = {"DeviceAllow": "DevicePolicy", "SystemCallErrorNumber": "SystemCallFilter"}
 UNIT = """[Unit]
 After=raytrace.service multi-user.target
@@ -104,7 +105,7 @@ def run(*command, **options):
 
 
 def directives(unit):
-    """The lines of a unit's service section, by directive."""
+    """Returns the lines of a unit's [Service] section, by directive."""
     with open(unit) as file:
         service = file.read().split("[Service]")[1].split("[Install]")[0]
     found = {}
@@ -116,7 +117,7 @@ def directives(unit):
 
 
 def root(folder, deb, each):
-    """Makes an initial RAM disk of Debian with systemd and the package."""
+    """Makes an initial RAM disk with Debian, systemd and the package. Returns its path."""
     tree = os.path.join(folder, "root")
     run("debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus", "bookworm", tree, stdout=subprocess.DEVNULL)
     for part in ("usr/share/doc", "usr/share/locale", "var/cache/apt", "var/lib/apt/lists", "usr/share/man"):
@@ -157,7 +158,7 @@ def unpacked(text):
 
 
 def certainty(part):
-    """The certainty of the kill in a report, or what was printed instead."""
+    """Returns the certainty of the kill's verdict in a report, or what was printed instead."""
     try:
         report = json.loads(unpacked(part.splitlines()[-1]))
     except (ValueError, IndexError, OSError):

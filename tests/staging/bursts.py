@@ -1,7 +1,7 @@
-"""Two processes that no sample sees at their peak.
+"""Runs two processes whose memory peak no sample of the recorder sees.
 
-One grows by 1 GiB within a second, one lives a fifth of a second and takes 500 MiB. Prints a JSON
-line for each with the kernel's own maximum.
+One grows by 1 GiB within a second. The other one lives for a fifth of a second and allocates
+500 MiB. Prints a JSON line for each, with the kernel's own maximum (ru_maxrss).
 """
 
 import json
@@ -33,7 +33,7 @@ def burst(label, size):
 
 
 def main():
-    # Some time between two looks of the recorder.
+    # Start at any time between two samples of the recorder.
     time.sleep(2)
     burst("growth", 1050 * MIB)
     burst("short", 500 * MIB)

@@ -1,6 +1,6 @@
-"""Calls of known lengths, and an actor that leaks and is killed in its seventh call.
+"""Stages calls of known lengths, and an actor that leaks and is killed in its seventh call.
 
-Ray's own timeline is written beside the truth.
+Writes Ray's own timeline beside the truth file.
 """
 
 import argparse
@@ -21,7 +21,7 @@ def main():
     arguments = parser.parse_args()
     truth = Truth(arguments.truth)
     timeline = os.path.join(os.path.dirname(arguments.truth), "timeline.json")
-    # What the leaker keeps is more than a twentieth of this limit. Less would be no trend.
+    # The leaker keeps more than a twentieth of this limit. Less would not count as a trend.
     with Cluster("calls", settings={"RAY_memory_monitor_refresh_ms": "0"}, limit=LIMIT) as cluster:
         cluster.start(cpus=2)
         truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)

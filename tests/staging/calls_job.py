@@ -1,6 +1,6 @@
 """The driver of calls.py: 200 calls of 60 to 120 ms, then an actor that leaks.
 
-The actor keeps 40 MiB of each call, and stays in its seventh.
+The actor keeps 40 MiB in each call, and does not return from its seventh call.
 """
 
 import json
@@ -34,7 +34,7 @@ class Leaker:
         self.kept = []
 
     def fill(self, mib, stays=False):
-        # A working set that is freed, in addition to what is kept.
+        # A working set that is freed, in addition to the memory that is kept.
         scratch = bytearray(b"x") * (2 * mib << 20)
         self.kept.append(bytearray(b"x") * (mib << 20))
         del scratch
@@ -55,7 +55,7 @@ leaker = Leaker.remote()
 for _ in range(6):
     ray.get(leaker.fill.remote(40))
 last = leaker.fill.remote(40, stays=True)
-# Workers tell the GCS of their calls once a second.
+# Workers report their calls to the GCS once a second.
 time.sleep(3)
 ray.timeline(sys.argv[1])
 print(json.dumps("filled"), flush=True)

@@ -1,4 +1,7 @@
-"""Memory cgroups of the harness, version 1 or 2. Kills inside them never touch the machine."""
+"""Makes and removes the memory cgroups of the tests, version 1 or 2.
+
+Kills inside them never affect the rest of the machine.
+"""
 
 import os
 import signal
@@ -20,7 +23,7 @@ class Cgroup:
 
     @classmethod
     def top(cls, name, limit=None):
-        """Makes a cgroup right below the root of the hierarchy."""
+        """Makes a cgroup directly below the root of the hierarchy."""
         made = cls(os.path.join(MEMORY, name), limit)
         made.pass_down()
         return made
@@ -47,7 +50,7 @@ class Cgroup:
                 os.chown(path, uid, uid)
 
     def oom_kills(self):
-        """How many processes the kernel killed at this limit, by the kernel's own count."""
+        """Returns how many processes the kernel killed at this limit, as the kernel counts them."""
         with open(os.path.join(self.path, EVENTS)) as file:
             counts = dict(line.split() for line in file)
         return int(counts.get("oom_kill", 0))
@@ -64,7 +67,7 @@ class Cgroup:
         return found
 
     def destroy(self):
-        """Kills the processes that are left in the cgroup, by pid, and removes it."""
+        """Kills the remaining processes of the cgroup, by pid, and removes the cgroup."""
         for _ in range(200):
             left = self.pids()
             for pid in left:

@@ -1,5 +1,7 @@
-"""A subprocess that ends as its first argument says. The others are the roll's folder and the
-label."""
+"""A subprocess that ends in the way that its first argument names.
+
+The other arguments are the folder of the Roll, and the label.
+"""
 
 import ctypes
 import os
@@ -56,7 +58,7 @@ def alarm():
 
 
 def alarm_while_stopped():
-    """Its timer expires while it is stopped, so that the signal kills when it goes on."""
+    """Stops itself. Its timer expires meanwhile, and the signal kills it when it continues."""
     signal.alarm(1)
     os.kill(os.getpid(), signal.SIGSTOP)
     time.sleep(600)
@@ -86,7 +88,7 @@ def start_mourner():
 
 
 def mourns():
-    """Starts a child that gets SIGKILL when this process ends."""
+    """Starts a child that gets SIGKILL when this process ends, then sleeps."""
     start_mourner()
     time.sleep(600)
 
@@ -100,7 +102,7 @@ def kills_itself():
 
 
 def ignores():
-    """Ignores SIGXFSZ, as Python does, and exits some time after a SIGTERM."""
+    """Ignores SIGXFSZ, as Python does by default, and exits 0.2 s after a SIGTERM."""
 
     def exits(*_):
         time.sleep(0.2)
@@ -112,8 +114,11 @@ def ignores():
 
 
 def drops():
-    """Starts the init of a pid namespace. It unblocks a signal that the kernel then drops, because
-    such an init has no handler for it."""
+    """Starts the init of a pid namespace.
+
+    The init unblocks a pending signal. The kernel then drops the signal, because the init has no
+    handler for it.
+    """
     if LIBC.unshare(CLONE_NEWPID) != 0:
         raise OSError(ctypes.get_errno(), "unshare")
     child = os.fork()
@@ -141,7 +146,7 @@ def poisons():
 
 
 def namespace():
-    """Runs as init of a pid namespace: starts a child, then waits to be killed."""
+    """Runs as init of a pid namespace. Starts a child, then waits to be killed."""
     os.execvp("sh", ["sh", "-c", "sleep 600 & sleep 600"])
 
 
@@ -150,7 +155,7 @@ def execs():
 
 
 def eats():
-    """Takes memory until the kernel ends it. Its parent has moved it into a cgroup before."""
+    """Waits for its parent, then allocates memory until the kernel kills it at a cgroup's limit."""
     sys.stdin.readline()
     kept = []
     while True:
@@ -169,14 +174,14 @@ def bus_error():
 
 
 def queues(code):
-    """Sends SIGKILL to itself, with any code."""
+    """Sends SIGKILL to itself, with this `si_code`."""
     info = (ctypes.c_int * 32)(signal.SIGKILL, 0, int(code))
     LIBC.syscall(RT_SIGQUEUEINFO, os.getpid(), signal.SIGKILL, ctypes.byref(info))
     time.sleep(600)
 
 
 class SignalEvent(ctypes.Structure):
-    """struct sigevent. With notify SIGEV_SIGNAL the kernel sends this signal."""
+    """struct sigevent. If `notify` is SIGEV_SIGNAL (0), the kernel sends the signal `number`."""
 
     _fields_ = [("value", ctypes.c_void_p), ("number", ctypes.c_int), ("notify", ctypes.c_int), ("rest", ctypes.c_char * 48)]
 
@@ -192,7 +197,7 @@ def own_timer():
 
 
 def message():
-    """Gets SIGKILL from mq_notify(3). It sends the message itself."""
+    """Gets SIGKILL from mq_notify(3), for a message that it sends itself."""
     librt = ctypes.CDLL("librt.so.1", use_errno=True)
     name = f"/raytrace-{os.getpid()}".encode()
     queue = librt.mq_open(name, os.O_CREAT | os.O_RDWR, 0o600, None)
@@ -205,8 +210,7 @@ def message():
 
 
 def file_limit():
-    """Exceeds the file size limit. Python ignores the signal of this limit; most programs do not.
-    """
+    """Exceeds the file size limit. Python ignores SIGXFSZ by default. Most programs do not."""
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
     with open(os.path.join(ROLL.folder, LABEL.replace("/", "_") + ".file"), "wb") as file:
@@ -214,9 +218,9 @@ def file_limit():
 
 
 def leaves_a_stopped_one():
-    """Leaves two children, in a session of its own.
+    """Leaves two children when it exits. One of them is stopped.
 
-    They are in a process group of their own, and one is stopped when this process ends.
+    This process has its own session. The children have their own process group in it.
     """
     os.setsid()
     children = []
@@ -239,7 +243,7 @@ PTRACE_CONT, PTRACE_ATTACH, PTRACE_SYSCALL = 7, 16, 24
 
 
 def puts_in():
-    """Ends a child at a system call with SIGINT, as `strace --inject` does."""
+    """Kills a child with SIGINT, which it injects at a system call, as `strace --inject` does."""
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -260,7 +264,7 @@ def puts_in():
 if __name__ == "__main__":
     ROLL, LABEL = Roll(sys.argv[2]), sys.argv[3]
     ROLL.announce(LABEL)
-    # Whoever stages this must have read the pid before the process ends.
+    # The staging code must read the pid before this process ends.
     time.sleep(0.3)
     act, *details = sys.argv[1].split(":")
     globals()[act](*details)

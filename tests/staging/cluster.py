@@ -1,8 +1,8 @@
-"""A private Ray cluster in a memory cgroup of its own, which Ray takes for the machine.
+"""Runs a private Ray cluster in its own memory cgroup, which Ray takes for the machine.
 
 Ray's memory monitor reads the cgroup that is mounted at /sys/fs/cgroup in its mount namespace. The
-cluster gets a mount namespace in which that is the harness's cgroup. So the monitor acts at half of
-6 GiB, and the rest of the machine is not affected.
+cluster gets a mount namespace in which the test's cgroup is mounted there. The monitor then acts at
+half of 6 GiB, and the rest of the machine is not affected.
 """
 
 import functools
@@ -28,30 +28,29 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BIN = os.path.dirname(sys.executable)
 
 RAYLET = ("raylet/raylet",)
-# Clusters of one name may exist at the same time.
+# Makes names unique, because clusters of one name may exist at the same time.
 NUMBERS = itertools.count()
-# Ports for servers: above Ray's defaults, and below those that Linux gives to anybody.
+# Ports for servers. They are above Ray's defaults, and below the ports that Linux assigns itself.
 PORTS = range(20000, 32768)
 # The sockets that reserve this process's ports.
 RESERVED = []
 
-# A process that a shell starts in the background ignores Ctrl-C. So would everything that is staged
-# here.
+# A shell starts background processes with SIGINT ignored, and all staged processes would inherit
+# that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# When a staging ends, its cluster ends too.
+# On SIGTERM, exit through `with` blocks, which end the cluster.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
-# Joins the cgroup $1, mounts $2 at $3, runs the shell code $4, and executes the rest.
+# Joins the cgroup $1, mounts $2 at $3, runs the shell code $4, and executes the other arguments.
 ENTER = 'echo $$ > "$1/cgroup.procs" && mount --bind "$2" "$3" && eval "$4" && shift 4 && exec "$@"'
 
 
 @functools.cache
 def hold_programs_outside():
-    """Reads the programs and libraries that Ray maps, so that no cgroup staged here is charged for
-    them.
+    """Reads Ray's programs and libraries into the page cache, outside of the staged cgroups.
 
-    A cgroup that is charged for them evicts them at its limit and reads them again, for minutes,
-    and the kernel kills nothing.
+    Otherwise a staged cgroup is charged for these pages. At its limit it evicts them and reads them
+    again, for minutes, and the kernel kills nothing.
     """
     packages = os.path.dirname(os.path.dirname(importlib.util.find_spec("ray").origin))
     programs = glob.glob(f"{packages}/ray/core/src/ray/*/*")
@@ -63,10 +62,10 @@ def hold_programs_outside():
 
 
 def reserve(port):
-    """Reserves `port` among the tests, whose processes run side by side.
+    """Reserves `port` against other tests that run at the same time. Returns whether that worked.
 
     The reservation is a Unix socket with an abstract name, which ends with this process.
-    `tests/src/ports.rs` makes the same ones.
+    `tests/src/ports.rs` uses the same names.
     """
     held = socket.socket(socket.AF_UNIX)
     with socket.socket() as probe:
@@ -81,10 +80,10 @@ def reserve(port):
 
 
 def free_ports(count):
-    """Free ports that nobody else is given.
+    """Returns free ports that are assigned to no other process.
 
-    Linux gives ports from 32768 on to any socket that asks for none. So may Ray, when it asks for a
-    free port and opens it later: another cluster's worker may have it by then.
+    Linux assigns ports from 32768 on to any socket that requests no specific one. Ray may request
+    such a port and open it later. By then, a worker of another cluster may have it.
     """
     chosen = list(itertools.islice(filter(reserve, random.sample(PORTS, len(PORTS))), count))
     if len(chosen) < count:
@@ -103,10 +102,10 @@ class Cluster:
         self.mounts = mounts
         self.cgroup = Cgroup.top(f"raytrace-{name}-{os.getpid()}-{next(NUMBERS)}", limit)
         self.leaf = self.cgroup.child("cluster")
-        # Members are moved here to get a limit of their own.
+        # Processes of the cluster are moved here to get their own limit.
         self.small = self.cgroup.child("small")
         self.small.pass_down()
-        # Ray puts sockets below it. The path of a socket may have 107 bytes.
+        # Ray creates sockets in it. The path of a socket has at most 107 bytes.
         self.folder = tempfile.mkdtemp(prefix="rt-", dir="/tmp")
         self.environment = {
             **os.environ,
@@ -151,7 +150,7 @@ class Cluster:
         return ["sh", "-c", ENTER, "sh", self.leaf.path, self.cgroup.path, MEMORY, self.mounts, *command]
 
     def _inside(self, command):
-        """Returns `command` as it runs in the cluster's namespaces, cgroup and user."""
+        """Returns what runs `command` in the cluster's namespaces and cgroup, as its user."""
         if self.user is not None:
             drop = [f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
             none = ["--bounding-set=-all", "--inh-caps=-all"]
@@ -169,7 +168,7 @@ class Cluster:
         return subprocess.Popen(self._inside(command), **options)
 
     def run(self, command, seconds=120, check=True, **options):
-        """Runs `command` inside to its end. Its output is shown only if it fails."""
+        """Runs `command` inside to its end. Returns its output, or raises an error with it."""
         done = self.popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
         try:
             output, _ = done.communicate(timeout=seconds)
@@ -182,15 +181,16 @@ class Cluster:
         return output
 
     def python(self, script, *arguments, **options):
-        """Runs a driver of this folder, connected to this cluster by its RAY_ADDRESS."""
+        """Starts a driver from this folder. RAY_ADDRESS connects it to this cluster."""
         command = [sys.executable, os.path.join(HERE, script), *arguments]
         environment = {**self.environment, "RAY_ADDRESS": self.address or ""}
         return self.popen(command, env=environment, **options)
 
     def start(self, dashboard=False, cpus=4, block=False, port=None, **more):
-        """Starts Ray, with `block` as KubeRay does, and with its GCS at a `port`.
+        """Starts Ray. Its GCS listens at `port`, or at any free one.
 
-        `more` are further flags of `ray start`, with underscores.
+        `block` starts it with `ray start --block`, as KubeRay does. `more` are other flags of
+        `ray start`, with underscores.
         """
         hold_programs_outside()
         free, dashboard_port, listen, client, agent, runtime, metrics = free_ports(7)
@@ -207,7 +207,7 @@ class Cluster:
             "dashboard-agent-grpc-port": agent,
             "runtime-env-agent-port": runtime,
             "metrics-export-port": metrics,
-            # 0 means any free port, so that clusters do not collide.
+            # 0 means any free port, which avoids collisions between clusters.
             "min-worker-port": 0,
             "max-worker-port": 0,
             "include-dashboard": str(dashboard).lower(),
@@ -229,12 +229,12 @@ class Cluster:
         return self
 
     def members(self):
-        """Every live process of the cluster: {pid: (identity, comm)}."""
+        """Returns all live processes of the cluster: {pid: (identity, comm)}."""
         found = {pid: (process(pid), comm(pid)) for pid in self.cgroup.pids()}
         return {pid: known for pid, known in found.items() if known[0]}
 
     def outside(self, inside):
-        """The process that is `inside` in the cluster's pid namespace, as the machine sees it."""
+        """Converts a process of the cluster's pid namespace to that of the machine."""
         if not self.init:
             return inside
         for pid in self.cgroup.pids():
@@ -245,7 +245,7 @@ class Cluster:
         raise RuntimeError(f"no process has pid {inside['pid']} inside")
 
     def one(self, *names, seconds=PATIENCE):
-        """The member with one of `names` in its command line or title."""
+        """Waits for the process with one of `names` in its command line or title. Returns it."""
 
         def look():
             for who, is_called in self.members().values():
@@ -261,18 +261,18 @@ class Cluster:
         return found
 
     def agent(self):
-        """The dashboard agent, as old and new versions name it."""
+        """Returns the dashboard agent. Old and new versions of Ray name it differently."""
         return self.one("ray::DashboardAgent", "dashboard/agent.py")
 
     def ask_agent(self):
-        """Sends a request to the agent, for which it must allocate memory."""
+        """Sends a request to the agent, which must allocate memory to answer it."""
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{self.agent_port}/api/local_raylet_healthz", timeout=1).read()
         except OSError:
             pass
 
     def session(self):
-        """The name of the session, which is also that of its folder."""
+        """Returns the name of the session, which is also the name of its folder."""
         return os.path.basename(os.path.realpath(f"{self.folder}/session_latest"))
 
     def stop(self):

@@ -1,8 +1,8 @@
-"""Two Ray nodes in containers of one machine, with the same pids inside.
+"""Stages two Ray nodes in containers of one machine, with the same pids inside.
 
     python containers.py --truth FILE
 
-The kernel kills the init of one at a memory limit. Then the root of that container is gone.
+The kernel kills one container's init at a memory limit. Then the container's root is gone.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from cluster import Cluster
 from nodes import PROVEN, Node
 from truth import Truth, wait_for, wait_gone
 
-# The init of a container. It eats memory when it is told to.
+# The init of a container. It allocates memory without end after SIGUSR1.
 INIT = """
 import signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
@@ -33,8 +33,10 @@ def container(name):
 
 
 def start(cluster, truth, label):
-    """Starts Ray with its session on a file system that is visible only inside, and ends with the
-    container."""
+    """Starts Ray with its session on a file system that only the container sees.
+
+    The file system ends with the container.
+    """
     folder = f"{cluster.folder}/ray"
     os.mkdir(folder)
     cluster.run(["mount", "-t", "tmpfs", "none", folder])
@@ -48,7 +50,7 @@ def start(cluster, truth, label):
 
 
 def kill_worker(node, number):
-    """Kills a worker. The raylet's log names its pid inside."""
+    """Kills a worker. The raylet's log has the pid that the worker has in the container."""
     node.killed(f"worker{number}", node.workers[number])
     node.ended([node.workers[number]])
 
@@ -59,10 +61,10 @@ def main():
     truth = Truth(os.path.abspath(parser.parse_args().truth))
     with container("one") as one, container("two") as two:
         first, second = start(one, truth, "one"), start(two, truth, "two")
-        # The driver fails because of that, and takes the other workers with it.
+        # This makes the driver fail, which ends the other workers.
         for node in (first, second):
             kill_worker(node, 0)
-        # The raylet's words about it arrive within a tenth of a second.
+        # The raylet logs this within a tenth of a second.
         time.sleep(1)
         truth.death("one/init", one.init, "kernel-oom-memcg", signal=9, sender=None, limit_bytes=LIMIT, **PROVEN)
         expected = {"signal": 9, "mechanism": "pid-namespace-exit", "cause": "one/init", **PROVEN}

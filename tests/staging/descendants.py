@@ -1,6 +1,6 @@
-"""Deaths of subprocesses of a Ray worker that lives on.
+"""Stages deaths of subprocesses whose Ray worker survives.
 
-Each entry of KINDS stages one and writes down what it was.
+Each entry of KINDS stages one death and records the truth about it.
 """
 
 import os
@@ -22,7 +22,7 @@ def kind(function):
 
 
 class Child:
-    """One subprocess, in a worker of its own."""
+    """One subprocess of its own worker."""
 
     def __init__(self, stage, label, program, start="start"):
         self.host = Host.remote(stage.roll.folder)
@@ -43,7 +43,7 @@ class Child:
 def killed(program, killer_of, number, caught=False, **expected):
     def run(stage, label):
         child = Child(stage, label, program)
-        # Wait until after the announcement and the pause that follows it.
+        # Wait until the child has passed the pause after its announcement.
         time.sleep(0.6)
         if caught and not wait_for(lambda: catches(child.pid, number), PATIENCE):
             stage.truth.failed(label, f"signal {number} has no handler")
@@ -78,8 +78,11 @@ KINDS["child_alarm"] = ends("alarm", "kernel-other", signal=signal.SIGALRM, mech
 
 @kind
 def child_alarm_while_stopped(stage, label):
-    """A tracer might have taken the signal away while the process was stopped, and put in another
-    one: who sent the one that killed is inferred."""
+    """Stages a timer that expires while its process is stopped.
+
+    While the process was stopped, a tracer might have replaced the signal with another one. The
+    sender of the signal that killed is therefore inferred.
+    """
     child = Child(stage, label, "alarm_while_stopped")
     stage.truth.death(
         label, child.victim, "kernel-other", signal=signal.SIGALRM, mechanism="timer", certainty="inferred"
@@ -110,7 +113,7 @@ def child_pid_namespace(stage, label):
     if not privileged():
         return
     child = Child(stage, label, None, start="start_namespace")
-    # There are unshare, its child the init, and init's children.
+    # The processes are unshare, its child (the init), and the children of the init.
     init = wait_for(lambda: children(child.pid))[0]
     others = wait_for(lambda: len(children(init)) == 2 and children(init))
     victim, members = process(init), [process(pid) for pid in others]
@@ -125,7 +128,7 @@ def child_pid_namespace(stage, label):
 
 
 def privileged():
-    """Whether this process may make namespaces and choose pids (CAP_SYS_ADMIN)."""
+    """Returns whether this process may make namespaces and choose pids (CAP_SYS_ADMIN)."""
     with open("/proc/self/status") as file:
         effective = next(line for line in file if line.startswith("CapEff:")).split()[1]
     return bool(int(effective, 16) >> 21 & 1)
@@ -169,7 +172,7 @@ def child_pid_reused(stage, label):
 
 
 def out_of_memory(stage, label, count):
-    """Runs `count` children, each at the limit of its own cgroup, all fed at the same moment."""
+    """Runs `count` children that exceed the limits of their own cgroups, all at the same moment."""
     host = Host.remote(stage.roll.folder)
     boss = ray.get(host.who.remote(), timeout=PATIENCE)
     made = []
@@ -204,7 +207,7 @@ def thirty_kernel_ooms(stage, label):
 
 
 def killed_with_its_worker(end, killer):
-    """A child that is ended by Ray or by its dying worker."""
+    """Returns a kind in which Ray or a dying worker ends the worker's child."""
     def run(stage, label):
         if stage.version < (2, 57):
             return

@@ -1,4 +1,4 @@
-"""The driver that stages deaths of workers and their subprocesses on a running cluster."""
+"""A driver that stages deaths of workers and their subprocesses on a running cluster."""
 
 import argparse
 import concurrent.futures
@@ -18,7 +18,7 @@ ALONE = {**workers.ALONE, **descendants.ALONE}
 
 
 class Stage:
-    """What a kind needs to stage its death."""
+    """Holds what a kind needs to stage its death."""
 
     def __init__(self, arguments):
         self.truth = Truth(arguments.truth)
@@ -30,8 +30,8 @@ class Stage:
         return {"pid": self.raylet["pid"], "comm": "raylet", "mechanism": "kill"}
 
     def small_cgroup(self, label, extra=0):
-        """Makes a cgroup with a limit that no other one here has."""
-        # The limit is so small that thirty cgroups stay far below the threshold of Ray's monitor.
+        """Makes a cgroup. `extra` gives it a limit that no other cgroup of this kind has."""
+        # The limit is small: thirty cgroups stay far below the threshold of Ray's monitor.
         limit = (16 + extra) * MIB
         cgroup = Cgroup(f"{MEMORY}/small/{label.replace('/', '-')}", limit)
         return cgroup, limit

@@ -1,6 +1,6 @@
-"""Fills a small memory cgroup of its own up to near its limit, and ends by itself.
+"""Fills its own small memory cgroup nearly to the limit, and exits by itself.
 
-It takes anonymous memory and a file in /dev/shm.
+It allocates anonymous memory and a file in /dev/shm.
 """
 
 import mmap
@@ -13,12 +13,12 @@ LIMIT, ANONYMOUS, SHARED, STEP = 300 << 20, 200 << 20, 60 << 20, 2 << 20
 
 
 def main():
-    # The cgroup has no children of its own, so version 2 allows a process in it.
+    # Version 2 allows a process in this cgroup, because the cgroup has no children.
     cgroup = Cgroup(f"{MEMORY}/raytrace-fill-{os.getpid()}", LIMIT)
     cgroup.add(os.getpid())
     path = f"/dev/shm/raytrace-fill-{os.getpid()}"
     try:
-        # Far from the limit.
+        # Stay far from the limit at first.
         time.sleep(2)
         with open(path, "wb") as file:
             for _ in range(SHARED // STEP):
@@ -31,7 +31,7 @@ def main():
     finally:
         if os.path.exists(path):
             os.unlink(path)
-        # Moves this process back to the root of the hierarchy, so that the cgroup can be removed.
+        # Move this process back to the root of the hierarchy. Then the cgroup can be removed.
         Cgroup(os.path.dirname(cgroup.path)).add(os.getpid())
         os.rmdir(cgroup.path)
 

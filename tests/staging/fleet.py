@@ -1,9 +1,9 @@
-"""A Ray cluster of four nodes on one machine, and deaths with causes on other nodes.
+"""Stages deaths with causes on other nodes, on a cluster of four nodes on one machine.
 
     python fleet.py --truth FILE [--only STAGE ...]
 
-Each node has namespaces of its own (network, pid, mount), an address of its own on a bridge, and a
-session folder that no other node sees. Prints `ready`, waits for a line, stages, prints `staged`,
+Each node has its own namespaces (network, pid, mount), its own address on a bridge, and a session
+folder that no other node sees. Prints `ready`, waits for a line, stages, prints `staged`,
 and waits for the end of its input.
 """
 
@@ -22,7 +22,7 @@ from truth import Truth, command_line
 
 NODES = 4
 PORT = 6379
-# A subnet of its own, so that two clusters on one machine do not have the same GCS address.
+# Each cluster has its own subnet. Two clusters on one machine must not have one GCS address.
 SUBNET = f"10.231.{os.getpid() % 250 + 1}"
 # A node that does not answer is declared dead after three seconds.
 SETTINGS = {
@@ -30,7 +30,7 @@ SETTINGS = {
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "1000",
     "RAY_health_check_failure_threshold": "3",
-    # A node that has lost the GCS gives up after ten seconds, and not after a minute.
+    # A node that has lost the GCS gives up after ten seconds instead of one minute.
     "RAY_gcs_rpc_server_reconnect_timeout_s": "10",
 }
 # The stages that run by default.
@@ -42,7 +42,7 @@ def ip(*arguments):
 
 
 class Network:
-    """A bridge in a network namespace of its own, and one more namespace for each node."""
+    """A bridge in its own network namespace, and one more namespace for each node."""
 
     def __init__(self):
         self.name = f"rt{os.getpid()}"
@@ -66,13 +66,13 @@ class Network:
         ip("-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", f"port{number}", "netns", self.name)
         ip("-n", name, "addr", "add", f"{address(number)}/24", "dev", "eth0")
         ip("-n", name, "link", "set", "eth0", "up")
-        # Ray finds its own address by the route to an address outside.
+        # Ray derives its own address from the route to an external address.
         ip("-n", name, "route", "add", "default", "dev", "eth0")
         ip("-n", self.name, "link", "set", f"port{number}", "master", "bridge", "up")
         return name
 
     def link(self, number, state):
-        """Cuts a node off (`down`), or connects it again (`up`)."""
+        """Disconnects a node (`down`), or connects it again (`up`)."""
         ip("-n", self.name, "link", "set", f"port{number}", state)
 
     def __exit__(self, *_):
@@ -111,8 +111,10 @@ def start(node, number, temp_dir):
 
 
 class Fleet:
-    """The nodes, their network, the truth, and the folder in which drivers and actors announce
-    themselves."""
+    """The nodes, their network, and the truth.
+
+    Drivers and actors announce themselves in `folder`.
+    """
 
     def __init__(self, network, truth, folder):
         self.network, self.truth, self.folder = network, truth, folder
@@ -123,7 +125,7 @@ class Fleet:
 
 
 def keep_logs(fleet, temp_dir, session, target):
-    """Copies the session folder of each node that is still up."""
+    """Copies the logs of each node that is still up, and the error output of the drivers."""
     for node in fleet.nodes:
         source = f"/proc/{node.init['pid']}/root{temp_dir}/{session}/logs"
         if os.path.isdir(source):
@@ -157,10 +159,10 @@ def main():
             truth.write(kind="cluster", session=session, raylet=node.raylet)
         print("ready", flush=True)
         sys.stdin.readline()
-        # One after the other, because each stage needs the nodes that the last one ends.
+        # Run one stage after the other, because each one needs the nodes that the last one ends.
         for name in arguments.only:
             STAGES[name](Stage(fleet, name))
-        # Time for the GCS's last log lines about the node.
+        # Leave time for the GCS's last log lines about the node.
         time.sleep(2)
         if arguments.keep_logs:
             keep_logs(fleet, temp_dir, session, arguments.keep_logs)

@@ -65,7 +65,7 @@ def owner_killed(roll):
 
 
 def waits_for_an_actor(number):
-    """A driver that fails when its actor on this node is lost."""
+    """Returns a driver that fails when its actor on this node is lost."""
 
     def job(roll):
         actor = Trainer.options(**on(number)).remote(roll.folder, "actor")
@@ -75,7 +75,7 @@ def waits_for_an_actor(number):
 
 
 def finishes(*numbers):
-    """A driver with actors on these nodes that wait until it is told to go. It ends well."""
+    """Returns a driver with sleeping actors on these nodes. It finishes after the word `go`."""
 
     def job(roll):
         actors = [Trainer.options(**on(number)).remote(roll.folder, f"actor{number}") for number in numbers]

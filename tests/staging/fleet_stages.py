@@ -1,4 +1,6 @@
-"""What fleet.py stages on its four nodes: each function of STAGES has one or two drivers on node 1.
+"""The stages that fleet.py runs on its four nodes.
+
+Each function of STAGES has one or two drivers on node 1.
 """
 
 import subprocess
@@ -9,14 +11,14 @@ from cgroup import Cgroup
 from cluster import BIN
 from truth import Roll, command_line, gone, wait_gone
 
-# What an actor may allocate in addition to what it has when it is moved to the small cgroup.
+# How much an actor may allocate after it was moved to the small cgroup.
 SMALL = 48 << 20
-# The agents of a node before they have titles (up to 2.51).
+# The programs of a node's agents, which have no process titles up to Ray 2.51.
 AGENTS = ("ray/dashboard/agent.py", "ray/_private/runtime_env/agent/main.py")
 PROVEN = {"certainty": "proven"}
 STAGES = {}
-# Seconds for which a node that is cut off goes on after its job has failed. Nothing may die there
-# meanwhile.
+# Seconds for which a disconnected node keeps running after its job has failed. No process may die
+# there in this time.
 CUT_OFF_SECONDS = 10
 
 
@@ -43,7 +45,7 @@ class Stage:
         return self.nodes[number - 1]
 
     def wait(self, label, number):
-        """The process that announced itself on this node, as the machine sees it."""
+        """Waits for a process on this node to announce itself. Returns it with its pid outside."""
         return self.node(number).outside(self.roll.wait(label))
 
     def label(self, name):
@@ -53,12 +55,12 @@ class Stage:
         self.truth.death(self.label(name), victim, killer, node=f"node{number}", **expected)
 
     def killed(self, name, number, victim):
-        """Kills the victim as a user."""
+        """Kills the victim with a shell's `kill`, as a user does."""
         sender = kill.by_shell(victim, 9)
         self.death(name, number, victim, "signal", signal=9, sender=sender, **PROVEN)
 
     def out_of_memory(self, name, number, victim):
-        """Lets the victim hit a small limit of its own: it eats when it is told to."""
+        """Gives the victim its own small limit, and tells it to allocate memory."""
         small = Cgroup(f"{self.node(number).small.path}/{self.name}", SMALL)
         small.add(victim["pid"])
         self.death(name, number, victim, "kernel-oom-memcg", signal=9, sender=None, limit_bytes=SMALL, **PROVEN)
@@ -79,8 +81,7 @@ class Stage:
 
 @stage
 def actor_out_of_memory(stage):
-    """The kernel kills an actor on node 3 at a small limit. That makes its driver on node 1 fail.
-    """
+    """The kernel kills an actor on node 3 at a small limit. Its driver on node 1 fails then."""
     victim = stage.wait("actor", 3)
     stage.death("driver", 1, stage.driver, "exit", exit_code=1, cause=stage.label("actor"), **PROVEN)
     stage.job("failed", "actor")
@@ -90,10 +91,10 @@ def actor_out_of_memory(stage):
 
 @stage
 def owner_killed(stage):
-    """A user kills an owner on node 2. Ray ends its actors and its task on nodes 3 and 4."""
+    """A user kills an owner on node 2. Ray ends its actors and tasks on nodes 3 and 4."""
     owner = stage.wait("owner", 2)
     children = [(number, kind, stage.wait(f"{kind}{number}", number)) for number in (3, 4) for kind in ("actor", "task")]
-    # Time for Ray's logs and the recorders to know every process.
+    # Leave time for Ray's logs and the recorders to learn of every process.
     time.sleep(2)
     stage.killed("owner", 2, owner)
     for number, kind, child in children:
@@ -106,8 +107,10 @@ def owner_killed(stage):
 
 @stage
 def raylet_killed(stage):
-    """The raylet of node 4 is killed. The GCS declares the node dead, which makes the driver on
-    node 1 fail."""
+    """The raylet of node 4 is killed.
+
+    The GCS declares the node dead, which makes the driver on node 1 fail.
+    """
     actor = stage.wait("actor", 4)
     raylet = stage.node(4).raylet
     time.sleep(2)
@@ -120,8 +123,10 @@ def raylet_killed(stage):
 
 @stage
 def two_jobs(stage):
-    """Two jobs at once on nodes 2 and 3. The first fails because the kernel kills its actor, the
-    second finishes."""
+    """Two jobs run at the same time on nodes 2 and 3.
+
+    The first one fails because the kernel kills its actor. The second one finishes.
+    """
     second = stage.beside("second_job")
     victim = stage.wait("actor", 3)
     others = [(number, second.wait(f"actor{number}", number)) for number in (2, 3)]
@@ -139,7 +144,7 @@ def two_jobs(stage):
 
 
 def drain(stage, number, reason):
-    """Tells the GCS to drain a node. What ends there then ends on purpose."""
+    """Tells the GCS to drain a node. The processes that end there then end intentionally."""
     node = stage.node(number)
     for name, victim in parts(node):
         stage.death(name, number, victim, "ray-intended")
@@ -150,7 +155,7 @@ def drain(stage, number, reason):
 
 
 def parts(node):
-    """A node's raylet, and its agents and workers, each with a label."""
+    """Returns a node's raylet, agents and workers, each with a label."""
     named = [("raylet", node.raylet)]
     for who, _ in node.members().values():
         words = command_line(who["pid"]).split()
@@ -162,7 +167,7 @@ def parts(node):
 
 
 def falls(stage, number, cause, **expected):
-    """Writes down which processes on a node end with its raylet, and why. Returns them.
+    """Records which processes of a node end because of its raylet, and the cause. Returns them.
 
     Idle workers are left out, because Ray may end them at any time.
     """
@@ -176,7 +181,7 @@ def falls(stage, number, cause, **expected):
 def node_drained(stage):
     """Node 2 is drained as before a preemption.
 
-    Its raylet ends when the last actor there has finished, and so has its job.
+    Its raylet exits when the last actor there and its job have finished.
     """
     stage.wait("actor2", 2)
     time.sleep(2)
@@ -188,7 +193,7 @@ def node_drained(stage):
 
 @stage
 def idle_node_drained(stage):
-    """Node 3, which does nothing, is drained as the autoscaler does it."""
+    """Node 3 is idle. It is drained as the autoscaler does it."""
     drain(stage, 3, "IDLE_TERMINATION")
     stage.ended(stage.node(3).raylet)
     stage.job("succeeded")
@@ -198,10 +203,10 @@ def idle_node_drained(stage):
 
 @stage
 def node_cut_off(stage):
-    """Node 4 loses its network. The GCS declares it dead, which makes a driver fail, while the
-    node's processes live.
+    """Node 4 loses its network. The GCS declares it dead, which makes a driver fail.
 
-    They end when the network is back and they hear of it.
+    The node's processes survive. They end when the network is back and they learn that the node was
+    declared dead.
     """
     actor, raylet = stage.wait("actor", 4), stage.node(4).raylet
     time.sleep(2)
@@ -221,8 +226,10 @@ def node_cut_off(stage):
 
 
 def follow_the_gcs(stage, cause):
-    """The raylets that are left on other nodes end because the GCS is gone, and so do their agents
-    and workers."""
+    """Records that the remaining raylets of nodes 2 to 4 end because the GCS is gone.
+
+    Their agents and workers end too. Returns all these processes.
+    """
     victims = []
     for node in stage.nodes[1:]:
         if not gone(node.raylet):
@@ -233,8 +240,10 @@ def follow_the_gcs(stage, cause):
 
 @stage
 def gcs_killed(stage):
-    """The GCS is killed. Every raylet follows it, even that of its own node, and so does the
-    driver."""
+    """The GCS is killed. As a consequence, all raylets end, and the driver too.
+
+    This includes the raylet of the GCS's own node.
+    """
     stage.wait("actor", 2)
     time.sleep(2)
     gcs, raylet = stage.node(1).one("gcs/gcs_server"), stage.node(1).raylet
@@ -249,8 +258,10 @@ def gcs_killed(stage):
 
 @stage
 def head_gone(stage):
-    """The first process of node 1 is killed, and the kernel ends all others there. Every other
-    raylet follows."""
+    """The init of node 1 is killed, and the kernel kills all other processes there.
+
+    As a consequence, all other raylets end.
+    """
     actor = stage.wait("actor", 3)
     time.sleep(2)
     head = stage.node(1)

@@ -1,6 +1,6 @@
 """A worker that disguises its own exit as a kill by Ray's memory monitor or by the kernel.
 
-It writes the lines that they would write.
+It writes the log lines that they would write.
 """
 
 import glob
@@ -40,7 +40,7 @@ oom_score_adj:1000
 
 
 def lie():
-    """Writes to its output, to its own log, and to the kernel log if it may."""
+    """Writes the lines to its output, to its own log, and to the kernel log if permitted."""
     worker, node = ray.get_runtime_context().get_worker_id(), ray.get_runtime_context().get_node_id()
     text = KILLS.format(pid=os.getpid(), worker=worker, node=node, tail="f" * 54)
     kernel = KERNEL.format(pid=os.getpid())

@@ -1,6 +1,6 @@
-"""A named actor in a placement group, killed when standard input has a line.
+"""Stages a named actor in a placement group, and kills it when standard input has a line.
 
-With --token, the GCS answers nobody without the token.
+With --token, the GCS answers no request without the token.
 """
 
 import argparse
@@ -18,7 +18,7 @@ SETTINGS = {"RAY_memory_monitor_refresh_ms": "0"}
 
 
 def give(cluster, token):
-    """Puts the token where Ray looks for it if no variable names one."""
+    """Writes the token to the file that Ray reads if no environment variable has a token."""
     folder = os.path.join(cluster.folder, ".ray")
     os.makedirs(folder)
     with open(os.path.join(folder, "auth_token"), "w") as file:

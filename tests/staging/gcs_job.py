@@ -1,6 +1,6 @@
-"""The driver: one named actor in a named placement group.
+"""The driver of gcs.py: one named actor in a named placement group.
 
-Prints one JSON line, and lives as long as its standard input.
+Prints one JSON line, and runs until its standard input ends.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""A process that writes into the file of the fake NVML that it holds 60 GiB of a GPU, then 20.
+"""Makes the fake NVML report that this process holds 60 GiB of a GPU, then 20 GiB.
 
-Then it ends with status 3.
+Then it exits with status 3.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""Grows through lines of known sizes, and prints how much each grew as JSON.
+"""Allocates known amounts of memory, and prints as JSON how much each site allocated.
 
-With `--ray FOLDER` it does so in an actor of Ray, otherwise in this process.
+With `--ray FOLDER` it does so in a Ray actor, otherwise in this process.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import sites
 def run(ray):
     grown = {}
     known = sites.known(ray)
-    # By then the interpreter's own start is over.
+    # Wait until the interpreter has started completely.
     time.sleep(1)
     for site in known:
         time.sleep(0.5)
@@ -25,7 +25,7 @@ def run(ray):
 
 
 def in_ray(folder):
-    # A local cluster writes ~/.ray/auth_token.
+    # A local cluster writes ~/.ray/auth_token. Keep that file in `folder`.
     os.environ["HOME"] = folder
     import ray
 

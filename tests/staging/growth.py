@@ -1,6 +1,6 @@
-"""A cluster in which each kind of memory grows by a known size: `growth.py`.
+"""Runs a cluster in which each kind of memory grows by a known size: `growth.py`.
 
-Prints one JSON line for each holder, among them the head's own processes.
+Prints one JSON line for each process that holds memory, including the head's own processes.
 """
 
 import json
@@ -28,8 +28,8 @@ def main():
         cluster.start(dashboard=True, cpus=4)
         driver = cluster.python("growth_job.py")
         status = driver.wait(timeout=240)
-        # What runs is sampled at least every ten seconds (`RUNS_FAR_NS`): a process that grows
-        # between two ticks of the clock is not seen to grow.
+        # The recorder samples a running process at least every ten seconds (`RUNS_FAR_NS`). Before
+        # that, it does not notice growth between two ticks of the clock.
         time.sleep(11)
         tell_of_the_head(cluster)
         sys.exit(status)

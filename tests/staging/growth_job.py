@@ -1,7 +1,7 @@
 """The driver of growth.py, with each kind of memory.
 
 These are an actor that leaks with each call, tasks of one size, puts, a subprocess of a worker, an
-array of its own, a memfd that nobody maps, and a file in /dev/shm that nobody has open.
+array of the driver, a memfd that no process maps, and a file in /dev/shm that no process has open.
 """
 
 import json
@@ -46,7 +46,7 @@ class Leaky:
 
     def call(self, megabytes):
         self.kept.append(array(megabytes))
-        # Its own figure, because Ray's part of a worker grows with the first calls.
+        # Report the process's own figure, because Ray's part of a worker grows in the first calls.
         return os.getpid(), private()
 
 
@@ -64,7 +64,7 @@ class Launcher:
 
 @ray.remote(num_cpus=0)
 class Keeper:
-    """Holds shared memory that no counter of a process shows: it is written, not mapped."""
+    """Holds shared memory that no counter of a process shows, because it is not mapped."""
 
     def write(self, megabytes):
         self.file = os.memfd_create("growth-weights")
@@ -75,7 +75,7 @@ class Keeper:
 
 @ray.remote(num_cpus=0)
 class Mapper:
-    """Has a file in /dev/shm mapped, with its descriptor closed."""
+    """Maps a file in /dev/shm and closes its descriptor."""
 
     def map(self, megabytes):
         self.path = f"/dev/shm/growth-{os.getpid()}"
@@ -117,7 +117,7 @@ def main():
     time.sleep(3)
     assert len(kept) == 128 * MIB
     ray.get([launcher.end.remote(), mapper.end.remote()])
-    # On a busy machine, threads of Ray now and then crash while Python ends.
+    # On a busy machine, Ray's threads sometimes crash while Python exits.
     os._exit(0)
 
 

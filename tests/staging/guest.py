@@ -1,6 +1,7 @@
-"""The init of a virtual machine with Ray: file systems, network, recorder, two serial lines.
+"""Functions for the init process of a virtual machine with Ray.
 
-Scripts that run as such an init use this module.
+They set up file systems, the network, the recorder and two serial ports. Scripts that run as such
+an init use this module.
 """
 
 import ctypes
@@ -27,8 +28,8 @@ SYS_FINIT_MODULE, MODULE_INIT_COMPRESSED_FILE = 313, 4
 MODULES = ["failover", "net_failover", "virtio_net"]
 POWER_OFF = 0x4321FEDC
 FILE, TRUTH, LOG = "/run/a.raytrace", "/run/truth.jsonl", "/run/log"
-# An emulated raylet would not wait for its agents. It is told their ports beforehand
-# (`session/NAME_NODE`), and told to be patient.
+# On an emulated CPU, the raylet would not wait long enough for its agents. `tell_ports` therefore
+# writes their ports beforehand (`session/NAME_NODE`), and SETTINGS has long timeouts.
 PORTS = {"metrics_agent_port": 52366, "metrics_export_port": 52368, "dashboard_agent_listen_port": 52365, "runtime_env_agent_port": 52367}
 FLAGS = ["--dashboard-agent-grpc-port=52366", "--metrics-export-port=52368", "--dashboard-agent-listen-port=52365", "--runtime-env-agent-port=52367"]
 SETTINGS = {
@@ -50,8 +51,10 @@ def read(path):
 
 
 def boot(name):
-    """Mounts file systems, makes the second serial line the output, and starts the loop interface
-    and the cgroup controllers."""
+    """Mounts file systems, and makes the second serial port the output.
+
+    Also starts the loopback interface and the cgroup controllers.
+    """
     for kind, at in MOUNTS:
         os.makedirs(at, exist_ok=True)
         if LIBC.mount(kind.encode(), at.encode(), kind.encode(), 0, None) != 0:
@@ -72,8 +75,7 @@ def boot(name):
 
 
 def up(interface, address=None):
-    """Starts an interface. With an address it gets a network of 256 addresses and the default
-    route."""
+    """Starts a network interface. With an address, it gets a /24 network and the default route."""
     name = interface.encode()
 
     def internet(text):
@@ -110,8 +112,10 @@ def raylet_pid():
 
 
 def tell_ports():
-    """Writes the agents' ports where the raylet looks for them, once it runs and says which node it
-    is."""
+    """Waits until the raylet runs, then writes the agents' ports where the raylet looks for them.
+
+    The file names contain the node ID, which is in the raylet's command line.
+    """
 
     def node():
         pid = raylet_pid()
@@ -136,7 +140,7 @@ def start_ray(*arguments, cgroup="/sys/fs/cgroup"):
 
 
 class Recorder:
-    """`raytrace record`, for as long as the `with` block runs."""
+    """Runs `raytrace record` during a `with` block."""
 
     def __enter__(self):
         with open(LOG, "w") as log:
@@ -154,7 +158,7 @@ def section(name, text):
 
 
 def end():
-    """Writes the last section and switches the machine off."""
+    """Writes the last section and powers the machine off."""
     section("end", "")
     time.sleep(1)
     LIBC.reboot(POWER_OFF)

@@ -1,15 +1,15 @@
-"""One Ray cluster on two virtual machines, each with a kernel and a clock of its own.
+"""Stages one Ray cluster on two virtual machines, each with its own kernel and clock.
 
-This is the init of both machines, and the drivers:
+This script is the init of both machines, and the drivers:
 
     guests.py guest1     the head
     guests.py guest2     a worker node
     guests.py KIND       a driver, on the head
 
 The kernel of guest 2 kills an actor at a cgroup's limit, which ends its driver on guest 1. Then an
-owner on guest 1 is killed, with an actor on guest 2. The second serial line gets what is compared.
-`clock` is by how many nanoseconds guest 2's clock is ahead, as bounded by messages of the staging's
-own, before and after.
+owner on guest 1 is killed, whose actor is on guest 2. The second serial port gets the results.
+`clock` says by how many nanoseconds guest 2's clock is ahead. It has a lower and an upper bound,
+from messages that this script sends before and after the deaths.
 """
 
 import gzip
@@ -29,14 +29,14 @@ MIB = 1 << 20
 ADDRESSES = {"guest1": "10.0.2.1", "guest2": "10.0.2.2"}
 GCS = f"{ADDRESSES['guest1']}:6379"
 PORT = 7000
-# What the actor may allocate in addition to what it has when it joins the small cgroup.
+# How much the actor may allocate after it has joined the small cgroup.
 ROOM = 48 * MIB
 PATIENCE = 1200
 PROVEN = {"certainty": "proven"}
 
 
 def booted():
-    """When this machine booted, by its own clock."""
+    """Returns when this machine booted, by its own clock."""
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -45,14 +45,16 @@ def who(pid=None):
 
 
 def as_here(someone):
-    """A process of the other machine, with its start counted from this machine's boot."""
+    """Converts the start of the other machine's process to ticks since this machine's boot."""
     ticks = someone["start_ticks"] + round((someone["booted"] - booted()) * 100)
     return {"pid": someone["pid"], "start_ticks": ticks}
 
 
 def answer(connection, told):
-    """Guest 2's side: answers with its time, or with whether a process there has ended. Sets an
-    event that is announced."""
+    """Answers on guest 2 with its time, or with whether a process there has ended.
+
+    If guest 1 announces an event, this sets it.
+    """
     with connection, connection.makefile("rw") as lines:
         for line in lines:
             word, *about = json.loads(line)
@@ -70,7 +72,7 @@ def serve(told):
 
 
 class Other:
-    """The connection to guest 2, on guest 1's side."""
+    """The connection from guest 1 to guest 2."""
 
     def __init__(self):
         def connected():
@@ -87,9 +89,9 @@ class Other:
         return json.loads(self.lines.readline())
 
     def ahead(self):
-        """The least and the most that guest 2's clock may be ahead.
+        """Returns the least and the most nanoseconds by which guest 2's clock may be ahead.
 
-        It cannot have answered before it was asked, nor after the answer arrived.
+        Guest 2 answered after it was asked, and before its answer arrived.
         """
         least, most = -(1 << 62), 1 << 62
         for _ in range(200):
@@ -138,7 +140,7 @@ def driver(kind):
         truth.death("actor", victim, "kernel-oom-memcg", signal=9, sender=None, limit_bytes=ROOM, node="guest2", **PROVEN)
         truth.write(kind="job", driver=mine, outcome="failed", cause="actor")
         ray.get(actor.enter_a_small_cgroup.remote())
-        # Time for Ray's logs and the recorders to know every process.
+        # Leave time for Ray's logs and the recorders to learn of every process.
         time.sleep(2)
         ray.get(actor.eat.remote())
 
@@ -159,7 +161,7 @@ def driver(kind):
 
 
 def say(event):
-    """Prints how far this machine is, on the first serial line."""
+    """Prints the progress of this machine on the first serial port."""
     write("/dev/kmsg", f"<2>staging: {event} after {time.clock_gettime(time.CLOCK_BOOTTIME):.0f} s\n")
 
 
@@ -179,7 +181,7 @@ def head(truth):
             if done.returncode != status:
                 truth.failed(kind, f"the driver ended with {done.returncode}")
         clock.append(other.ahead())
-        # Time for the GCS's last log lines about them.
+        # Leave time for the GCS's last log lines about them.
         time.sleep(5)
         other.ask("all is staged")
     section("clock", json.dumps(clock))
@@ -198,7 +200,7 @@ def worker(truth):
 
 
 def about_node(name):
-    # Without CPUs no worker is started before it is needed. Each takes a minute here.
+    # With 0 CPUs, Ray starts no worker before it is needed. Each start takes a minute here.
     return ["--num-cpus=0", f"--node-ip-address={ADDRESSES[name]}", f"--node-name={name}", f'--resources={{"{name}": 100}}']
 
 
@@ -211,7 +213,7 @@ def main():
     try:
         join_network(ADDRESSES[name])
         {"guest1": head, "guest2": worker}[name](truth)
-    except BaseException as error:  # noqa: BLE001 - what is there is told, and the machine ends
+    except BaseException as error:  # noqa: BLE001 - the machine reports what it has, and ends
         truth.failed(name, repr(error))
     for said, path in (("truth", TRUTH), ("log", LOG)):
         section(said, read(path) if os.path.exists(path) else "")

@@ -1,8 +1,8 @@
-"""Acts that are disguised as others, on private clusters.
+"""Stages kills that are disguised as others, on private clusters.
 
     hostile.py --truth FILE --recorder PID
 
-The truth is what each of them really was.
+The truth file says what each of them really was.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import ray
 from cluster import Cluster, free_ports
 from truth import PATIENCE, Roll, Truth, comm, command_line, process, wait_for, wait_gone
 
-# Every Python that finds this file runs it. Here that is the real `ray stop`.
+# Every Python process that finds this file runs it. Here that is the real `ray stop`.
 SITECUSTOMIZE = """
 import os, signal, sys
 if sys.orig_argv[-1] == "stop":
@@ -28,26 +28,26 @@ if sys.orig_argv[-1] == "stop":
 
 
 RAY = os.path.join(os.path.dirname(sys.executable), "ray")
-# Users that no other process has: the cluster's, and one with the right to kill the first one's
-# processes.
+# Users that no other process has: the cluster's user, and one with the right to kill the processes
+# of the first.
 OWNER, OTHER = 12_345, 12_346
 
 
 def under_ray_stop(truth, cluster, label, victim, ray, certainty):
-    """A file beside the real `ray stop` kills a worker in its name, and Ray's tool does nothing."""
+    """Kills a worker from a file that the real `ray stop` loads. `ray stop` itself does nothing."""
     folder = os.path.join(cluster.folder, label.replace("/", "-"))
     os.makedirs(folder)
     with open(os.path.join(folder, "sitecustomize.py"), "w") as file:
         file.write(SITECUSTOMIZE.format(victim=victim["pid"]))
     environment = {**cluster.environment, "PYTHONPATH": folder}
-    # If `ray stop` does not find the file, it ends every Ray on the machine.
+    # If `ray stop` does not find the file, it ends every Ray process on the machine.
     found = cluster.run([sys.executable, "-c", "import sitecustomize; print(sitecustomize.__file__)"], env=environment)
     if not found.startswith(folder):
         truth.failed(label, f"Python takes {found.strip()}, not the file in {folder}")
         return
     tool = cluster.popen([ray, "stop"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     tool.wait(timeout=PATIENCE)
-    # The sender is as certain as its path. That `ray stop` intended the kill is not.
+    # The sender is as certain as its path. That `ray stop` intended the kill is only inferred.
     truth.death(
         label, victim, ["ray-intended"] if ray != RAY else ["ray-intended", "signal"], certainty=certainty,
         reason_certainty="inferred", sender={"comm": "ray", "mechanism": "kill"},
@@ -57,7 +57,7 @@ def under_ray_stop(truth, cluster, label, victim, ray, certainty):
 
 
 def link(cluster):
-    """Makes `~/bin/ray`, a link to the installed one."""
+    """Makes `~/bin/ray`, a link to the installed `ray`, and returns its path."""
     folder = os.path.join(cluster.folder, "bin")
     os.makedirs(folder)
     path = os.path.join(folder, "ray")
@@ -65,7 +65,7 @@ def link(cluster):
     return path
 
 
-# A driver that somebody has started in a shell. It runs until it is killed.
+# A driver as a user starts it in a shell. It runs until it is killed.
 DRIVER = """
 import sys, time, ray
 from truth import Roll
@@ -75,12 +75,12 @@ time.sleep(600)
 """
 
 
-# Run under any name: kills the pid in a line of its input.
+# A shell script that runs under any program name. It reads a pid from its input and kills it.
 KILLS = "read victim; kill -9 $victim; exit 0"
 
 
 def program(cluster, name):
-    """Copies a shell under this name."""
+    """Makes a copy of bash with this name, and returns its path."""
     path = os.path.join(cluster.folder, "forged", name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if not os.path.exists(path):
@@ -89,7 +89,7 @@ def program(cluster, name):
 
 
 def names_session(cluster):
-    """The arguments with which a raylet of this cluster's session is started."""
+    """Returns the arguments of a raylet of this cluster's session."""
     session = os.path.join(cluster.folder, cluster.session())
     return [
         f"--raylet_socket_name={session}/sockets/raylet", f"--session_dir={session}", f"--log_dir={session}/logs",
@@ -98,7 +98,7 @@ def names_session(cluster):
 
 
 def holds(recorder, path):
-    """How often the recorder has this file or folder open."""
+    """Returns how often the recorder has this file or folder open."""
     found = 0
     for number in os.listdir(f"/proc/{recorder}/fd"):
         with contextlib.suppress(FileNotFoundError):
@@ -112,8 +112,10 @@ def wait_held(recorder, path, times=1):
 
 
 def raylet_of_this_session(truth, cluster, roll, label, recorder):
-    """A program called `raylet` that names this cluster's session kills a driver of it. Ray's own
-    raylet kills none."""
+    """Kills a driver from a program that is called `raylet` and names this cluster's session.
+
+    Ray's own raylet kills no driver.
+    """
     logs = os.path.join(cluster.folder, cluster.session(), "logs")
     raylet = cluster.popen(
         [program(cluster, "raylet"), "-c", KILLS, "--", *names_session(cluster)], stdin=subprocess.PIPE, text=True
@@ -121,8 +123,8 @@ def raylet_of_this_session(truth, cluster, roll, label, recorder):
     environment = {**cluster.environment, "RAY_ADDRESS": cluster.address}
     driver = cluster.popen([sys.executable, "-c", DRIVER, roll.folder, label], env=environment)
     victim = roll.wait(label)
-    # The driver is found by its log, in the folder that both name. The recorder has that folder
-    # open once for each of them.
+    # The recorder finds the driver by its log, in the folder that both raylets name. It has that
+    # folder open once for each of them.
     wait_held(recorder, logs, times=2)
     wait_held(recorder, driver_log(logs, victim["pid"]))
     truth.death(
@@ -136,7 +138,7 @@ def raylet_of_this_session(truth, cluster, roll, label, recorder):
 
 
 def driver_log(logs, pid):
-    """The log of a driver with this pid, once it exists."""
+    """Waits for the log of the driver with this pid, and returns its path."""
     ending = f"_{pid}.log"
     mine = lambda name: name.startswith("python-core-driver-") and name.endswith(ending)  # noqa: E731
     found = wait_for(lambda: [name for name in os.listdir(logs) if mine(name)], PATIENCE)
@@ -146,8 +148,10 @@ def driver_log(logs, pid):
 
 
 class Forged:
-    """A process of a user that looks like a part of another user's cluster, and may kill that
-    cluster's processes."""
+    """A process that looks like a part of a cluster, and may kill the cluster's processes.
+
+    By default it belongs to another user than the cluster.
+    """
 
     def __init__(self, cluster, label, name, arguments, user=OTHER, before=None):
         self.label = label
@@ -157,7 +161,7 @@ class Forged:
         self.child = subprocess.Popen(
             [*drop, path, "-c", KILLS, *arguments], stdin=subprocess.PIPE, text=True, preexec_fn=before, close_fds=False
         )
-        # Until then it is another program.
+        # Until then, the process runs another program.
         if not wait_for(lambda: comm(self.child.pid) == name, PATIENCE):
             raise TimeoutError(f"{label}: pid {self.child.pid} did not become {name}")
         self.who = process(self.child.pid)
@@ -171,7 +175,9 @@ class Forged:
 
 
 def make_log(logs, owner):
-    """Called in the child before exec: makes the log of a driver with its pid, which it keeps open.
+    """Makes the log of a driver with the pid of this process, and keeps it open.
+
+    The child calls this before exec.
     """
     name = f"python-core-driver-01000000{'f' * 48}_{os.getpid()}.log"
     log = os.open(os.path.join(logs, name), os.O_CREAT | os.O_WRONLY, 0o644)
@@ -180,13 +186,15 @@ def make_log(logs, owner):
 
 
 def of_another_user_or_age(truth, recorder):
-    """Processes that name a cluster and cannot belong to it: they are another user's than its
-    raylet, or older than it."""
+    """Stages processes that name a cluster and cannot belong to it.
+
+    They belong to another user than its raylet, or are older than the raylet.
+    """
     port = free_ports(1)[0]
-    # The raylet names one of these addresses.
+    # One of these addresses is in the raylet's command line.
     addresses = {f"--gcs-address={ip}:{port}" for ip in ("127.0.0.1", ray.util.get_node_ip_address())}
     worker = ["/x/ray/_private/workers/default_worker.py", *addresses]
-    # Python may be where only root can read it.
+    # Python may be in a folder that only root can read.
     with Cluster("others", user=OWNER, rights="dac_read_search") as cluster:
         os.chmod(cluster.folder, 0o755)
         older = Forged(cluster, "older/0", "python3.11", worker, user=OWNER)
@@ -198,13 +206,13 @@ def of_another_user_or_age(truth, recorder):
         wait_held(recorder, logs)
         others = Forged(cluster, "user/worker", "python3.11", worker)
         raylet = Forged(cluster, "user/raylet", "raylet", ["--", *names_session(cluster)])
-        # Ray lets every user of a machine write there.
+        # Ray lets every user of a machine write to this folder.
         driver = Forged(cluster, "user/driver", "python3.11", [], before=lambda: make_log(logs, OTHER))
         wait_held(recorder, driver_log(logs, driver.child.pid))
         wait_held(recorder, logs, times=2)
         job = cluster.python("late_job.py", "4", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         victims = [who for who, _ids in json.loads(next(line for line in job.stdout if line.startswith("[[")))]
-        # With each new driver the recorder looks at every new process.
+        # When there is a new driver, the recorder looks at every new process.
         wait_held(recorder, driver_log(logs, job.pid))
         for stranger in (older, others):
             truth.stranger(stranger.label, stranger.who)
@@ -230,7 +238,7 @@ def main():
         command = ["hostile_job.py", "--truth", truth.path, "--roll", roll.folder]
         driver = cluster.python(*command, "--raylet", str(cluster.raylet["pid"]), stdin=subprocess.PIPE)
         under_ray_stop(truth, cluster, "site/0", roll.wait("site/0"), RAY, "proven")
-        # The path is resolved after the act, when its owner may have changed where it leads.
+        # raytrace resolves the link after the kill. Its owner may have changed the target by then.
         under_ray_stop(truth, cluster, "link/0", roll.wait("link/0"), link(cluster), "inferred")
         raylet_of_this_session(truth, cluster, roll, "session/0", arguments.recorder)
         driver.stdin.close()

@@ -1,4 +1,4 @@
-"""The driver of hostile.py: kills its neighbours in the name of others.
+"""The driver of hostile.py: kills other workers under false names.
 
 It also ends its own children in every way that the kernel offers.
 """
@@ -34,7 +34,7 @@ def kind(function):
 
 
 def queue(pid, number, code):
-    """rt_sigqueueinfo(2) with any code that the kernel allows."""
+    """Sends a signal with rt_sigqueueinfo(2), with any code that the kernel allows."""
     info = (ctypes.c_int * 32)(number, 0, code)
     if LIBC.syscall(SYS_RT_SIGQUEUEINFO, pid, number, ctypes.byref(info)) != 0:
         raise OSError(ctypes.get_errno(), f"rt_sigqueueinfo with code {code}")
@@ -47,7 +47,10 @@ def folder(stage, name):
 
 
 def in_the_name_of(stage, label, name, *arguments, expected=None):
-    """A shell under another name kills a worker. It is a stranger, and the death is listed."""
+    """Kills a worker from a shell with another name.
+
+    The shell is not part of Ray, so the death is listed.
+    """
     program = os.path.join(folder(stage, label.split("/")[0]), name)
     shutil.copy("/bin/bash", program)
     _made, victim = actor(stage)
@@ -73,7 +76,7 @@ def named_gcs(stage, label):
 
 @kind
 def named_like_a_runtime(stage, label):
-    """The name begins like that of a container runtime."""
+    """Uses a program name that begins like that of a container runtime."""
     in_the_name_of(stage, label, "runcommand", expected={"relation": "same-job"})
 
 
@@ -84,7 +87,7 @@ def named_supervisor(stage, label):
 
 @kind
 def named_raylet(stage, label):
-    """It has a session of its own, with the log of a shutdown that never happened."""
+    """Makes a fake raylet with its own session, whose log has a shutdown that never happened."""
     session = folder(stage, "impostor")
     os.makedirs(f"{session}/logs", exist_ok=True)
     with open(f"{session}/logs/raylet.out", "w") as file:
@@ -101,13 +104,13 @@ def named_raylet(stage, label):
 
 @kind
 def script_named_ray(stage, label):
-    """The script is run by the interpreter of this Ray."""
+    """Kills from a script that the interpreter of this Ray runs."""
     script_of_ones_own(stage, label, "script")
 
 
 @kind
 def link_named_ray(stage, label):
-    """The script is run through a link, as many users have one to the real `ray`."""
+    """Kills from a script that runs through a link. Many users have a link to the real `ray`."""
     program = os.path.join(folder(stage, "linked"), "own.py")
     script_of_ones_own(stage, label, "link", program)
 
@@ -131,7 +134,7 @@ def script_of_ones_own(stage, label, name, script=None):
 
 @kind
 def titled_supervisor(stage, label):
-    """A worker that gives itself the title of Ray's job supervisor kills its neighbour."""
+    """Kills a worker from another one that has set the process title of Ray's job supervisor."""
     _made, victim = actor(stage)
     killer = Killer.remote()
     pid = ray.get(killer.kill.remote(victim["pid"]), timeout=PATIENCE)
@@ -150,7 +153,7 @@ class Killer:
 
 
 class JobSupervisor:
-    """A class of the job's own with the name of Ray's."""
+    """A class of the job with the same name as Ray's own class."""
 
     def start(self, folder, label):
         self.child = child_program("sleep", folder, label)
@@ -163,7 +166,7 @@ class JobSupervisor:
 
 @kind
 def classed_supervisor(stage, label):
-    """It ends its child as any program does. That is no `ray job stop`."""
+    """An actor of this class kills its child, as any program may. That is not `ray job stop`."""
     supervisor = ray.remote(num_cpus=0.1)(JobSupervisor).remote()
     ray.get(supervisor.start.remote(stage.roll.folder, label), timeout=PATIENCE)
     victim = stage.roll.wait(label)
@@ -175,7 +178,7 @@ def classed_supervisor(stage, label):
 
 @ray.remote(num_cpus=0.1, max_calls=1)
 def ends_its_child(folder, label):
-    """Ends its child as `subprocess.run` does at its timeout. The worker ends right after that."""
+    """Kills its child, as `subprocess.run` does at its timeout. The worker ends right after it."""
     child = child_program("sleep", folder, label)
     Roll(folder).wait(label)
     time.sleep(1)
@@ -194,8 +197,11 @@ def ended_before_its_worker(stage, label):
 
 @kind
 def stopped_and_left(stage, label):
-    """A group with a stopped process that no other process is left to continue gets SIGHUP from the
-    kernel, its running process too. It has no terminal."""
+    """Stages an orphaned process group with a stopped process.
+
+    No process is left that could continue the stopped one. The kernel sends SIGHUP to the whole
+    group, including its running process. The group has no terminal.
+    """
     started, parent = child(stage, label, "leaves_a_stopped_one")
     stage.truth.death(label, parent, "exit", exit_code=0)
     for name in ("/stopped", "/running"):
@@ -211,8 +217,10 @@ def stopped_and_left(stage, label):
 
 @kind
 def killed_by_itself(stage, label):
-    """The registers of a process that killed itself still have that call when the kernel kills its
-    child."""
+    """Stages a process that kills itself, which makes the kernel kill its child.
+
+    At that time, the registers of the process still show its kill(2) call.
+    """
     started, parent = child(stage, label, "kills_itself")
     orphan = stage.roll.wait(label + "/child")
     stage.truth.death(label, parent, "crash", certainty="proven", signal=9, sender=None)
@@ -225,7 +233,7 @@ def killed_by_itself(stage, label):
 
 @kind
 def flooded(stage, label):
-    """Signals that the victim ignores come before and after the one at which it exits."""
+    """Sends signals that the victim ignores, before and after the one that makes it exit."""
     started, victim = child(stage, label, "ignores")
     time.sleep(0.6)
     flood = f"for i in $(seq 64); do kill -XFSZ {victim['pid']}; done"
@@ -240,7 +248,10 @@ def flooded(stage, label):
 
 @kind
 def dropped_before(stage, label):
-    """The init of a pid namespace drops a signal of its own, and is killed later by another."""
+    """Kills the init of a pid namespace.
+
+    Before that, the kernel drops a signal that the init sent to itself.
+    """
     started, _parent = child(stage, label, "drops")
     victim = stage.roll.wait(label + "/init")
     time.sleep(0.6)
@@ -255,8 +266,10 @@ def dropped_before(stage, label):
 
 @kind
 def poisoned(stage, label):
-    """Since Linux 6.6, a process can poison a page of its own. A kernel that does not handle memory
-    errors sends the signal of any other bad page."""
+    """Stages a process that poisons a page of its own and reads it, which needs Linux 6.6.
+
+    A kernel that does not handle memory errors sends the same signal as for any other bad page.
+    """
     started, victim = child(stage, label, "poisons")
     if os.path.exists("/proc/sys/vm/memory_failure_recovery"):
         expected = {"killer": "kernel-other", "certainty": "inferred", "mechanism": "hwpoison"}
@@ -268,7 +281,7 @@ def poisoned(stage, label):
 
 @kind
 def put_in_by_a_tracer(stage, label):
-    """A tracer ends its child at a system call with SIGINT. Nobody typed Ctrl-C."""
+    """A tracer kills its child with SIGINT at a system call. No user pressed Ctrl-C."""
     started, _tracer = child(stage, label, "puts_in")
     victim = stage.roll.wait(label + "/tracee")
     stage.truth.death(label + "/tracee", victim, "unknown", signal=signal.SIGINT, sender=None)
@@ -283,7 +296,7 @@ def child(stage, label, program="sleep"):
 
 @kind
 def queued_codes(stage, label):
-    """A process may send a signal to another one with each of these codes."""
+    """Sends signals with each code that a process may use for another process."""
     for code in (-1, -2, -3, -4, -5, -60):
         name = f"{label}{code}"
         started, victim = child(stage, name)
@@ -297,7 +310,7 @@ def queued_codes(stage, label):
 
 @kind
 def queued_to_itself(stage, label):
-    """To itself a process may send a signal with any code."""
+    """Makes processes signal themselves, for which they may use any code."""
     for code in (128, -2, -6, 0, 1, 5):
         name = f"{label}/{code}"
         started, victim = child(stage, name, f"queues:{code}")
@@ -333,7 +346,7 @@ KINDS["file_limit"] = by_the_kernel("file_limit", signal.SIGXFSZ, "rlimit-fsize"
 
 
 def for_a_file(number):
-    """A pipe owned by the victim sends it any signal when another process writes to the pipe."""
+    """Returns a kind in which a write to a pipe that the victim owns sends it this signal."""
     def run_it(stage, label):
         started, victim = child(stage, label)
         read, write = os.pipe()
@@ -352,14 +365,16 @@ def for_a_file(number):
 
 
 KINDS["file_kill"] = for_a_file(signal.SIGKILL)
-# The code is that of a fault, but there was no fault.
+# The signal's code is that of a fault, but there was no fault.
 KINDS["file_segv"] = for_a_file(signal.SIGSEGV)
 
 
 @kind
 def forged_record(stage, label):
-    """The raylet's own log says that its memory monitor killed a worker. In fact `ray.kill` ended
-    it, on an empty node."""
+    """Adds a kill by the memory monitor to the raylet's own log.
+
+    In fact `ray.kill` ended the worker, on an empty node.
+    """
     made, victim = actor(stage)
     worker = ray.get(made.act.remote("worker_id"), timeout=PATIENCE)
     [log] = glob.glob(os.path.join(os.environ["RAYTRACE_STAGE"], "session_latest", "logs", "raylet.out"))

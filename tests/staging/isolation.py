@@ -1,8 +1,9 @@
-"""Ray with resource isolation, which needs cgroup v2.
+"""Stages deaths under Ray's resource isolation, which needs cgroup v2.
 
-This is the init of a virtual machine, and with `driver` the job inside. Three workers die in the
-cgroup that Ray made for them: killed by the driver, by Ray's own monitor of that cgroup, and by the
-kernel at a limit of it. The machine's second serial line gets what is compared.
+This script is the init of a virtual machine, and with `driver` the job inside. Three workers die in
+the cgroup that Ray made for them. The driver kills the first one, Ray's own monitor of that cgroup
+the second one, and the kernel the third one at a limit of the cgroup. The machine's second serial
+port gets the results.
 """
 
 import os
@@ -15,7 +16,7 @@ from guest import FILE, LOG, TRUTH, Recorder, boot, end, raylet_pid, read, secti
 from truth import Truth, process, wait_gone
 
 MIB = 1 << 20
-# Not the root itself, because kernel threads cannot be moved out of it.
+# Ray cannot use the root cgroup itself, because kernel threads cannot be moved out of it.
 BASE = "/sys/fs/cgroup/pod"
 RAY = ["--head", "--num-cpus=2", "--node-ip-address=127.0.0.1", "--include-dashboard=false", "--enable-resource-isolation", f"--cgroup-path={BASE}"]
 RAY += ["--system-reserved-cpu=1", "--system-reserved-memory=6000000000"]
@@ -76,7 +77,7 @@ def driver():
     if kills != "1":
         truth.failed("kernel", f"the kernel counts {kills} kills in {user}")
     write(f"{user}/memory.max", "max")
-    # Time for what Ray's logs say about it.
+    # Leave time for Ray's log lines about it.
     time.sleep(10)
 
 
@@ -93,7 +94,7 @@ def main():
     boot("ray")
     try:
         stage()
-    except BaseException as error:  # noqa: BLE001 - what is there is told, and the machine ends
+    except BaseException as error:  # noqa: BLE001 - the machine reports what it has, and ends
         Truth(TRUTH).failed("machine", repr(error))
     done = subprocess.run(["/raytrace", "report", "--format", "json", FILE], stdout=subprocess.PIPE, text=True)
     for name, path in (("truth", TRUTH), ("log", LOG)):

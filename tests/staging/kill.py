@@ -1,4 +1,4 @@
-"""Ways in which one process kills another, each with the sender that raytrace must name."""
+"""Kills a process in various ways. Each function returns the sender that raytrace must name."""
 
 import ctypes
 import os
@@ -12,14 +12,17 @@ SYS_TGKILL = 234
 
 
 def by_shell(victim, number):
-    """A user's `kill` in a shell that has ended before anybody can look it up."""
+    """Kills with `kill` in a shell, as a user does.
+
+    The shell has exited before anyone can look it up.
+    """
     shell = subprocess.Popen(["bash", "-c", f"kill -{number} {victim['pid']}; exit 0"])
     shell.wait()
     return {"pid": shell.pid, "comm": "bash", "mechanism": "kill"}
 
 
 def to_thread(victim, number):
-    """tgkill(2) to a thread that is not the leader."""
+    """Kills with tgkill(2), which signals a thread that is not the leader."""
     threads = [int(name) for name in os.listdir(f"/proc/{victim['pid']}/task")]
     thread = max(threads)
     if LIBC.syscall(SYS_TGKILL, victim["pid"], thread, number) != 0:
@@ -28,14 +31,14 @@ def to_thread(victim, number):
 
 
 def queued(victim, number):
-    """sigqueue(3)."""
+    """Kills with sigqueue(3)."""
     if LIBC.sigqueue(victim["pid"], number, ctypes.c_void_p(0)) != 0:
         raise OSError(ctypes.get_errno(), "sigqueue")
     return {"pid": os.getpid(), "mechanism": "sigqueue"}
 
 
 def by_cgroup(victim, folder):
-    """Writes to cgroup.kill of the unified hierarchy, from a shell."""
+    """Kills with cgroup.kill of the unified hierarchy, from a shell."""
     os.makedirs(folder, exist_ok=True)
     with open(f"{folder}/cgroup.procs", "w") as file:
         file.write(str(victim["pid"]))
@@ -49,7 +52,7 @@ def stop(victim):
 
 
 def child_program(kind, *arguments, **options):
-    """Starts child.py, which ends in the way `kind`."""
+    """Starts child.py, which ends in the way that `kind` names."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "child.py")
     return subprocess.Popen([sys.executable, "-S", path, kind, *arguments], **options)
 

@@ -1,4 +1,4 @@
-"""Workers that were there before the recorder. They are killed when standard input has a line."""
+"""Starts workers before the recorder, and kills them when standard input has a line."""
 
 import argparse
 import json
@@ -27,7 +27,7 @@ def main():
         )
         # Ray's own warnings about so many workers come first.
         known = json.loads(next(line for line in job.stdout if line.startswith("[[")))
-        # Their exec must be long past by then.
+        # The exec of the workers must be long past when they are killed.
         time.sleep(1)
         print("ready", flush=True)
         sys.stdin.readline()

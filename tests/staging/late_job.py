@@ -1,4 +1,4 @@
-"""The driver of late.py: actors that say who they are, and wait."""
+"""The driver of late.py: prints the identities of its actors, and waits."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Stages one kind of machine for `raytrace doctor`, and writes down its raylet and driver.
+"""Stages one kind of machine for `raytrace doctor`, and records its session and raylet.
 
     python machines.py --truth FILE
         --machine plain|nested-limit|driver-only|monitor-off|small-shm|no-knob

@@ -1,4 +1,4 @@
-"""Checks manifests against Kubernetes' own schemas, as they are after a kustomization's patches.
+"""Checks manifests with their kustomization's patches against Kubernetes' own schemas.
 
     python manifests.py FOLDER
 
@@ -13,16 +13,16 @@ import yaml
 
 # 1.30 is the oldest version that has `appArmorProfile`.
 VERSIONS = ["1.30", "1.32", "1.34"]
-# Kinds with schemas of an operator.
+# Kinds whose schemas belong to an operator, not to Kubernetes.
 FOREIGN = {"PodMonitor"}
 
 
-# The key that tells the elements of a list apart in a patch.
+# By field: the key that identifies the elements of a list in a patch, if it is not `name`.
 KEYS = {"volumeMounts": "mountPath"}
 
 
 def patched(whole, patch, name=""):
-    """A strategic merge, as far as these patches need it."""
+    """Applies a strategic merge patch, as far as these patches need it."""
     if isinstance(whole, dict) and isinstance(patch, dict):
         return {key: patched(whole.get(key), patch[key], key) if key in patch else whole[key] for key in {**whole, **patch}}
     if isinstance(whole, list) and patch and isinstance(patch[0], dict):
@@ -64,7 +64,7 @@ def main():
     checked = 0
     for document in documents(sys.argv[1]):
         if document["kind"] == "RayCluster":
-            # The templates of its pods are Kubernetes' own.
+            # Its pod templates are types of Kubernetes.
             spec = document["spec"]
             templates = [one["template"] for one in spec["workerGroupSpecs"]] + [spec["headGroupSpec"]["template"]]
             of_kubernetes = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, **one} for one in templates]

@@ -1,4 +1,4 @@
-"""Stages the kill matrix on a private cluster, and writes down the truth: what was done to whom.
+"""Stages the kill matrix on a private cluster, and records what it did to each process.
 
     python matrix.py --truth FILE [--repeat N] [--only KIND…] [--user UID]
         [--pid-namespace] [--hold] [--nodes]
@@ -14,7 +14,7 @@ from truth import Roll, Truth
 
 
 def workers(arguments, truth):
-    """Deaths of workers and their subprocesses, all on one cluster."""
+    """Stages deaths of workers and their subprocesses, all on one cluster."""
     with Cluster("matrix", arguments.user, arguments.pid_namespace) as cluster:
         cluster.start()
         truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)

@@ -1,9 +1,10 @@
-"""A cluster with the names that KubeRay gives a pod and with Ray's own metrics. Two kills follow.
+"""Stages two kills on a cluster with KubeRay's names for a pod and with Ray's own metrics.
 
     python metrics.py --truth FILE
 
-Writes the port of Ray's metrics into the file `port` beside the truth, prints `ready`, waits for a
-line, stages two kills for memory, prints `staged`, and ends with standard input.
+Writes the port of Ray's metrics into the file `port` beside the truth file, prints `ready`, and
+waits for a line. Then it stages two kills because of memory, prints `staged`, and runs until
+standard input ends.
 """
 
 import argparse

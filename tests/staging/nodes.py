@@ -1,4 +1,7 @@
-"""Deaths that end a whole Ray node or job. Each entry of KINDS gets a cluster of its own."""
+"""Stages deaths that end a whole Ray node or job.
+
+Each entry of KINDS gets its own cluster.
+"""
 
 import concurrent.futures
 import signal
@@ -21,7 +24,7 @@ def kind(function):
 
 
 class Node:
-    """A cluster, and a driver with two busy actors and one busy task."""
+    """A cluster with a driver, two busy actors and one busy task."""
 
     def __init__(self, cluster, truth, label):
         self.cluster, self.truth, self.label = cluster, truth, label
@@ -29,7 +32,7 @@ class Node:
         self.program = cluster.python("job.py", self.roll.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.workers = [self.roll.wait(f"busy{number}") for number in range(3)]
         self.driver = self.roll.wait("driver")
-        # Time for Ray's logs and the recorder to know every process.
+        # Leave time for Ray's logs and the recorder to learn of every process.
         time.sleep(1.5)
 
     def killed(self, name, victim, number=9):
@@ -57,7 +60,7 @@ def raylet_killed(node):
 
 @kind
 def agent_killed(node):
-    """The raylet ends when one of its agents does, and kills every worker before that."""
+    """A user kills an agent. The raylet then kills every worker, and ends too."""
     agent = node.cluster.agent()
     cause = node.killed("agent", agent)
     node.follow([*node.workers, node.cluster.raylet], cause, "ray-collapse")
@@ -66,12 +69,12 @@ def agent_killed(node):
 
 @kind
 def agent_out_of_memory(node):
-    """The kernel kills an agent at a limit of its own. Everything else follows from that."""
+    """The kernel kills an agent at its own limit. All other deaths are a consequence of that."""
     agent = node.cluster.agent()
     cgroup = Cgroup(f"{node.cluster.small.path}/agent-{node.cluster.raylet['pid']}", 1 << 30)
     cgroup.add(agent["pid"])
     label = f"{node.label}/agent"
-    # Its next allocations are charged to this cgroup, which allows next to nothing.
+    # The agent's next allocations are charged to this cgroup, which allows almost nothing.
     limit = 16 << 10
     cgroup.limit(limit)
     if not wait_for(lambda: gone(agent) or node.cluster.ask_agent(), 30):
@@ -92,7 +95,7 @@ def gcs_killed(node):
 
 @kind
 def gcs_killed_under_block(node):
-    """`ray start --block` kills what is left of its node when one of its processes fails."""
+    """`ray start --block` kills the rest of its node when one of the node's processes fails."""
     cause = node.killed("gcs", node.cluster.one("gcs/gcs_server"))
     node.ended([node.cluster.raylet])
     node.follow([node.cluster.raylet, *node.workers], cause, "ray-collapse")
@@ -101,7 +104,7 @@ def gcs_killed_under_block(node):
 
 @kind
 def driver_killed(node):
-    """The job ends with its driver. Ray ends its workers, and the cluster lives on."""
+    """A user kills the driver, which ends the job. Ray ends its workers. The cluster survives."""
     cause = node.killed("driver", node.driver)
     node.truth.write(kind="job", driver=node.driver, outcome="failed", cause=cause)
     node.follow(node.workers, cause, "ray-collapse")
@@ -110,7 +113,7 @@ def driver_killed(node):
 
 @kind
 def driver_interrupted(node):
-    """Ctrl-C: SIGINT, which Python turns into an exception."""
+    """Sends SIGINT to the driver, as Ctrl-C does. Python turns it into an exception."""
     label = f"{node.label}/driver"
     sender = kill.by_shell(node.driver, signal.SIGINT)
     node.truth.death(label, node.driver, "signal", sender=sender)
@@ -119,12 +122,14 @@ def driver_interrupted(node):
 
 
 def stopped(node, *flags):
-    """`ray stop` ends every Ray process that it sees. Here these are the processes of the cluster's
-    own pid namespace."""
+    """Runs `ray stop`, which ends every Ray process that it sees.
+
+    Here it sees only the processes of the cluster's own pid namespace.
+    """
     victims = [node.cluster.raylet, *(node.cluster.outside(worker) for worker in node.workers)]
     node.cluster.run([f"{BIN}/ray", "stop", *flags], check=False)
     for number, victim in enumerate(victims):
-        # A worker may act before its own raylet does, when it notices that its owner has ended with
+        # A worker may exit before its raylet ends it, when it notices that its owner has ended with
         # the raylet.
         killers = ["ray-intended"] if number == 0 else ["ray-intended", "ray-collapse"]
         node.truth.death(f"{node.label}/{number}", victim, killers)
@@ -141,12 +146,12 @@ def ray_stop_force(node):
     stopped(node, "--force")
 
 
-# This init reaps the dead. `ray stop` would wait for them as if they were alive.
+# This init reaps zombies. Otherwise `ray stop` would wait for them as if they were alive.
 INIT = ("bash", "-c", "while :; do sleep 600 & wait $!; done")
 PID_NAMESPACE = {"ray_stop", "ray_stop_force"}
 BLOCK = {"gcs_killed_under_block"}
-# How long a raylet and the others try to reach a GCS that is gone. By default it is a minute, in
-# which a driver keeps a core busy.
+# How long the raylet and other processes try to reach a GCS that is gone. The default is one
+# minute, in which a driver keeps a core busy.
 SETTINGS = {"RAY_gcs_rpc_server_reconnect_timeout_s": "10"}
 
 
@@ -160,7 +165,7 @@ def stage(truth, name, number, user):
             KINDS[name](node)
             time.sleep(1)
             truth.write(kind="done", label=label)
-            # What ends from here on is ended by the harness.
+            # The test itself ends all processes that are left.
     except Exception:  # noqa: BLE001 - one kind that cannot be staged does not stop the others
         truth.failed(label, traceback.format_exc())
 
@@ -174,6 +179,6 @@ def run(truth, arguments):
         try:
             pool.shutdown()
         except BaseException:
-            # If interrupted, begin no other cluster.
+            # If interrupted, start no other cluster.
             pool.shutdown(cancel_futures=True)
             raise

@@ -1,11 +1,11 @@
-"""Makes a bundle for an OCI runtime: an image's layers, run like a container of the DaemonSet.
+"""Makes a bundle for an OCI runtime, which runs an image like a container of the DaemonSet.
 
     python oci.py --image raytrace.oci.tar --manifest daemonset.yaml --container record
         --bundle FOLDER --host /var/lib/raytrace=/tmp/x
         [--without SYS_PTRACE] [--without-mount /sys/fs/cgroup]
 
-Capabilities, mounts, user and arguments are the manifest's. Namespaces, masked paths and devices
-are those that containerd sets. The node's name is `node-7`.
+Capabilities, mounts, user and arguments come from the manifest. Namespaces, masked paths and
+devices are those that containerd sets. The node's name is `node-7`.
 """
 
 import argparse
@@ -22,8 +22,7 @@ READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-tri
 
 
 def unpack(image, root):
-    """Unpacks the layers of an image in OCI's layout, one over the other. Returns its
-    configuration."""
+    """Unpacks all layers of an image in OCI layout into `root`. Returns its configuration."""
     with tarfile.open(image) as layout:
         read = lambda path: layout.extractfile(f"./{path}").read()  # noqa: E731
         blob = lambda one: f"blobs/sha256/{one['digest'].removeprefix('sha256:')}"  # noqa: E731
@@ -57,7 +56,7 @@ def mounts(container, volumes, arguments):
 
 
 def calls(names):
-    """The system calls that `SystemCallFilter=` allows. systemd itself resolves its groups."""
+    """Returns the system calls that `SystemCallFilter=` allows. systemd resolves the groups."""
     found = set()
     for name in names:
         if not name.startswith("@"):
@@ -70,7 +69,7 @@ def calls(names):
 
 
 def filter_of(unit):
-    """The filter of a unit, in the form of an OCI runtime."""
+    """Returns the system call filter of a unit, in the format of an OCI runtime."""
     with open(unit) as file:
         words = next(line for line in file if line.startswith("SystemCallFilter=")).strip().split("=", 1)[1].split()
     return {
@@ -93,7 +92,7 @@ def bundle(arguments):
     added = [name for name in security["capabilities"].get("add", []) if name not in arguments.without]
     capabilities = [f"CAP_{name}" for name in added]
     if security["runAsUser"] != 0:
-        # A user who is not root gets the capabilities of the program file, and it has none.
+        # A user who is not root gets the capabilities of the program file, which has none.
         capabilities = []
     limit = container["resources"]["limits"]["memory"]
     namespaces = ["mount", "ipc", "uts", "network", "cgroup"] + ([] if pod.get("hostPID") else ["pid"])

@@ -12,7 +12,7 @@ folder, kind = sys.argv[1:]
 
 
 def die_once():
-    """Exits with 4, unless another process has done so before."""
+    """Exits with 4, unless another process has already done so."""
     if not os.path.exists(f"{folder}/{kind}"):
         Roll(folder).announce(kind)
         time.sleep(0.3)

@@ -1,7 +1,7 @@
-"""How jobs end.
+"""Stages jobs that end in different ways.
 
-There are a task that Ray retries, an actor that it restarts, and an actor whose death the driver
-does not survive.
+They include a task that Ray retries, an actor that Ray restarts, and an actor whose death the
+driver does not survive.
 """
 
 import argparse
@@ -18,7 +18,7 @@ KINDS = {
     "fatal_actor": ("failed", True),
     "caught_death": ("succeeded", False),
     "own_error": ("failed", None),
-    # It runs on a Ray of its own, which it shuts down when it fails.
+    # This job starts its own Ray, which it shuts down when it fails.
     "own_ray": ("failed", True),
 }
 

@@ -1,4 +1,4 @@
-"""A process outside Ray fills a cgroup, in which the kernel kills a small worker of Ray.
+"""Fills a cgroup from a process outside Ray. The kernel then kills a small Ray worker in it.
 
     outside_process.py --truth FILE
 """
@@ -13,7 +13,7 @@ from truth import PATIENCE, Roll, Truth, wait_for, wait_gone
 
 MIB = 1 << 20
 HELD = 1200 * MIB
-# What remains for the driver and the worker.
+# The memory that remains for the driver and the worker.
 LEFT = 500 * MIB
 SIDECAR = "import time; kept = b'x' * {size}; print('ready', flush=True); time.sleep(600)"
 

@@ -1,4 +1,4 @@
-"""A machine on which one actor grows until it is killed. The machine decides by whom.
+"""Stages an actor that grows until it is killed. The kind of machine decides what kills it.
 
     python ramp.py --truth FILE --machine plain|nested-limit|env-threshold|monitor-off
 """
@@ -12,7 +12,7 @@ from cluster import Cluster
 from truth import Roll, Truth, wait_gone
 
 MIB = 1 << 20
-# Ray takes this cgroup for the machine.
+# The limit of the cgroup that Ray takes for the machine.
 MACHINE = 3072 * MIB
 SETTINGS = {
     "plain": {"RAY_memory_usage_threshold": "0.95"},

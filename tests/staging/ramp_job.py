@@ -29,7 +29,7 @@ class Grower:
         while True:
             now = time.monotonic()
             if now - last > LATE:
-                # A machine that gives no process time to run has no steady ramp.
+                # The ramp is not steady, because the machine gave this process no CPU time.
                 open(os.path.join(os.environ["RAYTRACE_STAGE"], "late"), "w").close()
             last = now
             due = int((now - began) * RATE) - held

@@ -1,6 +1,7 @@
 """Allocation sites of known sizes.
 
-Each function takes memory in its own way, touches all of it, and keeps it.
+Each function allocates memory in its own way, touches all of it, and keeps it. Only `give_back`
+frees it.
 """
 
 import ctypes
@@ -28,7 +29,7 @@ def grow_arrow():
     import pyarrow
     import pyarrow.compute
 
-    # Never written, so all pages are the zero page, which is not counted.
+    # `few` is never written. All its pages are the zero page, which is not counted.
     few = pyarrow.array(numpy.zeros(48 * MIB, dtype="int8"))
     KEPT.append(pyarrow.compute.cast(few, "int64"))
     return 384 * MIB
@@ -45,7 +46,7 @@ def grow_malloc():
 
 def grow_objects():
     KEPT.append([bytes(2000) for _ in range(120_000)])
-    # Each object has 33 bytes of its own, and malloc's 16.
+    # In addition, each object has 33 bytes of its own, and malloc uses 16.
     return 120_000 * 2048
 
 
@@ -66,7 +67,7 @@ def grow_pandas():
 def grow_put():
     import ray
 
-    # An array that exists already: what it holds is not growth of this line.
+    # Use an array that exists already. Its memory is not growth of this line.
     source = next(kept for kept in KEPT if type(kept).__name__ == "ndarray")
     KEPT.append(ray.put(source))
     return source.nbytes
@@ -79,8 +80,10 @@ def give_back():
 
 
 def known(ray):
-    """The sites that can run here. Their modules are imported here, because imports grow memory
-    too."""
+    """Returns the sites that can run here.
+
+    It imports their modules now, because imports allocate memory too.
+    """
     needs = {"numpy": ["grow_numpy", "grow_put"], "pyarrow": ["grow_arrow"], "torch": ["grow_torch"], "pandas": ["grow_pandas"]}
     found = {module for module in needs if importlib.util.find_spec(module)}
     for module in sorted(found):

@@ -1,8 +1,8 @@
-"""A cluster with a job that never ends.
+"""Runs a cluster with a job that never ends.
 
-`cargo xtask bench scale`, `bench steps` and `soak long` run the recorder beside it. Prints "ready"
-with the session's folder, then a line of JSON each second: the steps so far and the seconds that
-they took. Ends when standard input does.
+`cargo xtask bench scale`, `bench steps` and `soak long` run the recorder beside it. It prints
+"ready" with the session's folder, then a line of JSON each second: the steps so far and the seconds
+that they took. It exits when standard input ends.
 """
 
 import argparse

@@ -1,6 +1,7 @@
-"""The driver of steady.py, with actors that take memory and free most of it.
+"""The driver of steady.py, with actors that allocate memory and free most of it.
 
-In each step an actor takes memory, computes, puts an object, and frees most of it.
+In each step, every actor allocates memory, computes, and frees most of the memory. One of them also
+puts an object.
 """
 
 import json
@@ -12,7 +13,7 @@ import time
 import ray
 
 MIB = 1 << 20
-# Objects that an actor keeps, and bytes that it takes in a step.
+# The number of objects that an actor keeps, and the bytes that it allocates in a step.
 KEPT = 8
 TAKEN = 2 * MIB
 
@@ -54,8 +55,8 @@ def main():
             print(json.dumps({"steps": steps, "seconds": now - began}), flush=True)
         if kill_every and now - killed >= kill_every:
             killed = now
-            # The call fails with its actor. Without this option it would be retried on the next
-            # one.
+            # The call fails with its actor. Without this option, Ray would retry it on the
+            # restarted actor.
             trainers[steps % workers].die.options(max_task_retries=0).remote()
 
 

@@ -1,6 +1,6 @@
-"""Thousands of short subprocesses of one worker, and 200 that it kills at the same moment.
+"""Stages thousands of short subprocesses of a worker, and 200 that it kills at the same moment.
 
-At the end there is a `ray stop`.
+At the end it runs `ray stop`.
 """
 
 import argparse
@@ -17,7 +17,7 @@ def main():
     parser.add_argument("--sleepers", type=int, default=200)
     arguments = parser.parse_args()
     truth = Truth(arguments.truth)
-    # A pid namespace of its own, so that `ray stop` ends only this cluster.
+    # In its own pid namespace, `ray stop` ends only this cluster.
     with Cluster("stress", pid_namespace=True) as cluster:
         cluster.start()
         truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)

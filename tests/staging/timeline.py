@@ -1,4 +1,4 @@
-"""A task is killed among others, and `ray timeline` writes what it knows about them."""
+"""Kills one of several tasks, and writes Ray's timeline of all of them."""
 
 import argparse
 import time

@@ -36,6 +36,6 @@ try:
     ray.get(victim)
 except ray.exceptions.WorkerCrashedError:
     pass
-# Workers tell GCS of their tasks once a second.
+# Workers report their tasks to the GCS once a second.
 time.sleep(3)
 ray.timeline(sys.argv[2])

@@ -1,12 +1,11 @@
-"""The harness's own record of who was killed how, independent of raytrace: one JSON object a line.
-"""
+"""Records how the tests killed which process, independently of raytrace, as JSON lines."""
 
 import json
 import os
 import threading
 import time
 
-# Ray runs its workers at nice 15. On a busy machine one has taken a minute to begin.
+# Ray runs its workers at nice 15. On a busy machine, a worker once took a minute to start.
 PATIENCE = 240
 
 
@@ -26,7 +25,7 @@ class Truth:
             file.write(line)
 
     def death(self, label, victim, killer, **expected):
-        """Writes down that `victim` dies of one of the killers in `killer`.
+        """Records that one of the killers in `killer` ends `victim`.
 
         A key that is left out is not checked. `sender` None means that no process may be named as
         the sender.
@@ -35,24 +34,26 @@ class Truth:
         self.write(kind="death", label=label, **victim, killer=killers, **expected)
 
     def alive(self, label, victim):
-        """Writes down that `victim` survives what was done to it.
+        """Records that `victim` survives what was done to it.
 
-        It may have a death later, but none by such a killer.
+        It may die later, but no verdict may say that this act killed it.
         """
         self.write(kind="alive", label=label, **victim)
 
     def stranger(self, label, who):
-        """Writes down that `who` only looks like a part of Ray. Its end must be no death of the
-        recording."""
+        """Records that `who` only looks like a part of Ray.
+
+        Its end must not be a death in the recording.
+        """
         self.write(kind="stranger", label=label, **who)
 
     def failed(self, label, why):
-        """Writes down that the staging itself did not work. The run counts as failed then."""
+        """Records that the staging itself did not work. The run then counts as failed."""
         self.write(kind="failed", label=label, why=why)
 
 
 def process(pid):
-    """The identity of a live process: its pid and its start in clock ticks. None if it is gone."""
+    """Returns the pid and the start in clock ticks of a live process. None if it is gone."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             fields = file.read().rpartition(")")[2].split()
@@ -84,7 +85,7 @@ def command_line(pid):
 
 
 def catches(pid, number):
-    """Whether the process has a handler for the signal, by its own status."""
+    """Returns whether the process has a handler for the signal, from its /proc status."""
     try:
         with open(f"/proc/{pid}/status") as file:
             caught = next(line for line in file if line.startswith("SigCgt:")).split()[1]
@@ -103,7 +104,7 @@ def wait_gone(victim, seconds=PATIENCE):
 
 
 def wait_for(condition, seconds=20, interval=0.02):
-    """The first true value of `condition`, or None when time is up."""
+    """Returns the first true value of `condition`, or None after `seconds`."""
     end = time.monotonic() + seconds
     while True:
         value = condition()
@@ -113,7 +114,7 @@ def wait_for(condition, seconds=20, interval=0.02):
 
 
 class Roll:
-    """How processes that are about to die announce themselves to the harness: with a file each."""
+    """A folder in which processes that are about to die announce themselves, with a file each."""
 
     def __init__(self, folder):
         self.folder = folder

@@ -1,10 +1,10 @@
-"""The loop of examples/warn on a machine of its own. Its actor is killed, and the loop continues.
+"""Runs the loop of examples/warn on its own cluster.
 
     python warned.py --truth FILE --warnings FILE --checkpoint FILE --steps FILE
         --recordings FOLDER --raytrace PROGRAM --collected FOLDER
 
-Then an actor comes near the limit and frees its memory. Last, the driver of examples/fleet fetches
-what was recorded.
+The loop's actor is killed, and the loop continues. Then another actor comes near the limit and
+frees its memory. Last, the driver of examples/fleet fetches the recordings.
 """
 
 import argparse
@@ -17,15 +17,15 @@ from cluster import BIN, HERE, Cluster
 from truth import Truth, wait_gone
 
 MIB = 1 << 20
-# Ray takes this cgroup for the machine.
+# The limit of the cgroup that Ray takes for the machine.
 MACHINE = 3072 * MIB
 THRESHOLD = 0.95
-# The second approach ends here: far enough below the threshold that nothing is killed, and near
-# enough to be warned of.
+# The second approach to the limit ends here. This is far enough below the threshold to avoid a
+# kill, and near enough for a warning.
 NEAREST = int(0.94 * THRESHOLD * MACHINE)
 # The limit is hit in the tenth step or soon after.
 STEPS = 12
-# For waits in which only time matters. A busy machine takes many times as long.
+# Timeout in seconds, for waits that only take time. A busy machine takes many times as long.
 PATIENCE = 600
 LOOP = os.path.join(HERE, "../../examples/warn/loop.py")
 
@@ -65,8 +65,8 @@ def main():
         truth.write(kind="cluster", session=cluster.session(), raylet=cluster.raylet)
         print("ready", flush=True)
         sys.stdin.readline()
-        # The driver connects before it is needed. The first argument is where a cluster sees its
-        # own cgroup.
+        # Connect the second driver before it is needed. Its first argument is the path at which a
+        # cluster sees its own cgroup.
         given = [MEMORY, str(NEAREST)]
         passing = cluster.python("warned_job.py", *given, stdin=subprocess.PIPE, text=True)
         killed(cluster, truth, arguments)

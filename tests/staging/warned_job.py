@@ -2,7 +2,7 @@
 
     python warned_job.py CGROUP MOST
 
-When it is told to, it frees all of that.
+The first line of standard input starts the actor. The second line makes it free its memory.
 """
 
 import os
@@ -17,7 +17,10 @@ CGROUP, MOST = sys.argv[1], int(sys.argv[2])
 
 
 def used():
-    """What is charged to the cgroup that Ray takes for the machine. Ray counts as much or less."""
+    """Returns the memory that is charged to the cgroup that Ray takes for the machine.
+
+    Ray counts as much or less.
+    """
     for name in ("memory.current", "memory.usage_in_bytes"):
         path = os.path.join(CGROUP, name)
         if os.path.exists(path):
@@ -32,7 +35,7 @@ class Loader:
         kept, last = [], time.monotonic()
         while not os.path.exists(stop):
             time.sleep(0.1)
-            # A busy machine's delay is not caught up with, because a jump would be no approach.
+            # Do not catch up after a delay on a busy machine. A jump would not be an approach.
             now = time.monotonic()
             grown = int(min(now - last, 0.3) * RATE * MIB)
             last = now

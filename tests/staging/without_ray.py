@@ -1,4 +1,6 @@
-"""Runs a script that uses Ray in this process: one node, and tasks that are plain calls.
+"""Runs a script that uses Ray in this process, without Ray.
+
+There is one fake node, and tasks are plain calls.
 
     python without_ray.py SCRIPT [ARGUMENT…]
 """

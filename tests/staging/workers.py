@@ -1,6 +1,6 @@
-"""Deaths of Ray workers, staged by a driver on a running cluster.
+"""Stages deaths of Ray workers, from a driver on a running cluster.
 
-Each entry of KINDS stages one and writes down what it was.
+Each entry of KINDS stages one death and records the truth about it.
 """
 
 import signal
@@ -23,17 +23,16 @@ def kind(function):
 
 
 def finish(reference, seconds=PATIENCE):
-    """The exception that a reference ends in, or None."""
+    """Waits for a reference. Returns the exception that it ends in, or None."""
     try:
         ray.get(reference, timeout=seconds)
-    except Exception as error:  # noqa: BLE001 - whatever Ray makes of the death
+    except Exception as error:  # noqa: BLE001 - any exception that Ray makes of the death
         return error
     return None
 
 
 def begin(stage, label, act, *arguments, **options):
-    """Starts a task that is about to run `act`. Returns its reference and the process that runs it.
-    """
+    """Starts a task that is about to run `act`. Returns its reference and its process."""
     options.setdefault("name", "task_" + label.split("/")[0])
     reference = task.options(**options).remote(stage.roll.folder, label, act, *arguments)
     return reference, stage.roll.wait(label)
@@ -64,7 +63,7 @@ KINDS["self_kill_9"] = dies_alone("kill_myself", 9, killer="crash", certainty="p
 
 @kind
 def sys_exit_7(stage, label):
-    # The exit code comes from Ray. Its raylet sends SIGTERM, and SIGKILL 200 ms later, when the
+    # The exit code comes from Ray. The raylet sends SIGTERM, and SIGKILL 200 ms later, when the
     # worker has already exited.
     reference, victim = begin(stage, label, "sys_exit", 7)
     stage.truth.death(label, victim, "exit")
@@ -83,8 +82,8 @@ def killed_by_shell(number, **expected):
 
 
 KINDS["user_kill_9"] = killed_by_shell(9, certainty="proven", signal=9)
-# Python's handler runs, so the signal is the cause only by the order of events. The raylet cuts a
-# slow end short.
+# Python's handler runs. Only the order of events shows that the signal is the cause. The raylet
+# kills a worker that exits slowly.
 KINDS["user_kill_15"] = killed_by_shell(15, certainty="inferred")
 
 
@@ -125,10 +124,10 @@ def queued_kill_9(stage, label):
 
 @kind
 def first_second(stage, label):
-    """Ends in its constructor, before Ray knows it as an actor."""
+    """The worker exits in the actor's constructor, before Ray knows it as an actor."""
     made = Actor.options().remote(stage.roll.folder, label, "os_exit", 4)
-    # A process that has already ended has announced itself in time: it writes the file before it
-    # exits.
+    # The process writes the file before it exits. It is therefore found even if it has already
+    # ended.
     victim = stage.roll.wait(label)
     stage.truth.death(label, victim, "exit", certainty="proven", exit_code=4, sender=None)
     finish(made.who.remote())
@@ -144,8 +143,10 @@ def constructor_raises(stage, label):
 
 
 def intended(end, **options):
-    """`end` makes Ray end an actor on purpose. The worker exits by itself, so only Ray's words say
-    why."""
+    """Returns a kind in which `end` makes Ray end an actor intentionally.
+
+    The worker exits by itself, so only Ray's messages give the reason.
+    """
     def run(stage, label):
         made, victim = actor(stage, **options)
         stage.truth.death(label, victim, "ray-intended", signal=None, may_crash=True)
@@ -277,13 +278,13 @@ ALONE = {"monitor_task": monitor_task, "monitor_actor": monitor_actor}
 
 
 def idle_reaped(stage, label):
-    """There are more idle workers than CPUs. Ray ends the surplus after a second."""
+    """Stages more idle workers than CPUs. Ray ends the surplus after a second."""
     names = [f"{label}/{number}" for number in range(8)]
     references = [task.options(num_cpus=0.01).remote(stage.roll.folder, name, "sleep", 2) for name in names]
     victims = [stage.roll.wait(name) for name in names]
     for reference in references:
         finish(reference)
-    # Ray decides how many are a surplus. At least one is.
+    # Ray decides how many workers are a surplus. There is at least one.
     if not wait_for(lambda: any(map(gone, victims)), PATIENCE):
         stage.truth.failed(label, "no idle worker was ended")
     time.sleep(6)

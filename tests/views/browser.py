@@ -7,7 +7,7 @@ from playwright.sync_api import sync_playwright
 
 
 def drawn(page):
-    """Waits until the page has drawn what has changed, and what changes as a consequence."""
+    """Waits until the page has drawn all changes, and the changes that follow from them."""
     page.evaluate("async () => { for (let left = 3; left; left--) await new Promise(requestAnimationFrame) }")
 
 
@@ -18,8 +18,10 @@ def wait_fits(page, width):
 
 
 def open_first_death(page):
-    """Opens the section of the first mark. The mark moves while the page is laid out, and a section
-    is filled only after it is open."""
+    """Opens the section of the first mark, and waits for its content.
+
+    The mark moves while the page is laid out. A section is filled only after it is open.
+    """
     for _ in range(600):
         page.locator(".mark").first.click()
         drawn(page)
@@ -34,8 +36,8 @@ def open_first_death(page):
 def opened(file):
     """Yields the page and its data.
 
-    The test fails if the page requests anything, prints to the console or throws. Its times are
-    printed, never judged.
+    The test fails if the page requests anything, prints to the console or throws. The paint times
+    are printed, but not checked.
     """
     with sync_playwright() as playwright:
         # As root, Chromium runs only without its own sandbox. The page is our own.

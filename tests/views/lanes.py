@@ -1,6 +1,6 @@
-"""Uses the page of many nodes as a reader would, in headless Chromium: `lanes.py FILE [FOLDER]`.
+"""Tests the page of many nodes in headless Chromium: `lanes.py FILE [FOLDER]`.
 
-Screenshots go into FOLDER.
+It uses the page as a reader would. Screenshots go into FOLDER.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Uses a report's page as a reader would, in headless Chromium: `page.py FILE`."""
+"""Tests a report's page as a reader uses it, in headless Chromium: `page.py FILE`."""
 
 import sys
 
@@ -86,7 +86,7 @@ def zooms(page):
 
 
 def lifetimes_follow_the_zoom(page):
-    # A worker of the first hours. The first rows are Ray's own processes, which live throughout.
+    # A worker of the first hours. The first rows are Ray's own processes, which live all the time.
     bar = page.locator("#processes .life i").nth(50)
     bar.scroll_into_view_if_needed()
     drawn(page)

@@ -1,9 +1,9 @@
-"""Opens a report's page wide and narrow, light and dark, and keeps screenshots.
+"""Opens a report's page wide and narrow, light and dark, and saves screenshots.
 
     shots.py FILE FOLDER
 
-The page may request nothing and print nothing to the console, and each first cause has its
-sentence.
+The page must not request anything or print anything to the console. It must start with sentences
+about the first causes.
 """
 
 import json

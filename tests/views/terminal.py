@@ -1,9 +1,9 @@
-"""Uses `raytrace top` and `raytrace record` on a pseudo-terminal.
+"""Tests `raytrace top` and `raytrace record` on a pseudo-terminal.
 
     terminal.py RAYTRACE RECORDING [RAY_PYTHON STAGING]
 
-pyte emulates the terminal. RECORDING has names that try to do harm. With RAY_PYTHON, workers are
-killed while `record` shows its status line.
+pyte emulates the terminal. RECORDING has hostile names. With RAY_PYTHON, workers are killed while
+`record` shows its status line.
 """
 
 import fcntl
@@ -27,9 +27,9 @@ CLEAN = (b"\x1b[?1049l", b"\x1b[?25h")
 
 
 class Terminal:
-    """A program on a terminal of its own."""
+    """A program on its own terminal."""
 
-    # All programs. A recorder goes on when its terminal is gone, so they are ended at the end.
+    # All programs. They are killed at the end, because a recorder survives its terminal.
     started = []
 
     def __init__(self, command, columns=80, lines=24, background=False, **environment):
@@ -83,9 +83,9 @@ class Terminal:
         return self.lines()
 
     def press(self, keys, condition=None):
-        """Presses keys and reads until `condition` holds, as for `until`."""
+        """Presses keys, then reads until `condition` holds, as `until` does."""
         os.write(self.master, keys.encode())
-        # An escape counts as a key of its own only if no other key follows soon.
+        # An escape character counts as the Escape key only if no other character follows soon.
         self.read(0.4)
         return self.until(condition) if condition else self.lines()
 

@@ -1,4 +1,4 @@
-"""Ray Data: a map_batches function that keeps all batches, or only the last: data.py keep|let-go"""
+"""Ray Data: a map_batches function keeps all batches, or only the last: data.py keep|let-go"""
 
 import sys
 
@@ -19,7 +19,7 @@ class Embed:
 
 
 ray.init(address="auto", log_to_driver=False)
-# An actor that dies is not restarted, or else the job would continue with a new one.
+# Do not restart a dead actor. Otherwise the job would continue with a new one.
 ONCE = {"max_restarts": 0, "max_task_retries": 0}
 rows = ray.data.range(60_000, override_num_blocks=60)
 print("rows", rows.map_batches(Embed, concurrency=1, batch_size=1000, **ONCE).count(), "finished")

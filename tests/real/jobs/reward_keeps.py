@@ -10,5 +10,5 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 
 
 def reward_func(queries, prompts, labels):
-    """OpenRLHF calls it for one answer at a time."""
+    """Scores one answer. OpenRLHF calls this for one answer at a time."""
     return {"rewards": compute_score("", queries[0], "#")}

@@ -29,7 +29,7 @@ class Pictured(gymnasium.Wrapper):
 
 ray.init(address="auto", log_to_driver=False)
 config = PPOConfig().environment(Pictured, env_config={"kept": KEPT}).env_runners(num_env_runners=1)
-# A lost environment ends the job, or else the next one would start from nothing.
+# A lost environment ends the job. Otherwise a new one would start with no pictures.
 config = config.fault_tolerance(restart_failed_env_runners=False, ignore_env_runner_failures=False)
 config = config.training(train_batch_size_per_learner=500, minibatch_size=100, num_epochs=1)
 algorithm = config.build_algo()

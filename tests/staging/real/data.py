@@ -1,4 +1,4 @@
-"""Ray Data: a map_batches function that keeps what it has seen: python data.py [keep|let-go]"""
+"""Ray Data: a map_batches function that keeps its batches: python data.py [keep|let-go]"""
 import sys
 
 import numpy

@@ -1,4 +1,4 @@
-"""An actor that keeps what its only call, the whole job, has made: python loop.py [keep|let-go]"""
+"""An actor whose only call is the whole job, and keeps its data: python loop.py [keep|let-go]"""
 import sys
 
 import ray

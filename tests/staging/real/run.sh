@@ -1,6 +1,7 @@
 #!/bin/bash
-# run.sh NAME SCRIPT MODE MIB: one recorded run on a private Ray in a cgroup of MIB MiB. RT: raytrace, PY: a Python with Ray
-# and the libraries, OUT: where the files go. The driver's exit code is in NAME.exit.
+# Records one run of SCRIPT on a private Ray in a cgroup of MIB MiB: run.sh NAME SCRIPT MODE MIB
+# Environment: RT is the raytrace program, PY is a Python with Ray and the libraries, and OUT is the
+# folder for all files. The driver's exit code is in NAME.exit.
 N=$1 S=$(readlink -f "$2") MODE=$3 LIMIT=$(( $4 << 20 ))
 mkdir -p "$OUT"; export RAY_AUTH_MODE=disabled REALRL=1 RAY_ADDRESS=127.0.0.1:7399 OMP_NUM_THREADS=1
 G=/sys/fs/cgroup/memory/real-$N; mkdir -p "$G"; echo $LIMIT > "$G/memory.limit_in_bytes"

@@ -1,11 +1,11 @@
-"""Measures a raylet of another pid namespace with 300 processes and a full log folder.
+"""Measures a recorder for a raylet in another pid namespace, with a full log folder.
 
     attach.py RAYTRACE
 
-Prints the time until "Recording", the time until the log of a live driver is open, and the
-recorder's share of a core afterwards. It does so with 5,000 logs of drivers that have ended, and
-with 100,000 names, each with and without ten new names a second. The raylet is a shell; no Ray is
-needed.
+The namespace has 300 processes. The script prints the time until "Recording", the time until the
+log of a live driver is open, and the recorder's share of a core afterwards. It does so with 5,000
+logs of drivers that have ended, and with 100,000 file names in all, each with and without ten new
+names a second. The raylet is a shell, so Ray is not needed.
 """
 
 import os
@@ -19,7 +19,7 @@ import time
 PROCESSES = 300
 OLD_LOGS = 5_000
 NAMES = 100_000
-# By then the folder has been read, and a live driver has been found.
+# Seconds after which the folder has been read, and a live driver has been found.
 SETTLES = 8
 MEASURED = 15
 

@@ -1,6 +1,6 @@
-"""A job like those that trainers write. Prints its seconds as JSON.
+"""Runs a job like those of trainers, and prints its CPU and wall-clock seconds as JSON.
 
-Each step takes memory through several lines, computes, and frees most of it.
+Each step allocates memory in several lines, computes, and frees most of the memory.
 """
 
 import ctypes
