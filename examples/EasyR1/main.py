@@ -42,7 +42,7 @@ class WorkerDict:
 
 
 def survivor(ranks):
-    """Returns a rank that answers, and its pid. A killed one may be in /proc for a moment."""
+    """Returns a rank that answers, and its pid."""
     for rank in ranks:
         try:
             return rank, ray.get(rank.pid.remote())

@@ -30,7 +30,7 @@ class Stage:
         return {"pid": self.raylet["pid"], "comm": "raylet", "mechanism": "kill"}
 
     def small_cgroup(self, label, extra=0):
-        """Makes a cgroup. `extra` gives it a limit that no other cgroup of this kind has."""
+        """Makes a cgroup with a limit of 16 MiB, and `extra` MiB more."""
         # The limit is small: thirty cgroups stay far below the threshold of Ray's monitor.
         limit = (16 + extra) * MIB
         cgroup = Cgroup(f"{MEMORY}/small/{label.replace('/', '-')}", limit)

@@ -139,7 +139,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--truth", required=True)
     parser.add_argument("--only", nargs="+", choices=STAGES, default=FIRST, help="what is staged, one after the other")
-    parser.add_argument("--keep-logs", help="copy each node's session folder below this one")
+    parser.add_argument("--keep-logs", help="copy the logs of each node to this folder")
     arguments = parser.parse_args()
     truth = Truth(os.path.abspath(arguments.truth))
     hold_programs_outside()
@@ -159,7 +159,7 @@ def main():
             truth.write(kind="cluster", session=session, raylet=node.raylet)
         print("ready", flush=True)
         sys.stdin.readline()
-        # Run one stage after the other, because each one needs the nodes that the last one ends.
+        # The stages use the same nodes, so they run one after the other.
         for name in arguments.only:
             STAGES[name](Stage(fleet, name))
         # Leave time for the GCS's last log lines about the node.

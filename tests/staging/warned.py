@@ -25,7 +25,7 @@ THRESHOLD = 0.95
 NEAREST = int(0.94 * THRESHOLD * MACHINE)
 # The limit is hit in the tenth step or soon after.
 STEPS = 12
-# Timeout in seconds, for waits that only take time. A busy machine takes many times as long.
+# Timeout of a wait in seconds. A busy machine takes many times as long as an idle one.
 PATIENCE = 600
 LOOP = os.path.join(HERE, "../../examples/warn/loop.py")
 
