@@ -28,7 +28,7 @@ const BEGINNING: usize = 64 << 10;
 #[command(after_help = "Examples:
   raytrace explain /tmp/ray/session_latest             Read all logs of a session
   raytrace explain driver.log raylet.out dmesg.txt     Read some of them
-  raytrace explain gpu-01/session_x gpu-02/session_x   Join several nodes
+  raytrace explain gpu-01 gpu-02                       Join nodes: a folder for each, with its logs
   raytrace explain driver.log --log-tz +08:00          Name the log's time zone
   kubectl logs POD | raytrace explain --format json
   raytrace explain session.tar.gz --match WorkerDict --redact --format markdown

@@ -29,11 +29,11 @@ pub(super) struct DirectoryArgs {
     /// Start a new file after this time.
     #[arg(long, value_name = "TIME", default_value = "6h", requires = "directory", value_parser = parse_rotate, help_heading = "Rotation")]
     rotate: Duration,
-    /// Keep at most this many finished files; delete the oldest.
+    /// Keep at most this many files, the current one included; delete the oldest.
     #[arg(long, value_name = "N", default_value_t = 28, requires = "directory", help_heading = "Rotation",
           value_parser = parse_count)]
     keep_files: usize,
-    /// Keep the total size of the finished files below this size; delete the oldest.
+    /// Keep the total size of the files below this size; delete the oldest when a new one starts.
     #[arg(long, value_name = "SIZE", default_value = "20GiB", requires = "directory", value_parser = parse_size, help_heading = "Rotation")]
     max_total: u64,
 }

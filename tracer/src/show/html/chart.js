@@ -200,6 +200,8 @@ function legend() {
   }
   items.push(...(FLEET ? lanesLegend(key) : limitsLegend(LANES[0], key)));
   const glyphs = new Map(MARKED.map(death => KILLERS[death.killer]).map(([glyph, words]) => [words, glyph]));
+  if (glyphs.size > 1) glyphs.set('deaths of different kinds', MIXED);
+  if (FOLDED.size) glyphs.set('deaths that followed', '+');
   for (const [words, glyph] of glyphs) items.push(el('li', {}, el('b', { textContent: glyph }), ` ${words}`));
   document.getElementById('legend').append(...items);
 }

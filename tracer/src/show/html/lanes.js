@@ -106,7 +106,7 @@ const folded = deaths => deaths.reduce((sum, death) => sum + (FOLDED.get(death.i
 
 function words_of(deaths) {
   const one = deaths.every(death => death.killer === deaths[0].killer);
-  const glyph = one ? KILLERS[deaths[0].killer][0] : '•';
+  const glyph = one ? KILLERS[deaths[0].killer][0] : MIXED;
   return (deaths.length > 1 ? `${glyph}${deaths.length}` : glyph) + (folded(deaths) ? `+${folded(deaths)}` : '');
 }
 

@@ -15,6 +15,8 @@ const KILLERS = {
   'exit': ['E', 'exit'],
   'unknown': ['?', 'unknown'],
 };
+// The mark of several deaths with different killers.
+const MIXED = '•';
 // Nobody killed these: a softer colour.
 const SOFT = new Set(['crash', 'exit', 'unknown', 'ray-intended', 'ray-collapse']);
 
