@@ -61,8 +61,8 @@ pub struct PublishArgs {
     /// Folder of the recordings.
     #[arg(long, value_name = "DIR", default_value = place::FALLBACK, help_heading = "Input")]
     directory: PathBuf,
-    /// Append a JSON line for each death (once its verdict is final), warning, and loss or gap in
-    /// the recording; - is stdout.
+    /// Append a JSON line for each death (once its verdict is final), each warning while the
+    /// recorder runs, and each loss or gap in the recording; - is stdout.
     #[arg(long, value_name = "PATH|-", help_heading = "Output")]
     json: Option<PathBuf>,
     /// Serve Prometheus metrics at this address, under /metrics.
