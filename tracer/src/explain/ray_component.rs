@@ -343,10 +343,13 @@ fn by_itself(fact: &RayFact) -> Option<(Subject, Claim)> {
             worker(Some(worker_id), None),
             ray_exit::exit(name(*exit_type), detail),
         ),
-        RayFact::RayletLost { worker_id, .. } => (
+        RayFact::RayletLost {
+            worker_id,
+            raylet_pid,
+        } => (
             worker(worker_id.as_ref(), None),
             collapse(Cause::RayletDied {
-                raylet_pid: None,
+                raylet_pid: *raylet_pid,
                 by_own_log: true,
             }),
         ),

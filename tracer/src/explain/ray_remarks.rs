@@ -91,6 +91,15 @@ pub(super) fn dead_node(line: &LogLine) -> Option<[Mention; 2]> {
     ])
 }
 
+/// What a raylet logs first: since Ray 2.9 (`main.cc`), and before (`io_service_pool.cc`).
+const FIRST_OF_RAYLET: [&str; 2] = ["Setting cluster ID to", "IOServicePool is running"];
+
+/// Whether a raylet begins its log with this line.
+pub(super) fn is_first_of_raylet(line: &LogLine) -> bool {
+    let mut words = FIRST_OF_RAYLET.iter();
+    words.any(|words| line.text.starts_with(words))
+}
+
 /// Returns the id of the node, if the line is by a raylet that names it.
 pub(super) fn node_id(line: &LogLine) -> Option<HexId> {
     let mut words = NODE_ID.iter();

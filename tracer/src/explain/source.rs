@@ -86,6 +86,11 @@ impl Source {
         }
     }
 
+    /// Returns whether a raylet writes this text.
+    pub(super) fn is_raylets(&self) -> bool {
+        self.folder.is_some()
+    }
+
     /// Returns whether the next line matters even if it contains no keywords.
     pub(super) fn wants_all(&self) -> bool {
         self.quoted > 0

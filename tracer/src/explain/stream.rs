@@ -6,10 +6,19 @@
 use super::{
     chunks::{Chunk, Piece},
     pool::Done,
-    scan,
+    ray_remarks, scan,
     source::Source,
 };
-use crate::judge::from_text::text_evidence::TextEvidence;
+use crate::judge::from_text::{
+    claim::{LogTimes, Text},
+    text_evidence::TextEvidence,
+};
+
+/// At most this many lines are searched for one with a time. A raylet's dump of its state has some
+/// two hundred without.
+const MAX_UNTIMED: usize = 2000;
+/// A time is in the first bytes of a line.
+const LINE_BEGIN: usize = 512;
 
 /// A text that is being read.
 #[derive(Debug)]
@@ -55,6 +64,9 @@ impl Stream {
             newlines += u64::from(piece.ends_line);
             at = piece.next();
         }
+        if self.source.is_raylets() {
+            note_times(bytes, &mut gathered.texts[self.number]);
+        }
         self.newlines += done.scanned.newlines;
         gathered.texts[self.number].lines = self.newlines + u64::from(is_open(&done.chunk));
     }
@@ -62,6 +74,28 @@ impl Stream {
     /// Ends the text.
     pub(super) fn end(mut self, gathered: &mut TextEvidence) {
         self.source.end(gathered);
+    }
+}
+
+/// Notes the first and the last time in a raylet's log.
+fn note_times(bytes: &[u8], text: &mut Text) {
+    let lines = || bytes.split(|byte| *byte == b'\n');
+    let timed = |line: &[u8]| {
+        let begin = &line[..line.len().min(LINE_BEGIN)];
+        let mut lines = scan::unwrap_line(begin).into_iter();
+        lines.find(|line| !line.stamp.is_empty())
+    };
+    let Some(last) = lines().rev().take(MAX_UNTIMED).find_map(timed) else {
+        return;
+    };
+    if let Some(times) = &mut text.times {
+        times.last = last.stamp;
+    } else if let Some(first) = lines().take(MAX_UNTIMED).find_map(timed) {
+        text.from_start = ray_remarks::is_first_of_raylet(&first);
+        text.times = Some(LogTimes {
+            first: first.stamp,
+            last: last.stamp,
+        });
     }
 }
 

@@ -181,9 +181,12 @@ fn raylet_reported_by_agent_explains_workers() {
         ("b/logs/dashboard_agent.log", gone),
         (&log, lost),
     ]);
-    let mut deaths = report.deaths.iter();
-    let raylet = deaths.find(|death| death.process.role == Role::Raylet);
-    let raylet = raylet.expect("the raylet");
+    let deaths = report.deaths.iter();
+    let raylets = deaths.filter(|death| death.process.role == Role::Raylet);
+    let raylets: Vec<_> = raylets.collect();
+    let [raylet] = raylets.as_slice() else {
+        panic!("{raylets:?}");
+    };
     assert_eq!(raylet.node.as_deref(), Some("b"));
     let worker = death(&report, 51);
     assert_eq!(worker.node.as_deref(), Some("b"));

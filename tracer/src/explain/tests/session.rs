@@ -393,3 +393,84 @@ fn node_declared_dead_is_noted() {
     );
     assert_eq!(explain(&[("gcs_server.out", &drained)]).notes, [""; 0]);
 }
+
+/// A log of a worker of Ray 2.60 that says that its raylet is gone.
+fn without_raylet(pid: u32, second: u32) -> (String, String) {
+    let name = format!("s/logs/python-core-worker-{pid:056x}_{pid}.log");
+    let says = format!(
+        "[2026-11-21 00:23:{second:02},300 I {pid} 80] core_worker.cc:4500: Shutting down the core worker because the local raylet failed. Check out the raylet.out log file. Raylet pid: 314\n"
+    );
+    (name, says)
+}
+
+/// The end of a raylet that only its workers tell of is a death, and theirs follow from it.
+#[test]
+fn workers_follow_from_the_raylet_that_they_name() {
+    let (first, second) = (without_raylet(901, 40), without_raylet(902, 41));
+    let workers = [(first.0.as_str(), first.1.as_str()), (&second.0, &second.1)];
+    let cause = |report: &Report, pid: u32| {
+        let mut deaths = report.deaths.iter();
+        let death = deaths.find(|death| death.process.pid.0 == pid);
+        death.expect("a death").verdict.cause_death_id
+    };
+    let alone = explain(&workers);
+    assert_eq!(
+        killers(&alone),
+        [
+            (314, Killer::Unknown),
+            (901, Killer::RayCollapse),
+            (902, Killer::RayCollapse)
+        ]
+    );
+    let id = Some(alone.deaths[0].id);
+    assert_eq!((cause(&alone, 901), cause(&alone, 902)), (id, id));
+    assert_eq!(
+        alone.deaths[0].verdict.missing,
+        Some(Missing::RayletEnd),
+        "what would tell why it ended"
+    );
+    let told = raylet(30, "Raylet received SIGTERM, shutting down...");
+    let known = explain(&[("s/logs/raylet.out", told.as_str()), workers[0], workers[1]]);
+    assert_eq!(known.deaths.len(), 3, "{:?}", known.deaths);
+    let id = Some(known.deaths[0].id);
+    assert_eq!((cause(&known, 901), cause(&known, 902)), (id, id));
+    assert!(known.deaths.iter().all(|death| death.listed));
+}
+
+/// The kernel log has the kills of other runs too.
+#[test]
+fn kills_of_other_runs_are_left_out() {
+    let kill = |time: &str, pid: u32| {
+        format!(
+            "{time} Out of memory: Killed process {pid} (ray::Rollout) total-vm:100kB, anon-rss:700716kB, file-rss:4kB, shmem-rss:0kB, UID:0 pgtables:4kB oom_score_adj:1000\n"
+        )
+    };
+    let dmesg = [
+        kill("2026-11-20T09:00:00,100000+00:00", 1),
+        kill("2026-11-21T00:20:00,100000+00:00", 2),
+        kill("2026-11-21T00:30:00,100000+00:00", 3),
+        kill("2026-11-21T02:30:00,100000+00:00", 4),
+        kill("2026-11-23T00:30:00,100000+00:00", 5),
+    ]
+    .concat();
+    let zone = "2026-11-21T00:23:31.000000+00:00 [2026-11-21 00:23:31,000 I 314 314] (raylet) main.cc:1: killed due to memory pressure (OOM)\n";
+    let first = raylet(10, "Setting cluster ID to: 39cf70\n");
+    let last = raylet(59, "Event stats:\n");
+    let pids = |log: &str| {
+        let report = explain(&[("s/logs/raylet.out", log), ("dmesg.txt", &dmesg)]);
+        let kills = report.deaths.iter().map(|death| death.process.pid.0);
+        let mut kills: Vec<u32> = kills.filter(|pid| (1..=5).contains(pid)).collect();
+        kills.sort_unstable();
+        (kills, report.notes)
+    };
+    let (kept, notes) = pids(&[first.as_str(), zone, &last].concat());
+    assert_eq!(kept, [3]);
+    let note = "4 deaths in dmesg.txt are not of this run: before Ray's logs begin (2026-11-21 00:23:10.651), or more than an hour after they end (2026-11-21 00:23:59.651); explain dmesg.txt alone to list them";
+    assert!(notes.iter().any(|one| one == note), "{notes:#?}");
+    // It may be cut at the beginning.
+    let (kept, _) = pids(&[zone, last.as_str()].concat());
+    assert_eq!(kept, [1, 2, 3]);
+    // Its zone may be any.
+    let (kept, _) = pids(&[first.as_str(), &last].concat());
+    assert_eq!(kept, [2, 3, 4]);
+}

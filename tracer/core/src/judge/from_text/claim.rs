@@ -48,6 +48,19 @@ pub struct Text {
     pub clocks: Clocks,
     /// The node of the raylet that writes it.
     pub node_id: Option<HexId>,
+    /// The times of a raylet's log.
+    pub times: Option<LogTimes>,
+    /// Whether it has the first line of its raylet.
+    pub from_start: bool,
+}
+
+/// The first and the last time in a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogTimes {
+    /// The time of the first line that has one.
+    pub first: Stamp,
+    /// The time of the last line that has one.
+    pub last: Stamp,
 }
 
 /// Which clocks the lines of a text show.

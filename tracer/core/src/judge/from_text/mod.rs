@@ -14,6 +14,7 @@ mod nameless;
 mod names;
 mod nodes;
 mod notes;
+mod other_runs;
 mod raylets;
 mod silent_nodes;
 mod teardown;
@@ -52,21 +53,24 @@ const MAX_EVIDENCE: usize = 12;
 #[must_use]
 pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     let clock = Clock::new(gathered, zone);
-    let cases = join::join(gathered, &clock);
+    let mut cases = join::join(gathered, &clock);
+    let other_runs = other_runs::leave_out(gathered, &clock, &mut cases);
     let mut made: Vec<Made> = cases
         .iter()
         .map(|case| made(gathered, &clock, case))
         .collect();
     nameless::add(gathered, &clock, &mut made);
+    raylets::add_implied(gathered, &clock, &mut made);
     order(&mut made);
     raylets::blame(&mut made);
+    raylets::blame_by_log(gathered, &mut made);
     raylets::blame_shutdowns(&mut made);
     teardown::mark(gathered, &clock, &mut made);
     raylets::list_shutdowns(&mut made);
     decisions::group(&mut made);
     let read = ReadLogs::of(gathered);
     let mut candidates: HashMap<EventId, Missing> = HashMap::new();
-    let mut notes: Vec<String> = Vec::new();
+    let mut notes: Vec<String> = other_runs.into_iter().collect();
     for made in made.iter().filter(|made| made.death.listed) {
         let Some(kill) = made.candidate else { continue };
         let [kernel, ray] = [kill.place, made.place].map(|place| source(gathered, place));

@@ -2,16 +2,97 @@
 
 use std::{collections::BTreeSet, ops::RangeInclusive};
 
-use super::Made;
+use super::{
+    Made, claim::Subject, death::build, nodes, text_evidence::TextEvidence, verdict::Verdict,
+    zone::Clock,
+};
 use crate::{
     event::Role,
-    ids::{EventId, MINUTE_NS, SECOND_NS},
-    judge::cause::Cause,
+    ids::{EventId, HexId, MINUTE_NS, Pid, SECOND_NS},
+    judge::{cause::Cause, report::Killer},
 };
 
 /// A worker ends at most this long after its raylet. A line about its end may come a little
 /// earlier.
 const TAKES_ALONG_NS: RangeInclusive<i64> = -5 * SECOND_NS..=MINUTE_NS;
+
+/// Adds the end of each raylet that only its workers' logs tell of.
+pub(super) fn add_implied(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
+    let names = |worker: &Made| named_raylet(worker).is_some();
+    let mut workers: Vec<usize> = (0..made.len()).filter(|at| names(&made[*at])).collect();
+    workers.sort_by_key(|at| (made[*at].time.unwrap_or(i64::MAX), made[*at].place));
+    let folders = nodes::folders(gathered);
+    for at in workers {
+        let on = nodes::of_deaths(gathered, &folders, made);
+        let worker = &made[at];
+        let Some(pid) = named_raylet(worker).filter(|_| raylet_of(made, &on, at).is_none()) else {
+            continue;
+        };
+        let subject = Subject {
+            pid: Some(pid),
+            role: Some(Role::Raylet),
+            ..Subject::default()
+        };
+        let verdict = Verdict::new(Killer::Unknown, Cause::Unexplained);
+        let mut raylet = build(clock, &subject, None, verdict);
+        raylet.place = worker.place;
+        // It ended before its workers noticed.
+        raylet.time = worker.time.map(|time| time.saturating_sub(1));
+        raylet.death.when = worker.death.when.clone();
+        raylet.node.clone_from(&worker.node);
+        raylet.folder.clone_from(&worker.folder);
+        raylet.texts.clone_from(&worker.texts);
+        let evidence = &mut raylet.death.verdict.evidence;
+        evidence.clone_from(&worker.death.verdict.evidence);
+        made.push(raylet);
+    }
+}
+
+/// Attributes the ends of workers whose logs say that their raylet had ended to its end.
+pub(super) fn blame_by_log(gathered: &TextEvidence, made: &mut [Made]) {
+    let folders = nodes::folders(gathered);
+    let on = nodes::of_deaths(gathered, &folders, made);
+    for at in 0..made.len() {
+        if let Some(raylet) = raylet_of(made, &on, at) {
+            made[at].death.verdict.cause_death_id = Some(made[raylet].death.id);
+        }
+    }
+}
+
+/// Returns the raylet that had ended before the worker, by the worker's own log.
+fn named_raylet(worker: &Made) -> Option<Pid> {
+    match worker.death.verdict.cause {
+        Cause::RayletDied {
+            raylet_pid,
+            by_own_log: true,
+        } => raylet_pid,
+        _ => None,
+    }
+}
+
+/// Returns the raylet that the log of the worker at `at` names: by its pid or, because a host has
+/// another pid for it, the one of its node that ended at about the same time. `on` has the nodes of
+/// all deaths; it is empty if there is one node only.
+fn raylet_of(made: &[Made], on: &[Option<HexId>], at: usize) -> Option<usize> {
+    let worker = &made[at];
+    let pid = named_raylet(worker)?;
+    let node = |at: usize| on.get(at).and_then(Option::as_ref);
+    let is_raylet = |other: &usize| made[*other].death.process.role == Role::Raylet;
+    let raylets = || (0..made.len()).filter(is_raylet);
+    let apart = |other: usize| {
+        node(other)
+            .zip(node(at))
+            .is_some_and(|(one, other)| one != other)
+    };
+    let named = |other: &usize| made[*other].death.process.pid == pid && !apart(*other);
+    let together = |other: &usize| {
+        let raylet = &made[*other];
+        let one_node = on.is_empty() || (node(at).is_some() && node(*other) == node(at));
+        let nameless = raylet.death.process.pid == Pid(0);
+        one_node && (ended_together(raylet, worker) || (nameless && raylet.time.is_none()))
+    };
+    raylets().find(named).or_else(|| raylets().find(together))
+}
 
 /// Attributes the end of a worker that has no reason of its own to the raylet that died at that
 /// time.

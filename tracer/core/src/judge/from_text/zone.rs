@@ -63,9 +63,12 @@ impl Clock {
     fn learn(&mut self, processes: &[ProcessClaims]) {
         let mut candidates: BTreeMap<usize, Vec<i64>> = BTreeMap::new();
         for claims in processes {
-            let known = claims.statements.iter().find_map(|one| self.utc(one));
+            // A line that only ties a pid to a worker may be of its start.
+            let ends = claims.statements.iter();
+            let ends = ends.filter(|one| !matches!(one.claim, Claim::Identity));
+            let known = ends.clone().find_map(|one| self.utc(one));
             let Some(known) = known else { continue };
-            for one in &claims.statements {
+            for one in ends {
                 let local = one.stamp.local.filter(|_| self.utc(one).is_none());
                 if let Some(local) = local {
                     candidates
