@@ -85,8 +85,8 @@ pub struct ViewArgs {
         help_heading = "Output"
     )]
     tz: Zone,
-    /// Redact arguments, host and user names, addresses and paths; keep names of classes and
-    /// methods.
+    /// Redact arguments, host and user names, addresses and paths; keep names of classes, methods
+    /// and Python files.
     #[arg(long, help_heading = "Output")]
     redact: bool,
     /// Show one first cause in full: the number after KILL or DEATH, or '#ID' with the id from the

@@ -13,7 +13,7 @@ use crate::{
         diff::{
             Diff, Fit, JobEnd, OwnerChange, OwnerSide, SettingChange, Side, Value, WarnedKills,
         },
-        report::subprocess,
+        report::{Killer, subprocess},
     },
     show::{
         Style, facts,
@@ -78,7 +78,7 @@ fn head(side: &Side, style: &Style) -> String {
 }
 
 /// Returns a line for each of the first jobs, like `job 01000000 FAILED: WorkerDict by
-/// ray-memory-monitor, at its limit of 5.6 GiB`.
+/// ray-memory-monitor, above its threshold of 5.6 of 6.0 GiB`.
 fn jobs(side: &Side) -> Vec<String> {
     let told = |job: &JobEnd| {
         let by = job.class.as_ref().zip(job.killer);
@@ -87,10 +87,16 @@ fn jobs(side: &Side) -> Vec<String> {
             let class = sanitize::name(class);
             format!(": {probably}{class} by {}", killer.name())
         });
-        let limit = job.limit_bytes;
-        let limit = limit.map_or_else(String::new, |limit| {
-            format!(", at its limit of {}", size(limit))
-        });
+        let limit = match (job.limit_bytes, job.limit_of_bytes, job.killer) {
+            (Some(limit), Some(total), _) => {
+                format!(", above its threshold of {}", of(limit, total))
+            }
+            (Some(limit), None, Some(Killer::RayMemoryMonitor)) => {
+                format!(", above its threshold of {}", size(limit))
+            }
+            (Some(limit), None, _) => format!(", at the limit of {} of its cgroup", size(limit)),
+            (None, ..) => String::new(),
+        };
         let id = sanitize::name(&job.job_id.0);
         format!("job {id} {}{by}{limit}", words::outcome(job.outcome))
     };

@@ -628,9 +628,12 @@ fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
     }
     let threshold = monitor.threshold_bytes?;
     if threshold > limit {
+        let threshold = match counted_limit(view, death) {
+            Some(total) => format!("{}, in its cgroup", of(threshold, total)),
+            None => size(threshold),
+        };
         return Some(format!(
-            "Ray's monitor acts only above {}: this limit comes first",
-            size(threshold)
+            "Ray's monitor acts only above {threshold}: this limit comes first"
         ));
     }
     // The monitor counts the memory that this limit bounds.

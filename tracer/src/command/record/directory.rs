@@ -33,7 +33,7 @@ pub(super) struct DirectoryArgs {
     #[arg(long, value_name = "N", default_value_t = 28, requires = "directory", help_heading = "Rotation",
           value_parser = parse_count)]
     keep_files: usize,
-    /// Keep the total size of the files below this size; delete the oldest when a new one starts.
+    /// When a new file starts, delete the oldest until all are together below this size.
     #[arg(long, value_name = "SIZE", default_value = "20GiB", requires = "directory", value_parser = parse_size, help_heading = "Rotation")]
     max_total: u64,
 }

@@ -471,6 +471,10 @@ fn kills_of_other_runs_are_left_out() {
     let (kept, _) = pids(&[zone, last.as_str()].concat());
     assert_eq!(kept, [1, 2, 3]);
     // Its zone may be any.
-    let (kept, _) = pids(&[first.as_str(), &last].concat());
+    let (kept, notes) = pids(&[first.as_str(), &last].concat());
     assert_eq!(kept, [2, 3, 4]);
+    assert!(
+        notes.iter().any(|one| one.contains("(--log-tz)")),
+        "{notes:#?}"
+    );
 }

@@ -114,6 +114,8 @@ pub struct JobEnd {
     pub class: Option<String>,
     /// The limit at which it was killed: Ray's threshold, or a cgroup's.
     pub limit_bytes: Option<Bytes>,
+    /// For Ray's threshold, all memory that Ray counts.
+    pub limit_of_bytes: Option<Bytes>,
 }
 
 /// A setting that differs.

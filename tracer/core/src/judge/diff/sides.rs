@@ -3,7 +3,7 @@
 use super::{JobEnd, Side, deaths, machines::Machines};
 use crate::{
     ids::{Bytes, SECOND_NS},
-    judge::report::{Death, Recording, Report},
+    judge::report::{Death, Killer, Recording, Report},
 };
 
 /// Describes one run, with the name of its file.
@@ -38,6 +38,7 @@ fn jobs(report: &Report) -> Vec<JobEnd> {
             killer,
             class,
             limit_bytes: death.and_then(limit),
+            limit_of_bytes: death.and_then(|death| counted(report, death)),
         }
     });
     jobs.collect()
@@ -47,6 +48,16 @@ fn limit(death: &Death) -> Option<Bytes> {
     let at_death = death.memory.at_death.as_ref();
     let of_cgroup = death.memory.oom.as_ref().and_then(|oom| oom.limit_bytes);
     of_cgroup.or_else(|| at_death.and_then(|at| at.ray_threshold_bytes))
+}
+
+/// Returns all memory that Ray counted, if its monitor killed.
+fn counted(report: &Report, death: &Death) -> Option<Bytes> {
+    if death.verdict.killer != Killer::RayMemoryMonitor {
+        return None;
+    }
+    let mut clusters = report.clusters.iter();
+    let own = clusters.find(|cluster| Some(cluster.id) == death.cluster)?;
+    own.monitor.as_ref()?.total_bytes
 }
 
 /// Returns the value that all recordings have in common, if they do.

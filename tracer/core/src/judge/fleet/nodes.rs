@@ -136,8 +136,16 @@ impl Names {
             .iter()
             .map(|(id, host)| (*id, (*host).to_owned()))
             .collect();
+        // A process outside all raylets, such as a GCS, may be of any node of its recorder.
+        let mut of_recordings: HashMap<u32, HashSet<&String>> = HashMap::new();
         for (cluster, name) in report.clusters.iter().zip(&by_cluster) {
-            by_recording.insert(cluster.recording_id, name.clone());
+            let names = of_recordings.entry(cluster.recording_id).or_default();
+            names.insert(name);
+        }
+        for (recording, names) in of_recordings {
+            if let (1, Some(name)) = (names.len(), names.iter().next()) {
+                by_recording.insert(recording, (*name).clone());
+            }
         }
         Self {
             by_recording,

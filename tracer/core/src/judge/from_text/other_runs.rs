@@ -86,8 +86,14 @@ pub(super) fn leave_out(
         1 => ("death", "is", "it"),
         _ => ("deaths", "are", "them"),
     };
+    // Of a day beside an unknown zone it is not known what is outside.
+    let zone = if [&begin, &end].iter().any(|one| one.earliest < one.latest) {
+        "; others may not be either, because the zone of Ray's logs is unknown (--log-tz)"
+    } else {
+        ""
+    };
     Some(format!(
-        "{left_out} {deaths} in {name} {are} not of this run: before Ray's logs begin ({}), or more than an hour after they end ({}); explain {name} alone to list {them}",
+        "{left_out} {deaths} in {name} {are} not of this run: before Ray's logs begin ({}), or more than an hour after they end ({}){zone}; explain {name} alone to list {them}",
         printed(&begin),
         printed(&end),
     ))

@@ -1,6 +1,9 @@
 //! Links the ends of workers to the end of their raylet.
 
-use std::{collections::BTreeSet, ops::RangeInclusive};
+use std::{
+    collections::{BTreeSet, HashMap},
+    ops::RangeInclusive,
+};
 
 use super::{
     Made, claim::Subject, death::build, nodes, text_evidence::TextEvidence, verdict::Verdict,
@@ -16,20 +19,80 @@ use crate::{
 /// earlier.
 const TAKES_ALONG_NS: RangeInclusive<i64> = -5 * SECOND_NS..=MINUTE_NS;
 
+/// The most raylets that are compared with a worker.
+const MAX_COMPARED: usize = 256;
+
+/// The ends of raylets among all deaths, and the node of each death.
+struct Raylets {
+    all: Vec<usize>,
+    by_pid: HashMap<Pid, Vec<usize>>,
+    /// Empty if there is one node only.
+    nodes: Vec<Option<HexId>>,
+}
+
+impl Raylets {
+    fn of(gathered: &TextEvidence, made: &[Made]) -> Self {
+        let mut raylets = Self {
+            all: Vec::new(),
+            by_pid: HashMap::new(),
+            nodes: nodes::of_deaths(gathered, &nodes::folders(gathered), made),
+        };
+        for (at, one) in made.iter().enumerate() {
+            if one.death.process.role == Role::Raylet {
+                raylets.add(at, one);
+            }
+        }
+        raylets
+    }
+
+    fn add(&mut self, at: usize, raylet: &Made) {
+        self.all.push(at);
+        let pid = raylet.death.process.pid;
+        self.by_pid.entry(pid).or_default().push(at);
+    }
+
+    fn node(&self, at: usize) -> Option<&HexId> {
+        self.nodes.get(at)?.as_ref()
+    }
+
+    /// Returns the raylet that the log of the worker at `at` names: by its pid or, because a host
+    /// has another pid for it, the one of its node that ended at about the same time.
+    fn named_by(&self, made: &[Made], at: usize) -> Option<usize> {
+        let worker = &made[at];
+        let pid = named_raylet(worker)?;
+        let node = self.node(at);
+        let apart = |other: usize| {
+            self.node(other)
+                .zip(node)
+                .is_some_and(|(one, own)| one != own)
+        };
+        let same_pid = self.by_pid.get(&pid).map_or(&[][..], Vec::as_slice);
+        let mut named = same_pid.iter().take(MAX_COMPARED);
+        let together = |other: &&usize| {
+            let raylet = &made[**other];
+            let one_node = self.nodes.is_empty() || (node.is_some() && self.node(**other) == node);
+            let nameless = raylet.death.process.pid == Pid(0);
+            one_node && (ended_together(raylet, worker) || (nameless && raylet.time.is_none()))
+        };
+        let mut others = self.all.iter().take(MAX_COMPARED);
+        let named = named.find(|other| !apart(**other));
+        named.or_else(|| others.find(together)).copied()
+    }
+}
+
 /// Adds the end of each raylet that only its workers' logs tell of.
 pub(super) fn add_implied(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
     let names = |worker: &Made| named_raylet(worker).is_some();
     let mut workers: Vec<usize> = (0..made.len()).filter(|at| names(&made[*at])).collect();
     workers.sort_by_key(|at| (made[*at].time.unwrap_or(i64::MAX), made[*at].place));
-    let folders = nodes::folders(gathered);
+    let mut raylets = Raylets::of(gathered, made);
     for at in workers {
-        let on = nodes::of_deaths(gathered, &folders, made);
-        let worker = &made[at];
-        let Some(pid) = named_raylet(worker).filter(|_| raylet_of(made, &on, at).is_none()) else {
+        if raylets.named_by(made, at).is_some() {
             continue;
-        };
+        }
+        let worker = &made[at];
         let subject = Subject {
-            pid: Some(pid),
+            pid: named_raylet(worker),
             role: Some(Role::Raylet),
             ..Subject::default()
         };
@@ -44,16 +107,19 @@ pub(super) fn add_implied(gathered: &TextEvidence, clock: &Clock, made: &mut Vec
         raylet.texts.clone_from(&worker.texts);
         let evidence = &mut raylet.death.verdict.evidence;
         evidence.clone_from(&worker.death.verdict.evidence);
+        raylets.add(made.len(), &raylet);
+        if !raylets.nodes.is_empty() {
+            raylets.nodes.push(raylets.node(at).cloned());
+        }
         made.push(raylet);
     }
 }
 
 /// Attributes the ends of workers whose logs say that their raylet had ended to its end.
 pub(super) fn blame_by_log(gathered: &TextEvidence, made: &mut [Made]) {
-    let folders = nodes::folders(gathered);
-    let on = nodes::of_deaths(gathered, &folders, made);
+    let raylets = Raylets::of(gathered, made);
     for at in 0..made.len() {
-        if let Some(raylet) = raylet_of(made, &on, at) {
+        if let Some(raylet) = raylets.named_by(made, at) {
             made[at].death.verdict.cause_death_id = Some(made[raylet].death.id);
         }
     }
@@ -70,39 +136,18 @@ fn named_raylet(worker: &Made) -> Option<Pid> {
     }
 }
 
-/// Returns the raylet that the log of the worker at `at` names: by its pid or, because a host has
-/// another pid for it, the one of its node that ended at about the same time. `on` has the nodes of
-/// all deaths; it is empty if there is one node only.
-fn raylet_of(made: &[Made], on: &[Option<HexId>], at: usize) -> Option<usize> {
-    let worker = &made[at];
-    let pid = named_raylet(worker)?;
-    let node = |at: usize| on.get(at).and_then(Option::as_ref);
-    let is_raylet = |other: &usize| made[*other].death.process.role == Role::Raylet;
-    let raylets = || (0..made.len()).filter(is_raylet);
-    let apart = |other: usize| {
-        node(other)
-            .zip(node(at))
-            .is_some_and(|(one, other)| one != other)
-    };
-    let named = |other: &usize| made[*other].death.process.pid == pid && !apart(*other);
-    let together = |other: &usize| {
-        let raylet = &made[*other];
-        let one_node = on.is_empty() || (node(at).is_some() && node(*other) == node(at));
-        let nameless = raylet.death.process.pid == Pid(0);
-        one_node && (ended_together(raylet, worker) || (nameless && raylet.time.is_none()))
-    };
-    raylets().find(named).or_else(|| raylets().find(together))
-}
-
 /// Attributes the end of a worker that has no reason of its own to the raylet that died at that
 /// time.
 pub(super) fn blame(made: &mut [Made]) {
+    let is_raylet = |at: &usize| made[*at].death.process.role == Role::Raylet;
+    let raylets: Vec<usize> = (0..made.len()).filter(is_raylet).collect();
     for at in 0..made.len() {
         let one = &made[at];
         if !one.bare || one.death.process.role == Role::Raylet {
             continue;
         }
-        let raylet = made.iter().find(|raylet| takes_along(raylet, one));
+        let mut raylets = raylets.iter().map(|at| &made[*at]);
+        let raylet = raylets.find(|raylet| takes_along(raylet, one));
         let Some((cause, pid)) = raylet.map(|raylet| (raylet.death.id, raylet.death.process.pid))
         else {
             continue;
@@ -152,10 +197,7 @@ fn has_stopped(raylet: &Made, worker: &Made) -> bool {
 /// Whether a raylet's end may explain a worker's: both are of one text, of no different nodes, and
 /// ended at about the same time.
 fn takes_along(raylet: &Made, worker: &Made) -> bool {
-    raylet.death.process.role == Role::Raylet
-        && raylet.death.listed
-        && raylet.place.text == worker.place.text
-        && ended_together(raylet, worker)
+    raylet.death.listed && raylet.place.text == worker.place.text && ended_together(raylet, worker)
 }
 
 /// Whether a raylet and a worker are of no different nodes and ended at about the same time.

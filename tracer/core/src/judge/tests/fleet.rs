@@ -576,6 +576,37 @@ fn head(seconds: u64, killed: bool) -> Scene {
     scene
 }
 
+/// A GCS is outside all raylets. If its recorder saw two of them, its node is not known.
+#[test]
+fn process_outside_raylets_has_its_host_only() {
+    let gcs = |raylets: u32| {
+        let mut first = head(10, true);
+        for event in &mut first.events {
+            match &mut event.what {
+                Observation::Process(process) if process.process == key(60) => {
+                    process.cluster = None;
+                }
+                _ => {}
+            }
+        }
+        let mut clusters = first.events.iter().filter_map(|event| match &event.what {
+            Observation::Cluster(cluster) => Some(cluster.clone()),
+            _ => None,
+        });
+        let cluster = clusters.next().expect("a cluster");
+        for number in 1..raylets {
+            let mut other = cluster.clone();
+            other.raylet = key(RAYLET + number);
+            other.node_id = Some(HexId("f".repeat(56)));
+            first.push(Source::Proc, Observation::Cluster(other));
+        }
+        let report = joined(&[&first, &node(2)]);
+        death(&report, 0, 60).node.clone()
+    };
+    assert_eq!(gcs(1).as_deref(), Some("gpu-01"));
+    assert_eq!(gcs(2).as_deref(), Some("gpu-01"));
+}
+
 /// A GCS that died an hour earlier or later is not its cause.
 #[test]
 fn raylet_follows_the_gcs_that_just_died() {
