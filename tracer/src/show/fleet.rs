@@ -234,13 +234,20 @@ pub fn causes(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String>
         return vec!["No abnormal deaths on any node.".to_owned()];
     }
     let deaths: usize = causes.iter().map(|cause| 1 + cause.cascade.len()).sum();
-    let mut on: Vec<&str> = causes
+    // A process outside all raylets may have a host's name only.
+    let names: HashSet<&str> = view
+        .shown
+        .report
+        .nodes
+        .iter()
+        .map(|node| node.name.as_str())
+        .collect();
+    let on: HashSet<&str> = causes
         .iter()
         .flat_map(|cause| std::iter::once(&cause.death).chain(&cause.cascade))
         .filter_map(|death| death.node.as_deref())
+        .filter(|name| names.contains(name))
         .collect();
-    on.sort_unstable();
-    on.dedup();
     let mut lines = vec![format!(
         "{}, {} on {}",
         words::count(causes.len(), "first cause", "first causes"),

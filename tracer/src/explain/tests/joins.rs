@@ -344,6 +344,40 @@ fn missing_logs_are_those_not_read() {
     assert!(zone.contains("--log-tz"), "{zone}");
 }
 
+/// A kill that may be the death is named, also if many are ruled out.
+#[test]
+fn open_kill_is_named_before_those_ruled_out() {
+    let lost = "[2026-11-21 00:11:38,555 I 611 611] (raylet) node_manager.cc:1477: Disconnecting worker, graceful=false, disconnect_type=0 worker_id=2abec82d00000000000000000000000000000000000000000000abcd\n";
+    let early = (1..9).map(|second| {
+        kill(
+            &format!("2026-11-20T00:00:0{second},100000+00:00 "),
+            second,
+            "ray::Rollout",
+        )
+    });
+    let dmesg: String = early
+        .chain([kill(
+            "2026-11-21T00:11:38,400000+00:00 ",
+            926,
+            "ray::Rollout",
+        )])
+        .collect();
+    let mut explainer = Explainer::default();
+    for (name, text) in [("raylet.out", lost), ("dmesg.txt", dmesg.as_str())] {
+        let read = explainer.read(name, text.as_bytes(), |_| {});
+        read.expect("a text in memory");
+    }
+    let report = from_text::judge(&explainer.finish(), Some(&TimeZone::UTC));
+    let mut deaths = report.deaths.iter();
+    let open = deaths.find(|death| death.verdict.killer == Killer::Unknown);
+    let missing = open.and_then(|one| one.verdict.missing.as_ref());
+    let missing = clause::missing(missing.expect("it"));
+    assert!(
+        missing.contains("the kill at dmesg.txt:17 is this death"),
+        "{missing}"
+    );
+}
+
 /// Before Linux 6.8 the table counts the object store with each worker that has mapped it.
 #[test]
 fn resident_memory_is_not_private() {

@@ -477,4 +477,11 @@ fn kills_of_other_runs_are_left_out() {
         notes.iter().any(|one| one.contains("(--log-tz)")),
         "{notes:#?}"
     );
+    // No zone makes a kill of the day before that of a worker of this run.
+    let lost = raylet(
+        40,
+        "Disconnecting worker, graceful=false, disconnect_type=0 worker_id=2abec82d00000000000000000000000000000000000000000000abcd\n",
+    );
+    let (kept, _) = pids(&[first.as_str(), &lost, &last].concat());
+    assert_eq!(kept, [2, 3, 4]);
 }

@@ -17,9 +17,9 @@ const LEAST_SEEN: f64 = 10.0;
 const SOON_LASTS: f64 = 0.6;
 const OF_USE: f64 = 30.0;
 /// If the rise began within this time after the first look, in seconds, similar ones may have
-/// passed before. Less of it is trusted ([`UNSEEN_LASTS`]).
+/// passed before. Less of it is trusted ([`UNWATCHED_LASTS`]).
 const QUIET: f64 = 20.0;
-const UNSEEN_LASTS: f64 = 0.15;
+const UNWATCHED_LASTS: f64 = 0.15;
 /// A trend of peaks is expected to go on for this share of the time over which it was seen.
 const TREND_LASTS: f64 = 1.0;
 /// A forecast must hold for this many looks, a second apart.
@@ -66,7 +66,7 @@ fn is_worth(forecast: &Forecast) -> bool {
     match forecast.kind {
         Kind::Ramp => {
             let watched = forecast.quiet >= QUIET;
-            let part = if watched { RAMP_LASTS } else { UNSEEN_LASTS };
+            let part = if watched { RAMP_LASTS } else { UNWATCHED_LASTS };
             let imminent = watched && IMMINENT.contains(&middle) && forecast.seen >= LEAST_SEEN;
             // Of an uneven rise, the early end counts.
             let soon = watched && forecast.low < IMMINENT.end && middle <= HORIZON;

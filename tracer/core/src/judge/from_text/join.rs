@@ -14,6 +14,7 @@ use super::{
     claims::ProcessClaims,
     mismatch::{Candidate, Mismatch, Namespace, Times},
     names::name_agrees,
+    other_runs::OtherRuns,
     text_evidence::TextEvidence,
     zone::Clock,
 };
@@ -41,12 +42,17 @@ pub(super) struct Case<'a> {
     pub(super) candidate: Option<Candidate>,
 }
 
-/// Returns all deaths of named processes in the texts.
-pub(super) fn join<'a>(gathered: &'a TextEvidence, clock: &Clock) -> Vec<Case<'a>> {
-    let (hosts, rays): (Vec<&ProcessClaims>, Vec<&ProcessClaims>) = gathered
+/// Returns all deaths of named processes in the texts, but for those of other runs.
+pub(super) fn join<'a>(
+    gathered: &'a TextEvidence,
+    clock: &Clock,
+    other_runs: &OtherRuns,
+) -> Vec<Case<'a>> {
+    let (mut hosts, rays): (Vec<&ProcessClaims>, Vec<&ProcessClaims>) = gathered
         .claims
         .deaths()
         .partition(|claims| claims.subject.pid_namespace == PidNamespace::Host);
+    hosts.retain(|host| !other_runs.has(host));
     let namespace = namespace(gathered, &rays, &hosts);
     let mut partner: Vec<Option<usize>> = vec![None; rays.len()];
     let mut taken = vec![false; hosts.len()];
@@ -89,7 +95,7 @@ pub(super) fn join<'a>(gathered: &'a TextEvidence, clock: &Clock) -> Vec<Case<'a
     for (ray, partner) in rays.iter().zip(&partner) {
         let (remarks, candidate) = match partner.map(|host| hosts[host]) {
             Some(host) => (vec![(place(host), matched(host).to_owned())], None),
-            None => reasons(ray, &kernels, namespace, clock),
+            None => reasons(ray, &kernels, namespace, clock, few),
         };
         cases.push(Case {
             ray: Some(ray),
@@ -284,12 +290,13 @@ fn matched(host: &ProcessClaims) -> &'static str {
 }
 
 /// Returns why none of the kernel's kills is this death, if Ray does not know the killer. A kill
-/// that may be this death is returned too.
+/// that may be this death is returned too. All kills are compared only if there are `few`.
 fn reasons(
     ray: &ProcessClaims,
     kernels: &[&ProcessClaims],
     namespace: Namespace,
     clock: &Clock,
+    few: bool,
 ) -> (Vec<(Place, String)>, Option<Candidate>) {
     if !is_open(ray) {
         return (Vec::new(), None);
@@ -297,13 +304,17 @@ fn reasons(
     let of_this_pid = |host: &&&ProcessClaims| host.subject.pid == ray.subject.pid;
     let same = kernels.iter().filter(of_this_pid);
     let others = kernels.iter().filter(|host| !of_this_pid(host));
-    let nearest = same.chain(others);
-    let nearest = nearest.filter_map(|host| {
+    let compared = if few { kernels.len() } else { MAX_REASONS };
+    let compared = same.chain(others).take(compared);
+    let nearest = compared.filter_map(|host| {
         let why = judge(ray, host, namespace, clock).err()?;
         Some((*host, why))
     });
-    let nearest: Vec<(&ProcessClaims, Mismatch)> = nearest.take(MAX_REASONS).collect();
+    let mut nearest: Vec<(&ProcessClaims, Mismatch)> = nearest.collect();
     let candidate = |host: &ProcessClaims, why| Candidate::of(place(host), host.subject.pid, why);
+    // Kills that nothing rules out come first.
+    nearest.sort_by_key(|(host, why)| candidate(host, *why).is_none());
+    nearest.truncate(MAX_REASONS);
     let reason = |(host, why): &(&ProcessClaims, Mismatch)| {
         let pid = host
             .subject

@@ -42,6 +42,7 @@ use claim::{Claim, MonitorState, Place, Statement, Subject};
 use death::build;
 use join::Case;
 use mismatch::{Candidate, Times};
+use other_runs::OtherRuns;
 use text_evidence::TextEvidence;
 use unsettled::ReadLogs;
 use zone::Clock;
@@ -53,8 +54,8 @@ const MAX_EVIDENCE: usize = 12;
 #[must_use]
 pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     let clock = Clock::new(gathered, zone);
-    let mut cases = join::join(gathered, &clock);
-    let other_runs = other_runs::leave_out(gathered, &clock, &mut cases);
+    let other_runs = OtherRuns::of(gathered, &clock);
+    let cases = join::join(gathered, &clock, &other_runs);
     let mut made: Vec<Made> = cases
         .iter()
         .map(|case| made(gathered, &clock, case))
@@ -70,7 +71,7 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     decisions::group(&mut made);
     let read = ReadLogs::of(gathered);
     let mut candidates: HashMap<EventId, Missing> = HashMap::new();
-    let mut notes: Vec<String> = other_runs.into_iter().collect();
+    let mut notes: Vec<String> = other_runs.note.into_iter().collect();
     for made in made.iter().filter(|made| made.death.listed) {
         let Some(kill) = made.candidate else { continue };
         let [kernel, ray] = [kill.place, made.place].map(|place| source(gathered, place));
