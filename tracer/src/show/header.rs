@@ -55,7 +55,7 @@ pub fn gaps(view: &View<'_>) -> Vec<String> {
             lines.push("still recording; the report shows what was written so far".to_owned());
         } else if !recording.clean_end {
             lines.push(
-                "the recorder did not shut down cleanly; the report ends with its last event"
+                "the recorder's end is not in this recording: it was copied before, or the recorder was killed; the report ends with the last event"
                     .to_owned(),
             );
         }
