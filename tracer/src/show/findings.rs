@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     judge::report::{Certainty, Death, Finding},
-    show::{causes::Cause, sanitize, size::size, summary, view::View, words},
+    show::{causes::Cause, fleet, sanitize, size::size, summary, view::View, words},
 };
 
 /// The rule for a kill that no other rule explains.
@@ -151,10 +151,9 @@ fn kills(view: &View<'_>, finding: &Finding) -> Option<String> {
 fn node(view: &View<'_>, finding: &Finding) -> Option<String> {
     let report = &view.shown.report;
     let recording = finding.recording_id?;
-    let mut nodes = report.nodes.iter();
-    let node = nodes.find(|node| node.recordings.contains(&recording))?;
+    let node = fleet::node_of_recording(report, recording)?;
     let is_one = report.nodes.len() == 1;
-    (!is_one).then(|| format!("on {}", sanitize::name(&node.name)))
+    (!is_one).then(|| format!("on {node}"))
 }
 
 /// Returns the labelled texts of a finding. `number` gives the place of another one by its rule.

@@ -318,6 +318,20 @@ pub fn followed(cause: &Cause<'_>) -> String {
     )
 }
 
+/// Returns the name of the node of a recording. Of a recorder that saw several nodes it is that of
+/// their host.
+#[must_use]
+pub fn node_of_recording(report: &Report, recording: u32) -> Option<String> {
+    let is_own = |node: &&Node| node.recordings.contains(&recording);
+    let mut own = report.nodes.iter().filter(is_own);
+    let first = own.next()?;
+    let several = own.next().is_some();
+    let mut recordings = report.recordings.iter();
+    let host = recordings.find(|one| several && one.id == recording);
+    let name = host.map_or(&first.name, |one| &one.host.name);
+    Some(sanitize::name(name))
+}
+
 /// `6 nodes: nothing died`.
 #[must_use]
 pub fn quiet_nodes(report: &Report) -> Option<String> {

@@ -5,7 +5,7 @@ use crate::{
     judge::report::{Growth, GrowthLine, NOT_SAMPLED, Owner, Report},
     path,
     show::{
-        sanitize,
+        fleet, sanitize,
         size::{share, size},
         view::View,
         words,
@@ -69,13 +69,9 @@ fn taken(growth: &Growth, report: &Report) -> String {
         format!(" (at most {}{private} at once)", size(peak))
     });
     let grown = size(growth.grown_bytes);
-    let node = growth.recording_id.and_then(|id| {
-        let mut nodes = report.nodes.iter();
-        nodes.find(|node| node.recordings.contains(&id))
-    });
-    let on = node.map_or_else(String::new, |node| {
-        format!(" on {}", sanitize::name(&node.name))
-    });
+    let node = growth.recording_id;
+    let node = node.and_then(|id| fleet::node_of_recording(report, id));
+    let on = node.map_or_else(String::new, |node| format!(" on {node}"));
     format!("{class}{number}{on} took {grown} in all over the run{peak}")
 }
 
@@ -285,6 +281,15 @@ mod tests {
                 "WorkerDict on n0/31b53872 took 1.0 GiB in all over the run, by many lines",
                 "WorkerDict on n0/cf3f7bc4 took 1.0 GiB in all over the run, by many lines",
             ]
+        );
+        // A recorder that saw both nodes does not know whose growth it is.
+        let mut of_one = report.clone();
+        of_one.nodes[1].recordings = vec![0];
+        let host = &report.recordings[0].host.name;
+        let words_of_one = words(&SelectedReport::whole(&of_one));
+        assert_eq!(
+            words_of_one[0],
+            format!("WorkerDict on {host} took 1.0 GiB in all over the run, by many lines")
         );
         // All deaths are of recording 0.
         let mut other = report.deaths[0].clone();
