@@ -94,7 +94,10 @@ fn jobs(side: &Side) -> Vec<String> {
             (Some(limit), None, Some(Killer::RayMemoryMonitor)) => {
                 format!(", above its threshold of {}", size(limit))
             }
-            (Some(limit), None, _) => format!(", at the limit of {} of its cgroup", size(limit)),
+            (Some(limit), None, Some(Killer::KernelOomMemcg)) => {
+                format!(", at the limit of {} of its cgroup", size(limit))
+            }
+            (Some(limit), None, _) => format!(", at a limit of {}", size(limit)),
             (None, ..) => String::new(),
         };
         let id = sanitize::name(&job.job_id.0);
