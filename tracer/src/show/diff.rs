@@ -87,19 +87,15 @@ fn jobs(side: &Side) -> Vec<String> {
             let class = sanitize::name(class);
             format!(": {probably}{class} by {}", killer.name())
         });
-        let limit = match (job.limit_bytes, job.limit_of_bytes, job.killer) {
-            (Some(limit), Some(total), _) => {
-                format!(", above its threshold of {}", of(limit, total))
+        let limit = job.limit_bytes.map_or_else(String::new, |limit| {
+            let total = job.limit_of_bytes;
+            let limit = total.map_or_else(|| size(limit), |total| of(limit, total));
+            match job.killer {
+                Some(Killer::RayMemoryMonitor) => format!(", above its threshold of {limit}"),
+                Some(Killer::KernelOomMemcg) => format!(", at the limit of {limit} of its cgroup"),
+                _ => format!(", at a limit of {limit}"),
             }
-            (Some(limit), None, Some(Killer::RayMemoryMonitor)) => {
-                format!(", above its threshold of {}", size(limit))
-            }
-            (Some(limit), None, Some(Killer::KernelOomMemcg)) => {
-                format!(", at the limit of {} of its cgroup", size(limit))
-            }
-            (Some(limit), None, _) => format!(", at a limit of {}", size(limit)),
-            (None, ..) => String::new(),
-        };
+        });
         let id = sanitize::name(&job.job_id.0);
         format!("job {id} {}{by}{limit}", words::outcome(job.outcome))
     };

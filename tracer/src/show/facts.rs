@@ -291,9 +291,7 @@ fn why(view: &View<'_>, death: &Death) -> Option<String> {
 
 /// Returns the memory monitor of the raylet that the process belonged to.
 fn monitor<'a>(view: &View<'a>, death: &Death) -> Option<&'a Monitor> {
-    let mut clusters = view.shown.report.clusters.iter();
-    let own = clusters.find(|cluster| Some(cluster.id) == death.cluster)?;
-    own.monitor.as_ref()
+    view.shown.report.cluster_of(death)?.monitor.as_ref()
 }
 
 /// Returns what Ray's memory monitor takes for the node's memory, if that is less than the machine

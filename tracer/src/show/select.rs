@@ -334,10 +334,7 @@ fn id_matches(report: &Report, death: &Death, text: &str) -> bool {
     if text.len() < 4 || !hexadecimal {
         return false;
     }
-    let cluster = report
-        .clusters
-        .iter()
-        .find(|cluster| Some(cluster.id) == death.cluster);
+    let cluster = report.cluster_of(death);
     let node = cluster.and_then(|cluster| cluster.node_id.as_ref());
     let ids = [
         death.work.worker_id.as_ref(),

@@ -105,6 +105,13 @@ pub struct Report {
 }
 
 impl Report {
+    /// Returns the part of a Ray cluster that a process belonged to.
+    #[must_use]
+    pub fn cluster_of(&self, death: &Death) -> Option<&ClusterReport> {
+        let mut clusters = self.clusters.iter();
+        clusters.find(|cluster| Some(cluster.id) == death.cluster)
+    }
+
     /// Marks recordings that have no clean end as still being written.
     #[must_use]
     pub fn while_recording(mut self) -> Self {

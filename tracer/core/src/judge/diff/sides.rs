@@ -55,9 +55,7 @@ fn counted(report: &Report, death: &Death) -> Option<Bytes> {
     if death.verdict.killer != Killer::RayMemoryMonitor {
         return None;
     }
-    let mut clusters = report.clusters.iter();
-    let own = clusters.find(|cluster| Some(cluster.id) == death.cluster)?;
-    own.monitor.as_ref()?.total_bytes
+    report.cluster_of(death)?.monitor.as_ref()?.total_bytes
 }
 
 /// Returns the value that all recordings have in common, if they do.

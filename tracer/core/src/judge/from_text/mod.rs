@@ -61,10 +61,11 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
         .map(|case| made(gathered, &clock, case))
         .collect();
     nameless::add(gathered, &clock, &mut made);
-    raylets::add_implied(gathered, &clock, &mut made);
+    let folders = nodes::folders(gathered);
+    raylets::add_implied(gathered, &clock, &folders, &mut made);
     order(&mut made);
     raylets::blame(&mut made);
-    raylets::blame_by_log(gathered, &mut made);
+    raylets::blame_by_log(gathered, &folders, &mut made);
     raylets::blame_shutdowns(&mut made);
     teardown::mark(gathered, &clock, &mut made);
     raylets::list_shutdowns(&mut made);
@@ -85,7 +86,6 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
         candidates.insert(made.death.id, missing);
     }
     let facts = facts::of(gathered, &made);
-    let folders = nodes::folders(gathered);
     let on = nodes::of_deaths(gathered, &folders, &made);
     let mut deaths: Vec<Death> = made.into_iter().map(|made| made.death).collect();
     unsettled::add(read, &mut deaths, &candidates);

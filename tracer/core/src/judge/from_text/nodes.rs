@@ -258,7 +258,7 @@ pub(super) fn join(
 }
 
 /// Attributes the end of a worker to the one raylet of its node that ended, if the worker's own log
-/// says that its raylet is gone.
+/// says that its raylet is gone. `raylets` has done so where the log names the raylet's pid.
 fn blame_the_nodes_raylet(on: &[Option<HexId>], report: &mut Report) {
     let mut raylets: HashMap<&HexId, Vec<EventId>> = HashMap::new();
     for (death, node) in report.deaths.iter().zip(on) {

@@ -6,7 +6,12 @@ use std::{
 };
 
 use super::{
-    Made, claim::Subject, death::build, nodes, text_evidence::TextEvidence, verdict::Verdict,
+    Made,
+    claim::Subject,
+    death::build,
+    nodes::{self, Folder},
+    text_evidence::TextEvidence,
+    verdict::Verdict,
     zone::Clock,
 };
 use crate::{
@@ -22,6 +27,12 @@ const TAKES_ALONG_NS: RangeInclusive<i64> = -5 * SECOND_NS..=MINUTE_NS;
 /// The most raylets that are compared with a worker.
 const MAX_COMPARED: usize = 256;
 
+/// Returns which of the deaths are those of raylets.
+fn all(made: &[Made]) -> Vec<usize> {
+    let is_raylet = |at: &usize| made[*at].death.process.role == Role::Raylet;
+    (0..made.len()).filter(is_raylet).collect()
+}
+
 /// The ends of raylets among all deaths, and the node of each death.
 struct Raylets {
     all: Vec<usize>,
@@ -31,16 +42,14 @@ struct Raylets {
 }
 
 impl Raylets {
-    fn of(gathered: &TextEvidence, made: &[Made]) -> Self {
+    fn of(gathered: &TextEvidence, folders: &[Folder], made: &[Made]) -> Self {
         let mut raylets = Self {
             all: Vec::new(),
             by_pid: HashMap::new(),
-            nodes: nodes::of_deaths(gathered, &nodes::folders(gathered), made),
+            nodes: nodes::of_deaths(gathered, folders, made),
         };
-        for (at, one) in made.iter().enumerate() {
-            if one.death.process.role == Role::Raylet {
-                raylets.add(at, one);
-            }
+        for at in all(made) {
+            raylets.add(at, &made[at]);
         }
         raylets
     }
@@ -81,11 +90,16 @@ impl Raylets {
 }
 
 /// Adds the end of each raylet that only its workers' logs tell of.
-pub(super) fn add_implied(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
+pub(super) fn add_implied(
+    gathered: &TextEvidence,
+    clock: &Clock,
+    folders: &[Folder],
+    made: &mut Vec<Made>,
+) {
     let names = |worker: &Made| named_raylet(worker).is_some();
     let mut workers: Vec<usize> = (0..made.len()).filter(|at| names(&made[*at])).collect();
     workers.sort_by_key(|at| (made[*at].time.unwrap_or(i64::MAX), made[*at].place));
-    let mut raylets = Raylets::of(gathered, made);
+    let mut raylets = Raylets::of(gathered, folders, made);
     for at in workers {
         if raylets.named_by(made, at).is_some() {
             continue;
@@ -116,8 +130,8 @@ pub(super) fn add_implied(gathered: &TextEvidence, clock: &Clock, made: &mut Vec
 }
 
 /// Attributes the ends of workers whose logs say that their raylet had ended to its end.
-pub(super) fn blame_by_log(gathered: &TextEvidence, made: &mut [Made]) {
-    let raylets = Raylets::of(gathered, made);
+pub(super) fn blame_by_log(gathered: &TextEvidence, folders: &[Folder], made: &mut [Made]) {
+    let raylets = Raylets::of(gathered, folders, made);
     for at in 0..made.len() {
         if let Some(raylet) = raylets.named_by(made, at) {
             made[at].death.verdict.cause_death_id = Some(made[raylet].death.id);
@@ -139,8 +153,7 @@ fn named_raylet(worker: &Made) -> Option<Pid> {
 /// Attributes the end of a worker that has no reason of its own to the raylet that died at that
 /// time.
 pub(super) fn blame(made: &mut [Made]) {
-    let is_raylet = |at: &usize| made[*at].death.process.role == Role::Raylet;
-    let raylets: Vec<usize> = (0..made.len()).filter(is_raylet).collect();
+    let raylets = all(made);
     for at in 0..made.len() {
         let one = &made[at];
         if !one.bare || one.death.process.role == Role::Raylet {
@@ -163,8 +176,7 @@ pub(super) fn blame(made: &mut [Made]) {
 /// Attributes the ends of workers that a raylet stopped while it shut down to the end of that
 /// raylet.
 pub(super) fn blame_shutdowns(made: &mut [Made]) {
-    let is_raylet = |at: &usize| made[*at].death.process.role == Role::Raylet;
-    let raylets: Vec<usize> = (0..made.len()).filter(is_raylet).collect();
+    let raylets = all(made);
     for at in 0..made.len() {
         let one = &made[at];
         if !matches!(one.death.verdict.cause, Cause::RayletShutdown { .. }) {
