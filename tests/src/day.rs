@@ -312,6 +312,7 @@ pub(crate) fn signal(target: ProcessKey) -> Observation {
             comm: "bash".into(),
             uid: 1000,
             exiting: false,
+            process_exiting: None,
             kernel_thread: false,
             exe: None,
             cgroup: None,
@@ -354,6 +355,7 @@ pub(crate) fn exit(process: ProcessKey, title: &str, anon: u64) -> Observation {
         mm: u64::from(process.pid.0),
         uid: None,
         harvested: false,
+        pending: None,
         tracer: None,
     })
 }

@@ -186,6 +186,11 @@ pub const SENDER_EXEC_SEEN: u32 = 16;
 pub const SENDER_SAME_ROOT: u32 = 32;
 /// Flag: the running task was in a 32-bit system call.
 pub const SENDER_COMPAT: u32 = 64;
+/// Flag: the sender was exiting with its whole process, not this thread alone.
+pub const SENDER_PROCESS_EXITING: u32 = 128;
+
+/// Signals that programs catch in order to end: HUP INT QUIT TERM.
+pub const ENDING: [u32; 4] = [1, 2, 3, 15];
 
 /// The value of `call` if the running task was in no system call.
 pub const NO_CALL: i32 = -1;
@@ -344,6 +349,12 @@ pub struct Exit {
     pub tracer: Ancestor,
     /// The number of valid bytes of `title`; −1 if it is unreadable.
     pub title_length: i32,
+    /// The signals that were pending for the process. Signal 1 is bit 0, here and below.
+    pub pending: u64,
+    /// Those of [`ENDING`] that were pending for one thread when that thread ended.
+    pub thread_pending: u64,
+    /// The signals that the last thread blocked.
+    pub blocked: u64,
     /// The first bytes at `mm->arg_start`.
     pub title: [u8; TITLE],
 }
@@ -375,6 +386,23 @@ pub struct Rename {
 pub struct Tracked {
     /// `start_boottime`; 0 if user space added the process before it knew the time.
     pub start: u64,
+    /// For each of [`ENDING`], whether it was pending for a thread that has ended. Threads of
+    /// several CPUs write it, each whole bytes.
+    pub thread_pending: [u8; ENDING.len()],
+    /// Always 0.
+    pub reserved: u32,
+}
+
+impl Tracked {
+    /// Creates the entry of a process of which no thread has ended.
+    #[must_use]
+    pub const fn new(start: u64) -> Self {
+        Self {
+            start,
+            thread_pending: [0; ENDING.len()],
+            reserved: 0,
+        }
+    }
 }
 
 /// The memory of a process at its first fatal delivery, for kernels that free it before the exit
@@ -520,10 +548,15 @@ pub struct Offsets {
     pub task_cgroups: u32,
     pub task_pdeath_signal: u32,
     pub task_exit_code: u32,
+    /// The first 64 signals of `pending.signal`.
+    pub task_pending: u32,
+    pub task_blocked: u32,
     pub task_thread_pid: u32,
     pub signal_flags: u32,
     pub signal_group_exit_code: u32,
     pub signal_live: u32,
+    /// The first 64 signals of `shared_pending.signal`.
+    pub signal_pending: u32,
     pub signal_maxrss: u32,
     pub signal_oom_score_adj: u32,
     pub cred_uid: u32,

@@ -41,7 +41,7 @@ fn executed<const TYPED: bool, C>(_context: &C, task: u64) {
             return count(Hook::Exec, ledger::FILTERED);
         }
         if TRACKED
-            .insert(key.tgid, Tracked { start: key.start }, 0)
+            .insert(key.tgid, Tracked::new(key.start), 0)
             .is_err()
         {
             return count(Hook::Exec, ledger::MAP_FULL);

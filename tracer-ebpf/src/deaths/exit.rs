@@ -11,7 +11,7 @@
 //! reports it.
 
 use aya_ebpf::helpers::generated;
-use raytrace_ebpf::records::{Exit, Hook, Kind, TITLE, Tracked, ledger};
+use raytrace_ebpf::records::{ENDING, Exit, Hook, Kind, TITLE, Tracked, ledger};
 
 use super::{
     hook,
@@ -36,6 +36,9 @@ hook!(
 );
 
 const SIGNAL_GROUP_EXIT: u32 = 4;
+
+/// [`ENDING`] as a set: signal 1 is bit 0.
+const ENDING_BITS: u64 = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14;
 
 /// `BPF_RB_AVAIL_DATA`.
 const AVAILABLE: u64 = 0;
@@ -66,7 +69,9 @@ fn exited_second<const TYPED: bool, C>(_context: &C, task: u64) {
 fn emit<const TYPED: bool>(task: u64, scratch: u32) -> u32 {
     let shared = signal_struct::<TYPED>(task);
     let live = field::<i32, TYPED>(shared, offsets().signal_live);
+    let thread_pending = field::<u64, TYPED>(task, offsets().task_pending);
     if live != 0 {
+        keep_pending(tgid::<TYPED>(task), thread_pending);
         return ledger::FILTERED;
     }
     let leader = leader::<TYPED>(task);
@@ -74,6 +79,7 @@ fn emit<const TYPED: bool>(task: u64, scratch: u32) -> u32 {
     let Some(scratch) = EXIT_SCRATCH.get_ptr_mut(scratch) else {
         return ledger::FILTERED;
     };
+    let of_others = kept_pending(key.tgid);
     if TRACKED.remove(key.tgid).is_err() {
         return ledger::FILTERED;
     }
@@ -88,6 +94,9 @@ fn emit<const TYPED: bool>(task: u64, scratch: u32) -> u32 {
     record.status = status::<TYPED>(leader, shared);
     comm(leader, record.comm.as_mut_ptr());
     tracer::<TYPED>(task, leader, &mut record.tracer);
+    record.pending = field::<u64, TYPED>(shared, offsets().signal_pending);
+    record.thread_pending = thread_pending & ENDING_BITS | of_others;
+    record.blocked = field::<u64, TYPED>(task, offsets().task_blocked);
     fill(record, task, shared);
     let mut size = if record.title_length < 0 {
         0
@@ -115,8 +124,40 @@ fn emit<const TYPED: bool>(task: u64, scratch: u32) -> u32 {
     }
     // The process goes back into the set. User space searches for processes that are in the set but
     // not in `/proc`: their exits were missed.
-    let _ = TRACKED.insert(key.tgid, Tracked { start: key.start }, 0);
+    let _ = TRACKED.insert(key.tgid, Tracked::new(key.start), 0);
     ledger::MAP_FULL
+}
+
+/// Keeps which of [`ENDING`] are pending for a thread that ends before its process does. No thread
+/// takes them any more.
+#[inline(always)]
+fn keep_pending(tgid: u32, pending: u64) {
+    if pending & ENDING_BITS == 0 {
+        return;
+    }
+    let Some(known) = TRACKED.get_ptr_mut(tgid) else {
+        return;
+    };
+    for (at, number) in ENDING.iter().enumerate() {
+        if pending & 1 << (number - 1) != 0 {
+            // SAFETY: a map value stays writable while the program runs. Other CPUs write the same
+            // byte.
+            unsafe { (*known).thread_pending[at] = 1 };
+        }
+    }
+}
+
+/// Returns which of [`ENDING`] were pending for threads that have ended.
+#[inline(always)]
+fn kept_pending(tgid: u32) -> u64 {
+    let mut pending = 0;
+    if let Some(known) = TRACKED.get_ptr(tgid) {
+        for (at, number) in ENDING.iter().enumerate() {
+            // SAFETY: a map value stays readable while the program runs.
+            pending |= u64::from(unsafe { (*known).thread_pending[at] } & 1) << (number - 1);
+        }
+    }
+    pending
 }
 
 /// Returns the wakeup flag for a wait status. An exit with status 0 can wait until the reader

@@ -62,7 +62,7 @@ fn is_ours<const TYPED: bool>(parent: u64, child: u64) -> bool {
 #[inline(always)]
 fn emit<const TYPED: bool>(parent: u64, child: Process) -> u32 {
     if TRACKED
-        .insert(child.tgid, Tracked { start: child.start }, 0)
+        .insert(child.tgid, Tracked::new(child.start), 0)
         .is_err()
     {
         return ledger::MAP_FULL;

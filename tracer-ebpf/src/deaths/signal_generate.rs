@@ -7,7 +7,7 @@
 
 use raytrace_ebpf::records::{
     COMMAND, GROUP_EXIT, Hook, Kind, SENDER_CGROUPS, SENDER_EXEC_SEEN, SENDER_EXITING,
-    SENDER_KERNEL_THREAD, SENDER_SAME_ROOT, Signal, TOOK_EFFECT, ledger,
+    SENDER_KERNEL_THREAD, SENDER_PROCESS_EXITING, SENDER_SAME_ROOT, Signal, TOOK_EFFECT, ledger,
 };
 
 use super::{
@@ -171,6 +171,9 @@ fn sender(target: u64, record: &mut Signal) {
     let flags: u32 = read(task, offsets().task_flags);
     if flags & PF_EXITING != 0 {
         record.flags |= SENDER_EXITING;
+        if exits_as_a_whole(task) {
+            record.flags |= SENDER_PROCESS_EXITING;
+        }
     }
     if flags & PF_KTHREAD != 0 {
         record.flags |= SENDER_KERNEL_THREAD;
@@ -197,6 +200,16 @@ fn sender(target: u64, record: &mut Signal) {
             css = css_parent(css);
         }
     }
+}
+
+/// Returns whether the process of an exiting thread exits too: a group exit has begun, or no other
+/// thread is left.
+#[inline(always)]
+fn exits_as_a_whole(task: u64) -> bool {
+    let shared = signal_struct::<false>(task);
+    let flags: u32 = read(shared, offsets().signal_flags);
+    let live: i32 = read(shared, offsets().signal_live);
+    flags & SIGNAL_GROUP_EXIT != 0 || live == 0
 }
 
 /// Reads the command line of the sender's last exec, or the one that it shows now if that one is

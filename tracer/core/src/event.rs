@@ -17,7 +17,9 @@ mod stack;
 
 pub use call::Call;
 pub use clock::ClockError;
-pub use death::{Ancestor, CgroupLevel, Exit, FileId, OomVictim, Sender, Signal, SystemCall};
+pub use death::{
+    Ancestor, CgroupLevel, Exit, FileId, OomVictim, PendingSignals, Sender, Signal, SystemCall,
+};
 pub use gpu::{GpuHolder, GpuState};
 pub use limit_warning::{ForecastProcess, LimitName, LimitWarning, Within};
 pub use log::{KernelLog, RayLog};

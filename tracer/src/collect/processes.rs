@@ -246,6 +246,7 @@ impl Processes {
             mm: 0,
             uid: known.and_then(|known| known.uid),
             harvested: false,
+            pending: None,
             tracer: None,
         }
     }

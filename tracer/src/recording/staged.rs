@@ -60,6 +60,7 @@ pub(crate) fn killed(process: ProcessKey) -> Observation {
         mm: 0,
         uid: None,
         harvested: false,
+        pending: None,
         tracer: None,
     })
 }

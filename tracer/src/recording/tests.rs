@@ -26,6 +26,7 @@ fn exit_of(id: u64) -> Exit {
         mm: u64::MAX,
         uid: Some(0),
         harvested: false,
+        pending: None,
         tracer: None,
     }
 }
@@ -208,6 +209,7 @@ fn sender_and_system_call_round_trip() {
         comm: "ray".into(),
         uid: 1000,
         exiting: false,
+        process_exiting: None,
         kernel_thread: false,
         exe: Some("/usr/bin/python3.11".into()),
         cgroup: None,

@@ -127,6 +127,7 @@ fn signal(target: u32, sender: u32, comm: &str, uid: u32) -> Observation {
             comm: comm.into(),
             uid,
             exiting: false,
+            process_exiting: None,
             kernel_thread: false,
             exe: Some(format!("/opt/{comm}")),
             cgroup: Some(format!("/users/{comm}")),
@@ -155,6 +156,7 @@ fn exit(pid: u32, name: &str) -> Observation {
         mm: 0,
         uid: None,
         harvested: false,
+        pending: None,
         tracer: None,
     })
 }

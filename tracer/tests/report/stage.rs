@@ -153,6 +153,7 @@ impl Stage {
                 comm: comm.into(),
                 uid: 1000,
                 exiting: false,
+                process_exiting: None,
                 kernel_thread: false,
                 exe: Some(format!("/home/zoltan/bin/{comm}")),
                 cgroup: None,
@@ -300,6 +301,7 @@ impl Stage {
             mm: u64::from(pid),
             uid: None,
             harvested: false,
+            pending: None,
             tracer: None,
         };
         self.push(Source::Kernel, Observation::Exit(exit));

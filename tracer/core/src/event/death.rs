@@ -79,6 +79,9 @@ pub struct Sender {
     pub uid: u32,
     /// `PF_EXITING`: the sender is in its own exit (parent-death signals are sent then).
     pub exiting: bool,
+    /// Whether its whole process was, and not this thread alone; `None` in recordings of earlier
+    /// versions.
+    pub process_exiting: Option<bool>,
     /// `PF_KTHREAD`.
     pub kernel_thread: bool,
     /// Path of the executable inside its own mount, from its dentries; `None` for kernel threads.
@@ -181,6 +184,19 @@ pub struct Exit {
     pub harvested: bool,
     /// The process that traced its last thread, or its first one, when it ended.
     pub tracer: Option<Ancestor>,
+    /// Its pending signals when it ended; `None` where they were not read.
+    pub pending: Option<PendingSignals>,
+}
+
+/// The signals that were pending when a process ended, which no thread took. Signal 1 is bit 0.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PendingSignals {
+    /// Those for the whole process.
+    pub process: u64,
+    /// Those for one thread, when that thread ended. Only signals that end processes are kept.
+    pub threads: u64,
+    /// Those that the last thread blocked.
+    pub blocked: u64,
 }
 
 impl Exit {

@@ -53,6 +53,7 @@ fn waiting(world: &World, key: ProcessKey) -> Option<Death> {
         mm: 0,
         uid: state.uid,
         harvested: false,
+        pending: None,
         tracer: None,
     };
     let time = world.last_time;

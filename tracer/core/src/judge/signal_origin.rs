@@ -300,6 +300,7 @@ mod tests {
                 comm: "x".into(),
                 uid: 1000,
                 exiting: false,
+                process_exiting: None,
                 kernel_thread: false,
                 exe: None,
                 cgroup: None,

@@ -1,22 +1,29 @@
 //! The tracked set: the kernel map of processes whose deaths are reported.
 
 use aya::maps::{HashMap, MapData};
+use raytrace_ebpf::records;
 
 use crate::ids::{BootTime, Pid, ProcessKey};
 
+/// A `records::Tracked`: the start time, and what the kernel keeps for itself.
+type Entry = [u64; 2];
+
+const _: () = assert!(size_of::<Entry>() == size_of::<records::Tracked>());
+
 /// The map from tgid to start time. At a fork, the kernel adds the children of a member.
 pub struct Tracked {
-    map: HashMap<MapData, u32, u64>,
+    map: HashMap<MapData, u32, Entry>,
 }
 
 impl Tracked {
-    pub(super) fn new(map: HashMap<MapData, u32, u64>) -> Self {
+    pub(super) fn new(map: HashMap<MapData, u32, Entry>) -> Self {
         Self { map }
     }
 
     /// Adds a process that runs already. Returns false when the map is full.
     pub fn add(&mut self, process: ProcessKey) -> bool {
-        self.map.insert(process.pid.0, process.start.0, 0).is_ok()
+        let entry = [process.start.0, 0];
+        self.map.insert(process.pid.0, entry, 0).is_ok()
     }
 
     /// Removes a process that turned out to be another one, or to be gone.
@@ -27,10 +34,10 @@ impl Tracked {
     /// Returns all members. While processes come and go, one may be missing or be listed twice.
     #[must_use]
     pub fn all(&self) -> Vec<ProcessKey> {
-        let known = |(pid, start): &(u32, u64)| *start != 0 && *pid != 0;
+        let known = |(pid, [start, _]): &(u32, Entry)| *start != 0 && *pid != 0;
         let members = self.map.iter().filter_map(Result::ok).filter(known);
         members
-            .map(|(pid, start)| ProcessKey {
+            .map(|(pid, [start, _])| ProcessKey {
                 pid: Pid(pid),
                 start: BootTime(start),
             })
@@ -39,7 +46,10 @@ impl Tracked {
 
     /// Removes a process if it is a member, and returns whether it was.
     pub fn take(&mut self, process: ProcessKey) -> bool {
-        let there = self.map.get(&process.pid.0, 0).ok() == Some(process.start.0);
+        let there = self
+            .map
+            .get(&process.pid.0, 0)
+            .is_ok_and(|[start, _]| start == process.start.0);
         there && self.map.remove(&process.pid.0).is_ok()
     }
 

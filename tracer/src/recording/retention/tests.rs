@@ -119,6 +119,7 @@ fn exit(pid: u32, status: Option<i32>) -> Observation {
         mm: 0,
         uid: None,
         harvested: false,
+        pending: None,
         tracer: None,
     })
 }

@@ -15,6 +15,7 @@ stored_as! {
     OomVictim => event::OomVictim,
     CgroupLevel => event::CgroupLevel,
     Exit => event::Exit,
+    PendingSignals => event::PendingSignals,
     SystemCall => event::SystemCall,
     FileId => event::FileId,
 }
@@ -68,6 +69,8 @@ pub(super) struct Sender {
     comm: String,
     uid: u32,
     exiting: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    process_exiting: Option<bool>,
     kernel_thread: bool,
     exe: Option<String>,
     cgroup: Option<String>,
@@ -140,4 +143,14 @@ pub(super) struct Exit {
     harvested: bool,
     #[serde(default, with = "stored", skip_serializing_if = "Option::is_none")]
     tracer: Option<event::Ancestor>,
+    #[serde(default, with = "stored", skip_serializing_if = "Option::is_none")]
+    pending: Option<event::PendingSignals>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "event::PendingSignals")]
+pub(super) struct PendingSignals {
+    process: u64,
+    threads: u64,
+    blocked: u64,
 }

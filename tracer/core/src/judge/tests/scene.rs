@@ -347,6 +347,7 @@ impl Scene {
                 comm: comm.into(),
                 uid: 1000,
                 exiting: self.exiting,
+                process_exiting: None,
                 // SIGBUS with BUS_MCEERR_AO comes from the kernel's thread for memory failures.
                 kernel_thread: (signal, code) == (7, 5),
                 exe: Some(format!("/usr/bin/{comm}")),
@@ -438,6 +439,7 @@ impl Scene {
             mm,
             uid: None,
             harvested: false,
+            pending: None,
             tracer: self.tracer.clone(),
         });
         self.push(Source::Kernel, what)
@@ -460,6 +462,7 @@ impl Scene {
             mm: 0,
             uid: None,
             harvested: false,
+            pending: None,
             tracer: None,
         };
         self.push(source, Observation::Exit(exit));

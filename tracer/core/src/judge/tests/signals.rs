@@ -600,6 +600,7 @@ fn pid_reuse_gives_two_deaths() {
             mm: 1,
             uid: None,
             harvested: false,
+            pending: None,
             tracer: None,
         },
         deaths => panic!("{deaths:?}"),

@@ -16,6 +16,9 @@ pub(super) const HOOK: Deaths = Deaths {
     offsets: |fields, offsets| {
         offsets.task_exit_code = fields.need("task_struct", "exit_code")?;
         offsets.signal_live = fields.need("signal_struct", "live")?;
+        offsets.signal_pending = fields.need("signal_struct", "shared_pending.signal")?;
+        offsets.task_pending = fields.need("task_struct", "pending.signal")?;
+        offsets.task_blocked = fields.need("task_struct", "blocked")?;
         Ok(())
     },
     // The last field of the record is cut to the bytes that were read.
@@ -39,5 +42,10 @@ fn exit(decoder: &Decoder, record: &Exit) -> Observation {
         uid: Some(record.uid),
         harvested: false,
         tracer: named(&record.tracer),
+        pending: Some(event::PendingSignals {
+            process: record.pending,
+            threads: record.thread_pending,
+            blocked: record.blocked,
+        }),
     })
 }

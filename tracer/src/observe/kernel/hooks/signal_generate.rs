@@ -5,7 +5,7 @@ mod system_calls;
 
 use raytrace_ebpf::records::{
     self, GROUP_EXIT, SENDER_COMPAT, SENDER_EXEC_SEEN, SENDER_EXITING, SENDER_KERNEL_THREAD,
-    SENDER_SAME_ROOT, TOOK_EFFECT,
+    SENDER_PROCESS_EXITING, SENDER_SAME_ROOT, TOOK_EFFECT,
 };
 
 use super::{
@@ -68,6 +68,7 @@ fn signal(record: &records::Signal) -> Observation {
             exec_seen: has(SENDER_EXEC_SEEN),
             same_root: has(SENDER_SAME_ROOT),
             exiting: has(SENDER_EXITING),
+            process_exiting: Some(has(SENDER_PROCESS_EXITING)),
             kernel_thread: has(SENDER_KERNEL_THREAD),
             exe: exe(&record.exe),
             container_id: cgroup_path::container(&cgroup),
