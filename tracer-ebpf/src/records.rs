@@ -11,10 +11,12 @@ pub const ANCESTORS: usize = 6;
 pub const EXE_PARTS: usize = 8;
 /// The bytes of one path component of an executable.
 pub const EXE_PART: usize = 32;
-/// The number of memory cgroup levels that are read, innermost first.
-pub const CGROUPS: usize = 12;
-/// The bytes of one cgroup name; that of a container's scope has 77.
-pub const CGROUP_NAME: usize = 96;
+/// The number of memory cgroup levels that are read of a victim, innermost first.
+pub const CGROUPS: usize = 32;
+/// The bytes of one of their names. A file's name has at most 255 (`NAME_MAX`).
+pub const CGROUP_NAME: usize = 256;
+/// The bytes of one name in the sender's cgroup path; that of a container's scope has 77.
+pub const SENDER_CGROUP_NAME: usize = 96;
 /// The number of levels that are read of the sender's cgroup path.
 pub const SENDER_CGROUPS: usize = 6;
 /// The number of kernel stack frames that are read at an OOM kill.
@@ -242,7 +244,7 @@ pub struct Signal {
     /// The path components of the sender's executable, innermost first.
     pub exe: [[u8; EXE_PART]; EXE_PARTS],
     /// The names of the sender's memory cgroups, innermost first.
-    pub cgroup: [[u8; CGROUP_NAME]; SENDER_CGROUPS],
+    pub cgroup: [[u8; SENDER_CGROUP_NAME]; SENDER_CGROUPS],
     /// The sender's command line: that of its last exec if that was seen, else the one that it
     /// shows now.
     pub command: [u8; COMMAND],
@@ -283,19 +285,37 @@ pub struct Memory {
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Cgroup {
-    /// The name; empty for the root.
-    pub name: [u8; CGROUP_NAME],
+    /// `kernfs_node.id`: the inode number of its directory, which no later cgroup gets.
+    pub id: u64,
     /// `memory.usage`, in pages.
     pub usage: u64,
     /// `memory.max`, in pages.
     pub max: u64,
-    /// Whether the invoker is in this cgroup too.
-    pub shared: u32,
-    /// Whether the entry is valid.
-    pub valid: u32,
+    /// `memory_events_local[MEMCG_OOM]`: how often an allocation met this cgroup's own limit and
+    /// nothing could be reclaimed. It is raised before the kernel chooses a victim.
+    pub oom_events: u64,
+    /// The name; empty for the root.
+    pub name: [u8; CGROUP_NAME],
 }
 
-/// An event of `mark_victim`.
+/// The value of `order` and `constraint` if `out_of_memory` was not seen.
+pub const NOT_SEEN: i32 = i32::MIN;
+/// The value of `order` if the kill was invoked by hand (sysrq `f`): `is_sysrq_oom`.
+pub const BY_HAND: i32 = -1;
+
+/// What was short of memory: the kernel's `struct oom_control`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct OomControl {
+    /// `kernfs_node.id` of `memcg`, the cgroup at its limit; 0 if it was no cgroup.
+    pub memcg: u64,
+    /// `order`; [`BY_HAND`], or [`NOT_SEEN`].
+    pub order: i32,
+    /// `constraint`: an `enum oom_constraint`.
+    pub constraint: i32,
+}
+
+/// An event of `mark_victim`. `cgroups` is cut to the levels that were read.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Victim {
@@ -319,6 +339,10 @@ pub struct Victim {
     pub stack_bytes: i64,
     /// The kernel stack, innermost frame first.
     pub stack: [u64; FRAMES],
+    /// What was short of memory.
+    pub control: OomControl,
+    /// The number of valid entries of `cgroups`.
+    pub levels: u64,
     /// The victim's memory cgroups, innermost first.
     pub cgroups: [Cgroup; CGROUPS],
 }
@@ -608,8 +632,16 @@ pub struct Offsets {
     pub css_parent: u32,
     pub cgroup_kn: u32,
     pub kernfs_name: u32,
+    pub kernfs_id: u32,
+    /// `css` of `mem_cgroup`. The other offsets in it count from there.
+    pub memcg_css: u32,
     pub memcg_usage: u32,
     pub memcg_max: u32,
+    /// `memory_events_local[MEMCG_OOM]`.
+    pub memcg_oom_events: u32,
+    pub oom_memcg: u32,
+    pub oom_order: u32,
+    pub oom_constraint: u32,
     pub pid_level: u32,
     pub pid_numbers: u32,
     pub upid_size: u32,

@@ -4,7 +4,7 @@ use aya_ebpf::helpers::{
     bpf_get_current_pid_tgid, bpf_get_current_task, bpf_ktime_get_boot_ns, generated,
 };
 use raytrace_ebpf::records::{
-    ANCESTORS, Ancestor, CGROUP_NAME, COMM, EXE_PART, EXE_PARTS, File, Header, Kind, Process,
+    ANCESTORS, Ancestor, COMM, EXE_PART, EXE_PARTS, File, Header, Kind, Process,
 };
 
 use super::maps::offsets;
@@ -282,11 +282,17 @@ pub(crate) fn css_parent(css: u64) -> u64 {
     read(css, offsets().css_parent)
 }
 
-/// Reads the name of a cgroup in its parent directory; empty for the root.
+/// Returns the directory of a cgroup, a `struct kernfs_node`.
 #[inline(always)]
-pub(crate) fn css_name(css: u64, to: *mut u8) {
+pub(crate) fn css_directory(css: u64) -> u64 {
     let cgroup: u64 = read(css, offsets().css_cgroup);
-    let node: u64 = read(cgroup, offsets().cgroup_kn);
-    let name: u64 = read(node, offsets().kernfs_name);
-    read_string(to, CGROUP_NAME as u32, name);
+    read(cgroup, offsets().cgroup_kn)
+}
+
+/// Reads the name of a cgroup in its parent directory, with at most `length` bytes; empty for the
+/// root.
+#[inline(always)]
+pub(crate) fn directory_name(directory: u64, to: *mut u8, length: usize) {
+    let name: u64 = read(directory, offsets().kernfs_name);
+    read_string(to, length as u32, name);
 }

@@ -9,7 +9,7 @@ use aya_ebpf::{
 };
 use raytrace_ebpf::records::{
     CALL_ARGUMENTS, COMMANDS_KEPT, Command, Exec, Exit, Hook, Offsets, Rename, Snapshot, Tracked,
-    ledger,
+    Victim, ledger,
 };
 
 /// Offsets in the structs of the running kernel, set before the load.
@@ -77,8 +77,14 @@ static OFFSETS: Offsets = Offsets {
     css_parent: 0,
     cgroup_kn: 0,
     kernfs_name: 0,
+    kernfs_id: 0,
+    memcg_css: 0,
     memcg_usage: 0,
     memcg_max: 0,
+    memcg_oom_events: 0,
+    oom_memcg: 0,
+    oom_order: 0,
+    oom_constraint: 0,
     pid_level: 0,
     pid_numbers: 0,
     upid_size: 0,
@@ -159,6 +165,26 @@ pub(crate) struct KernelKill {
 /// The last SIGKILL of the kernel on each CPU.
 #[map]
 pub(crate) static LAST_KILL: PerCpuArray<KernelKill> = PerCpuArray::with_max_entries(1, 0);
+
+/// A call of `out_of_memory`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct OomCall {
+    /// The task that called it.
+    pub(crate) task: u64,
+    /// Its argument, a `struct oom_control` on the stack of that task.
+    pub(crate) control: u64,
+}
+
+/// The last call of `out_of_memory`. There is one at a time on a machine: its callers hold
+/// `oom_lock`.
+#[map]
+pub(crate) static OOM_CALL: Array<OomCall> = Array::with_max_entries(1, 0);
+
+/// Scratch space for the record of a victim: 10 KiB. There is one, because victims are marked in
+/// `out_of_memory`.
+#[map]
+pub(crate) static VICTIM_SCRATCH: Array<Victim> = Array::with_max_entries(1, 0);
 
 /// The loss ledger: one row for each program.
 #[map]

@@ -1,7 +1,7 @@
 //! The programs, one file for each hook, and the code that they share.
 //!
 //! Each hook has two programs with the same arguments, a `tp_btf` and a raw tracepoint. User space
-//! loads the one that the kernel accepts.
+//! loads the one that the kernel accepts. `out_of_memory` is the entry of a function, and has one.
 
 mod call;
 mod commands;
@@ -11,6 +11,7 @@ mod fork;
 mod kernel;
 mod maps;
 mod memory;
+mod out_of_memory;
 mod rename;
 mod signal_deliver;
 mod signal_generate;

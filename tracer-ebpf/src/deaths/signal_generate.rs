@@ -6,15 +6,17 @@
 //! distinguished.
 
 use raytrace_ebpf::records::{
-    COMMAND, GROUP_EXIT, Hook, Kind, SENDER_CGROUPS, SENDER_EXEC_SEEN, SENDER_EXITING,
-    SENDER_KERNEL_THREAD, SENDER_PROCESS_EXITING, SENDER_SAME_ROOT, Signal, TOOK_EFFECT, ledger,
+    COMMAND, GROUP_EXIT, Hook, Kind, SENDER_CGROUP_NAME, SENDER_CGROUPS, SENDER_EXEC_SEEN,
+    SENDER_EXITING, SENDER_KERNEL_THREAD, SENDER_PROCESS_EXITING, SENDER_SAME_ROOT, Signal,
+    TOOK_EFFECT, ledger,
 };
 
 use super::{
     call, commands, hook,
     kernel::{
-        ancestors, argument_range, arguments, css_name, css_parent, current, exe, executable,
-        header, leader_comm, memory_css, process, root, signal_struct, tgid, tracer, uids,
+        ancestors, argument_range, arguments, css_directory, css_parent, current, directory_name,
+        exe, executable, header, leader_comm, memory_css, process, root, signal_struct, tgid,
+        tracer, uids,
     },
     maps::{DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, offsets},
 };
@@ -196,7 +198,8 @@ fn sender(target: u64, record: &mut Signal) {
     for level in 0..SENDER_CGROUPS {
         record.cgroup[level][0] = 0;
         if css != 0 {
-            css_name(css, record.cgroup[level].as_mut_ptr());
+            let name = record.cgroup[level].as_mut_ptr();
+            directory_name(css_directory(css), name, SENDER_CGROUP_NAME);
             css = css_parent(css);
         }
     }

@@ -2,19 +2,23 @@
 //!
 //! Format (6.18): `pid, __data_loc comm, total_vm, anon_rss, …`. Before 6.9 and its backports the
 //! argument is a pid alone; BTF says which one it is. The record has the kernel stack and the
-//! cgroups at that moment. If the kernel did not send its own SIGKILL just before, the victim was
+//! cgroups at that moment, and what `out_of_memory` was called for. If the kernel did not send its own SIGKILL just before, the victim was
 //! already dying. Rate: one per OOM kill. Without this hook no OOM kill is proven.
 
 use aya_ebpf::{EbpfContext, helpers::generated};
-use raytrace_ebpf::records::{CGROUPS, FRAMES, Hook, Kind, Victim, ledger};
+use raytrace_ebpf::records::{
+    CGROUP_NAME, CGROUPS, Cgroup, FRAMES, Hook, Kind, NOT_SEEN, OomControl, Victim, ledger,
+};
 
 use super::{
     hook,
     kernel::{
-        css_name, css_parent, current, header, leader_comm, memory_css, process, signal_struct,
-        tgid,
+        css_directory, css_parent, current, directory_name, header, leader, leader_comm,
+        memory_css, process, signal_struct, tgid,
     },
-    maps::{DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, offsets},
+    maps::{
+        DEATHS, KernelKill, LAST_KILL, OOM_CALL, TRACKED, VICTIM_SCRATCH, WAKEUP, count, offsets,
+    },
     memory,
 };
 use crate::read::read;
@@ -45,12 +49,12 @@ fn marked<const TYPED: bool, C: EbpfContext>(context: &C, argument: u64) {
     if !was_tracked && TRACKED.get_ptr(victim_tgid).is_none() {
         return count(Hook::Victim, ledger::FILTERED);
     }
-    let Some(mut entry) = DEATHS.reserve::<Victim>(0) else {
-        return count(Hook::Victim, ledger::RING_FULL);
+    let Some(scratch) = VICTIM_SCRATCH.get_ptr_mut(0) else {
+        return count(Hook::Victim, ledger::MAP_FULL);
     };
-    // SAFETY: the reservation has the size of the record. Every field is written below, and all are
-    // plain bytes.
-    let record = unsafe { &mut *entry.as_mut_ptr() };
+    // SAFETY: the pointer is to the only value of the map. Victims are marked one at a time, under
+    // `oom_lock`.
+    let record = unsafe { &mut *scratch };
     record.header = header(Kind::Victim);
     record.victim = process(task);
     record.invoker = process(invoker);
@@ -70,9 +74,25 @@ fn marked<const TYPED: bool, C: EbpfContext>(context: &C, argument: u64) {
             0,
         )
     } as i64;
-    cgroups(record, task, invoker);
-    entry.submit(WAKEUP);
-    count(Hook::Victim, ledger::SUBMITTED);
+    record.control = control(invoker);
+    let levels = cgroups(record, task);
+    record.levels = levels as u64;
+    let size = core::mem::offset_of!(Victim, cgroups) + levels * size_of::<Cgroup>();
+    // SAFETY: `size` is at most the size of the record.
+    let sent = unsafe {
+        generated::bpf_ringbuf_output(
+            core::ptr::addr_of!(DEATHS).cast_mut().cast(),
+            scratch.cast(),
+            size as u64,
+            WAKEUP,
+        )
+    };
+    let outcome = if sent == 0 {
+        ledger::SUBMITTED
+    } else {
+        ledger::RING_FULL
+    };
+    count(Hook::Victim, outcome);
 }
 
 /// Returns this CPU's last SIGKILL by the kernel, and clears it, so that one kill explains one
@@ -94,36 +114,55 @@ fn last_kill() -> KernelKill {
     }
 }
 
-/// Reads the victim's memory cgroups, from its own to the root, and which of them the invoker is in
-/// too.
+/// Returns what was short of memory, if the call of `out_of_memory` that marks this victim was seen.
 #[inline(always)]
-fn cgroups(record: &mut Victim, victim: u64, invoker: u64) {
-    let mut css = memory_css(victim);
-    let mut others = [0u64; CGROUPS];
-    let mut other = memory_css(invoker);
-    for slot in others.iter_mut() {
-        *slot = other;
-        if other != 0 {
-            other = css_parent(other);
-        }
+fn control(invoker: u64) -> OomControl {
+    let mut control = OomControl {
+        memcg: 0,
+        order: NOT_SEEN,
+        constraint: NOT_SEEN,
+    };
+    let Some(call) = OOM_CALL.get_ptr(0) else {
+        return control;
+    };
+    // SAFETY: the pointer is to the only value of the map, which holds plain integers. Its writer
+    // is the running task, or returned before.
+    let call = unsafe { &*call };
+    if call.task != invoker {
+        return control;
     }
-    for level in record.cgroups.iter_mut() {
-        level.valid = u32::from(css != 0);
-        level.shared = 0;
-        level.name[0] = 0;
-        level.usage = 0;
-        level.max = 0;
-        if css == 0 {
-            continue;
-        }
-        css_name(css, level.name.as_mut_ptr());
+    let memcg: u64 = read(call.control, offsets().oom_memcg);
+    if memcg != 0 {
+        control.memcg = cgroup_id(css_directory(memcg + u64::from(offsets().memcg_css)));
+    }
+    control.order = read(call.control, offsets().oom_order);
+    control.constraint = read(call.control, offsets().oom_constraint);
+    control
+}
+
+#[inline(always)]
+fn cgroup_id(directory: u64) -> u64 {
+    read(directory, offsets().kernfs_id)
+}
+
+/// Reads the victim's memory cgroups, from its own to the root. Returns their number.
+///
+/// The kernel charges memory to the cgroup of the leader, and chooses a victim by it.
+#[inline(always)]
+fn cgroups(record: &mut Victim, victim: u64) -> usize {
+    let mut css = memory_css(leader::<false>(victim));
+    let mut levels = 0;
+    while levels < CGROUPS && css != 0 {
+        let level = &mut record.cgroups[levels];
+        let directory = css_directory(css);
+        level.id = cgroup_id(directory);
         level.usage = read(css, offsets().memcg_usage);
         level.max = read(css, offsets().memcg_max);
-        for known in &others {
-            if *known == css {
-                level.shared = 1;
-            }
-        }
+        level.oom_events = read(css, offsets().memcg_oom_events);
+        level.name[0] = 0;
+        directory_name(directory, level.name.as_mut_ptr(), CGROUP_NAME);
         css = css_parent(css);
+        levels += 1;
     }
+    levels
 }

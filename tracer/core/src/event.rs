@@ -18,7 +18,8 @@ mod stack;
 pub use call::Call;
 pub use clock::ClockError;
 pub use death::{
-    Ancestor, CgroupLevel, Exit, FileId, OomVictim, PendingSignals, Sender, Signal, SystemCall,
+    Ancestor, CgroupLevel, Exit, FileId, OomVictim, PendingSignals, Sender, ShortOf, Signal,
+    SystemCall,
 };
 pub use gpu::{GpuHolder, GpuState};
 pub use limit_warning::{ForecastProcess, LimitName, LimitWarning, Within};

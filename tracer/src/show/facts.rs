@@ -345,6 +345,9 @@ fn limit(oom: &OomReport) -> Option<String> {
             Some(Scope::Global) => charged.then(|| {
                 format!("the whole machine's memory, not the limit of a cgroup{charging}")
             }),
+            Some(Scope::Memcg) if figures.is_empty() => Some(format!(
+                "that of a cgroup; which one is not known{charging}"
+            )),
             Some(Scope::Memcg) => Some(format!("a cgroup with an unknown name{figures}{charging}")),
             _ => charged.then(|| charging.trim_start_matches(", ").to_owned()),
         };

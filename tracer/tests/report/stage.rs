@@ -3,7 +3,8 @@
 use raytrace::{
     event::{
         CgroupLevel, Cluster, Event, Exit, MemorySplit, Mode, NodeMemory, Observation, OomVictim,
-        Process, ProcessMemory, RayLog, RecordingStarted, Role, Sender, Signal, Source, Worker,
+        Process, ProcessMemory, RayLog, RecordingStarted, Role, Sender, ShortOf, Signal, Source,
+        Worker,
     },
     ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey, WallTime},
     ray::facts::RayFact,
@@ -180,6 +181,13 @@ impl Stage {
     pub(crate) fn oom_kill_of(&mut self, pid: u32, task: &str) -> &mut Self {
         self.worker(pid, task);
         self.sigkill(pid, pid, "ray::hog", 128);
+        let level = |id, path: &str, limit| CgroupLevel {
+            id,
+            path: path.to_owned(),
+            usage: LIMIT,
+            limit,
+            oom_events: 0,
+        };
         let victim = OomVictim {
             victim: key(pid),
             victim_tid: Pid(pid),
@@ -188,12 +196,8 @@ impl Stage {
             invoker: key(pid),
             invoker_comm: "ray::hog".into(),
             stack: vec!["oom_kill_process".into(), "mem_cgroup_out_of_memory".into()],
-            cgroups: vec![CgroupLevel {
-                path: self.cgroup.clone(),
-                usage: LIMIT,
-                limit: Some(LIMIT),
-                shared_with_invoker: true,
-            }],
+            short_of: Some(ShortOf::Cgroup { id: 2 }),
+            cgroups: vec![level(2, &self.cgroup, Some(LIMIT)), level(1, "/", None)],
             score_adj: 1000,
             memory: MemorySplit::default(),
         };

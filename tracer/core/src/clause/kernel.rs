@@ -146,7 +146,10 @@ fn kernel_oom(oom: &KernelOom, number: Number) -> String {
             Some(limit) => format!("cgroup {cgroup} hit its limit of {}", size(limit)),
             None => format!("cgroup {cgroup} hit its limit"),
         },
-        (Some(Scope::Memcg), None) => "a memory cgroup hit its limit".into(),
+        (Some(Scope::Memcg), None) => match oom.limit_bytes {
+            Some(limit) => format!("a memory cgroup hit its limit of {}", size(limit)),
+            None => "a memory cgroup hit its limit; which one is not known".into(),
+        },
         (None, None) => {
             return format!(
                 "{was} killed by the kernel's OOM killer{by}; whether a cgroup or the machine was full is unknown"

@@ -59,6 +59,7 @@ pub fn missing(missing: &Missing) -> String {
             "the raylet's own line. Look for it: grep -n -e 'Killing' -e 'Stop:' raylet.out".into()
         }
         Missing::Scope => "whether a cgroup or the machine was full. The kernel's log says it. On the host, run: ".to_owned() + KERNEL_LOG,
+        Missing::Limit => "which cgroup was at its limit. The kernel's log says it, if it was not suppressed. On the host, run: ".to_owned() + KERNEL_LOG,
         Missing::KernelReason => format!(
             "the kernel's reason: neither oom/mark_victim nor the kernel log names this pid. On the host, run: {KERNEL_LOG}"
         ),

@@ -136,7 +136,10 @@ pub struct OomVictim {
     /// The kernel stack, outermost last, as symbol names without offsets; empty when kallsyms is
     /// hidden.
     pub stack: Vec<String>,
-    /// The victim's memory cgroups from its own up to the root, with use and limit.
+    /// What was short of memory; `None` if that was not seen.
+    pub short_of: Option<ShortOf>,
+    /// The victim's memory cgroups from its own upwards, with use and limit. If the last one is not
+    /// the root, not all were read, and the paths lack their beginning.
     pub cgroups: Vec<CgroupLevel>,
     /// `signal->oom_score_adj`.
     pub score_adj: i32,
@@ -144,18 +147,57 @@ pub struct OomVictim {
     pub memory: MemorySplit,
 }
 
+/// The bytes of a cgroup's name that earlier recordings have at most.
+const SHORT_NAME: usize = 95;
+
+impl OomVictim {
+    /// Returns whether all cgroups of the victim were read, up to the root.
+    #[must_use]
+    pub fn has_all_cgroups(&self) -> bool {
+        self.cgroups.last().is_some_and(|root| root.path == "/")
+    }
+
+    /// Returns the path of one of the cgroups; `None` if not all of it was read.
+    #[must_use]
+    pub fn path<'a>(&self, level: &'a CgroupLevel) -> Option<&'a str> {
+        let may_be_cut = |name: &str| level.id == 0 && name.len() >= SHORT_NAME;
+        let is_whole = self.has_all_cgroups() && !level.path.split('/').any(may_be_cut);
+        is_whole.then_some(&level.path)
+    }
+}
+
+/// What was short of memory, by the argument of the kernel's `out_of_memory`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShortOf {
+    /// A memory cgroup, at its limit.
+    Cgroup {
+        /// As in [`CgroupLevel`].
+        id: u64,
+    },
+    /// The machine.
+    Machine,
+    /// The memory nodes of a cpuset.
+    Cpuset,
+    /// The memory nodes of a memory policy.
+    Mempolicy,
+    /// Nothing: the kill was invoked by hand (sysrq `f`).
+    ByHand,
+}
+
 /// One level of a memory cgroup path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupLevel {
+    /// The kernel's number of the cgroup, which no later cgroup gets; 0 if it was not read.
+    pub id: u64,
     /// Path from the root of the memory hierarchy.
     pub path: String,
     /// Bytes charged.
     pub usage: Bytes,
     /// Limit; `None` for no limit.
     pub limit: Option<Bytes>,
-    /// Whether the process that asked for memory is in it too. Only such a level can have been the
-    /// limit.
-    pub shared_with_invoker: bool,
+    /// How often its own limit was hit and nothing could be reclaimed (`oom` of
+    /// `memory.events.local`). The kernel raises it before it chooses a victim.
+    pub oom_events: u64,
 }
 
 /// The end of a process.

@@ -12,7 +12,7 @@ use serde::Serialize;
 pub use request::{Command, Request};
 
 use crate::{
-    event::{Role, Sender},
+    event::{Role, Sender, ShortOf},
     ids::{Bytes, Pid},
 };
 
@@ -364,6 +364,16 @@ pub enum Scope {
 }
 
 impl Scope {
+    pub(in crate::judge) fn of(short_of: ShortOf) -> Self {
+        match short_of {
+            ShortOf::Cgroup { .. } => Self::Memcg,
+            ShortOf::Machine => Self::Global,
+            ShortOf::Cpuset => Self::Cpuset,
+            ShortOf::Mempolicy => Self::Mempolicy,
+            ShortOf::ByHand => Self::Sysrq,
+        }
+    }
+
     /// Parses a constraint as the kernel prints it, such as `CONSTRAINT_MEMCG`
     /// (`oom_constraint_text` of `mm/oom_kill.c`).
     #[must_use]

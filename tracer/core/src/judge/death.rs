@@ -195,16 +195,17 @@ fn at_death(world: &World, exit: &ExitSeen) -> Option<AtDeath> {
         .victims
         .iter()
         .find(|seen| seen.what.victim.same(exit.exit.process));
-    let limits: Vec<Limit> = victim
-        .into_iter()
-        .flat_map(|seen| &seen.what.cgroups)
-        .filter(|level| level.limit.is_some())
-        .map(|level| Limit {
-            cgroup: level.path.clone(),
-            usage_bytes: level.usage,
-            limit_bytes: level.limit,
-        })
-        .collect();
+    let levels = victim.map(|seen| {
+        let levels = seen.what.cgroups.iter();
+        let levels = levels.filter(|level| level.limit.is_some());
+        levels.filter_map(|level| Some((level, seen.what.path(level)?)))
+    });
+    let limits = levels.into_iter().flatten().map(|(level, path)| Limit {
+        cgroup: path.to_owned(),
+        usage_bytes: level.usage,
+        limit_bytes: level.limit,
+    });
+    let limits: Vec<Limit> = limits.collect();
     (kill.is_some() || !limits.is_empty()).then(|| AtDeath {
         ray_used_bytes: kill.as_ref().and_then(|kill| kill.used),
         ray_threshold_bytes: kill.as_ref().and_then(|kill| kill.threshold),

@@ -3,10 +3,11 @@
 use libc::{SI_KERNEL, SI_TIMER, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
 
 use crate::{
-    event::{KernelLog, RayLog, Signal, Source},
+    event::{KernelLog, OomVictim, RayLog, ShortOf, Signal, Source},
     ids::{BootTime, MINUTE_NS, SECOND_NS},
     judge::{
         act,
+        query::oom::{self, Basis},
         report::Evidence,
         state::{
             timestamped::{ExitSeen, Timestamped},
@@ -75,7 +76,10 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
         if own || shared {
             // A mark may have no kill that belongs to it.
             let killed = seen.what.signalled || draft.oom.is_some();
-            let text = victim_text(seen, own, killed);
+            let mut text = victim_text(seen, own, killed);
+            if killed {
+                text += &limit_text(world, seen);
+            }
             add(seen.time, "kernel".into(), text);
         }
     }
@@ -239,7 +243,22 @@ fn signal_text(signal: &Signal) -> String {
     format!("{} {from}: {effect}", signals::name(signal.signal))
 }
 
-fn victim_text(seen: &Timestamped<crate::event::OomVictim>, own: bool, killed: bool) -> String {
+/// Says by what it is known which cgroup was at its limit, if not by the kernel log.
+fn limit_text(world: &World, seen: &Timestamped<OomVictim>) -> String {
+    let path = |level| seen.what.path(level).unwrap_or("with an unknown path");
+    match oom::from_mark(world, seen).limit {
+        Basis::OnlyEvents(level) => format!(
+            "; of its cgroups, only {} had met its own limit since the last OOM kill",
+            path(level)
+        ),
+        Basis::OnlyLimit(level) => {
+            format!("; of its cgroups, only {} has a limit", path(level))
+        }
+        Basis::Kernel | Basis::Nothing => String::new(),
+    }
+}
+
+fn victim_text(seen: &Timestamped<OomVictim>, own: bool, killed: bool) -> String {
     let what = &seen.what;
     let who = if own {
         "marked as the OOM victim".to_owned()
@@ -258,7 +277,8 @@ fn victim_text(seen: &Timestamped<crate::event::OomVictim>, own: bool, killed: b
     let by_hand = what
         .stack
         .iter()
-        .any(|frame| frame.starts_with("moom_callback"));
+        .any(|frame| frame.starts_with("moom_callback"))
+        || what.short_of == Some(ShortOf::ByHand);
     let doing = if by_hand {
         "ran the OOM killer for sysrq f"
     } else {

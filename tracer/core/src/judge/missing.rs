@@ -30,6 +30,8 @@ pub enum Missing {
     RayletReason,
     /// Which memory was full.
     Scope,
+    /// Which cgroup was at its limit.
+    Limit,
     /// Why the kernel killed.
     KernelReason,
     /// The lines above an OOM kill, in the kernel's log.

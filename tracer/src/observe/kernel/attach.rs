@@ -19,7 +19,7 @@ use super::{
     hooks::{self, Decoder},
     ledger::{Ledgers, Received},
     offsets,
-    programs::{attach_hook, give_back, loader, tracepoint},
+    programs::{attach_function, attach_hook, give_back, loader, tracepoint},
     ring::Ring,
     symbols::{self, Symbols},
     tracked::Tracked,
@@ -54,6 +54,9 @@ pub struct AttachedPrograms {
 /// number since 3.8.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 const PER_CPU_OFFSET: &str = "__per_cpu_offset";
+/// The function of the kernel whose argument says what was short of memory. Without a program at
+/// its entry, verdicts rest on other evidence.
+const OUT_OF_MEMORY: &str = "out_of_memory";
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// `none integrity [confidentiality]`: security/lockdown/lockdown.c, since 5.4. The file is missing
 /// where securityfs is not mounted.
@@ -95,7 +98,7 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
     let hooks = hooks.chain(MemoryHook::ALL.map(MemoryHook::name));
     let tracepoints: Vec<&str> = hooks.map(tracepoint).collect();
     // Parsing the full table would make a heap block for each struct and prototype of the kernel.
-    let prototypes = types.prototypes(&tracepoints);
+    let prototypes = types.prototypes(&tracepoints, &[OUT_OF_MEMORY]);
     drop(types);
     #[expect(clippy::default_trait_access, reason = "aya does not hand the type on")]
     let btf = AyaBtf::parse(&prototypes, Default::default())
@@ -119,6 +122,7 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
         );
         refuse_without(hook, probes.last())?;
     }
+    probes.push(attach_function(&mut ebpf, &btf, OUT_OF_MEMORY));
     let (growth, more) = growth::load(&for_memory, &btf);
     probes.extend(more);
     let symbols = Symbols::load();

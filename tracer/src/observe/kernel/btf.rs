@@ -29,6 +29,7 @@ const STRUCT: u32 = 4;
 const UNION: u32 = 5;
 const FORWARD: u32 = 7;
 const TYPEDEF: u32 = 8;
+const FUNCTION: u32 = 12;
 
 #[derive(Clone, Copy)]
 struct Type {
@@ -178,26 +179,29 @@ impl Btf {
         Some(self.resolve(argument)?.kind == 2)
     }
 
-    /// Makes type information that has only the prototypes of these tracepoints. Loading a `tp_btf`
-    /// program looks them up. Each keeps its id, so the ids between them are filled with forward
-    /// declarations without a name.
-    pub(super) fn prototypes(&self, tracepoints: &[&str]) -> Vec<u8> {
-        let names: Vec<String> = tracepoints
-            .iter()
-            .map(|name| format!("btf_trace_{name}"))
-            .collect();
+    /// Makes type information that has only the prototypes of these tracepoints, and these
+    /// functions. Loading a `tp_btf` or an `fentry` program looks them up. Each keeps its id, so
+    /// the ids between them are filled with forward declarations without a name.
+    pub(super) fn prototypes(&self, tracepoints: &[&str], functions: &[&str]) -> Vec<u8> {
+        let prototype = |name: &&str| (TYPEDEF, format!("btf_trace_{name}"));
+        let function = |name: &&str| (FUNCTION, (*name).to_owned());
+        let tracepoints = tracepoints.iter().map(prototype);
+        let names: Vec<(u32, String)> = tracepoints.chain(functions.iter().map(function)).collect();
         let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         let (mut types, mut strings) = (Vec::new(), vec![0]);
         let mut written = 0;
         for id in 1..u32::try_from(self.positions.len()).unwrap_or(0) {
-            let typedef = self.get(id).filter(|found| found.kind == TYPEDEF);
-            let wanted =
-                typedef.and_then(|of| names.iter().find(|name| self.name_is(of.name, name)));
-            let Some(name) = wanted else { continue };
+            let Some(found) = self.get(id) else { continue };
+            let is_it = |(kind, name): &&(u32, String)| {
+                found.kind == *kind && self.name_is(found.name, name)
+            };
+            let Some((kind, name)) = names.iter().find(is_it) else {
+                continue;
+            };
             for _ in written + 1..id {
                 types.extend([0, FORWARD << 24, 0]);
             }
-            types.extend([size(strings.len()), TYPEDEF << 24, 0]);
+            types.extend([size(strings.len()), kind << 24, 0]);
             written = id;
             strings.extend(name.bytes().chain([0]));
         }
@@ -336,19 +340,25 @@ mod tests {
             Some(false)
         );
         assert_eq!(btf.offset("no_such_struct", "x"), None);
-        let alone = btf.prototypes(&["mark_victim", "signal_generate", "no_such_tracepoint"]);
+        let tracepoints = ["mark_victim", "signal_generate", "no_such_tracepoint"];
+        let alone = btf.prototypes(&tracepoints, &["out_of_memory", "no_such_function"]);
         let alone = Btf::parse(alone).expect("BTF");
-        let id = |of: &Btf, name: &str| {
+        let id = |of: &Btf, kind: u32, name: &str| {
             let named = |id: &u32| {
-                let found = of.get(*id).filter(|found| found.kind == TYPEDEF);
+                let found = of.get(*id).filter(|found| found.kind == kind);
                 found.is_some_and(|found| of.name_is(found.name, name))
             };
             (1..u32::try_from(of.positions.len()).expect("an id")).find(named)
         };
-        for name in ["btf_trace_mark_victim", "btf_trace_signal_generate"] {
-            assert!(id(&btf, name).is_some(), "{name}");
-            assert_eq!(id(&btf, name), id(&alone, name));
+        for (kind, name) in [
+            (TYPEDEF, "btf_trace_mark_victim"),
+            (TYPEDEF, "btf_trace_signal_generate"),
+            (FUNCTION, "out_of_memory"),
+        ] {
+            assert!(id(&btf, kind, name).is_some(), "{name}");
+            assert_eq!(id(&btf, kind, name), id(&alone, kind, name));
         }
-        assert_eq!(id(&alone, "btf_trace_no_such_tracepoint"), None);
+        assert_eq!(id(&alone, TYPEDEF, "btf_trace_no_such_tracepoint"), None);
+        assert_eq!(id(&alone, FUNCTION, "no_such_function"), None);
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 
 use aya::{
     Btf as AyaBtf, Ebpf, EbpfLoader,
-    programs::{BtfTracePoint, Program, ProgramError, RawTracePoint},
+    programs::{BtfTracePoint, FEntry, Program, ProgramError, RawTracePoint},
 };
 
 use super::error::chain;
@@ -63,6 +63,26 @@ pub(super) fn attach_hook(
             (probe(ProbeState::Missing, Some(reason)), None)
         }
     }
+}
+
+/// Attaches a program of the same name to the entry of a kernel function.
+pub(super) fn attach_function(ebpf: &mut Ebpf, btf: &AyaBtf, function: &str) -> Probe {
+    let error = by_fentry(ebpf, btf, function).err();
+    Probe {
+        name: format!("fentry/{function}"),
+        state: match error {
+            None => ProbeState::Ok,
+            Some(_) => ProbeState::Missing,
+        },
+        reason: error.map(|error| chain(&error)),
+        required: false,
+    }
+}
+
+fn by_fentry(ebpf: &mut Ebpf, btf: &AyaBtf, function: &str) -> Result<(), ProgramError> {
+    let program: &mut FEntry = program_mut(ebpf, function)?.try_into()?;
+    program.load(function, btf)?;
+    program.attach().map(|_| ())
 }
 
 /// Returns the tracepoint of a hook: `mark_victim` for `oom/mark_victim`.

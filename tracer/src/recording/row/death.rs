@@ -14,6 +14,7 @@ stored_as! {
     Ancestor => event::Ancestor,
     OomVictim => event::OomVictim,
     CgroupLevel => event::CgroupLevel,
+    ShortOf => event::ShortOf,
     Exit => event::Exit,
     PendingSignals => event::PendingSignals,
     SystemCall => event::SystemCall,
@@ -110,6 +111,8 @@ pub(super) struct OomVictim {
     invoker: ids::ProcessKey,
     invoker_comm: String,
     stack: Vec<String>,
+    #[serde(default, with = "stored", skip_serializing_if = "Option::is_none")]
+    short_of: Option<event::ShortOf>,
     #[serde(with = "stored")]
     cgroups: Vec<event::CgroupLevel>,
     score_adj: i32,
@@ -120,10 +123,23 @@ pub(super) struct OomVictim {
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "event::CgroupLevel")]
 pub(super) struct CgroupLevel {
+    #[serde(default)]
+    id: u64,
     path: String,
     usage: Bytes,
     limit: Option<Bytes>,
-    shared_with_invoker: bool,
+    #[serde(default)]
+    oom_events: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "event::ShortOf", rename_all = "snake_case")]
+pub(super) enum ShortOf {
+    Cgroup { id: u64 },
+    Machine,
+    Cpuset,
+    Mempolicy,
+    ByHand,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -56,7 +56,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             size(threshold),
             size(limit)
         );
-        let certainty = match death.verdict.certainty {
+        let certainty = match death.verdict.reason_certainty {
             Certainty::Proven => Certainty::Proven,
             _ => Certainty::Inferred,
         };

@@ -67,7 +67,8 @@ use crate::{
     judge::{
         cause::Scope,
         report::{
-            About, Certainty, ClusterReport, Death, Finding, Monitor, Report, Saving, Suspect,
+            About, Certainty, ClusterReport, Death, Finding, Killer, Monitor, Report, Saving,
+            Suspect,
         },
     },
     ray::{framework::Framework, start::Start},
@@ -156,6 +157,7 @@ pub(super) fn all(facts: &Facts, report: &Report) -> Vec<Finding> {
     let mut left = choice::unexplained(run, &findings);
     // A text that lists only the victim has no table to show.
     left.retain(|death| !report.recordings.is_empty() || death.memory.top.len() > 1);
+    left.retain(|death| run.knows_what_counted(death));
     findings.extend(nothing_fits::find(&left));
     choice::order(run, &mut findings);
     contradictions::mark(&mut findings);
@@ -186,6 +188,20 @@ impl<'a> Run<'a> {
     /// Returns the deaths by a memory kill, whoever killed.
     fn memory_kills(self) -> impl Iterator<Item = &'a Death> {
         self.report.deaths.iter().filter(|death| for_memory(death))
+    }
+
+    /// Returns whether it is known what counted against the limit that a death hit: not if it was a
+    /// cgroup's, and which one is not known. The table of processes in a kernel log has only those
+    /// in the cgroup.
+    fn knows_what_counted(self, death: &Death) -> bool {
+        let cgroup = death
+            .memory
+            .oom
+            .as_ref()
+            .and_then(|oom| oom.cgroup.as_ref());
+        death.verdict.killer != Killer::KernelOomMemcg
+            || cgroup.is_some()
+            || self.report.recordings.is_empty()
     }
 
     /// Returns the pid that names a kill in the report: of the victims of one decision, that of the
@@ -245,9 +261,13 @@ impl<'a> Run<'a> {
         self.cluster(death)?.monitor.as_ref()
     }
 
-    /// Returns the limit that a death hit: the cgroup's, else Ray's threshold.
+    /// Returns the limit that a death hit: the cgroup's, else Ray's threshold. It is not known if
+    /// the kernel killed at a cgroup's limit, and which cgroup's is not known.
     fn limit(self, death: &Death) -> Option<Bytes> {
         let cgroup = death.memory.oom.as_ref().and_then(|oom| oom.limit_bytes);
+        if death.verdict.killer == Killer::KernelOomMemcg {
+            return cgroup.filter(|limit| limit.0 > 0);
+        }
         let ray = || death.memory.at_death.as_ref()?.ray_threshold_bytes;
         let of_cluster = || self.monitor(death)?.threshold_bytes;
         let limit = cgroup.or_else(ray).or_else(of_cluster);

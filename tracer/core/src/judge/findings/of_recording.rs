@@ -79,6 +79,9 @@ fn limit_members(world: &World, death: &Death) -> Option<LimitMembers> {
         .as_ref()
         .and_then(|oom| oom.cgroup.as_deref());
     let limit = limit.filter(|_| death.verdict.killer == Killer::KernelOomMemcg);
+    if death.verdict.killer == Killer::KernelOomMemcg && limit.is_none() {
+        return None;
+    }
     let counts = |member: &&Member| {
         member.cluster.is_some_and(|own| own.same(raylet))
             && limit.is_none_or(|limit| within(member.cgroup.as_deref(), limit))

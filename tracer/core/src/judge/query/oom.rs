@@ -1,21 +1,25 @@
 //! Finds what an OOM kill was about: which limit, which cgroup, what was being charged.
 //!
-//! The kernel stack at `mark_victim` tells a full cgroup from a full machine, and names the charge.
-//! The victim's own memory cgroups and their use tell which limit it was. The kernel log, which is
-//! rate-limited, only confirms.
+//! The argument of `out_of_memory` says which cgroup was at its limit. Where it was not seen, the
+//! kernel log says it, but that is rate-limited, and what remains is a guess from the counts of the
+//! victim's cgroups. The kernel stack at `mark_victim` names the charge.
 
 use crate::{
-    event::{CgroupLevel, KernelLog, OomVictim},
-    ids::{Pid, SECOND_NS},
+    event::{CgroupLevel, KernelLog, OomVictim, ShortOf},
+    ids::{BootTime, Pid, SECOND_NS},
     judge::{
         cause::{KernelOom, Scope},
-        report::OomReport,
+        report::{Certainty, OomReport},
         state::{
             timestamped::{ExitSeen, Timestamped},
             world::World,
         },
     },
 };
+
+/// How long a task may wait for the kernel's `oom_lock`. It is held while a kill is printed on the
+/// console, which takes up to seconds.
+const LOCK_WAIT_NS: i64 = 10 * SECOND_NS;
 
 /// Returns the cause for an OOM kill.
 pub(in crate::judge) fn cause(report: &OomReport) -> KernelOom {
@@ -29,35 +33,73 @@ pub(in crate::judge) fn cause(report: &OomReport) -> KernelOom {
     }
 }
 
+/// An OOM kill that was marked.
+pub(in crate::judge) struct Marked<'a> {
+    pub(in crate::judge) report: OomReport,
+    /// By what the limit that was hit is known.
+    pub(in crate::judge) limit: Basis<'a>,
+}
+
+/// By what it is known which cgroup was at its limit.
+#[derive(Clone, Copy)]
+pub(in crate::judge) enum Basis<'a> {
+    /// The kernel said it: in the argument of `out_of_memory`, or in its log. Or it was no cgroup.
+    Kernel,
+    /// Only this one of the victim's cgroups met its own limit.
+    OnlyEvents(&'a CgroupLevel),
+    /// Only this one of the victim's cgroups has a limit.
+    OnlyLimit(&'a CgroupLevel),
+    /// It is not known.
+    Nothing,
+}
+
+impl Basis<'_> {
+    /// Returns how sure the limit is.
+    pub(in crate::judge) fn certainty(self) -> Certainty {
+        match self {
+            Self::Kernel => Certainty::Proven,
+            Self::OnlyEvents(_) | Self::OnlyLimit(_) => Certainty::Inferred,
+            Self::Nothing => Certainty::Unknown,
+        }
+    }
+}
+
 /// Returns the context from the mark itself.
-pub(in crate::judge) fn from_mark(world: &World, victim: &Timestamped<OomVictim>) -> OomReport {
+pub(in crate::judge) fn from_mark<'a>(
+    world: &'a World,
+    victim: &'a Timestamped<OomVictim>,
+) -> Marked<'a> {
     let what = &victim.what;
     let logged = logged(world, what.victim.pid, victim);
-    let constraint = match (&logged, by_stack(&what.stack)) {
-        (_, Some(Scope::Sysrq)) => Some(Scope::Sysrq),
-        (Some((constraint, _)), _) => *constraint,
-        (None, by_stack) => by_stack,
+    let constraint = match (what.short_of, &logged, by_stack(&what.stack)) {
+        (Some(short_of), ..) => Some(Scope::of(short_of)),
+        (None, _, Some(Scope::Sysrq)) => Some(Scope::Sysrq),
+        (None, Some((constraint, _)), _) => *constraint,
+        (None, None, by_stack) => by_stack,
     };
-    let limiting = match &logged {
-        Some((_, Some(path))) => what.cgroups.iter().find(|level| level.path == *path),
-        _ => None,
+    let logged = logged.and_then(|(_, path)| path);
+    let (level, limit) = if constraint == Some(Scope::Memcg) {
+        limiting(world, victim, logged.as_deref())
+    } else {
+        (None, Basis::Kernel)
     };
-    let memcg = matches!(constraint, Some(Scope::Memcg) | None);
-    let full = || memcg.then(|| fullest(&what.cgroups, constraint)).flatten();
-    let limiting = limiting.or_else(full);
-    OomReport {
+    let path = level.and_then(|level| what.path(level)).map(str::to_owned);
+    let report = OomReport {
         constraint,
-        cgroup: limiting
-            .map(|level| level.path.clone())
-            .or_else(|| logged.and_then(|(_, path)| path).filter(|_| memcg)),
-        limit_bytes: limiting.and_then(|level| level.limit),
-        usage_bytes: limiting.map(|level| level.usage),
-        task_cgroup: what.cgroups.first().map(|level| level.path.clone()),
+        cgroup: path.or(logged.filter(|_| constraint == Some(Scope::Memcg))),
+        limit_bytes: level.and_then(|level| level.limit),
+        usage_bytes: level.map(|level| level.usage),
+        task_cgroup: what
+            .cgroups
+            .first()
+            .and_then(|own| what.path(own))
+            .map(str::to_owned),
         charging: charging(&what.stack).map(str::to_owned),
         invoker_pid: Some(what.invoker.pid),
         invoker_comm: Some(what.invoker_comm.clone()),
         score_adj: Some(what.score_adj),
-    }
+    };
+    Marked { report, limit }
 }
 
 /// Returns the context from the kernel log alone, if the mark was not seen.
@@ -149,24 +191,60 @@ fn by_stack(stack: &[String]) -> Option<Scope> {
     }
 }
 
-/// Returns the level whose limit was hit.
+/// Returns the level whose limit was hit, and by what that is known. `logged` is its path in the
+/// kernel log.
 ///
-/// A charge goes from a cgroup upwards and stops at the first full one. So the limit is that of the
-/// lowest full level that the invoker is in too. Counters lag by a batch per CPU, and an earlier
-/// victim may just have given its memory back. So if only one level has a limit, it was that one,
-/// provided that it was a cgroup's limit.
-fn fullest(levels: &[CgroupLevel], constraint: Option<Scope>) -> Option<&CgroupLevel> {
-    let limited = || {
-        levels
-            .iter()
-            .filter(|level| level.shared_with_invoker && level.limit.is_some())
-    };
-    let full = limited().find(|level| {
-        let limit = level.limit.map_or(0, |limit| limit.0);
-        level.usage.0 + (limit / 50).min(16 << 20) >= limit
-    });
-    let alone = || limited().next().filter(|_| limited().count() == 1);
-    full.or_else(|| alone().filter(|_| constraint == Some(Scope::Memcg)))
+/// How full a group is says nothing: an earlier victim may just have given its memory back, and a
+/// group below the one that was hit may be as full.
+fn limiting<'a>(
+    world: &World,
+    victim: &'a Timestamped<OomVictim>,
+    logged: Option<&str>,
+) -> (Option<&'a CgroupLevel>, Basis<'a>) {
+    let what = &victim.what;
+    let with_path = || what.cgroups.iter().find(|one| what.path(one) == logged);
+    if let Some(ShortOf::Cgroup { id }) = what.short_of {
+        let level = what.cgroups.iter().find(|level| level.id == id && id != 0);
+        let is_known = level.is_some() || logged.is_some();
+        let basis = if is_known {
+            Basis::Kernel
+        } else {
+            Basis::Nothing
+        };
+        return (level, basis);
+    }
+    if logged.is_some() {
+        return (with_path(), Basis::Kernel);
+    }
+    // The one that was hit may be above those that were read.
+    let levels = what.cgroups.iter().filter(|_| what.has_all_cgroups());
+    let met_its_limit =
+        |level: &&CgroupLevel| level.oom_events > oom_events_before(world, level.id, victim.time);
+    if let Some(level) = only(levels.clone().filter(met_its_limit)) {
+        return (Some(level), Basis::OnlyEvents(level));
+    }
+    match only(levels.filter(|level| level.limit.is_some())) {
+        Some(level) => (Some(level), Basis::OnlyLimit(level)),
+        None => (None, Basis::Nothing),
+    }
+}
+
+fn only<T>(mut all: impl Iterator<Item = T>) -> Option<T> {
+    all.next().filter(|_| all.next().is_none())
+}
+
+/// Returns how often a cgroup had met its own limit by an earlier OOM kill. A task that raised the
+/// count may then have waited for `oom_lock`, and kill only now, so a recent reading does not count.
+fn oom_events_before(world: &World, id: u64, time: BootTime) -> u64 {
+    let earlier = world
+        .victims
+        .iter()
+        .filter(|seen| time.since(seen.time) > LOCK_WAIT_NS);
+    let levels = earlier.flat_map(|seen| &seen.what.cgroups);
+    let counts = levels
+        .filter(|level| level.id == id && id != 0)
+        .map(|level| level.oom_events);
+    counts.max().unwrap_or(0)
 }
 
 /// Returns what was being charged, by the functions between the fault or call and the charge.

@@ -12,6 +12,7 @@ mod growth;
 mod growth_remedies;
 mod job_ends;
 mod kernel;
+mod limits;
 mod open_verdicts;
 mod ray;
 mod ray_cleanup;

@@ -3,8 +3,8 @@
 use crate::{
     event::{
         Ancestor, Call, CgroupLevel, Cluster, Event, Exec, Exit, FileId, KernelLog, MemorySplit,
-        Mode, Observation, OomVictim, Process, RayLog, RecordingStarted, Role, Sender, Signal,
-        Source, SystemCall, Worker,
+        Mode, Observation, OomVictim, Process, RayLog, RecordingStarted, Role, Sender, ShortOf,
+        Signal, Source, SystemCall, Worker,
     },
     ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey, WallTime},
     judge::{
@@ -379,11 +379,12 @@ impl Scene {
         signalled: bool,
         stack: &[&str],
     ) -> &mut Self {
-        let level = |path: &str, usage: u64, limit: Option<u64>| CgroupLevel {
+        let level = |id: u64, path: &str, usage: u64, limit: Option<u64>| CgroupLevel {
+            id,
             path: path.into(),
             usage: Bytes(usage),
             limit: limit.map(Bytes),
-            shared_with_invoker: true,
+            oom_events: 0,
         };
         let what = Observation::OomVictim(OomVictim {
             victim: key(victim),
@@ -394,10 +395,13 @@ impl Scene {
             invoker_comm: "trigger".into(),
             stack: stack.iter().map(ToString::to_string).collect(),
             cgroups: vec![
-                level("/job/worker", 40 << 20, None),
-                level("/job", 64 << 20, Some(64 << 20)),
-                level("/", 1 << 34, None),
+                level(3, "/job/worker", 40 << 20, None),
+                level(2, "/job", 64 << 20, Some(64 << 20)),
+                level(1, "/", 1 << 34, None),
             ],
+            short_of: stack
+                .contains(&"mem_cgroup_out_of_memory")
+                .then_some(ShortOf::Cgroup { id: 2 }),
             score_adj: 1000,
             memory: MemorySplit {
                 anon: self.anon_at_mark,

@@ -2,6 +2,8 @@
 //!
 //! They come from the OOM killer, or look as if they did.
 
+use std::path::Path;
+
 use libc::{SIGALRM, SIGBUS, SIGHUP, SIGKILL, SIGPROF, SIGVTALRM};
 
 use super::{Case, Draft, arranged, limits};
@@ -12,7 +14,7 @@ use crate::{
         act,
         cause::{Cause, ProcessRef, Resource},
         missing::Missing,
-        query::oom,
+        query::oom::{self, Basis, Marked},
         report::{Certainty, Killer, Mechanism, Relation},
         signal_origin::{Origin, SignalOrigin},
         state::timestamped::Timestamped,
@@ -260,9 +262,8 @@ fn group_leader(case: &Case<'_>, victim: &Timestamped<OomVictim>) -> Option<Proc
             _ => None,
         })?;
     let within = |one: &OomVictim| {
-        one.cgroups.first().is_some_and(|level| {
-            level.path == *group || level.path.starts_with(&format!("{group}/"))
-        })
+        let own = one.cgroups.first().and_then(|own| one.path(own));
+        own.is_some_and(|own| Path::new(own).starts_with(group))
     };
     let first = case
         .world
@@ -291,10 +292,9 @@ fn may_be_of_a_group(case: &Case<'_>, victim: &Timestamped<OomVictim>) -> bool {
 }
 
 fn oom_kill(case: &Case<'_>, victim: &Timestamped<OomVictim>, cause: Option<ProcessKey>) -> Draft {
-    let report = oom::from_mark(case.world, victim);
+    let Marked { report, limit } = oom::from_mark(case.world, victim);
     let oom = oom::cause(&report);
     let killer = Killer::of_oom(&oom);
-    let scope_is_known = oom.scope.is_some();
     let shared = !victim.what.victim.same(case.key());
     let why = if shared {
         Cause::SharedVictimsMemory {
@@ -303,19 +303,18 @@ fn oom_kill(case: &Case<'_>, victim: &Timestamped<OomVictim>, cause: Option<Proc
     } else {
         Cause::KernelOom(oom)
     };
-    // The mark says that it was the OOM killer. At which limit can only be inferred from a full
-    // cgroup.
-    let certainty = if !scope_is_known && killer != Killer::KernelOom {
-        Certainty::Inferred
-    } else {
-        Certainty::Proven
+    // The mark says that it was the OOM killer, and for which kind of limit.
+    let mut draft = Draft::new(killer, Certainty::Proven, why).caused_by(cause);
+    draft.reason_certainty = limit.certainty();
+    draft.missing = match (killer, limit) {
+        (Killer::KernelOom, _) => Some(Missing::Scope),
+        (_, Basis::Nothing) => Some(Missing::Limit),
+        _ => None,
     };
-    let mut draft = Draft::new(killer, certainty, why).caused_by(cause);
-    if killer == Killer::KernelOom {
-        draft.missing = Some(Missing::Scope);
-    }
     draft.oom = Some(report);
-    draft
+    // The kernel log may still say it.
+    let waits = limit.certainty() != Certainty::Proven && case.may_still_learn();
+    draft.open_if(waits)
 }
 
 fn not_memory(signal: &Timestamped<Signal>, mechanism: Mechanism, cause: Cause) -> Draft {

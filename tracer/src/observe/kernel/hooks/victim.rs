@@ -1,13 +1,13 @@
 //! Decodes an OOM victim, with its cgroups and the stack of the task that asked for memory.
 
-use raytrace_ebpf::records::{self, Victim};
+use raytrace_ebpf::records::{self, BY_HAND, NONE, NOT_SEEN, OomControl, Victim};
 
 use super::{
     Deaths, Decoder,
     bytes::{key, memory, path, take, text},
 };
 use crate::{
-    event::{CgroupLevel, Observation, OomVictim},
+    event::{CgroupLevel, Observation, OomVictim, ShortOf},
     ids::{Bytes, Pid},
 };
 
@@ -18,15 +18,24 @@ pub(super) const HOOK: Deaths = Deaths {
     is_needed: false,
     offsets: |fields, offsets| {
         let css = fields.need("mem_cgroup", "css")?;
+        offsets.memcg_css = css;
         offsets.memcg_usage = fields.need("mem_cgroup", "memory.usage")? - css;
         offsets.memcg_max = fields.need("mem_cgroup", "memory.max")? - css;
+        let events = fields.need("mem_cgroup", "memory_events_local")? - css;
+        let oom = fields.btf.enumerator("memcg_memory_event", "MEMCG_OOM");
+        offsets.memcg_oom_events = oom.map_or(NONE, |oom| events + 8 * oom);
+        offsets.kernfs_id = fields.need("kernfs_node", "id")?;
+        offsets.oom_memcg = fields.need("oom_control", "memcg")?;
+        offsets.oom_order = fields.need("oom_control", "order")?;
+        offsets.oom_constraint = fields.need("oom_control", "constraint")?;
         offsets.signal_oom_score_adj = fields.need("signal_struct", "oom_score_adj")?;
         let is_task = fields.btf.first_argument_is_pointer("mark_victim");
         offsets.victim_is_task = u32::from(is_task.unwrap_or(false));
         Ok(())
     },
+    // The last field of the record is cut to the levels that were read.
     decode: |decoder, bytes| {
-        take(bytes, size_of::<Victim>()).map(|record| victim(decoder, &record))
+        take(bytes, std::mem::offset_of!(Victim, cgroups)).map(|record| victim(decoder, &record))
     },
 };
 
@@ -44,23 +53,44 @@ fn victim(decoder: &Decoder, record: &Victim) -> Observation {
             .filter_map(|address| decoder.symbols.name(*address))
             .map(str::to_owned)
             .collect(),
-        cgroups: levels(&record.cgroups, decoder.page),
+        short_of: short_of(record.control),
+        cgroups: levels(record, decoder.page),
         score_adj: record.score_adj,
         memory: memory(&record.memory, decoder.page),
     })
 }
 
-fn levels(records: &[records::Cgroup], page: u64) -> Vec<CgroupLevel> {
-    let valid: Vec<&records::Cgroup> = records
+/// Decodes what was short of memory (`enum oom_constraint` of include/linux/oom.h, 5.8 to 7.3).
+fn short_of(control: OomControl) -> Option<ShortOf> {
+    match (control.order, control.memcg, control.constraint) {
+        (NOT_SEEN, ..) => None,
+        (BY_HAND, ..) => Some(ShortOf::ByHand),
+        (_, 0, 0) => Some(ShortOf::Machine),
+        (_, 0, 1) => Some(ShortOf::Cpuset),
+        (_, 0, 2) => Some(ShortOf::Mempolicy),
+        (_, 0, _) => None,
+        (_, id, _) => Some(ShortOf::Cgroup { id }),
+    }
+}
+
+/// Decodes the levels. If a name could not be read, there are none above it: then they do not end
+/// with the root, and no path is known.
+fn levels(record: &Victim, page: u64) -> Vec<CgroupLevel> {
+    let count = usize::try_from(record.levels).unwrap_or(0);
+    let read = record.cgroups.get(..count).unwrap_or(&record.cgroups);
+    let names: Vec<String> = read.iter().map(|level| text(&level.name)).collect();
+    let named = |(at, name): (usize, &String)| !name.is_empty() || at + 1 == count;
+    let known = names
         .iter()
-        .take_while(|level| level.valid != 0)
-        .collect();
-    let names: Vec<String> = valid.iter().map(|level| text(&level.name)).collect();
-    let level = |(at, level): (usize, &&records::Cgroup)| CgroupLevel {
-        path: path(&names[at..]),
+        .enumerate()
+        .take_while(|one| named(*one))
+        .count();
+    let level = |(at, level): (usize, &records::Cgroup)| CgroupLevel {
+        id: level.id,
+        path: path(&names[at..known]),
         usage: Bytes(level.usage.saturating_mul(page)),
         limit: (level.max < NO_LIMIT_PAGES).then(|| Bytes(level.max.saturating_mul(page))),
-        shared_with_invoker: level.shared != 0,
+        oom_events: level.oom_events,
     };
-    valid.iter().enumerate().map(level).collect()
+    read[..known].iter().enumerate().map(level).collect()
 }
