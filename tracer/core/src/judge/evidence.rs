@@ -243,7 +243,7 @@ fn signal_text(signal: &Signal) -> String {
     format!("{} {from}: {effect}", signals::name(signal.signal))
 }
 
-/// Says by what it is known which cgroup was at its limit, if not by the kernel log.
+/// Says by what it is known which cgroup was at its limit, if not by the kernel log alone.
 fn limit_text(world: &World, seen: &Timestamped<OomVictim>) -> String {
     let path = |level| seen.what.path(level).unwrap_or("with an unknown path");
     match oom::from_mark(world, seen).limit {
@@ -254,8 +254,21 @@ fn limit_text(world: &World, seen: &Timestamped<OomVictim>) -> String {
         Basis::OnlyLimit(level) => {
             format!("; of its cgroups, only {} has a limit", path(level))
         }
-        Basis::Kernel | Basis::Nothing => String::new(),
+        Basis::Kernel => called_for(&seen.what),
+        Basis::Nothing => String::new(),
     }
+}
+
+/// Names the cgroup for which the kernel's `out_of_memory` was called, if that was seen.
+fn called_for(victim: &OomVictim) -> String {
+    let Some(ShortOf::Cgroup { id }) = victim.short_of else {
+        return String::new();
+    };
+    let level = victim.cgroups.iter().find(|level| level.id == id);
+    let path = level.and_then(|level| victim.path(level));
+    path.map_or_else(String::new, |path| {
+        format!("; out_of_memory was called for {path}")
+    })
 }
 
 fn victim_text(seen: &Timestamped<OomVictim>, own: bool, killed: bool) -> String {

@@ -122,7 +122,13 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
         );
         refuse_without(hook, probes.last())?;
     }
-    probes.push(attach_function(&mut ebpf, &btf, OUT_OF_MEMORY));
+    let at_entry = attach_function(&mut ebpf, &btf, OUT_OF_MEMORY);
+    probes.push(Probe {
+        reason: at_entry.reason.map(|error| {
+            format!("the kernel log or counts say which cgroup was at its limit: {error}")
+        }),
+        ..at_entry
+    });
     let (growth, more) = growth::load(&for_memory, &btf);
     probes.extend(more);
     let symbols = Symbols::load();

@@ -101,6 +101,8 @@ fn kernel_names_the_group_that_was_full() {
     let scene = killed(&NEARLY_FULL_CHILD, Some(ShortOf::Cgroup { id: 2 }));
     let death = assert_verdict!(scene, 7, KernelOomMemcg, Proven);
     assert_eq!(limit(&death), (Some("/job"), Some(400), Certainty::Proven));
+    let mut evidence = death.verdict.evidence.iter();
+    assert!(evidence.any(|piece| piece.what.ends_with("out_of_memory was called for /job")));
     let scene = killed(&NEARLY_FULL_CHILD, Some(ShortOf::Cgroup { id: 3 }));
     let limit_of_child = (Some("/job/step"), Some(404), Certainty::Proven);
     assert_eq!(limit(&scene.death(7)), limit_of_child);
