@@ -9,12 +9,13 @@ mod sources;
 use std::collections::BTreeSet;
 
 /// Each folder or file below `src` and what it may use. A row uses only rows above it.
-const USES: [(&str, &[&str]); 24] = [
+const USES: [(&str, &[&str]); 25] = [
     ("ids", &[]),
     ("path", &[]),
     ("signals", &[]),
     ("size", &["ids"]),
     ("cgroup_path", &[]),
+    ("budget", &["ids"]),
     ("ray", &["ids"]),
     // Facts from logs and roles are a part of events.
     ("event", &["ids", "ray"]),
@@ -25,7 +26,15 @@ const USES: [(&str, &[&str]); 24] = [
     ("stacks", &["event", "ids", "path", "python"]),
     (
         "observe",
-        &["cgroup_path", "event", "ids", "kernel_log", "path", "ray"],
+        &[
+            "budget",
+            "cgroup_path",
+            "event",
+            "ids",
+            "kernel_log",
+            "path",
+            "ray",
+        ],
     ),
     ("recording", &["event", "ids", "observe", "ray"]),
     (
@@ -77,6 +86,7 @@ const USES: [(&str, &[&str]); 24] = [
     (
         "collect",
         &[
+            "budget",
             "deaths",
             "event",
             "ids",

@@ -9,7 +9,7 @@
 )]
 
 use raytrace_core::path;
-pub use raytrace_core::{cgroup_path, event, ids, judge, kernel_log, ray, signals};
+pub use raytrace_core::{budget, cgroup_path, event, ids, judge, kernel_log, ray, signals};
 pub use raytrace_proc::bounded;
 
 pub mod cli;

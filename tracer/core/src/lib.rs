@@ -10,6 +10,7 @@
     allow(clippy::disallowed_methods, reason = "tests read what they have made")
 )]
 
+pub mod budget;
 pub mod cgroup_path;
 pub mod clause;
 mod contract;
