@@ -8,8 +8,8 @@ use aya_ebpf::{
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use raytrace_ebpf::records::{
-    CALL_ARGUMENTS, COMMANDS_KEPT, Command, Exec, Exit, Hook, Offsets, Rename, Snapshot, Tracked,
-    Victim, ledger,
+    CALL_ARGUMENTS, COMMANDS_KEPT, Command, Exec, Exit, Hook, Offsets, Rename, Snapshot, Spent,
+    Tracked, USERS, Victim, ledger,
 };
 
 /// Offsets in the structs of the running kernel, set before the load.
@@ -207,6 +207,14 @@ pub(crate) static EXIT_SCRATCH: PerCpuArray<Exit> = PerCpuArray::with_max_entrie
 /// Scratch space for a rename record.
 #[map]
 pub(crate) static RENAME_SCRATCH: PerCpuArray<Rename> = PerCpuArray::with_max_entries(1, 0);
+
+/// The records of new names that each user caused: 1,024 × 16 bytes.
+#[map]
+pub(crate) static USER_RENAMED: HashMap<u32, Spent> = HashMap::with_max_entries(USERS, 0);
+
+/// Those that all users caused.
+#[map]
+pub(crate) static ALL_RENAMED: Array<Spent> = Array::with_max_entries(1, 0);
 
 /// Scratch space for a snapshot.
 #[map]

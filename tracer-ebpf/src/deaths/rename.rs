@@ -4,18 +4,22 @@
 //! now on. The name has only 15 bytes, but `setproctitle` writes the whole title into argv before
 //! it sets the name (in `set_ps_display`), so the title is read from argv. The names of other
 //! threads, which Ray's libraries set, are not reported. Rate: two per call of a method or task,
-//! with at most 0.7 KiB each. Without this hook no calls are recorded, only what `/proc` showed now
+//! with at most 0.7 KiB each, and so many for each process and user that nobody can fill the ring
+//! with names. Without this hook no calls are recorded, only what `/proc` showed now
 //! and then.
 
-use aya_ebpf::helpers::generated;
-use raytrace_ebpf::records::{COMM, Hook, Kind, Rename, TITLE, ledger};
+use aya_ebpf::helpers::{bpf_get_current_uid_gid, bpf_ktime_get_boot_ns, generated};
+use raytrace_ebpf::records::{
+    ALL_RENAMES, COMM, Hook, Kind, PERIOD_SHIFT, PROCESS_RENAMES, Rename, Spent, TITLE, Tracked,
+    USER_RENAMES, ledger,
+};
 
 use super::{
     hook,
     kernel::{
         argument_range, current_tgid, header, leader, process_of, read_string, signal_struct, tgid,
     },
-    maps::{DEATHS, RENAME_SCRATCH, TRACKED, count, offsets, send},
+    maps::{ALL_RENAMED, DEATHS, RENAME_SCRATCH, TRACKED, USER_RENAMED, count, offsets, send},
     memory,
 };
 use crate::read::read;
@@ -32,9 +36,9 @@ const ROOM: u64 = 1 << 20;
 fn renamed<const TYPED: bool, C>(_context: &C, task: u64, name: u64) {
     count(Hook::Rename, ledger::SEEN);
     let group = tgid::<TYPED>(task);
-    if TRACKED.get_ptr(group).is_none() {
+    let Some(known) = TRACKED.get_ptr_mut(group) else {
         return count(Hook::Rename, ledger::FILTERED);
-    }
+    };
     let Some(scratch) = RENAME_SCRATCH.get_ptr_mut(0) else {
         return;
     };
@@ -48,6 +52,12 @@ fn renamed<const TYPED: bool, C>(_context: &C, task: u64, name: u64) {
     let own = current_tgid() == group;
     let key = process_of::<TYPED>(task, leader::<TYPED>(task));
     if !own || !(rays || key.tid == group) {
+        return count(Hook::Rename, ledger::FILTERED);
+    }
+    // SAFETY: the pointer is to an entry of a map.
+    let known = unsafe { &mut *known };
+    if !may_send(known) {
+        known.over += 1;
         return count(Hook::Rename, ledger::FILTERED);
     }
     let mm: u64 = read(task, offsets().task_mm);
@@ -66,7 +76,8 @@ fn renamed<const TYPED: bool, C>(_context: &C, task: u64, name: u64) {
     record.header = header(Kind::Rename);
     record.process = key;
     record.memory = memory::quickly(mm, signal_struct::<false>(task));
-    record.reserved = 0;
+    record.over = known.over;
+    known.over = 0;
     let mut size = record.title_length as usize;
     if size > TITLE {
         size = TITLE;
@@ -74,6 +85,46 @@ fn renamed<const TYPED: bool, C>(_context: &C, task: u64, name: u64) {
     size += core::mem::offset_of!(Rename, title);
     // SAFETY: `size` is at most the size of the record.
     unsafe { send(Hook::Rename, scratch.cast(), size) }
+}
+
+/// Whether the process, its user and all users have room for one more record in this period. Two
+/// CPUs may count one record only once, so a budget is met about, not exactly.
+#[inline(always)]
+fn may_send(process: &mut Tracked) -> bool {
+    // SAFETY: the helper reads a clock.
+    let period = (unsafe { bpf_ktime_get_boot_ns() } >> PERIOD_SHIFT) as u32;
+    let uid = bpf_get_current_uid_gid() as u32;
+    if USER_RENAMED.get_ptr(uid).is_none() {
+        // If the map is full, this user has no budget of its own.
+        let _ = USER_RENAMED.insert(uid, Spent::NONE, 1);
+    }
+    let of_user = USER_RENAMED.get_ptr_mut(uid);
+    let Some(all) = ALL_RENAMED.get_ptr_mut(0) else {
+        return true;
+    };
+    // SAFETY: the pointers are to entries of maps.
+    let (all, mut of_user) = unsafe { (&mut *all, of_user.map(|spent| &mut *spent)) };
+    let own = take(&mut process.renames, period, PROCESS_RENAMES);
+    let own = own
+        && of_user
+            .as_deref_mut()
+            .is_none_or(|spent| take(spent, period, USER_RENAMES));
+    let sends = own && take(all, period, ALL_RENAMES);
+    if !sends {
+        of_user.unwrap_or(all).over += 1;
+    }
+    sends
+}
+
+/// Takes one of the records of this period, if there is one left.
+#[inline(always)]
+fn take(spent: &mut Spent, period: u32, most: u32) -> bool {
+    if spent.period != period {
+        spent.period = period;
+        spent.sent = 0;
+    }
+    spent.sent += 1;
+    spent.sent <= most
 }
 
 /// Reads the string at `arg_start`. Returns its length, or −1 if it is unreadable. The rest of the

@@ -165,12 +165,7 @@ impl Budgets {
     }
 }
 
-fn left<K: Eq + Hash>(
-    budgets: &mut HashMap<K, Budget>,
-    key: K,
-    rate: Rate,
-    now: BootTime,
-) -> u64 {
+fn left<K: Eq + Hash>(budgets: &mut HashMap<K, Budget>, key: K, rate: Rate, now: BootTime) -> u64 {
     let known = budgets.get_mut(&key);
     known.map_or(rate.at_once, |budget| budget.left(now))
 }

@@ -29,7 +29,7 @@ pub use memory::{
     ProcessMemory, SharedFile, SharedMemory, Step,
 };
 pub use process::{Cluster, Exec, Process, Worker};
-pub use recorder::{Ledger, Mode, Part, Previous, Probe, ProbeState, RecordingStarted};
+pub use recorder::{Ledger, Mode, Part, Previous, Probe, ProbeState, RecordingStarted, TITLES_OF};
 pub use stack::{NativeFrame, PythonFrame, PythonStack};
 
 use crate::ids::{BootTime, Bytes, EventId, ProcessKey, WallTime};

@@ -125,6 +125,9 @@ fn titled(
     if !new.title.starts_with("ray::") {
         return pass(time, new.into());
     }
+    if new.after_gap {
+        calls.lost_titles(new.process);
+    }
     if let Some(call) = calls.titled(new.process, &new.title, time, &new.memory) {
         pass(time, Observation::Call(call));
     }

@@ -447,6 +447,7 @@ impl Collector {
         rows.extend(growth.iter().flat_map(|growth| growth.ledger()));
         let lost = [self.logs.ledger(&self.out), lost_samples(samples)];
         rows.extend(lost.into_iter().filter(|row| row.lost() > 0));
+        rows.extend(self.processes.titles_over());
         rows.extend(missed("kernel log", self.logs.lost_of_kernel()));
         rows.extend(self.growth.refused_records());
         rows.extend(missed("collector", self.missed.load(Ordering::Relaxed)));

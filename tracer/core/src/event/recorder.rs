@@ -127,6 +127,10 @@ pub struct Ledger {
     pub missed: u64,
 }
 
+/// The begin of the name of a row that counts titles of one user's processes that were over a
+/// budget.
+pub const TITLES_OF: &str = "titles of user ";
+
 impl Ledger {
     /// Returns how many events are known to have been lost.
     #[must_use]

@@ -39,7 +39,7 @@ pub use verdict::{
 use serde::{Serialize, Serializer};
 
 use crate::{
-    event::{Mode, Probe},
+    event::{Mode, Probe, TITLES_OF},
     ids::{Bytes, EventId, HexId, Pid, WallTime},
     judge::cause::Cause,
 };
@@ -192,7 +192,9 @@ impl Recording {
     pub fn may_miss_deaths(&self) -> bool {
         let lost = self.ledgers.iter().filter(|ledger| ledger.lost() > 0);
         let mut hooks = lost.map(|ledger| ledger.hook.as_str()).peekable();
-        hooks.peek().is_none() || !hooks.all(|hook| CALLS_AND_MEMORY.contains(&hook))
+        let is_no_death =
+            |hook: &str| CALLS_AND_MEMORY.contains(&hook) || hook.starts_with(TITLES_OF);
+        hooks.peek().is_none() || !hooks.all(is_no_death)
     }
 }
 

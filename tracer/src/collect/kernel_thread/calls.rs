@@ -24,6 +24,10 @@ const LOOKED_THROUGH_NS: i64 = 500_000_000;
 const MOVED: u64 = 1 << 20;
 /// The most titles of one process that are counted. Each task may have a name of its own.
 const MAX_TITLES: usize = 256;
+/// The most titles of all processes, of about 120 bytes each, as long as each process may have
+/// [`MIN_TITLES`].
+const ALL_TITLES: usize = 65_536;
+const MIN_TITLES: usize = 8;
 
 /// The calls that run in each process.
 #[derive(Default)]
@@ -93,6 +97,7 @@ impl Calls {
         time: BootTime,
         memory: &MemorySplit,
     ) -> Option<Call> {
+        let room = (ALL_TITLES / (self.lanes.len() + 1)).clamp(MIN_TITLES, MAX_TITLES);
         let lane = self
             .lanes
             .entry(process.pid)
@@ -100,7 +105,15 @@ impl Calls {
         if !lane.process.same(process) {
             *lane = Lane::new(process);
         }
-        lane.titled(title, time, memory)
+        lane.titled(title, time, memory, room)
+    }
+
+    /// Notes that titles of a process were left out. When the running call ended is not known, so
+    /// it is no call any more.
+    pub(super) fn lost_titles(&mut self, process: ProcessKey) {
+        if let Some(lane) = self.lanes.get_mut(&process.pid) {
+            lane.running = None;
+        }
     }
 
     /// Returns calls that have run for a while by `now`. Each call is returned once.
@@ -143,7 +156,13 @@ impl Lane {
         }
     }
 
-    fn titled(&mut self, title: &str, time: BootTime, memory: &MemorySplit) -> Option<Call> {
+    fn titled(
+        &mut self,
+        title: &str,
+        time: BootTime,
+        memory: &MemorySplit,
+        room: usize,
+    ) -> Option<Call> {
         let class = identify::class_of_call(title);
         let ended = self.running.take().filter(|running| {
             // An actor between two calls has only its class as its title. A task of that name would
@@ -158,7 +177,7 @@ impl Lane {
             || (self.actor.is_some() && title.strip_prefix("ray::") == self.actor.as_deref());
         if !idle {
             self.told = self.told.or(memory.anon);
-            let (title, nth) = self.count(title);
+            let (title, nth) = self.count(title, room);
             self.running = Some(Running {
                 title,
                 nth,
@@ -181,13 +200,15 @@ impl Lane {
         Some(running.ended(self.process, time, memory))
     }
 
-    /// Counts a title. Returns its only stored copy, and how often it came.
-    fn count(&mut self, title: &str) -> (Arc<str>, u32) {
-        if self.counts.len() >= MAX_TITLES && !self.counts.contains_key(title) {
+    /// Counts a title. Returns its only stored copy, and how often it came. At most `room` titles
+    /// are kept.
+    fn count(&mut self, title: &str, room: usize) -> (Arc<str>, u32) {
+        if self.counts.len() >= room && !self.counts.contains_key(title) {
             self.counts.retain(|_, count| *count > 1);
-            if self.counts.len() >= MAX_TITLES {
+            if self.counts.len() >= room {
                 self.counts.clear();
             }
+            self.counts.shrink_to(room);
         }
         let known = self.counts.get_key_value(title);
         let title = known.map_or_else(|| title.into(), |(title, _)| Arc::clone(title));
@@ -306,6 +327,34 @@ mod tests {
         calls.titled(process, "ray::f", BootTime(3000 * MS), &holds(10));
         let died_in = calls.ended(process).expect("a call");
         assert_eq!((died_in.ended, died_in.nth), (None, 1));
+    }
+
+    /// A call with an end that is not known is not recorded as a long one.
+    #[test]
+    fn call_before_lost_titles_is_not_recorded() {
+        let mut calls = Calls::default();
+        let process = ProcessKey::new(7, 1);
+        calls.titled(process, "ray::f", BootTime(0), &holds(10));
+        calls.lost_titles(process);
+        assert_eq!(
+            calls.titled(process, "ray::g", BootTime(900 * MS), &holds(90)),
+            None
+        );
+        let ended = calls.titled(process, "ray::IDLE", BootTime(1000 * MS), &holds(90));
+        assert_eq!(ended.map(|call| call.title).as_deref(), Some("ray::g"));
+    }
+
+    /// Thousands of processes with a new title in each call.
+    #[test]
+    fn titles_of_all_processes_are_bounded() {
+        let mut calls = Calls::default();
+        for number in 0..300_000_u32 {
+            let process = ProcessKey::new(number % 3_000, 1);
+            let time = BootTime(u64::from(number) * MS);
+            calls.titled(process, &format!("ray::f{number}"), time, &holds(10));
+        }
+        let kept: usize = calls.lanes.values().map(|lane| lane.counts.len()).sum();
+        assert!(kept <= ALL_TITLES + 3_000, "{kept}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aya::{
     Btf as AyaBtf, Ebpf,
-    maps::{HashMap, PerCpuArray, RingBuf},
+    maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use raytrace_ebpf::{
     DEATHS_OBJECT,
@@ -17,7 +17,7 @@ use super::{
     fields::Fields,
     growth::{self, Growth},
     hooks::{self, Decoder},
-    ledger::{Ledgers, Received},
+    ledger::{Ledgers, Received, Renamed},
     offsets,
     programs::{attach_function, attach_hook, give_back, loader, tracepoint},
     ring::Ring,
@@ -142,10 +142,14 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
     let unsent = HashMap::try_from(map(&mut ebpf, "UNSENT")?).map_err(wrong)?;
     let tracked = HashMap::try_from(map(&mut ebpf, "TRACKED")?).map_err(wrong)?;
     let counters = PerCpuArray::try_from(map(&mut ebpf, "LEDGER")?).map_err(wrong)?;
+    let renamed = Renamed {
+        users: HashMap::try_from(map(&mut ebpf, "USER_RENAMED")?).map_err(wrong)?,
+        all: Array::try_from(map(&mut ebpf, "ALL_RENAMED")?).map_err(wrong)?,
+    };
     Ok(Attached {
         ring: Ring::new(ring, unsent, Decoder::new(symbols), Arc::clone(&received)),
         tracked: Tracked::new(tracked),
-        ledgers: Ledgers::new(counters, programs, received),
+        ledgers: Ledgers::new(counters, renamed, programs, received),
         probes,
         growth,
         programs: AttachedPrograms { _ebpf: ebpf },

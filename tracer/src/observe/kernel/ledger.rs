@@ -8,10 +8,13 @@ use std::{
     },
 };
 
-use aya::maps::{MapData, PerCpuArray};
-use raytrace_ebpf::records::{Hook, ledger};
+use aya::maps::{Array, HashMap, MapData, PerCpuArray};
+use raytrace_ebpf::records::{self, Hook, ledger};
 
-use crate::{bounded, event::Ledger};
+use crate::{
+    bounded,
+    event::{Ledger, TITLES_OF},
+};
 
 /// How often a row is read until it adds up. Its columns are read one by one, so while a program
 /// counts they may belong to different moments.
@@ -34,21 +37,53 @@ impl Received {
 /// Reads the kernel's counters.
 pub struct Ledgers {
     counters: PerCpuArray<MapData, u64>,
+    renamed: Renamed,
     programs: Vec<(Hook, RawFd)>,
     received: Arc<Received>,
+}
+
+/// A `records::Spent`, in words.
+type SpentWords = [u64; 2];
+
+const _: () = assert!(size_of::<SpentWords>() == size_of::<records::Spent>());
+
+/// The records of new names that each user and all users caused.
+pub(super) struct Renamed {
+    pub(super) users: HashMap<MapData, u32, SpentWords>,
+    pub(super) all: Array<MapData, SpentWords>,
 }
 
 impl Ledgers {
     pub(super) fn new(
         counters: PerCpuArray<MapData, u64>,
+        renamed: Renamed,
         programs: Vec<(Hook, RawFd)>,
         received: Arc<Received>,
     ) -> Self {
         Self {
             counters,
+            renamed,
             programs,
             received,
         }
+    }
+
+    /// Returns one row for each user whose processes set more titles than were reported.
+    #[must_use]
+    pub fn titles_over(&self) -> Vec<Ledger> {
+        let users = self.renamed.users.iter().filter_map(Result::ok);
+        let of_user = |(uid, [_, over]): (u32, SpentWords)| (format!("{TITLES_OF}{uid}"), over);
+        let rest = self.renamed.all.get(&0, 0).map_or(0, |[_, over]| over);
+        let others = (format!("{TITLES_OF}others"), rest);
+        let mut rows: Vec<_> = users.map(of_user).chain([others]).collect();
+        rows.retain(|(_, over)| *over > 0);
+        rows.sort();
+        let row = |(hook, missed)| Ledger {
+            hook,
+            missed,
+            ..Ledger::default()
+        };
+        rows.into_iter().map(row).collect()
     }
 
     /// Returns one row for each hook. `written` and `dropped` are left for the caller to fill.

@@ -6,7 +6,7 @@ use raytrace_ebpf::records;
 use crate::ids::{BootTime, Pid, ProcessKey};
 
 /// A `records::Tracked`: the start time, and what the kernel keeps for itself.
-type Entry = [u64; 2];
+type Entry = [u64; 4];
 
 const _: () = assert!(size_of::<Entry>() == size_of::<records::Tracked>());
 
@@ -22,7 +22,7 @@ impl Tracked {
 
     /// Adds a process that runs already. Returns false when the map is full.
     pub fn add(&mut self, process: ProcessKey) -> bool {
-        let entry = [process.start.0, 0];
+        let entry = [process.start.0, 0, 0, 0];
         self.map.insert(process.pid.0, entry, 0).is_ok()
     }
 
@@ -34,10 +34,10 @@ impl Tracked {
     /// Returns all members. While processes come and go, one may be missing or be listed twice.
     #[must_use]
     pub fn all(&self) -> Vec<ProcessKey> {
-        let known = |(pid, [start, _]): &(u32, Entry)| *start != 0 && *pid != 0;
+        let known = |(pid, [start, ..]): &(u32, Entry)| *start != 0 && *pid != 0;
         let members = self.map.iter().filter_map(Result::ok).filter(known);
         members
-            .map(|(pid, [start, _])| ProcessKey {
+            .map(|(pid, [start, ..])| ProcessKey {
                 pid: Pid(pid),
                 start: BootTime(start),
             })
@@ -49,7 +49,7 @@ impl Tracked {
         let there = self
             .map
             .get(&process.pid.0, 0)
-            .is_ok_and(|[start, _]| start == process.start.0);
+            .is_ok_and(|[start, ..]| start == process.start.0);
         there && self.map.remove(&process.pid.0).is_ok()
     }
 

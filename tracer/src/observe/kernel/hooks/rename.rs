@@ -25,6 +25,8 @@ pub struct NewTitle<'a> {
     pub title: Cow<'a, str>,
     /// The memory that the process held then.
     pub memory: MemorySplit,
+    /// Whether titles of the process before this one were left out.
+    pub after_gap: bool,
 }
 
 impl From<NewTitle<'_>> for Observation {
@@ -56,6 +58,7 @@ pub(super) fn title<'a>(decoder: &Decoder, bytes: &'a [u8]) -> Option<NewTitle<'
         process: key(record.process),
         title: String::from_utf8_lossy(title),
         memory: memory(&record.memory, decoder.page),
+        after_gap: record.over > 0,
     })
 }
 
@@ -89,7 +92,7 @@ mod tests {
             memory,
             comm: *b"ray::Class.meth\0",
             title_length: 17,
-            reserved: 0,
+            over: 0,
             title: [0; records::TITLE],
         };
         record.title[..17].copy_from_slice(b"ray::Class.method");
