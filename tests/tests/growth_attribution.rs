@@ -4,7 +4,7 @@
 
 use std::{
     path::Path,
-    process::Command,
+    process::{Child, Command},
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -144,20 +144,38 @@ fn each_line_has_its_share(report: &Value, class: &str, truth: &Map<String, Valu
             assert!(native.is_some_and(its), "{site} called {native:?}");
         }
     }
+    println!("no line: {}", owner["unsampled"]);
     for site in LIBRARIES.iter().filter(|site| !truth.contains_key(**site)) {
         skipped(format!("a site: {site}, its library is not installed"));
     }
     assert!(wrong.is_empty(), "{wrong:?} in {functions:#?}");
 }
 
-#[test]
-fn each_line_of_an_actor_has_its_growth() {
-    let _alone = alone();
+/// Keeps a core busy until it is dropped.
+struct BusyLoop(Child);
+
+impl BusyLoop {
+    fn start() -> Self {
+        let mut child = Command::new("sh");
+        let child = child.args(["-c", "while :; do :; done"]).spawn();
+        Self(child.expect("a shell"))
+    }
+}
+
+impl Drop for BusyLoop {
+    fn drop(&mut self) {
+        self.0.kill().expect("kill");
+        self.0.wait().expect("wait");
+    }
+}
+
+/// Records an actor that grows, and checks each line.
+fn an_actors_lines_have_their_growth(options: &[&str]) {
     let python = staging::ray("2.60.0").join("bin/python");
     let folder = tempfile::tempdir_in("/tmp").expect("a folder");
     let file = folder.path().join("a.raytrace");
     let ray = folder.path().join("ray").display().to_string();
-    let truth = recorded(&[], &file, &python, &["--ray", &ray]);
+    let truth = recorded(options, &file, &python, &["--ray", &ray]);
     let report = report(&file).expect("a report");
     each_line_has_its_share(&report, "Grower", &truth);
     let svg = Command::new(raytrace())
@@ -166,6 +184,20 @@ fn each_line_of_an_actor_has_its_growth() {
         .output()
         .expect("an export");
     assert!(String::from_utf8_lossy(&svg.stdout).contains("grow_bytearray"));
+}
+
+#[test]
+fn each_line_of_an_actor_has_its_growth() {
+    let _alone = alone();
+    an_actors_lines_have_their_growth(&[]);
+}
+
+/// As on a machine that is half as fast, and busy.
+#[test]
+fn half_of_the_time_is_enough_for_the_lines_of_an_actor() {
+    let _alone = alone();
+    let _busy = [BusyLoop::start(), BusyLoop::start()];
+    an_actors_lines_have_their_growth(&["--stacks-time", "50"]);
 }
 
 #[test]

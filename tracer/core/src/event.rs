@@ -30,7 +30,7 @@ pub use memory::{
 };
 pub use process::{Cluster, Exec, Process, Worker};
 pub use recorder::{Ledger, Mode, Part, Previous, Probe, ProbeState, RecordingStarted, TITLES_OF};
-pub use stack::{NativeFrame, PythonFrame, PythonStack};
+pub use stack::{NativeFrame, PythonFrame, PythonStack, Unsampled};
 
 use crate::ids::{BootTime, Bytes, EventId, ProcessKey, WallTime};
 pub use crate::ray::role::Role;

@@ -21,14 +21,16 @@ pub(super) struct GrowthForwarder {
 }
 
 impl GrowthForwarder {
-    /// Reads the Python stacks of processes that grow, from now on.
+    /// Reads the Python stacks of processes that grow, from now on, with `percent` of the usual
+    /// time.
     pub(super) fn read_stacks(
         &mut self,
         growth: Option<&mut Growth>,
         out: &Output,
+        percent: u32,
     ) -> std::io::Result<()> {
         let (ids, recording) = (out.ids.clone(), out.recording.clone());
-        self.stacks = Some(stacks::start(ids, recording, growth)?);
+        self.stacks = Some(stacks::start(ids, recording, growth, percent)?);
         Ok(())
     }
 

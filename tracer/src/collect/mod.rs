@@ -135,10 +135,11 @@ impl Collector {
         self.gcs.start()
     }
 
-    /// Reads the Python stacks of processes that grow, from now on.
-    pub fn read_stacks(&mut self) -> std::io::Result<()> {
+    /// Reads the Python stacks of processes that grow, from now on, with `percent` of the usual
+    /// time.
+    pub fn read_stacks(&mut self, percent: u32) -> std::io::Result<()> {
         let growth = self.processes.growth_mut();
-        self.growth.read_stacks(growth, &self.out)
+        self.growth.read_stacks(growth, &self.out, percent)
     }
 
     /// Runs `spawn` so that the process it makes is tracked from its first instant: this process,

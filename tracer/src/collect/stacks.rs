@@ -23,11 +23,12 @@ impl Interpreters for InterpreterMap {
     }
 }
 
-/// Starts the thread.
+/// Starts the thread, with `percent` of its usual time.
 pub(super) fn start(
     ids: Ids,
     recording: recording::Sender,
     growth: Option<&mut Growth>,
+    percent: u32,
 ) -> std::io::Result<Stacks> {
     let (pythons, levels) = growth.map_or((None, None), |growth| {
         (growth.take_interpreters(), growth.levels())
@@ -41,5 +42,5 @@ pub(super) fn start(
             what,
         })
     };
-    Stacks::start(rows, Kernel { pythons, levels })
+    Stacks::start(rows, Kernel { pythons, levels }, percent)
 }

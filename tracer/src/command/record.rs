@@ -115,6 +115,9 @@ pub struct RecordArgs {
     /// Sample memory ten times a second all the time, not only near a limit (for measurements).
     #[arg(long, hide = true)]
     armed: bool,
+    /// Give the thread that reads Python stacks this share of its time, in percent (for tests).
+    #[arg(long, hide = true, value_name = "PERCENT", default_value_t = 100)]
+    stacks_time: u32,
     /// Ask Ray's GCS every 10 s for names of actors, placement groups and jobs, with the raylet's
     /// token if it needs one.
     #[arg(long, help_heading = "What to record")]
@@ -314,7 +317,7 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     }
     if !args.no_stacks {
         collector
-            .read_stacks()
+            .read_stacks(args.stacks_time)
             .context("cannot start the thread that reads stacks")?;
     }
     collector.scan();

@@ -1,6 +1,9 @@
 //! Describes what grew, by owner and line of Python, in sentences that text and HTML share.
 
+use std::collections::BTreeMap;
+
 use crate::{
+    event::Unsampled,
     ids::Bytes,
     judge::report::{Growth, GrowthLine, NOT_SAMPLED, Owner, Report},
     path,
@@ -163,7 +166,8 @@ fn fate(line: &GrowthLine) -> String {
     text
 }
 
-/// Returns a line for each reason why stacks of processes could not be read.
+/// Returns a line for each reason why stacks of processes could not be read, and one about growth
+/// of which no stack was seen.
 #[must_use]
 pub fn unread(view: &View<'_>) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<u32>)> = Vec::new();
@@ -186,14 +190,54 @@ pub fn unread(view: &View<'_>) -> Vec<String> {
             sanitize::line(reason, sanitize::EVIDENCE)
         )
     };
-    reasons.into_iter().map(line).collect()
+    reasons
+        .into_iter()
+        .map(line)
+        .chain(unsampled(view))
+        .collect()
+}
+
+/// Returns how much growth has no line of Python, and why, if that is much.
+fn unsampled(view: &View<'_>) -> Option<String> {
+    let growth = &view.shown.report.growth;
+    let mut reasons: BTreeMap<Unsampled, u64> = BTreeMap::new();
+    for one in growth.iter().flat_map(|growth| &growth.unsampled) {
+        *reasons.entry(one.reason).or_default() += one.grown_bytes.0;
+    }
+    let all = Bytes(reasons.values().sum());
+    if all < SMALLEST {
+        return None;
+    }
+    let whole = Bytes(growth.iter().map(|growth| growth.grown_bytes.0).sum());
+    let mut reasons: Vec<(Unsampled, u64)> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let reasons = reasons
+        .into_iter()
+        .map(|(reason, bytes)| format!("{} {}", size(Bytes(bytes)), because(reason)));
+    let reasons: Vec<String> = reasons.collect();
+    Some(format!(
+        "{} of {} have no line of Python: {}",
+        size(all),
+        size(whole),
+        reasons.join(", ")
+    ))
+}
+
+fn because(reason: Unsampled) -> &'static str {
+    match reason {
+        Unsampled::NoTime => "because the time for stacks was spent",
+        Unsampled::TooShort => "of lines that ended before their stack was read",
+        Unsampled::TooSlow => "of growth too slow for a stack to be read",
+        Unsampled::TooMany => "because too many lines grew at a time",
+        Unsampled::Unreadable => "of processes without readable stacks",
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        judge::report::Node,
+        judge::report::{Node, UnsampledGrowth},
         show::{
             sample,
             select::{Kill, SelectedReport, Selection, select},
@@ -228,6 +272,7 @@ mod tests {
                 grew(90, "step", 700, None),
             ],
             functions: Vec::new(),
+            unsampled: Vec::new(),
         }];
         let shown = SelectedReport::whole(&report);
         let style = sample::style();
@@ -241,6 +286,38 @@ mod tests {
                     "6\u{a0}% by verl/fsdp_workers.py:90 step; may have been freed since".to_owned()
                 ]
             )]
+        );
+    }
+
+    #[test]
+    fn unsampled_growth_is_told_with_its_reasons() {
+        let mut report = sample::verl();
+        let unsampled = |reason, mebibytes: u64| UnsampledGrowth {
+            reason,
+            grown_bytes: Bytes(mebibytes << 20),
+        };
+        let growth = |unsampled| Growth {
+            recording_id: None,
+            class: "WorkerDict".into(),
+            processes: 4,
+            grown_bytes: Bytes(1 << 30),
+            lines: Vec::new(),
+            functions: Vec::new(),
+            unsampled,
+        };
+        let told = |report: &Report| {
+            let (shown, style) = (SelectedReport::whole(report), sample::style());
+            unread(&View::new(&shown, &style))
+        };
+        report.growth = vec![growth(vec![unsampled(Unsampled::TooSlow, 40)])];
+        assert_eq!(told(&report), Vec::<String>::new());
+        let no_time = unsampled(Unsampled::NoTime, 234);
+        report.growth.push(growth(vec![no_time]));
+        assert_eq!(
+            told(&report),
+            [
+                "274 MiB of 2.0 GiB have no line of Python: 234 MiB because the time for stacks was spent, 40 MiB of growth too slow for a stack to be read"
+            ]
         );
     }
 
@@ -260,6 +337,7 @@ mod tests {
                 grown_bytes: Bytes(1 << 30),
                 lines: Vec::new(),
                 functions: Vec::new(),
+                unsampled: Vec::new(),
             };
             (node, growth)
         };

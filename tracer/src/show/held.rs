@@ -294,6 +294,7 @@ mod tests {
             grown_bytes: Bytes(600 << 30),
             lines,
             functions: Vec::new(),
+            unsampled: Vec::new(),
         }];
         let shown = SelectedReport::whole(&report);
         let style = sample::style();

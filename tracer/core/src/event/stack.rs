@@ -1,5 +1,7 @@
 //! Defines stacks of Python and native code, with the growth of their processes.
 
+use serde::Serialize;
+
 use crate::ids::{Bytes, Pid, ProcessKey};
 
 /// A stack, and how much its process grew under it. Consecutive readings of the same stack are one
@@ -20,8 +22,10 @@ pub struct PythonStack {
     /// Whether both kinds of frames are the same as in this process's previous row, and so are left
     /// out.
     pub repeats: bool,
-    /// The frames, the running one first; none where the line was too short to sample.
+    /// The frames, the running one first; none where no stack was seen.
     pub frames: Vec<PythonFrame>,
+    /// Why there are no frames; `None` where there are, and in earlier recordings.
+    pub unsampled: Option<Unsampled>,
     /// The native frames that the running Python frame called, the innermost first; empty where
     /// they were not taken. Where a thread without Python grew for it, these are the frames of that
     /// thread.
@@ -46,4 +50,20 @@ pub struct NativeFrame {
     pub library: String,
     /// The function, where the file names it.
     pub function: Option<String>,
+}
+
+/// Why growth has no stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unsampled {
+    /// The time for stacks was spent.
+    NoTime,
+    /// The line was over before its stack was read.
+    TooShort,
+    /// It grew too slowly for a stack to be read.
+    TooSlow,
+    /// Too many other lines grew within seconds.
+    TooMany,
+    /// The process's stacks cannot be read.
+    Unreadable,
 }

@@ -19,7 +19,7 @@ pub use clock::{ClockOffset, ClockState, MessageKind, MessageTime};
 pub use death::{ActiveWarning, Activity, Death, End, Memory, Process, When, Work};
 pub use finding::{About, Finding, Saving, Setting};
 pub use gcs::{GcsOwner, GcsReport};
-pub use growth::{Growth, GrowthLine, NOT_SAMPLED, UnreadStacks};
+pub use growth::{Growth, GrowthLine, NOT_SAMPLED, UnreadStacks, UnsampledGrowth};
 pub use link::{
     CauseLink, DeclaredDead, Gap, LinkReason, LinkRule, Machine, NoRecording, Node, Remote,
 };

@@ -22,6 +22,7 @@ pub(super) fn start(
     _: Ids,
     _: recording::Sender,
     _: Option<&mut Growth>,
+    _: u32,
 ) -> std::io::Result<Stacks> {
     Ok(Stacks { said: false })
 }

@@ -135,7 +135,13 @@ fn put_together(
             seen[at].gone = true;
             continue;
         }
-        let key = (process, minute, row.stack.mapping, row.frames.clone());
+        let key = (
+            process,
+            minute,
+            row.stack.mapping,
+            row.stack.unsampled,
+            row.frames.clone(),
+        );
         let known = *first.entry(key).or_insert(at);
         if known != at {
             seen[at].gone = true;

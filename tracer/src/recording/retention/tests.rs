@@ -350,6 +350,7 @@ fn stack(line: u32, grown: u64, repeats: bool) -> Observation {
         mapping: None,
         repeats,
         frames: if repeats { Vec::new() } else { vec![frame] },
+        unsampled: None,
         native: Vec::new(),
     })
 }

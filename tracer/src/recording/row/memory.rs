@@ -29,6 +29,7 @@ stored_as! {
     PythonStack => event::PythonStack,
     PythonFrame => event::PythonFrame,
     NativeFrame => event::NativeFrame,
+    Unsampled => event::Unsampled,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -236,6 +237,8 @@ pub(super) struct PythonStack {
     frames: Vec<event::PythonFrame>,
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "stored")]
     native: Vec<event::NativeFrame>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "stored")]
+    unsampled: Option<event::Unsampled>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -244,6 +247,16 @@ pub(super) struct PythonFrame {
     file: String,
     function: String,
     line: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "event::Unsampled", rename_all = "kebab-case")]
+pub(super) enum Unsampled {
+    NoTime,
+    TooShort,
+    TooSlow,
+    TooMany,
+    Unreadable,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 //! Consecutive readings of one stack form a run. The runs are kept in their order.
 
 use crate::{
-    event::{NativeFrame, Observation, PythonFrame, PythonStack},
+    event::{NativeFrame, Observation, PythonFrame, PythonStack, Unsampled},
     ids::{BootTime, Bytes, ProcessKey},
     read::Stack,
 };
@@ -23,9 +23,12 @@ pub(super) struct Grown {
     pub(super) shared: u64,
 }
 
+/// A stack, or why there is none.
+type Line = Result<Stack, Unsampled>;
+
 /// A row that will be written.
 enum Run {
-    Grew(BootTime, Stack, Grown),
+    Grew(BootTime, Line, Grown),
     Freed(BootTime, Option<u32>, u64),
 }
 
@@ -39,8 +42,8 @@ pub(super) struct Ledger {
     written: Option<(Vec<PythonFrame>, Vec<NativeFrame>)>,
 }
 
-/// Returns the stack of a line that was too short to sample.
-fn unseen() -> Stack {
+/// Returns the stack of a row without frames.
+fn none() -> Stack {
     Stack {
         tid: None,
         running: false,
@@ -51,8 +54,11 @@ fn unseen() -> Stack {
 
 /// Whether two stacks are the same. A stack without native frames differs from one with them: what
 /// its line called is not known.
-fn is_one(one: &Stack, other: &Stack) -> bool {
-    one.frames == other.frames && one.native == other.native
+fn is_one(one: &Line, other: &Line) -> bool {
+    match (one, other) {
+        (Ok(one), Ok(other)) => one.frames == other.frames && one.native == other.native,
+        (one, other) => one.as_ref().err() == other.as_ref().err(),
+    }
 }
 
 impl Ledger {
@@ -61,33 +67,33 @@ impl Ledger {
         self.seen = Some((time, stack.clone()));
     }
 
-    /// Adds growth under `stack`, or without one where the line was too short to sample. When
-    /// [`MOST_RUNS`] are kept, the line of the last run gets one more run, without the frames that
-    /// it called.
-    pub(super) fn grew(&mut self, time: BootTime, stack: Option<Stack>, by: Grown) {
+    /// Adds growth under `line`. When [`MOST_RUNS`] are kept, the line of the last run gets one more
+    /// run, without the frames that it called.
+    pub(super) fn grew(&mut self, time: BootTime, mut line: Line, by: Grown) {
         let full = self.runs.len() >= MOST_RUNS;
-        let mut stack = stack.unwrap_or_else(unseen);
-        if self.joins(&stack, by) {
+        if self.joins(&line, by) {
             return;
         }
         if full {
-            stack.native.clear();
-            if !self.is_last_line(&stack, by) {
-                stack = unseen();
+            if let Ok(stack) = &mut line {
+                stack.native.clear();
+            }
+            if !self.is_last_line(&line, by) {
+                line = Err(Unsampled::TooMany);
             }
         }
-        if !full || !self.joins(&stack, by) {
-            self.runs.push(Run::Grew(time, stack, by));
+        if !full || !self.joins(&line, by) {
+            self.runs.push(Run::Grew(time, line, by));
         }
     }
 
     /// Adds to the last run if that has this stack. The run keeps the time of its first reading:
     /// what runs later may be another call.
-    fn joins(&mut self, stack: &Stack, by: Grown) -> bool {
+    fn joins(&mut self, line: &Line, by: Grown) -> bool {
         let Some(Run::Grew(_, known, grown)) = self.runs.last_mut() else {
             return false;
         };
-        if !is_one(known, stack) || grown.mapping != by.mapping {
+        if !is_one(known, line) || grown.mapping != by.mapping {
             return false;
         }
         grown.private += by.private;
@@ -96,8 +102,8 @@ impl Ledger {
     }
 
     /// Whether the last run has this line, whatever the line called.
-    fn is_last_line(&self, stack: &Stack, by: Grown) -> bool {
-        let Some(Run::Grew(_, known, grown)) = self.runs.last() else {
+    fn is_last_line(&self, line: &Line, by: Grown) -> bool {
+        let (Some(Run::Grew(_, Ok(known), grown)), Ok(stack)) = (self.runs.last(), line) else {
             return false;
         };
         known.frames == stack.frames && grown.mapping == by.mapping
@@ -129,7 +135,7 @@ impl Ledger {
     ) {
         let mut runs = std::mem::take(&mut self.runs);
         if let Some((time, stack)) = self.seen.take() {
-            runs.push(Run::Grew(time, stack, Grown::default()));
+            runs.push(Run::Grew(time, Ok(stack), Grown::default()));
         }
         for run in runs {
             let (time, what) = self.row(process, run);
@@ -140,8 +146,8 @@ impl Ledger {
     }
 
     fn row(&mut self, process: ProcessKey, run: Run) -> (BootTime, Observation) {
-        let (time, stack, grown) = match run {
-            Run::Grew(time, stack, grown) => (time, stack, grown),
+        let (time, line, grown) = match run {
+            Run::Grew(time, line, grown) => (time, line, grown),
             Run::Freed(time, mapping, bytes) => {
                 let bytes = Bytes(bytes);
                 let what = Observation::Freed {
@@ -152,6 +158,8 @@ impl Ledger {
                 return (time, what);
             }
         };
+        let unsampled = line.as_ref().err().copied();
+        let stack = line.unwrap_or_else(|_| none());
         let moved = grown.private > 0 || grown.shared > 0;
         let repeats = self.written.as_ref().is_some_and(|(frames, native)| {
             // A row without growth only says where the thread is. Native frames do not matter for
@@ -164,6 +172,7 @@ impl Ledger {
             grown: Bytes(grown.private),
             shared: Bytes(grown.shared),
             mapping: grown.mapping,
+            unsampled,
             repeats,
             frames: if repeats {
                 Vec::new()
@@ -223,12 +232,12 @@ mod tests {
     #[test]
     fn looks_at_one_stack_are_one_row() {
         let mut ledger = Ledger::default();
-        ledger.grew(BootTime(1), Some(stack(1)), by(5, None));
-        ledger.grew(BootTime(2), Some(stack(1)), by(6, None));
+        ledger.grew(BootTime(1), Ok(stack(1)), by(5, None));
+        ledger.grew(BootTime(2), Ok(stack(1)), by(6, None));
         ledger.freed(BootTime(3), None, 11);
-        ledger.grew(BootTime(4), Some(stack(1)), by(7, None));
-        ledger.grew(BootTime(5), Some(stack(1)), by(8, Some(2)));
-        ledger.grew(BootTime(6), Some(stack(2)), by(9, Some(2)));
+        ledger.grew(BootTime(4), Ok(stack(1)), by(7, None));
+        ledger.grew(BootTime(5), Ok(stack(1)), by(8, Some(2)));
+        ledger.grew(BootTime(6), Ok(stack(2)), by(9, Some(2)));
         let found = rows(&mut ledger);
         let wanted = [
             (11, None, false, 1),
@@ -268,12 +277,12 @@ mod tests {
     #[test]
     fn look_without_native_frames_has_no_function() {
         let mut ledger = Ledger::default();
-        ledger.grew(BootTime(1), Some(stack(1)), by(1, None));
-        ledger.grew(BootTime(2), Some(calling("malloc")), by(2, None));
-        ledger.grew(BootTime(3), Some(stack(1)), by(4, None));
-        ledger.grew(BootTime(4), Some(stack(1)), by(4, None));
-        ledger.grew(BootTime(5), Some(calling("mmap")), by(8, None));
-        ledger.grew(BootTime(6), Some(calling("mmap")), by(8, Some(1)));
+        ledger.grew(BootTime(1), Ok(stack(1)), by(1, None));
+        ledger.grew(BootTime(2), Ok(calling("malloc")), by(2, None));
+        ledger.grew(BootTime(3), Ok(stack(1)), by(4, None));
+        ledger.grew(BootTime(4), Ok(stack(1)), by(4, None));
+        ledger.grew(BootTime(5), Ok(calling("mmap")), by(8, None));
+        ledger.grew(BootTime(6), Ok(calling("mmap")), by(8, Some(1)));
         ledger.seen(BootTime(7), &stack(1));
         let name = |name: &str| Some(name.to_owned());
         let wanted = [
@@ -290,8 +299,8 @@ mod tests {
     #[test]
     fn row_has_the_time_of_its_first_look() {
         let mut ledger = Ledger::default();
-        ledger.grew(BootTime(1), Some(stack(1)), by(1, None));
-        ledger.grew(BootTime(9), Some(stack(1)), by(1, None));
+        ledger.grew(BootTime(1), Ok(stack(1)), by(1, None));
+        ledger.grew(BootTime(9), Ok(stack(1)), by(1, None));
         let times: Vec<u64> = flushed(&mut ledger).iter().map(|row| row.0.0).collect();
         assert_eq!(times, [1]);
     }
@@ -301,8 +310,8 @@ mod tests {
         let mut ledger = Ledger::default();
         let mut repeats = Vec::new();
         for (is_taken, mapping) in [(false, 1), (true, 2), (true, 3)] {
-            ledger.grew(BootTime(1), Some(stack(1)), by(5, Some(mapping)));
-            ledger.grew(BootTime(1), Some(stack(1)), by(5, None));
+            ledger.grew(BootTime(1), Ok(stack(1)), by(5, Some(mapping)));
+            ledger.grew(BootTime(1), Ok(stack(1)), by(5, None));
             ledger.flush(ProcessKey::new(1, 1), |_, what| {
                 let Observation::Stack(stack) = what else {
                     panic!("{what:?}");
@@ -318,7 +327,7 @@ mod tests {
     #[test]
     fn last_stack_is_written_without_growth() {
         let mut ledger = Ledger::default();
-        ledger.grew(BootTime(1), Some(stack(1)), by(5, None));
+        ledger.grew(BootTime(1), Ok(stack(1)), by(5, None));
         for time in 2..9 {
             ledger.seen(BootTime(time), &stack(1));
         }
@@ -330,7 +339,7 @@ mod tests {
     fn loop_over_many_lines_writes_bounded_rows() {
         let mut ledger = Ledger::default();
         for line in 0..1000 {
-            ledger.grew(BootTime(u64::from(line)), Some(stack(line)), by(1, None));
+            ledger.grew(BootTime(u64::from(line)), Ok(stack(line)), by(1, None));
         }
         let found = rows(&mut ledger);
         assert_eq!(found.len(), MOST_RUNS + 1);
@@ -344,7 +353,7 @@ mod tests {
         let mut ledger = Ledger::default();
         for number in 0..1000 {
             let stack = calling(&number.to_string());
-            ledger.grew(BootTime(number), Some(stack), by(1, None));
+            ledger.grew(BootTime(number), Ok(stack), by(1, None));
         }
         let found = flushed(&mut ledger);
         assert_eq!(found.len(), MOST_RUNS + 1);

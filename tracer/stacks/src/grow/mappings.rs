@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use raytrace_proc::pagemap::Pagemap;
 
 use crate::{
+    event::NativeFrame,
     ids::{Bytes, Pid},
     read::Stack,
 };
@@ -27,6 +28,9 @@ const REST: Duration = Duration::from_secs(5);
 /// of such mappings took half of the time for stacks.
 const RESERVED_SHARE: u64 = 8;
 const RESERVED: u64 = 16 << 20;
+/// When a mapping is filled to this share, it is worth naming what mapped it: it is no library,
+/// of which a few pages are written.
+const NAMED_SHARE: u64 = 16;
 /// How often mappings are scanned while the process does not grow.
 const SCANS: Duration = Duration::from_secs(1);
 /// A stack that was read later than this after the mapping may be that of the next line.
@@ -45,7 +49,8 @@ struct Mapping {
     /// How much was filled without a gap from the beginning, at the last scan. Only the rest is
     /// scanned, until memory is given back.
     solid: u64,
-    /// How much of it was recorded.
+    /// How much of it was private memory at the last scan, and how much of that was recorded.
+    there: u64,
     recorded: u64,
     grew_at: Instant,
     /// Whether it was found to stay almost empty. From then on, only memory that is given back is
@@ -113,38 +118,78 @@ impl Mappings {
         self.live.iter().map(|mapping| mapping.recorded).sum()
     }
 
-    /// Adds a range that was mapped `age` before `stack` was read.
+    /// Returns the part of the process's private memory that was in the mappings when they were last
+    /// scanned. It may be more than was recorded: small moves are not.
+    pub(super) fn resident(&self) -> u64 {
+        let there = |mapping: &Mapping| mapping.there.max(mapping.recorded);
+        self.live.iter().map(there).sum()
+    }
+
+    /// Adds a range that was mapped `age` before the stack `own` was read. Returns its number, if it
+    /// is followed.
     pub(super) fn add(
         &mut self,
         (address, length): (u64, u64),
-        stack: Option<Stack>,
+        own: Option<Stack>,
         age: Duration,
         now: Instant,
-    ) {
-        let Some(pagemap) = &self.pagemap else {
-            return;
-        };
+    ) -> Option<u32> {
+        let pagemap = self.pagemap.as_ref()?;
         // The range was free: an older mapping there is gone, or it included space that the kernel
         // added for alignment.
         for older in &mut self.live {
             older.make_room(address, address + length);
         }
         if self.live.len() >= MOST {
-            return;
+            return None;
         }
         let there = pagemap.private(address, Bytes(length)).bytes.0;
+        // What is there already was not measured before.
+        self.scanned_at = self.scanned_at.saturating_sub(there);
         self.live.push(Mapping {
             number: self.next,
             address,
             length,
-            own: stack,
+            own,
             doubted: if age > LATE { there } else { 0 },
             solid: 0,
+            there,
             recorded: 0,
             grew_at: now,
             is_reserved: false,
         });
         self.next += 1;
+        Some(self.next - 1)
+    }
+
+    /// Returns by how much the process's private memory grew since mappings were last measured.
+    /// While that is less than a move, none of them has grown by one either, unless as much was
+    /// given back elsewhere.
+    pub(super) fn unmeasured(&mut self, private: u64) -> u64 {
+        self.scanned_at = self.scanned_at.min(private);
+        private - self.scanned_at
+    }
+
+    /// Returns the process's private memory when they were last measured, or the lowest value since.
+    pub(super) fn measured_at(&self) -> u64 {
+        self.scanned_at
+    }
+
+    /// Returns how many bytes it explains to name what a mapping's mapper had called; `None` while
+    /// almost nothing of it is filled.
+    pub(super) fn worth_naming(&self, number: u32) -> Option<u64> {
+        let mapping = self.live.iter().find(|mapping| mapping.number == number)?;
+        let is_worth = mapping.recorded >= mapping.length / NAMED_SHARE;
+        is_worth.then_some(mapping.length)
+    }
+
+    /// Notes what the mapper had called.
+    pub(super) fn named(&mut self, number: u32, called: &[NativeFrame]) {
+        let mut all = self.live.iter_mut();
+        let mapping = all.find(|mapping| mapping.number == number);
+        if let Some(own) = mapping.and_then(|mapping| mapping.own.as_mut()) {
+            own.native = called.to_vec();
+        }
     }
 
     /// Returns the growth that the mappers caused. `is_still` tells whether a mapper is still in
@@ -159,17 +204,49 @@ impl Mappings {
             .collect()
     }
 
+    /// Whether mappings were last scanned so long ago that one may have grown by as much as another
+    /// gave back.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        now >= self.scan_again
+    }
+
+    /// Lets go of mappings whose mapper is done, without a scan.
+    pub(super) fn leave(&mut self, now: Instant, is_still: impl Fn(&Stack) -> bool) {
+        for mapping in &mut self.live {
+            let rests = now.duration_since(mapping.grew_at) >= REST;
+            if mapping.doubted == 0
+                && mapping
+                    .own
+                    .as_ref()
+                    .is_some_and(|own| rests || !is_still(own))
+            {
+                mapping.own = None;
+            }
+        }
+    }
+
+    /// Takes growth that the kernel reported of a function for that of the newest mapping that the
+    /// function fills, without a scan. The next scan corrects it.
+    pub(super) fn told(
+        &mut self,
+        now: Instant,
+        bytes: u64,
+        by: impl Fn(&Stack) -> bool,
+    ) -> Option<Move> {
+        let mut newest = self.live.iter_mut().rev();
+        let filled = newest.find(|mapping| mapping.own.as_ref().is_some_and(&by))?;
+        let own = filled.own.clone()?;
+        let there = filled.length.min(filled.recorded + bytes);
+        filled.there = filled.there.max(there);
+        filled.grow_to(there, now, Whose::Mapper(own))
+    }
+
     /// Returns the growth in mappings with room that others than their mappers caused. `private` is
-    /// all private memory of the process. While that has not grown by a move, none of these
-    /// mappings has grown by one either, unless as much was given back elsewhere.
+    /// all private memory of the process.
     pub(super) fn touched(&mut self, now: Instant, private: u64) -> Vec<Move> {
-        self.scanned_at = self.scanned_at.min(private);
         let Some(pagemap) = &self.pagemap else {
             return Vec::new();
         };
-        if private < self.scanned_at + MOVE && now < self.scan_again {
-            return Vec::new();
-        }
         (self.scanned_at, self.scan_again) = (private, now + SCANS);
         let roomy = self.live.iter_mut();
         let roomy = roomy
@@ -236,13 +313,13 @@ impl Mapping {
     /// Returns the private memory in it.
     fn scan(&mut self, pagemap: &Pagemap) -> u64 {
         let rest = self.length - self.solid;
-        if rest == 0 {
-            return self.solid;
+        self.there = self.solid;
+        if rest > 0 {
+            let found = pagemap.private(self.address + self.solid, Bytes(rest));
+            self.there += found.bytes.0;
+            self.solid += found.solid.0;
         }
-        let found = pagemap.private(self.address + self.solid, Bytes(rest));
-        let there = self.solid + found.bytes.0;
-        self.solid += found.solid.0;
-        there
+        self.there
     }
 
     /// Whether so little room is left that no further move counts.
@@ -480,6 +557,7 @@ mod tests {
             own: None,
             doubted: 0,
             solid: 0,
+            there: 0,
             recorded: 0,
             grew_at: Instant::now(),
             is_reserved: false,

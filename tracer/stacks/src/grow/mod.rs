@@ -9,11 +9,13 @@
 //! after it grew, and every few milliseconds while it grows. It shares nothing with the threads
 //! that empty the ring of deaths and read Ray's logs. Its cost is bounded: see the constants.
 
+mod budget;
 mod claims;
 mod ledger;
 mod level;
 mod mappings;
 mod reading;
+mod unnamed;
 mod watched;
 
 use std::{
@@ -34,24 +36,13 @@ use crate::{
     ids::{BootTime, Pid, ProcessKey},
     read::Reader,
 };
+use budget::Budget;
+use unnamed::UnnamedStacks;
 use watched::Watched;
 
 /// How many requests may wait. Later ones are dropped: the next list comes within a second, and a
 /// look finds what grew.
 const QUEUE: usize = 256;
-/// Processor time per second that goes into growth, for all processes together. When it is spent,
-/// only counters are read. Unused time is saved for the next burst, up to the second value.
-const ALWAYS: Savings = Savings::new(Duration::from_millis(3), Duration::from_millis(500));
-/// Additional time while a limit is near. What is held then explains a death.
-const NEAR: Savings = Savings::new(Duration::from_millis(12), Duration::from_millis(1500));
-/// How much of that is kept for reports of the kernel that have a stack. They cost a tenth of a
-/// stack that is read from outside.
-const FOR_KERNEL: Duration = Duration::from_millis(200);
-/// When all is spent, this much more per second goes into finding interpreters, into reports of the
-/// kernel that have a stack, and into memory that was given back. Without the first, the kernel
-/// takes no stacks. Naming such a stack reads little, and these lines are not seen again. Memory
-/// that is given back and not measured would be told as held.
-const STEPS: Duration = Duration::from_millis(4);
 /// The longest wait until the next look.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// While nothing grows, looks that are due within this time are made together: each wake-up costs
@@ -83,66 +74,17 @@ enum Request {
     Grew(NewGrowth),
 }
 
-/// What there is still time for. Each variant includes those before it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Left {
-    /// Reading the counters only.
-    Counters,
-    /// Finding an interpreter, naming a stack that the kernel reports, and measuring what was given
-    /// back.
-    Steps,
-    /// Measuring what grew.
-    Measures,
-    /// Reading a stack from outside.
-    Stacks,
-}
-
-/// Processor time that may be spent.
-#[derive(Clone, Copy)]
-struct Savings {
-    /// The time that is added each second.
-    earned: Duration,
-    most: Duration,
-    left: Duration,
-}
-
-impl Savings {
-    const fn new(earned: Duration, most: Duration) -> Self {
-        Self {
-            earned,
-            most,
-            left: most,
-        }
-    }
-
-    /// Pays as much as there is. Returns the rest.
-    fn pay(&mut self, cost: Duration) -> Duration {
-        let paid = cost.min(self.left);
-        self.left -= paid;
-        cost.saturating_sub(paid)
-    }
-
-    fn earn(&mut self, time: Duration) {
-        let earned = self.earned.mul_f64(time.as_secs_f64());
-        self.left = (self.left + earned).min(self.most);
-    }
-}
-
 /// The context of one look at a process.
 struct Look<'a> {
     reader: &'a mut Reader,
     /// The kernel's side, where it takes stacks.
     pythons: Option<&'a mut (dyn Interpreters + 'static)>,
+    budget: &'a mut Budget,
+    unnamed: &'a mut UnnamedStacks,
     time: BootTime,
     now: Instant,
     /// The thread's processor time when the look began.
     began: Duration,
-    /// Whether a limit is near.
-    near: bool,
-    /// What there is still time for in this second.
-    left: Left,
-    /// Whether it did what there is time for after the budget was spent.
-    used_steps: bool,
 }
 
 /// Tells the kernel where each interpreter is. The kernel needs this to take stacks.
@@ -179,10 +121,11 @@ pub struct Stacks {
 
 impl Stacks {
     /// Starts the thread. `rows` takes each row that is to be written, and returns whether it was
-    /// taken.
+    /// taken. It may spend `percent` of its usual time.
     pub fn start(
         rows: impl FnMut(BootTime, Observation) -> bool + Send + 'static,
         kernel: Kernel,
+        percent: u32,
     ) -> std::io::Result<Self> {
         let (sender, receiver) = sync_channel(QUEUE);
         let (ending, ended) = sync_channel(1);
@@ -190,7 +133,7 @@ impl Stacks {
             .name("stacks".into())
             .stack_size(1 << 20)
             .spawn(move || {
-                Watch::new(Box::new(rows), kernel).run(&receiver);
+                Watch::new(Box::new(rows), kernel, percent).run(&receiver);
                 // If this fails, nobody waits for the end of the thread any more.
                 let _late = ending.try_send(());
             })?;
@@ -274,23 +217,16 @@ struct Watch {
     watched: FxHashMap<Pid, Watched>,
     /// Processes that are not Python. A shell may become one.
     others: FxHashMap<ProcessKey, Other>,
-    /// Whether a limit is near, and whether one was near at any time since the budget was last
-    /// counted.
-    near: bool,
-    was_near: bool,
+    budget: Budget,
+    /// Native stacks of new mappings.
+    unnamed: UnnamedStacks,
     second: Instant,
     /// Seconds since rows were written.
     unwritten: u32,
-    /// The thread's processor time up to the present second, and what it may spend from then on.
-    until_this_second: Duration,
-    always: Savings,
-    for_near: Savings,
-    /// What [`STEPS`] pays for took this long in this second, after the budget was spent.
-    for_steps: Duration,
 }
 
 impl Watch {
-    fn new(rows: Rows, kernel: Kernel) -> Self {
+    fn new(rows: Rows, kernel: Kernel, percent: u32) -> Self {
         Self {
             rows,
             reader: Reader::default(),
@@ -298,30 +234,23 @@ impl Watch {
             levels: kernel.levels,
             watched: FxHashMap::default(),
             others: FxHashMap::default(),
-            near: false,
-            was_near: false,
+            budget: Budget::new(percent),
+            unnamed: UnnamedStacks::default(),
             second: Instant::now(),
             unwritten: 0,
-            until_this_second: clock::cpu_time(),
-            always: ALWAYS,
-            for_near: NEAR,
-            for_steps: Duration::ZERO,
         }
     }
 
-    fn run(&mut self, requests: &Receiver<Request>) {
+    fn run(mut self, requests: &Receiver<Request>) {
         let mut wait = LONGEST_WAIT;
         loop {
             match requests.recv_timeout(wait) {
                 Ok(Request::Known(processes, near)) => self.update_processes(&processes, near),
                 Ok(Request::Replaced(process)) => self.replaced(process),
-                Ok(Request::Mapped(new)) => self.mapped(&new),
+                Ok(Request::Mapped(new)) => self.mapped(new),
                 Ok(Request::Grew(new)) => self.stepped(&new),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    self.flush();
-                    return;
-                }
+                Err(RecvTimeoutError::Disconnected) => return self.end(),
             }
             wait = self.look(Instant::now());
         }
@@ -329,8 +258,7 @@ impl Watch {
 
     /// Starts to watch new processes, and stops for those that are gone.
     fn update_processes(&mut self, processes: &[(ProcessKey, Option<Slot>)], near: bool) {
-        self.near = near;
-        self.was_near |= near;
+        self.budget.set_near(near);
         let alive = processes.iter().map(|(key, _)| key.truncated());
         let alive: FxHashSet<ProcessKey> = alive.collect();
         let lives = |own: ProcessKey| alive.contains(&own.truncated());
@@ -393,6 +321,13 @@ impl Watch {
         }
     }
 
+    /// Writes the last rows.
+    fn end(mut self) {
+        for watched in self.watched.values_mut() {
+            watched.ended(clock::boot(), &mut self.rows);
+        }
+    }
+
     /// The kernel reported this process, so an earlier one with its pid is gone.
     fn is_here(&mut self, process: ProcessKey) {
         let known = self.watched.get(&process.pid).map(Watched::process);
@@ -403,7 +338,7 @@ impl Watch {
         self.watch_new(process);
     }
 
-    fn mapped(&mut self, new: &NewMapping) {
+    fn mapped(&mut self, new: NewMapping) {
         let process = new.mapped.process;
         self.is_here(process);
         self.with(process.pid, |watched, look| watched.mapped(look, new));
@@ -417,19 +352,7 @@ impl Watch {
     /// Looks at all processes that are due. Returns the time until the next one is.
     fn look(&mut self, now: Instant) -> Duration {
         if now.duration_since(self.second) >= SECOND {
-            let spent = clock::cpu_time().saturating_sub(self.until_this_second);
-            // Far from a limit, time beyond the budget went into counters and steps. The savings
-            // for a near limit do not pay for these.
-            let over = self.always.pay(spent);
-            if self.was_near {
-                self.for_near.pay(over);
-            }
-            self.was_near = self.near;
-            for savings in [&mut self.always, &mut self.for_near] {
-                savings.earn(now.duration_since(self.second));
-            }
-            self.until_this_second += spent;
-            self.for_steps = Duration::ZERO;
+            self.budget.count(now.duration_since(self.second));
             self.second = now;
             self.unwritten += 1;
             self.write();
@@ -443,7 +366,7 @@ impl Watch {
             own.due() <= now + early
         });
         let due: Vec<Pid> = due.map(|(pid, _)| *pid).collect();
-        let (levels, near) = (self.levels, self.near);
+        let (levels, near) = (self.levels, self.budget.is_near());
         for pid in due {
             let own = self.watched.get_mut(&pid);
             if own.is_some_and(|own| !own.is_still(levels, now, near)) {
@@ -462,51 +385,26 @@ impl Watch {
         pid: Pid,
         what: impl FnOnce(&mut Watched, &mut Look<'_>) -> Result<(), Gone>,
     ) {
-        let began = clock::cpu_time();
-        let left = self.left(began.saturating_sub(self.until_this_second));
         let Some(watched) = self.watched.get_mut(&pid) else {
             return;
         };
         let mut look = Look {
             reader: &mut self.reader,
             pythons: self.pythons.as_deref_mut(),
+            budget: &mut self.budget,
+            unnamed: &mut self.unnamed,
             time: clock::boot(),
             now: Instant::now(),
-            began,
-            near: self.near,
-            left,
-            used_steps: false,
+            began: clock::cpu_time(),
         };
-        let done = what(watched, &mut look);
-        if look.used_steps && left < Left::Measures {
-            self.for_steps += clock::cpu_time().saturating_sub(began);
-        }
-        if done.is_err() {
+        if what(watched, &mut look).is_err() {
             self.stop_watching(pid);
-        }
-    }
-
-    fn left(&self, spent: Duration) -> Left {
-        let near = if self.near {
-            self.for_near.left
-        } else {
-            Duration::ZERO
-        };
-        let budget = self.always.left + near;
-        if spent + FOR_KERNEL < budget {
-            Left::Stacks
-        } else if spent < budget {
-            Left::Measures
-        } else if self.for_steps < STEPS {
-            Left::Steps
-        } else {
-            Left::Counters
         }
     }
 
     /// Writes the rows that are due.
     fn write(&mut self) {
-        if self.near || self.unwritten >= FLUSH {
+        if self.budget.is_near() || self.unwritten >= FLUSH {
             return self.flush();
         }
         let full = self.watched.values_mut().filter(|own| own.is_full());
@@ -565,20 +463,6 @@ mod tests {
         assert_eq!(said, ["the thread that reads them hangs"]);
         assert_eq!(stacks.dropped_requests(), u64::from(HANGS * 3 - 1));
         drop(requests);
-    }
-
-    #[test]
-    fn time_for_near_limits_is_kept_for_them() {
-        let (mut always, mut near) = (ALWAYS, NEAR);
-        let second = Duration::from_secs(1);
-        let over = always.pay(second);
-        assert_eq!(over, second / 2);
-        assert_eq!(near.pay(over), Duration::ZERO);
-        assert_eq!((always.left, near.left), (Duration::ZERO, second));
-        always.earn(second);
-        assert_eq!(always.left, ALWAYS.earned);
-        near.earn(second * 3600);
-        assert_eq!(near.left, NEAR.most);
     }
 
     #[test]

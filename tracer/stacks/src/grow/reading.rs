@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use raytrace_ebpf::records;
 use raytrace_proc::{clock, growth_records::Native, processes};
 
-use super::{Left, Look, level::MemoryPair};
+use super::{Look, budget::Work, level::MemoryPair};
 use crate::{
+    event::NativeFrame,
     ids::{BootTime, Pid, ProcessKey},
     python,
     read::{Python, Stack, StackError},
@@ -25,6 +26,9 @@ const SLOW: Duration = Duration::from_millis(50);
 const BEAT_NEAR: Duration = Duration::from_secs(2);
 const BEAT: Duration = Duration::from_secs(10);
 const BEAT_SIZE: u64 = 512 << 20;
+/// From this size on, its interpreter is searched when it rests. Idle workers of Ray 2.9 to 2.60
+/// have 40 to 60 MiB.
+const PREPARED: u64 = 36 << 20;
 
 /// The state of reading one process.
 pub(super) struct Reading {
@@ -83,9 +87,15 @@ impl Reading {
         self.python.is_some()
     }
 
+    /// Whether its stacks could not be read when that was last tried.
+    pub(super) fn is_refused(&self) -> bool {
+        self.python.is_none() && self.refused.is_some()
+    }
+
     /// Whether it is time to read a large process although it does not grow.
     pub(super) fn is_beat(&self, look: &Look<'_>, level: MemoryPair) -> bool {
-        self.is_beat_at(look.now, look.near, level.private + level.shared)
+        let near = look.budget.is_near();
+        self.is_beat_at(look.now, near, level.private + level.shared)
     }
 
     /// The same for a process with this many bytes, at `now`.
@@ -101,20 +111,19 @@ impl Reading {
 
     /// Finds the interpreter while the process is quiet. During the first growth it would take too
     /// long. From then on the kernel takes stacks, so this comes before all reading from outside.
-    pub(super) fn prepare(&mut self, look: &mut Look<'_>, large_enough: bool) {
-        let is_due =
-            large_enough && !self.is_open() && look.left >= Left::Steps && self.may_try(look.now);
-        if is_due {
-            look.used_steps = true;
-            if let Err(error) = self.open(look) {
-                self.failed(look, error.to_string());
-            }
+    pub(super) fn prepare(&mut self, look: &mut Look<'_>, bytes: u64) {
+        let is_due = bytes >= PREPARED && !self.is_open() && self.may_try(look.now);
+        if is_due
+            && look.budget.may(Work::Lines, bytes)
+            && let Err(error) = self.open(look)
+        {
+            self.failed(look, error.to_string());
         }
     }
 
     /// Reads the stack of thread `tid`, or of the one that runs.
     pub(super) fn read(&mut self, look: &mut Look<'_>, tid: Option<Pid>) -> Option<Stack> {
-        if look.left < Left::Stacks || !self.may_try(look.now) {
+        if !self.may_try(look.now) {
             return None;
         }
         if !self.is_open() && self.open(look).is_err() {
@@ -125,7 +134,9 @@ impl Reading {
         let python = self.python.as_ref()?;
         let began = clock::cpu_time();
         let tid = tid.map(|tid| processes::thread_in_namespace(self.process.pid, tid));
-        let stack = look.reader.stack(python, tid, is_of_the_job);
+        let reader = &mut *look.reader;
+        let read = || reader.stack(python, tid, is_of_the_job);
+        let stack = look.budget.pays(Work::Outside, read);
         self.read_at = look.now;
         let cost = clock::cpu_time().saturating_sub(began);
         match stack {
@@ -143,14 +154,12 @@ impl Reading {
         None
     }
 
-    /// Names the stack that the kernel took while its thread asked for memory. Adds the native
-    /// frames that Python had called, if there is time for that.
+    /// Names the stack that the kernel took while its thread asked for memory.
     pub(super) fn named(
         &mut self,
         look: &mut Look<'_>,
         tid: Pid,
         stack: &[records::PythonFrame],
-        native: Option<&Native>,
     ) -> Option<Stack> {
         let python = self.python.as_mut().filter(|_| !stack.is_empty())?;
         let known = self.last_tid.filter(|(host, _)| *host == tid);
@@ -159,15 +168,29 @@ impl Reading {
             |(_, own)| own,
         );
         self.last_tid = Some((tid, own));
-        let mut stack = python.named(own, stack)?;
-        if let Some(native) = native.filter(|_| look.left >= Left::Measures) {
-            stack.native = look.reader.native(python, native, look.now);
+        look.budget.pays(Work::Lines, || python.named(own, stack))
+    }
+
+    /// Names the native frames that Python had called, if that is worth the time: `bytes` grew
+    /// there.
+    pub(super) fn called(
+        &mut self,
+        look: &mut Look<'_>,
+        native: &Native,
+        bytes: u64,
+    ) -> Option<Vec<NativeFrame>> {
+        let python = self.python.as_mut()?;
+        if !look.budget.may(Work::Native, bytes) {
+            return None;
         }
-        Some(stack)
+        let (reader, now) = (&mut *look.reader, look.now);
+        let called = || reader.native(python, native, now);
+        Some(look.budget.pays(Work::Native, called))
     }
 
     fn open(&mut self, look: &mut Look<'_>) -> Result<(), StackError> {
-        let python = look.reader.open(self.process.pid)?;
+        let (reader, pid) = (&mut *look.reader, self.process.pid);
+        let python = look.budget.pays(Work::Lines, || reader.open(pid))?;
         if let (Some(pythons), Some(located)) = (&mut look.pythons, python.located(self.process)) {
             pythons.add(self.process.pid, &located);
         }
@@ -194,7 +217,10 @@ impl Reading {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::{budget::Budget, unnamed::UnnamedStacks},
+        *,
+    };
     use crate::{event::PythonFrame, read::Reader};
 
     #[test]
@@ -210,15 +236,14 @@ mod tests {
             let mut look = Look {
                 reader: &mut Reader::default(),
                 pythons: None,
+                budget: &mut Budget::new(100),
+                unnamed: &mut UnnamedStacks::default(),
                 time: BootTime(second),
                 now: began + Duration::from_secs(second),
                 began: clock::cpu_time(),
-                near: false,
-                left: Left::Stacks,
-                used_steps: false,
             };
             let before = reading.failures;
-            reading.prepare(&mut look, true);
+            reading.prepare(&mut look, PREPARED);
             if reading.failures > before {
                 tries.push(second);
             }

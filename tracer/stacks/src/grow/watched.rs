@@ -17,7 +17,8 @@ use raytrace_proc::{
 };
 
 use super::{
-    Gone, Left, Look,
+    Gone, Look,
+    budget::{Budget, Work},
     claims::Claims,
     ledger::{Grown, Ledger},
     level::{MOVE, MemoryPair},
@@ -25,7 +26,7 @@ use super::{
     reading::{Reading, is_of_the_job, same_function, same_line},
 };
 use crate::{
-    event::Observation,
+    event::{Observation, Unsampled},
     ids::{BootTime, Pid, ProcessKey},
     read::{Stack, is_python},
 };
@@ -38,6 +39,8 @@ const LATELY: Duration = Duration::from_secs(10);
 /// the time.
 const HOT: Duration = Duration::from_millis(5);
 const HOT_SHARE: u32 = 20;
+/// How soon a process that grows is looked at again if there was no time to measure it.
+const UNPAID: Duration = Duration::from_millis(20);
 /// How soon a process that does not run is checked for running again.
 const WAKES: Duration = Duration::from_millis(25);
 /// How often the kernel's table is checked by a look, for a process that runs and for one that
@@ -48,10 +51,8 @@ const CHECK_SLEEPS: Duration = Duration::from_secs(30);
 const STAYS_HOT: Duration = Duration::from_millis(300);
 /// A smaller process that does not rest is starting. Growth by its imports is assigned to no line.
 const SMALLEST: u64 = 128 << 20;
-/// From this size on, its interpreter is searched when it rests. Idle workers of Ray 2.9 to 2.60
-/// have 40 to 60 MiB.
-const PREPARED: u64 = 36 << 20;
-/// Growth between two looks that is worth a stack. For a hot process, any move is.
+/// Growth between two looks that is worth a stack while the process was quiet. For a hot process,
+/// any move is.
 const FAST: u64 = 8 << 20;
 /// Slow growth is recorded in pieces of this size, without a line.
 const SLOW: u64 = 64 << 20;
@@ -96,15 +97,21 @@ pub(super) struct Watched {
     /// Its memory when everything was last settled and recorded. While it has this much, there is
     /// nothing to do.
     rests_at: Option<MemoryPair>,
+    /// The figures that were read last.
+    last: MemoryPair,
     /// The heap and shared memory at the last look that found a stack, or that found the process at
     /// rest.
     mark: MemoryPair,
+    /// When less memory was counted than was recorded. It is measured later if there is no time.
+    shrunk_at: Option<BootTime>,
+    /// Whether there was no time for a part of what is not yet recorded.
+    lacks_time: bool,
     /// The thread that mapped something last.
     mapper: Option<Pid>,
     /// What was recorded of the heap and of shared memory.
     recorded: MemoryPair,
     /// The last stack, and growth that is assigned to its line if that goes on growing.
-    last: Option<(Instant, Stack)>,
+    seen: Option<(Instant, Stack)>,
     pending: Option<Pending>,
 }
 
@@ -151,10 +158,13 @@ impl Watched {
             shared: level.shared,
             statm_shared: count.shared.0,
             rests_at: None,
+            last: level,
             mark: level,
+            shrunk_at: None,
+            lacks_time: false,
             mapper: None,
             recorded: level,
-            last: None,
+            seen: None,
             pending: None,
         })
     }
@@ -238,9 +248,38 @@ impl Watched {
         send: impl FnMut(BootTime, Observation) -> bool,
     ) {
         if let Some(pending) = self.pending.take() {
-            self.grew(time, None, pending.level);
+            self.grew(time, Err(Unsampled::TooShort), pending.level);
+        }
+        if self.lacks_time {
+            let private = self.last.private;
+            let heap = MemoryPair {
+                private: private.saturating_sub(self.mappings.recorded()),
+                ..self.last
+            };
+            let owed = heap.less(self.recorded);
+            if owed.is_move() {
+                self.grew(time, Err(Unsampled::NoTime), owed);
+            }
         }
         self.flush(send);
+    }
+
+    /// Whether work on so many bytes is worth its time.
+    fn may(&mut self, look: &Look<'_>, work: Work, bytes: u64) -> bool {
+        let may = look.budget.may(work, bytes);
+        self.lacks_time |= !may && Budget::would(work, bytes);
+        may
+    }
+
+    /// Returns why growth has no line. `otherwise` is the reason if there was time to look.
+    fn why(&self, otherwise: Unsampled) -> Unsampled {
+        if self.reading.is_refused() {
+            Unsampled::Unreadable
+        } else if self.lacks_time {
+            Unsampled::NoTime
+        } else {
+            otherwise
+        }
     }
 
     /// Sends the rows that are to be written, and forgets them.
@@ -254,22 +293,28 @@ impl Watched {
 
     /// Handles a mapping that one of its threads made. Mostly the kernel took the stack then. If
     /// not, it is read now, before the line is over.
-    pub(super) fn mapped(&mut self, look: &mut Look<'_>, new: &NewMapping) -> Result<(), Gone> {
+    pub(super) fn mapped(&mut self, look: &mut Look<'_>, new: NewMapping) -> Result<(), Gone> {
         self.mapper = Some(new.mapped.tid);
         self.hot_until = look.now + STAYS_HOT;
         self.due = self.due.min(look.now + HOT);
-        let age = Duration::from_nanos(look.time.since(new.time).max(0).cast_unsigned());
-        let (tid, native) = (new.mapped.tid, new.native.as_ref());
-        if let Some(stack) = self.reading.named(look, tid, &new.stack, native) {
+        let level = self.count().ok_or(Gone)?;
+        let bytes = new.mapped.all_bytes.0;
+        if !new.stack.is_empty()
+            && self.may(look, Work::Lines, bytes)
+            && let Some(stack) = self.reading.named(look, new.mapped.tid, &new.stack)
+        {
             self.ledger.seen(new.time, &stack);
-            if look.left >= Left::Measures {
-                let private = self.count().ok_or(Gone)?.private;
-                self.measure(look, Some(&stack), private);
-            }
+            self.measure(look, Some(&stack), level.private);
             self.take(look, new, Some(stack), Duration::ZERO);
             return Ok(());
         }
-        let stack = self.stack(look, self.mapper);
+        let is_worth = bytes >= LARGE || !self.is_starting(level);
+        let stack = if is_worth && self.may(look, Work::Outside, bytes) {
+            self.stack(look, self.mapper)
+        } else {
+            None
+        };
+        let age = Duration::from_nanos(look.time.since(new.time).max(0).cast_unsigned());
         self.take(look, new, stack.clone(), age);
         self.settle(look, stack, true)
     }
@@ -281,32 +326,42 @@ impl Watched {
         self.hot_until = look.now + STAYS_HOT;
         self.due = self.due.min(look.now + HOT);
         let before = self.count().ok_or(Gone)?;
-        if self.is_starting(before) || look.now < self.unsettled_until {
+        if self.is_starting(before) {
             return Ok(());
         }
-        if look.left < Left::Steps {
+        let bytes = new.private.0 + new.shared.0;
+        if !self.may(look, Work::Lines, bytes) {
             return Ok(());
         }
-        look.used_steps = true;
-        let Some(stack) = self.stepper(look, new) else {
+        let Some(mut stack) = self.stepper(look, new) else {
             return Ok(());
         };
+        if let Some(native) = &new.native {
+            let called = self.reading.called(look, native, bytes);
+            stack.native = called.unwrap_or_default();
+        }
         self.ledger.seen(new.time, &stack);
         let mut private = before.private;
-        if look.left >= Left::Measures {
-            self.measure(look, Some(&stack), private);
+        let is_own = |own: &Stack| same_function(own, &stack);
+        // Private memory in a range that is not measured would count twice.
+        let mut counts_twice = false;
+        if self.measure(look, Some(&stack), private).is_some() {
             private = private.min(self.count().ok_or(Gone)?.private);
+        } else if let Some(told) = self.told(look.now, new.private.0, is_own) {
+            self.record(look, vec![told], Some(&stack));
+            counts_twice = true;
+        } else {
+            counts_twice = self.mappings.may_be_filled(look.now, is_own);
+        }
+        if look.now < self.unsettled_until {
+            return Ok(());
         }
         let level = MemoryPair {
-            private: private.saturating_sub(self.mappings.recorded()),
+            private: private.saturating_sub(self.mappings.resident()),
             shared: before.shared,
         };
         // What was there at the last rest, below a step, was caused by an earlier line.
         let recent = level.less(self.recorded.at_least(self.mark));
-        // Private memory in a range that is not measured would count twice.
-        let is_own = |own: &Stack| same_function(own, &stack);
-        let counts_twice =
-            look.left < Left::Measures && self.mappings.may_be_filled(look.now, is_own);
         let its = recent.at_most(MemoryPair {
             private: if counts_twice { 0 } else { new.private.0 },
             shared: new.shared.0,
@@ -315,32 +370,50 @@ impl Watched {
         self.claims.recorded_otherwise(&stack, its.private);
         self.recorded = self.recorded.more(its);
         self.mark = self.mark.at_least(self.recorded.at_most(level));
-        self.grew(new.time, Some(stack.clone()), its);
-        self.last = Some((look.now, stack));
+        self.grew(new.time, Ok(stack.clone()), its);
+        self.seen = Some((look.now, stack));
         Ok(())
+    }
+
+    /// Takes a step for growth of the mapping that its function fills, as far as that is not
+    /// recorded yet: the report may come later than a scan.
+    fn told(&mut self, now: Instant, bytes: u64, is_own: impl Fn(&Stack) -> bool) -> Option<Move> {
+        let recorded = self.recorded.private + self.mappings.recorded();
+        let bytes = bytes.min(self.last.private.saturating_sub(recorded));
+        self.mappings.told(now, bytes, is_own)
     }
 
     /// Returns the stack that caused the step. A thread without Python works for the main thread.
     /// If that runs no code of the job, it works for a thread that does.
     fn stepper(&mut self, look: &mut Look<'_>, new: &NewGrowth) -> Option<Stack> {
-        let native = new.native.as_ref();
         if !new.has_main_thread_stack {
-            return self.reading.named(look, new.tid, &new.stack, native);
+            return self.reading.named(look, new.tid, &new.stack);
         }
         let main = self.process.pid;
-        let main = self.reading.named(look, main, &new.stack, native);
-        main.filter(is_of_the_job)
-            .or_else(|| self.stack(look, None))
+        let main = self.reading.named(look, main, &new.stack);
+        let main = main.filter(is_of_the_job);
+        if main.is_some() || !self.may(look, Work::Outside, new.private.0 + new.shared.0) {
+            return main;
+        }
+        self.stack(look, None)
     }
 
     /// Follows a large mapping. A small one is a claim on growth of the heap, like a sample of a
     /// heap profiler.
-    fn take(&mut self, look: &Look<'_>, new: &NewMapping, stack: Option<Stack>, age: Duration) {
+    fn take(&mut self, look: &mut Look<'_>, new: NewMapping, stack: Option<Stack>, age: Duration) {
         let (bytes, all) = (new.mapped.bytes.0, new.mapped.all_bytes.0);
         if bytes >= LARGE {
             let range = (new.address, bytes);
-            self.mappings.add(range, stack, age, look.now);
-        } else if let Some(stack) = stack.filter(|_| age <= LATE) {
+            let number = self.mappings.add(range, stack, age, look.now);
+            if let (Some(number), Some(native)) = (number, new.native) {
+                let own = (self.process, number);
+                look.unnamed.keep(own, bytes, native, look.now);
+            }
+        } else if let Some(mut stack) = stack.filter(|_| age <= LATE) {
+            if let Some(native) = &new.native {
+                let called = self.reading.called(look, native, all);
+                stack.native = called.unwrap_or_default();
+            }
             self.claims.add(stack, all, look.now);
         }
     }
@@ -353,8 +426,8 @@ impl Watched {
         let grown = total.saturating_sub(self.last_total);
         self.last_total = total;
         // A process that grows is opened when its first stack is read, if there is time for one.
-        if look.left < Left::Stacks || grown < MOVE && !hot {
-            self.reading.prepare(look, level.private >= PREPARED);
+        if grown < MOVE && !hot || !look.budget.may(Work::Outside, grown) {
+            self.reading.prepare(look, level.private);
         }
         if !hot && self.rests_at == Some(level) && !self.reading.is_beat(look, level) {
             self.due = look.now + self.rest(look);
@@ -363,9 +436,15 @@ impl Watched {
         let waits = self.pending.is_some() || self.mappings.any_filling();
         // Small growth between two looks adds up.
         let unread = total.saturating_sub(self.read_total);
-        let reads =
-            hot && (unread >= MOVE || waits) || grown >= FAST || self.reading.is_beat(look, level);
-        let stack = if reads && !self.is_starting(level) {
+        let worth = if self.reading.is_beat(look, level) {
+            total
+        } else if hot && (unread >= MOVE || waits) || grown >= FAST {
+            unread.max(grown)
+        } else {
+            0
+        };
+        let reads = worth > 0 && !self.is_starting(level);
+        let stack = if reads && self.may(look, Work::Outside, worth) {
             self.stack(look, self.mapper.filter(|_| waits))
         } else {
             None
@@ -384,14 +463,6 @@ impl Watched {
         moved: bool,
     ) -> Result<(), Gone> {
         let before = self.count().ok_or(Gone)?;
-        if look.left < Left::Measures {
-            // What is given back is found even then. Otherwise it would be told as held.
-            if look.left >= Left::Steps && !self.is_starting(before) {
-                self.shrink(look, before.private);
-            }
-            self.due = look.now + COLD;
-            return Ok(());
-        }
         if self.is_starting(before) {
             (self.recorded, self.mark) = (before, before);
             self.rests_at = Some(before);
@@ -399,11 +470,19 @@ impl Watched {
             return Ok(());
         }
         let hot = self.is_hot(look.now);
-        let filled = self.measure(look, stack.as_ref(), before.private);
+        let Some(filled) = self.measure(look, stack.as_ref(), before.private) else {
+            // What is given back is found even then. Otherwise it would be told as held.
+            self.shrink(look, before.private);
+            // A small rest waits for more growth.
+            let rests = !hot && before.private < self.mappings.measured_at() + LARGE;
+            self.rests_at = rests.then_some(before);
+            self.due = look.now + if hot { UNPAID } else { self.rest(look) };
+            return Ok(());
+        };
         let after = self.count().ok_or(Gone)?;
         self.shrink(look, before.private.max(after.private));
         let last = self.count().ok_or(Gone)?;
-        let in_mappings = self.mappings.recorded();
+        let in_mappings = self.mappings.resident();
         let least = before.private.min(after.private).min(last.private);
         let level = MemoryPair {
             // Memory moves while it is measured. Only the smallest value is certain.
@@ -434,23 +513,43 @@ impl Watched {
         }
         let at_rest = settled && !hot && self.pending.is_none() && !self.mappings.any_filling();
         self.rests_at = at_rest.then_some(before);
+        self.lacks_time &= level.less(self.recorded).is_move();
         let cost = clock::cpu_time().saturating_sub(look.began);
         let wait = HOT.max(cost * HOT_SHARE).min(COLD);
         self.due = look.now + if hot { wait } else { self.rest(look) };
         if let Some(stack) = stack {
-            self.last = Some((look.now, stack));
+            self.seen = Some((look.now, stack));
         }
         Ok(())
     }
 
-    /// Records what grew in mappings. Returns whether any did.
-    fn measure(&mut self, look: &Look<'_>, running: Option<&Stack>, private: u64) -> bool {
+    /// Records what grew in mappings, if that is worth its time. Returns whether any did; `None` if
+    /// it was not measured.
+    fn measure(
+        &mut self,
+        look: &mut Look<'_>,
+        running: Option<&Stack>,
+        private: u64,
+    ) -> Option<bool> {
         let is_still = |own: &Stack| running.is_none_or(|running| same_function(own, running));
-        let mut moves = self.mappings.filled(look.now, is_still);
-        moves.extend(self.mappings.touched(look.now, private));
+        let grown = self.mappings.unmeasured(private);
+        if grown >= MOVE && !self.may(look, Work::Measure, grown) {
+            return None;
+        }
+        let is_due = self.mappings.is_due(look.now) && look.budget.may(Work::Measure, LARGE);
+        if grown < MOVE && !is_due {
+            self.mappings.leave(look.now, is_still);
+            return Some(false);
+        }
+        let (mappings, now) = (&mut self.mappings, look.now);
+        let moves = look.budget.pays(Work::Measure, || {
+            let mut moves = mappings.filled(now, is_still);
+            moves.extend(mappings.touched(now, private));
+            moves
+        });
         let any = !moves.is_empty();
         self.record(look, moves, running);
-        any
+        Some(any)
     }
 
     /// Assigns the heap's growth to the lines that asked the kernel for it.
@@ -459,7 +558,7 @@ impl Watched {
         for (stack, private) in self.claims.pay(owed, look.now) {
             self.recorded.private += private;
             let its = MemoryPair { private, shared: 0 };
-            self.grew(look.time, Some(stack), its);
+            self.grew(look.time, Ok(stack), its);
         }
         self.mark = self.mark.at_least(self.recorded.at_most(level));
     }
@@ -479,7 +578,8 @@ impl Watched {
             }
             // Slow growth that no line asked the kernel for.
             None if !hot && (owed.private >= SLOW || owed.shared >= SLOW) => {
-                self.grew(look.time, None, owed);
+                let why = self.why(Unsampled::TooSlow);
+                self.grew(look.time, Err(why), owed);
             }
             _ => return false,
         }
@@ -487,19 +587,20 @@ impl Watched {
     }
 
     /// Records moves of mappings. `running` is the stack for moves that no mapper caused.
-    fn record(&mut self, look: &Look<'_>, moves: Vec<Move>, running: Option<&Stack>) {
+    fn record(&mut self, look: &mut Look<'_>, moves: Vec<Move>, running: Option<&Stack>) {
         for one in moves {
             let mapping = Some(one.number);
             if one.bytes < 0 {
-                self.ledger
-                    .freed(look.time, mapping, one.bytes.unsigned_abs());
+                let time = self.shrunk_at.unwrap_or(look.time);
+                self.ledger.freed(time, mapping, one.bytes.unsigned_abs());
                 continue;
             }
             let stack = match one.whose {
-                Whose::Mapper(stack) => Some(stack),
+                Whose::Mapper(stack) => Some(self.calling(look, one.number, stack)),
                 Whose::Running => self.bracketed(look, running),
                 Whose::Unseen => None,
             };
+            let stack = stack.ok_or(self.why(Unsampled::TooShort));
             let grown = Grown {
                 private: one.bytes.unsigned_abs(),
                 mapping,
@@ -509,9 +610,27 @@ impl Watched {
         }
     }
 
+    /// Returns the stack that mapped a range, with the native frames, if its growth is worth that.
+    fn calling(&mut self, look: &mut Look<'_>, number: u32, mut stack: Stack) -> Stack {
+        let Some(bytes) = self.mappings.worth_naming(number) else {
+            return stack;
+        };
+        let Some(native) = look.unnamed.take(self.process, number) else {
+            return stack;
+        };
+        if let Some(called) = self.reading.called(look, &native, bytes) {
+            self.mappings.named(number, &called);
+            stack.native = called;
+        } else {
+            look.unnamed
+                .keep((self.process, number), bytes, native, look.now);
+        }
+        stack
+    }
+
     /// Returns the running line, if the previous look found it too.
     fn bracketed(&self, look: &Look<'_>, running: Option<&Stack>) -> Option<Stack> {
-        let (at, before) = self.last.as_ref()?;
+        let (at, before) = self.seen.as_ref()?;
         let is = same_line(before, running?) && look.now.duration_since(*at) <= BRACKET;
         running.filter(|_| is).cloned()
     }
@@ -524,19 +643,27 @@ impl Watched {
             |own: &Self| (own.recorded.private + own.mappings.recorded()).saturating_sub(private);
         let missing = below(self);
         if missing < least {
+            self.shrunk_at = None;
             return;
         }
-        look.used_steps = true;
-        let moves = self.mappings.given_back(look.now, missing - least);
+        self.shrunk_at.get_or_insert(look.time);
+        if !look.budget.may(Work::GivenBack, missing) {
+            return;
+        }
+        let (mappings, now) = (&mut self.mappings, look.now);
+        let measure = || mappings.given_back(now, missing - least);
+        let moves = look.budget.pays(Work::GivenBack, measure);
         if !moves.is_empty() {
             self.unsettled_until = look.now + SETTLES;
         }
         self.record(look, moves, None);
         let bytes = below(self).min(self.recorded.private);
         if bytes >= least {
-            self.ledger.freed(look.time, None, bytes);
+            let time = self.shrunk_at.unwrap_or(look.time);
+            self.ledger.freed(time, None, bytes);
             self.recorded.private -= bytes;
         }
+        self.shrunk_at = None;
     }
 
     /// Assigns growth before a line was seen to that line, only if it is small against what the
@@ -548,9 +675,10 @@ impl Watched {
         pending.proof += recent.private + recent.shared;
         let level = pending.level;
         if !same_line(&pending.stack, running) || look.now >= pending.until {
-            self.grew(look.time, None, level);
+            let why = self.why(Unsampled::TooShort);
+            self.grew(look.time, Err(why), level);
         } else if pending.proof >= PROOF * (level.private + level.shared) {
-            self.grew(look.time, Some(pending.stack), level);
+            self.grew(look.time, Ok(pending.stack), level);
         } else {
             self.pending = Some(pending);
         }
@@ -558,13 +686,13 @@ impl Watched {
 
     /// Assigns the growth of a look that found `stack`. `older` was too slow to be seen earlier.
     fn credit(&mut self, look: &Look<'_>, stack: Stack, level: MemoryPair, older: MemoryPair) {
-        let Some((at, before)) = self.last.clone() else {
+        let Some((at, before)) = self.seen.clone() else {
             return self.wait(look, stack, level, older);
         };
         let age = look.now.duration_since(at);
         if same_line(&before, &stack) && age <= BRACKET {
-            self.grew(look.time, None, older);
-            return self.grew(look.time, Some(stack), level);
+            self.grew(look.time, Err(self.why(Unsampled::TooSlow)), older);
+            return self.grew(look.time, Ok(stack), level);
         }
         if age > CLOSE || !before.running {
             return self.wait(look, stack, level, older);
@@ -575,15 +703,16 @@ impl Watched {
             private: share(level.private),
             shared: share(level.shared),
         };
-        self.grew(look.time, None, older);
-        self.grew(look.time, Some(before), its);
-        self.grew(look.time, Some(stack), level.less(its));
+        self.grew(look.time, Err(self.why(Unsampled::TooSlow)), older);
+        self.grew(look.time, Ok(before), its);
+        self.grew(look.time, Ok(stack), level.less(its));
     }
 
     fn wait(&mut self, look: &Look<'_>, stack: Stack, level: MemoryPair, older: MemoryPair) {
-        self.grew(look.time, None, older);
+        self.grew(look.time, Err(self.why(Unsampled::TooSlow)), older);
         if let Some(before) = self.pending.take() {
-            self.grew(look.time, None, before.level);
+            let why = self.why(Unsampled::TooShort);
+            self.grew(look.time, Err(why), before.level);
         }
         self.pending = Some(Pending {
             stack,
@@ -593,7 +722,7 @@ impl Watched {
         });
     }
 
-    fn grew(&mut self, time: BootTime, stack: Option<Stack>, level: MemoryPair) {
+    fn grew(&mut self, time: BootTime, stack: Result<Stack, Unsampled>, level: MemoryPair) {
         if level.private > 0 || level.shared > 0 {
             let grown = Grown {
                 private: level.private,
@@ -611,15 +740,16 @@ impl Watched {
             self.shared = self.files.split()?.shmem.unwrap_or_default().0;
             self.statm_shared = count.shared.0;
         }
-        Some(MemoryPair {
+        self.last = MemoryPair {
             private: count.anon.0,
             shared: self.shared,
-        })
+        };
+        Some(self.last)
     }
 
     /// Returns the time until the next look while the process does not grow.
     fn rest(&self, look: &Look<'_>) -> Duration {
-        if look.near || look.now < self.hot_until + LATELY {
+        if look.budget.is_near() || look.now < self.hot_until + LATELY {
             COLD
         } else {
             IDLE

@@ -353,6 +353,7 @@ fn line_keeping_less_is_an_applied_remedy() {
             grown_bytes: Bytes(900 * MIB),
             lines: vec![line(held)],
             functions: Vec::new(),
+            unsampled: Vec::new(),
         }];
         report.findings = vec![Finding {
             saving: Some(Saving {

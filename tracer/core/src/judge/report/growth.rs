@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 
-use crate::ids::{Bytes, Pid};
+use crate::{
+    event::Unsampled,
+    ids::{Bytes, Pid},
+};
 
 /// The function name that stands for all lines of which no stack was seen.
 pub const NOT_SAMPLED: &str = "(not sampled)";
@@ -22,6 +25,18 @@ pub struct Growth {
     pub lines: Vec<GrowthLine>,
     /// By function.
     pub functions: Vec<GrowthLine>,
+    /// Growth of which no stack was seen, by reason, the largest first. Earlier recordings have no
+    /// reasons.
+    pub unsampled: Vec<UnsampledGrowth>,
+}
+
+/// Growth of which no stack was seen, for one reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct UnsampledGrowth {
+    /// The reason.
+    pub reason: Unsampled,
+    /// How much grew.
+    pub grown_bytes: Bytes,
 }
 
 /// One line or function.

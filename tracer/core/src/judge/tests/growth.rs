@@ -37,6 +37,7 @@ fn grows(scene: &mut Scene, ms: u64, function: &str, mib: u64) {
         mapping: None,
         repeats: false,
         frames: vec![frame],
+        unsampled: None,
         native: Vec::new(),
     };
     let mut event = scene.event(Source::Proc, Observation::Stack(stack));

@@ -413,6 +413,7 @@ fn optimizer_growth_advises_precision() {
                 mapping: None,
                 repeats: false,
                 frames: vec![frame],
+                unsampled: None,
                 native: Vec::new(),
             };
             scene.push(Source::Proc, Observation::Stack(stack));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    super::{Kernel, Watch},
+    super::{Kernel, Watch, unnamed::UnnamedStacks},
     *,
 };
 use crate::read::Reader;
@@ -24,16 +24,32 @@ fn started(script: &str) -> Option<Child> {
     child.ok()
 }
 
-fn look(reader: &mut Reader, now: Instant, left: Left) -> Look<'_> {
-    Look {
-        reader,
-        pythons: None,
-        time: BootTime(1),
-        now,
-        began: clock::cpu_time(),
-        near: false,
-        left,
-        used_steps: false,
+/// What looks need besides the process.
+struct Looks {
+    reader: Reader,
+    budget: Budget,
+    unnamed: UnnamedStacks,
+}
+
+impl Looks {
+    fn new(budget: Budget) -> Self {
+        Self {
+            reader: Reader::default(),
+            budget,
+            unnamed: UnnamedStacks::default(),
+        }
+    }
+
+    fn look(&mut self, now: Instant) -> Look<'_> {
+        Look {
+            reader: &mut self.reader,
+            pythons: None,
+            budget: &mut self.budget,
+            unnamed: &mut self.unnamed,
+            time: BootTime(1),
+            now,
+            began: clock::cpu_time(),
+        }
     }
 }
 
@@ -56,8 +72,8 @@ fn later_process_with_the_same_pid_is_another() {
     let later = ProcessKey::new(pid.0, own.start.0 + 1_000_000_000);
     assert!(Watched::new(later, now).is_none());
     let mut watched = Watched::new(own, now).expect("a process");
-    let mut reader = Reader::default();
-    let mut look = look(&mut reader, now, Left::Stacks);
+    let mut looks = Looks::new(Budget::new(100));
+    let mut look = looks.look(now);
     assert!(watched.look(&mut look).is_ok());
     child.kill().expect("kill");
     child.wait().expect("wait");
@@ -89,7 +105,7 @@ fn mappings_after_exec_are_measured() {
         pythons: None,
         levels: None,
     };
-    let mut watch = Watch::new(Box::new(|_, _| true), kernel);
+    let mut watch = Watch::new(Box::new(|_, _| true), kernel, 100);
     watch.watch_new(own);
     let mut stdin = child.stdin.take().expect("stdin");
     stdin.write_all(b"\n").expect("a reader");
@@ -118,7 +134,7 @@ held.close(); print('gone'); time.sleep(60)";
 
 /// Otherwise it would be told as held.
 #[test]
-fn given_back_memory_is_found_without_budget() {
+fn given_back_memory_is_found_when_other_time_is_spent() {
     let Some(mut child) = started(GIVES_BACK) else {
         return;
     };
@@ -135,12 +151,11 @@ fn given_back_memory_is_found_without_budget() {
     let mut stdin = child.stdin.take().expect("stdin");
     stdin.write_all(b"\n").expect("a reader");
     assert_eq!(line(), "gone");
-    let mut reader = Reader::default();
-    let mut look = look(&mut reader, now, Left::Steps);
-    watched.reading.prepare(&mut look, true);
+    let mut looks = Looks::new(Budget::without_common_time());
+    let mut look = looks.look(now);
+    watched.reading.prepare(&mut look, 64 << 20);
     assert!(watched.reading.is_open());
     assert!(watched.look(&mut look).is_ok());
-    assert!(look.used_steps);
     let mut freed = Vec::new();
     watched.flush(|_, row| {
         if let Observation::Freed { mapping, bytes, .. } = row {

@@ -7,9 +7,9 @@ use std::{
 
 use super::{SiteGrowth, Sums, native};
 use crate::{
-    event::PythonFrame,
+    event::{PythonFrame, Unsampled},
     ids::{Bytes, ProcessKey},
-    judge::report::{Growth, GrowthLine, NOT_SAMPLED},
+    judge::report::{Growth, GrowthLine, NOT_SAMPLED, UnsampledGrowth},
     path, python,
 };
 
@@ -56,10 +56,14 @@ fn owner(class: &str, sites: &[&(&SiteGrowth, Sums)]) -> Growth {
     };
     let mut lines = BTreeMap::new();
     let mut functions = BTreeMap::new();
+    let mut unsampled = BTreeMap::new();
     let mut grown = 0;
     let mut processes: HashSet<ProcessKey> = HashSet::new();
     for (attributed, sums) in sites {
         grown += sums.private + sums.shared;
+        if let Some(reason) = attributed.site.unsampled {
+            *unsampled.entry(reason).or_default() += sums.private + sums.shared;
+        }
         processes.extend(&attributed.growers);
         let frames = &attributed.site.frames;
         let user_frame = python::user_frame(frames).unwrap_or(&unseen);
@@ -92,7 +96,20 @@ fn owner(class: &str, sites: &[&(&SiteGrowth, Sums)]) -> Growth {
         grown_bytes: Bytes(grown),
         lines: largest(lines),
         functions: largest(functions),
+        unsampled: by_reason(unsampled),
     }
+}
+
+fn by_reason(unsampled: BTreeMap<Unsampled, u64>) -> Vec<UnsampledGrowth> {
+    let all = unsampled.into_iter();
+    let mut all: Vec<UnsampledGrowth> = all
+        .map(|(reason, bytes)| UnsampledGrowth {
+            reason,
+            grown_bytes: Bytes(bytes),
+        })
+        .collect();
+    all.sort_by_key(|one| std::cmp::Reverse(one.grown_bytes));
+    all
 }
 
 fn add<'a>(

@@ -15,7 +15,7 @@ use std::{
 
 use super::owners::IDLE;
 use crate::{
-    event::{NativeFrame, PythonFrame, PythonStack},
+    event::{NativeFrame, PythonFrame, PythonStack, Unsampled},
     ids::{BootTime, Bytes, ProcessKey},
     judge::report::{Growth, UnreadStacks},
     python,
@@ -44,6 +44,8 @@ struct Site {
     of: Option<ProcessKey>,
     frames: Frames,
     called: CalledFrames,
+    /// Why there are no frames.
+    unsampled: Option<Unsampled>,
 }
 
 /// What grew through a stack.
@@ -118,6 +120,7 @@ impl GrowthAttribution {
             owner,
             frames: Arc::clone(&process.frames),
             called: Arc::clone(&process.called),
+            unsampled: stack.unsampled,
             private: stack.grown,
             shared: stack.shared,
         };
@@ -193,6 +196,7 @@ impl GrowthAttribution {
             owner,
             frames: growth.frames,
             called: growth.called,
+            unsampled: growth.unsampled,
         };
         let site = self.site(site);
         let attributed = &mut self.sites[site];
@@ -238,6 +242,7 @@ impl GrowthAttribution {
     fn site(&mut self, mut site: Site) -> usize {
         if self.sites.len() >= MOST_SITES && !self.index.contains_key(&site) {
             (site.frames, site.called) = Default::default();
+            site.unsampled = Some(Unsampled::TooMany);
         }
         let next = self.sites.len();
         let at = *self.index.entry(site.clone()).or_insert(next);

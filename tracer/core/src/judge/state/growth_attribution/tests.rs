@@ -36,6 +36,7 @@ fn row(
         mapping,
         repeats: false,
         frames: frames.to_vec(),
+        unsampled: None,
         native: Vec::new(),
     }
 }

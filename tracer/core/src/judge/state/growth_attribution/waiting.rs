@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use super::{CalledFrames, Frames};
 use crate::{
+    event::Unsampled,
     ids::{BootTime, Bytes, ProcessKey, SECOND_NS},
     ray::identify::Title,
 };
@@ -60,6 +61,7 @@ pub(super) struct Growth {
     pub(super) owner: Owner,
     pub(super) frames: Frames,
     pub(super) called: CalledFrames,
+    pub(super) unsampled: Option<Unsampled>,
     pub(super) private: Bytes,
     pub(super) shared: Bytes,
 }
