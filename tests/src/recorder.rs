@@ -117,9 +117,24 @@ impl Recorder {
         }
     }
 
-    /// Returns the recorder's pid.
+    /// Returns the recorder's pid. With a command it is a child of the process that was started.
     #[must_use]
     pub fn pid(&self) -> u32 {
+        let started = self.supervisor();
+        let name = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm"));
+        let own = name(started).unwrap_or_default();
+        let children = std::fs::read_to_string(format!("/proc/{started}/task/{started}/children"));
+        let children = children.unwrap_or_default();
+        let mut children = children
+            .split_whitespace()
+            .filter_map(|pid| pid.parse().ok());
+        let recorder = children.find(|pid| name(*pid).is_ok_and(|name| name == own));
+        recorder.unwrap_or(started)
+    }
+
+    /// Returns the pid of the process that was started. It supervises the command, if there is one.
+    #[must_use]
+    pub fn supervisor(&self) -> u32 {
         self.child.id()
     }
 
@@ -139,10 +154,19 @@ impl Recorder {
         })
     }
 
-    /// Sends the recorder a signal.
+    /// Sends the recorder a signal. SIGKILL ends the supervisor of its command too.
     pub fn signal(&self, signal: Signal) -> Result<()> {
-        let pid = Pid::from_child(&self.child);
-        Ok(kill_process(pid, signal)?)
+        let (recorder, started) = (self.pid(), Pid::from_child(&self.child));
+        let pid = Pid::from_raw(recorder.cast_signed()).context("no recorder")?;
+        kill_process(pid, signal)?;
+        if signal == Signal::KILL && pid != started {
+            let stat = || std::fs::read_to_string(format!("/proc/{recorder}/stat"));
+            while stat().is_ok_and(|stat| !stat.contains(") Z ")) {
+                thread::sleep(Duration::from_millis(1));
+            }
+            kill_process(started, signal)?;
+        }
+        Ok(())
     }
 
     /// Returns all lines that it has printed so far.
@@ -166,8 +190,9 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // It may have ended already.
-        let _ended = self.child.kill();
+        if let Ok(None) = self.child.try_wait() {
+            let _ended = self.signal(Signal::KILL);
+        }
         let _status = self.child.wait();
     }
 }

@@ -342,7 +342,7 @@ fn power_failure_leaves_a_readable_file() {
     end(recorder, &stream);
 }
 
-/// SIGTERM goes to the recorder and its command at once, and nothing is lost.
+/// SIGTERM goes to the supervisor and its command at once, and nothing is lost.
 #[test]
 fn shutdown_ends_the_recording_cleanly() {
     let folder = folder();
@@ -350,11 +350,12 @@ fn shutdown_ends_the_recording_cleanly() {
     let stream = Stream::new(folder.path()).expect("a stream");
     let mut recorder = record(&file, &stream, &[]);
     wait_until("deaths in the file", || deaths(&file) > 3);
-    let children = format!("/proc/{0}/task/{0}/children", recorder.pid());
+    let supervisor = recorder.supervisor().to_string();
+    let children = format!("/proc/{supervisor}/task/{supervisor}/children");
     let children = fs::read_to_string(children).expect("children");
     let shell = children.split_whitespace().next().expect("the shell");
     let then = boot_seconds();
-    run(Command::new("kill").args(["-TERM", shell, &recorder.pid().to_string()]));
+    run(Command::new("kill").args(["-TERM", shell, &supervisor]));
     recorder.wait(PATIENCE).expect("its end");
     let report = report(&file).expect("a report");
     assert_eq!(report["recordings"][0]["clean_end"], true);

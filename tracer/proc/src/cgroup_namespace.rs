@@ -9,7 +9,7 @@ use std::{
     fs::File,
     os::fd::AsFd as _,
     path::{Path, PathBuf},
-    sync::{LazyLock, OnceLock},
+    sync::LazyLock,
 };
 
 use procfs::{FromBufRead as _, ProcessCGroup, ProcessCGroups};
@@ -67,9 +67,6 @@ pub(super) fn is_in_machine_namespace() -> bool {
     is_in("cgroup", MACHINE_CGROUP_NAMESPACE)
 }
 
-/// The namespace that this process was in before it entered the machine's.
-static BEFORE: OnceLock<File> = OnceLock::new();
-
 /// Enters the machine's own namespace, if this process sees the machine's processes and has the
 /// right to. From another namespace, their cgroups have no path. Threads that start later are in it
 /// too.
@@ -77,26 +74,13 @@ pub fn enter_machine_namespace() {
     if is_in_machine_namespace() || !is_among_all_processes() {
         return;
     }
-    let entered = File::open("/proc/self/ns/cgroup").and_then(|own| {
-        move_into(&File::open("/proc/1/ns/cgroup")?)?;
-        Ok(own)
+    let entered = File::open("/proc/1/ns/cgroup").and_then(|machines| {
+        let kind = Some(LinkNameSpaceType::ControlGroup);
+        Ok(move_into_link_name_space(machines.as_fd(), kind)?)
     });
-    match entered {
-        Ok(own) => {
-            let _once = BEFORE.set(own);
-        }
-        Err(error) => tracing::info!("staying in the private cgroup namespace: {error}"),
+    if let Err(error) = entered {
+        tracing::info!("staying in the private cgroup namespace: {error}");
     }
-}
-
-/// Returns to the namespace that this process was in. For a command that it starts.
-pub fn leave_machine_namespace() -> std::io::Result<()> {
-    BEFORE.get().map_or(Ok(()), move_into)
-}
-
-fn move_into(namespace: &File) -> std::io::Result<()> {
-    let kind = Some(LinkNameSpaceType::ControlGroup);
-    Ok(move_into_link_name_space(namespace.as_fd(), kind)?)
 }
 
 /// Whether a path leads out of the namespace from which it was read. Such a path does not name a

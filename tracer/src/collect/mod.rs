@@ -43,12 +43,12 @@ use samples::Samples;
 
 use crate::{
     event::{Event, Ledger, LimitWarning, Mode, Observation, Previous, Probe, Role, Source},
-    ids::{BootTime, MINUTE_NS, Pid, ProcessKey},
+    ids::{BootTime, MINUTE_NS, Pid},
     judge::{
         live::Live,
         report::{Death, Report, Utc},
     },
-    observe::{clock, kmsg::Kmsg, timed_read},
+    observe::{self, clock, kmsg::Kmsg, timed_read},
     recording,
 };
 
@@ -102,9 +102,22 @@ impl Collector {
     }
 
     /// Records the first events: the machine and the probes.
-    pub fn begin(&mut self, mode: Mode, probes: Vec<Probe>, previous: Option<Previous>) {
+    ///
+    /// `supervisor` is the process that hands signals on to the wrapped command. Those that it gets
+    /// are reported too.
+    pub fn begin(
+        &mut self,
+        mode: Mode,
+        probes: Vec<Probe>,
+        previous: Option<Previous>,
+        supervisor: Option<Pid>,
+    ) {
         let mut started = crate::observe::host::started(mode);
         started.previous = previous;
+        started.supervisor = supervisor.and_then(observe::processes::key);
+        if let Some(supervisor) = started.supervisor {
+            self.processes.report_signals_to(supervisor);
+        }
         let (boot, wall) = clock::both();
         started.wall = wall;
         let started = Observation::RecordingStarted(started);
@@ -142,18 +155,18 @@ impl Collector {
         self.growth.read_stacks(growth, &self.out, percent)
     }
 
-    /// Runs `spawn` so that the process it makes is tracked from its first instant: this process,
-    /// the parent, is tracked while it forks.
-    pub fn spawn_tracked(
+    /// Tracks a process from before `start` lets it execute its program.
+    pub fn start_tracked(
         &mut self,
-        spawn: impl FnOnce() -> std::io::Result<tokio::process::Child>,
-    ) -> std::io::Result<tokio::process::Child> {
-        let own = ProcessKey::new(std::process::id(), 0);
-        let child = self.processes.while_tracked(own, spawn);
-        if let Some(pid) = child.as_ref().ok().and_then(tokio::process::Child::id) {
-            self.watch_root(Pid(pid));
+        pid: Pid,
+        start: impl FnOnce() -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        if let Some(process) = observe::processes::key(pid) {
+            self.processes.track(process);
         }
-        child
+        start()?;
+        self.watch_root(pid);
+        Ok(())
     }
 }
 

@@ -136,9 +136,11 @@ impl Processes {
         self.watchers.track(process);
     }
 
-    /// Does `what` while this process is in the tracked set, with all that it forks.
-    pub(super) fn while_tracked<T>(&mut self, process: ProcessKey, what: impl FnOnce() -> T) -> T {
-        self.watchers.while_tracked(process, what)
+    /// Has the kernel report signals to a process that is not one of those that are recorded.
+    pub(super) fn report_signals_to(&mut self, process: ProcessKey) {
+        if let Some(tracked) = &mut self.watchers.tracked {
+            tracked.add(process);
+        }
     }
 
     /// Whether ends of processes are found by pidfds, without the kernel's hooks.

@@ -15,6 +15,7 @@ use super::attach::Attached;
 use crate::{
     collect::{ClusterFilter, Collector, Ids, kernel_thread},
     event::{Event, Previous},
+    ids::Pid,
     observe::{
         clock,
         kernel::{AttachedPrograms, Ring},
@@ -72,12 +73,14 @@ pub(super) struct ObserverLoop {
 
 impl ObserverLoop {
     /// Prepares everything except the thread that empties the ring. All events go to `sender`;
-    /// `previous` is the recording that an earlier recorder left.
+    /// `previous` is the recording that an earlier recorder left, `supervisor` the process that
+    /// hands signals on to a wrapped command.
     pub(super) fn prepare(
         attached: Attached,
         sender: Sender,
         wanted: ClusterFilter,
         previous: Option<Previous>,
+        supervisor: Option<Pid>,
     ) -> anyhow::Result<Self> {
         let ids = Ids::default();
         let ring = attached.ring;
@@ -91,7 +94,7 @@ impl ObserverLoop {
         let mappings = mappings.map(wait).transpose();
         let mappings = mappings.context("cannot wait for the ring of mappings")?;
         let mut collector = Collector::new(ids, sender, attached.watch, attached.kmsg, wanted);
-        collector.begin(attached.mode, attached.probes, previous);
+        collector.begin(attached.mode, attached.probes, previous, supervisor);
         Ok(Self {
             collector,
             ring,

@@ -5,6 +5,7 @@ mod directory;
 mod output;
 pub(super) mod self_protection;
 mod service;
+mod supervisor;
 mod wrapped;
 
 use std::{
@@ -29,6 +30,7 @@ use crate::{
     observe::{clusters, processes, timed_read},
     recording::{Retention, Writer},
 };
+use supervisor::{Part, Start};
 use wrapped::Wrapped;
 
 /// How long to wait for the first events to be in the file; normally it takes some milliseconds. If
@@ -122,10 +124,9 @@ pub struct RecordArgs {
     /// token if it needs one.
     #[arg(long, help_heading = "What to record")]
     gcs: bool,
-    /// Run this command, also record everything that it starts, and end with it. Clusters on this
-    /// node are recorded as without a command: as root those of all users. raytrace passes no
-    /// signal on and ignores SIGINT and SIGTERM meanwhile: Ctrl-C reaches the command from the
-    /// terminal; elsewhere, signal the command.
+    /// Run this command, also record everything that it starts, and end as it ends. Signals to
+    /// raytrace reach the command, except SIGKILL and SIGSTOP. Clusters on this node are recorded
+    /// as without a command: as root those of all users.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -182,11 +183,29 @@ fn parse_size(text: &str) -> Result<u64, String> {
 
 /// Runs the subcommand.
 pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
+    let owner = if args.as_root {
+        None
+    } else {
+        self_protection::sudo_user()
+    };
+    if args.command.is_empty() {
+        return run_recorder(args, owner, None);
+    }
+    match supervisor::split(&args.command, owner)? {
+        Part::Recorder(start) => run_recorder(args, owner, Some(start)),
+        Part::Supervisor(code) => Ok(code),
+    }
+}
+
+/// The user and the group that own the files, if they are not this process's.
+type Owner = Option<(u32, u32)>;
+
+fn run_recorder(args: RecordArgs, owner: Owner, start: Option<Start>) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the event loop")?;
-    runtime.block_on(record(args))
+    runtime.block_on(record(args, owner, start))
 }
 
 /// Fails if a session's folder does not exist, either here or in the root of a container whose
@@ -253,7 +272,7 @@ struct Session {
     screen: output::Screen,
 }
 
-async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
+async fn record(args: RecordArgs, owner: Owner, start: Option<Start>) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.session_dir {
         refuse_missing_session(folder)?;
     }
@@ -277,11 +296,6 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
     if args.require_all_probes {
         attach::refuse_missing(&attached.probes)?;
     }
-    let owner = if args.as_root {
-        None
-    } else {
-        self_protection::sudo_user()
-    };
     let retention = Retention {
         keep: args.keep,
         max_bytes: args.max_size,
@@ -298,11 +312,15 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
         user: args.user,
     };
     let (mode, probes) = (attached.mode, attached.probes.clone());
-    let mut observers = ObserverLoop::prepare(attached, prepared.sender(), wanted, previous)?;
+    let supervisor = start.as_ref().map(|start| Pid(start.supervisor));
+    let mut observers =
+        ObserverLoop::prepare(attached, prepared.sender(), wanted, previous, supervisor)?;
     if args.armed {
         observers.collector.sample_as_near_limit();
     }
-    let wrapped = Wrapped::start(&args.command, owner, &mut observers.collector)?;
+    let wrapped = start
+        .map(|start| Wrapped::start(start, &args.command[0], &mut observers.collector))
+        .transpose()?;
     let _own_cgroup = args.own_cgroup.then(cgroup::OwnCgroup::enter).transpose()?;
     self_protection::protect();
     // Threads inherit the rights of the thread that starts them, so those from here on have few.
@@ -346,9 +364,9 @@ async fn record(args: RecordArgs) -> anyhow::Result<ExitCode> {
         began: Instant::now(),
         screen,
     };
-    let status = session.run(args.duration, signals, wrapped).await;
+    session.run(args.duration, signals, wrapped).await;
     let whole = session.end().await;
-    Ok(status.unwrap_or_else(|| ExitCode::from(u8::from(!whole))))
+    Ok(ExitCode::from(u8::from(!whole)))
 }
 
 impl Session {
@@ -357,8 +375,8 @@ impl Session {
         &mut self,
         duration: Option<Duration>,
         mut signals: Signals,
-        mut wrapped: Option<Wrapped>,
-    ) -> Option<ExitCode> {
+        wrapped: Option<Wrapped>,
+    ) {
         let far = Duration::from_secs(100 * 365 * 24 * 3600);
         let over = tokio::time::sleep(duration.unwrap_or(far));
         tokio::pin!(over);
@@ -366,13 +384,12 @@ impl Session {
             tokio::select! {
                 biased;
                 step = self.observers.step() => if step == Step::Second { self.second(); },
-                status = Wrapped::wait(&mut wrapped) => return Some(status),
+                () = Wrapped::wait(wrapped.as_ref()) => return,
+                // Beside a wrapped command, all signals are blocked.
                 _ = signals.hangup.recv() => {}
-                // With a wrapped command, recording ends when the command ends. Ctrl-C on the
-                // terminal reaches both, and the command decides what to do.
-                _ = signals.interrupt.recv(), if wrapped.is_none() => return None,
-                _ = signals.terminate.recv(), if wrapped.is_none() => return None,
-                () = &mut over => return None,
+                _ = signals.interrupt.recv() => return,
+                _ = signals.terminate.recv() => return,
+                () = &mut over => return,
             }
             for told in self.observers.collector.take_updates() {
                 self.screen.death(&told);

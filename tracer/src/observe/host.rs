@@ -33,6 +33,7 @@ pub fn started(mode: Mode) -> RecordingStarted {
         part: None,
         previous: None,
         recorder: super::processes::key(Pid(std::process::id())),
+        supervisor: None,
     }
 }
 

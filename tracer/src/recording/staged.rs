@@ -24,6 +24,7 @@ pub(crate) fn started(boot_id: &str, wall: WallTime) -> RecordingStarted {
         wall,
         pid_namespace: None,
         recorder: None,
+        supervisor: None,
         part: None,
         previous: None,
     }

@@ -34,6 +34,8 @@ pub struct Members {
     own: HashSet<ProcessKey>,
     /// Ray's own processes in the cluster.
     rays: HashSet<ProcessKey>,
+    /// The process that hands signals on to the wrapped command.
+    supervisor: Option<ProcessKey>,
     /// All processes with each pid, by start time.
     of_pid: HashMap<Pid, BTreeMap<BootTime, ProcessKey>>,
     /// Where the cluster's Ray is installed.
@@ -85,6 +87,7 @@ impl Members {
             session: named(&cluster),
             own: HashSet::new(),
             rays: HashSet::new(),
+            supervisor: supervisor_of(events),
             of_pid: HashMap::new(),
             installation: None,
             workers: log_facts::workers_of(events, cluster, job),
@@ -264,7 +267,8 @@ impl Members {
     /// If the sender is neither, only these facts remain: pid and user, the name of a known system
     /// program, and that it was the cluster's own `ray`.
     fn signal(&self, signal: Signal) -> Option<Signal> {
-        if !self.is_part(signal.target) {
+        let is_for_command = self.supervisor.is_some_and(|own| own.same(signal.target));
+        if !is_for_command && !self.is_part(signal.target) {
             return None;
         }
         let mut signal = signal;
@@ -387,6 +391,13 @@ fn of_rays_own(argv: Vec<String>) -> Vec<String> {
     };
     let kept: Vec<String> = argv[first..].iter().filter_map(offers).collect();
     argv.into_iter().take(first).chain(kept).collect()
+}
+
+fn supervisor_of(events: &[Event]) -> Option<ProcessKey> {
+    events.iter().find_map(|event| match &event.what {
+        Observation::RecordingStarted(started) => started.supervisor,
+        _ => None,
+    })
 }
 
 fn is_part_of_ray(role: Role) -> bool {

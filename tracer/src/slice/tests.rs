@@ -66,6 +66,7 @@ fn started() -> Observation {
         wall: WallTime(1_795_161_600_000_000_000),
         pid_namespace: None,
         recorder: None,
+        supervisor: None,
         part: None,
         previous: None,
     })

@@ -70,6 +70,7 @@ impl Stage {
                 part: None,
                 previous: None,
                 recorder: None,
+                supervisor: None,
             }),
         );
         stage.push(

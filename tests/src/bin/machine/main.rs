@@ -5,6 +5,7 @@
 //! `machine many N …` is N programs of one name. `machine hang FOLDER NAME SESSION USER …` is
 //! processes that hang their readers: [`hang`]. `machine root` has root as its real, effective and
 //! saved user. Each of these prints `ready` and the pids, and then waits for the end of its input.
+//! `machine signals FILE` writes each signal that it gets, and ends by SIGABRT: [`signals`].
 //!
 //! Two acts run a command instead. With `machine refuse PREFIX COMMAND …` the kernel refuses the
 //! eBPF programs of that command whose names begin with PREFIX: [`refuse`]. With
@@ -16,6 +17,7 @@ mod hang;
 mod memory;
 mod private;
 mod refuse;
+mod signals;
 
 use std::{
     io::{Read as _, Write as _},
@@ -50,6 +52,7 @@ fn act(words: &[&str]) -> Result<()> {
             wait(&[])
         }
         ["many", count, rest @ ..] => many(count.parse()?, rest),
+        ["signals", file] => signals::run(file.as_ref()),
         ["root", ..] => {
             // SAFETY: setresuid(2) takes three numbers, and this program has one thread.
             let done = unsafe { libc::setresuid(0, 0, 0) };

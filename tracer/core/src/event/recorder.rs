@@ -27,6 +27,9 @@ pub struct RecordingStarted {
     pub pid_namespace: Option<u64>,
     /// The recorder's own process, in its own pid namespace.
     pub recorder: Option<ProcessKey>,
+    /// The process that hands signals on to the wrapped command. What it sends has the sender of
+    /// the same signal to it.
+    pub supervisor: Option<ProcessKey>,
     /// Which file this is, if the recorder writes several in turn; `None` in the first.
     pub part: Option<Part>,
     /// The recording of this host that was in the same folder when the recorder began.

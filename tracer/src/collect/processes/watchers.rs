@@ -85,17 +85,6 @@ impl Watchers {
         }
     }
 
-    pub(super) fn while_tracked<T>(&mut self, process: ProcessKey, what: impl FnOnce() -> T) -> T {
-        if let Some(tracked) = &mut self.tracked {
-            tracked.add(process);
-        }
-        let done = what();
-        if let Some(tracked) = &mut self.tracked {
-            tracked.remove(process);
-        }
-        done
-    }
-
     /// Watches the memory of a process from the moment it is described.
     pub(super) fn watch_memory(&mut self, process: ProcessKey) {
         if let Some(growth) = &mut self.growth {

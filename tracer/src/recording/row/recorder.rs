@@ -42,6 +42,8 @@ pub(super) struct RecordingStarted {
     #[serde(default, with = "stored")]
     recorder: Option<ids::ProcessKey>,
     #[serde(default, with = "stored")]
+    supervisor: Option<ids::ProcessKey>,
+    #[serde(default, with = "stored")]
     part: Option<event::Part>,
     #[serde(default, with = "stored")]
     previous: Option<event::Previous>,

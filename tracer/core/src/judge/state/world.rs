@@ -118,6 +118,8 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) monitors: ByProcess<VecDeque<Timestamped<MonitorCount>>>,
 }
 
+/// The supervisor of a wrapped command hands a signal on this long after it got it, or later.
+const HANDED_ON_NS: i64 = 250_000_000;
 /// How far the clock of a log is from the kernel's, at most.
 const STAMP_NS: i64 = 50_000_000;
 /// Ray's last word on a pid comes within this time of the end of its process.
@@ -269,12 +271,34 @@ impl World {
     }
 
     fn signalled(&mut self, time: BootTime, signal: &Signal) {
-        let what = signal.clone();
+        let handed_on = self.handed_on(time, signal);
+        let what = handed_on.unwrap_or_else(|| signal.clone());
         let signals = self.signals.entry(signal.target.truncated()).or_default();
         if signals.len() >= MAX_SIGNALS {
             signals.remove(least_telling(signals));
         }
         signals.push(Timestamped { time, what });
+    }
+
+    /// Returns a signal that the recorder's supervisor handed on, as its sender's. `None` for any
+    /// other signal.
+    fn handed_on(&self, time: BootTime, signal: &Signal) -> Option<Signal> {
+        let supervisor = self.started.as_ref()?.1.supervisor?;
+        if !signal.sender.process.same(supervisor) {
+            return None;
+        }
+        let mut to_it = self.signals_to(supervisor).iter().rev();
+        let given = &to_it
+            .find(|given| {
+                given.what.signal == signal.signal && time.since(given.time) >= HANDED_ON_NS
+            })?
+            .what;
+        Some(Signal {
+            sender: given.sender.clone(),
+            code: given.code,
+            call: given.call.clone(),
+            ..signal.clone()
+        })
     }
 
     fn delivered(&mut self, time: BootTime, process: ProcessKey, what: (i32, i32)) {

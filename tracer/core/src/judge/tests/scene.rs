@@ -116,6 +116,7 @@ impl Scene {
                 part: None,
                 previous: None,
                 recorder: None,
+                supervisor: None,
             }),
         );
         scene.push(
@@ -158,6 +159,16 @@ impl Scene {
             self.events.first_mut().map(|event| &mut event.what)
         {
             started.mode = Mode::Procfs;
+        }
+        self
+    }
+
+    /// Makes this a recording of a wrapped command with this supervisor.
+    pub(super) fn with_supervisor(&mut self, pid: u32) -> &mut Self {
+        if let Some(Observation::RecordingStarted(started)) =
+            self.events.first_mut().map(|event| &mut event.what)
+        {
+            started.supervisor = Some(key(pid));
         }
         self
     }

@@ -46,6 +46,27 @@ fn user_kill_names_its_sender() {
     );
 }
 
+/// The supervisor hands signals on after a quarter of a second, in their order.
+#[test]
+fn signal_that_was_handed_on_has_its_first_sender() {
+    let mut scene = Scene::new();
+    scene.with_supervisor(6).ray_worker(7);
+    scene.signal(66, 6, 15, 0, false).after(50_000);
+    scene.signal(67, 6, 15, 0, false).after(205_000);
+    scene.signal(6, 7, 15, -1, true).after(5).exit(7, 15);
+    let death = assert_verdict!(scene, 7, Signal, Proven);
+    let sender = death.sender.expect("sender");
+    assert_eq!((sender.pid.0, sender.mechanism), (66, Mechanism::Kill));
+
+    // Another process is not taken for it, whatever it is called.
+    let mut scene = Scene::new();
+    scene.with_supervisor(6).ray_worker(7);
+    scene.signal(66, 6, 15, 0, false).after(255_000);
+    scene.signal(8, 7, 15, -1, true).after(5).exit(7, 15);
+    let death = assert_verdict!(scene, 7, Signal, Proven);
+    assert_eq!(death.sender.expect("sender").pid.0, 8);
+}
+
 #[test]
 fn killed_process_that_lives_on_is_pending() {
     let mut scene = Scene::new();

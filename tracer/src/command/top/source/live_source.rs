@@ -20,6 +20,7 @@ impl LiveSource {
             Sender::discarding(),
             ClusterFilter::default(),
             None,
+            None,
         )?;
         self_protection::protect();
         privileges::reduce(None, None, false, || observers.start())?;
