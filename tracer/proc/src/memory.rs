@@ -48,6 +48,7 @@ fn counted(info: &str) -> Option<NodeMemory> {
         free,
         shmem: Bytes(shmem),
         swap_used: Bytes(all(&["SwapTotal:"]).saturating_sub(all(&["SwapFree:"]))),
+        swap_total: kilobytes(info, "SwapTotal:"),
         anon: kilobytes(info, "AnonPages:"),
         file: Some(Bytes(cache.saturating_sub(shmem))),
         kernel: Some(Bytes(kernel)),
@@ -134,13 +135,6 @@ fn statm(text: &str) -> Option<PageCounts> {
     })
 }
 
-/// Reads `SwapTotal`.
-#[must_use]
-pub fn swap_total() -> Bytes {
-    let info = procfs::Meminfo::current().ok();
-    Bytes(info.map_or(0, |info| info.swap_total))
-}
-
 /// Reads `vm.overcommit_memory`: 2 refuses allocations instead of killing.
 #[must_use]
 pub fn overcommit() -> Option<u8> {
@@ -208,11 +202,13 @@ mod tests {
     fn counted_parts_add_up_to_memory_in_use() {
         // Linux 6.18 at rest.
         let info = "MemTotal: 24684092 kB\nMemFree: 5762248 kB\nMemAvailable: 21354788 kB\nBuffers: 61056 kB\nCached: 15771044 kB\n\
-            SwapCached: 0 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\nAnonPages: 2176248 kB\nShmem: 8856 kB\nSlab: 714636 kB\nKernelStack: 2704 kB\n\
+            SwapCached: 0 kB\nSwapTotal: 8388608 kB\nSwapFree: 7340032 kB\nAnonPages: 2176248 kB\nShmem: 8856 kB\nSlab: 714636 kB\nKernelStack: 2704 kB\n\
             PageTables: 13328 kB\nSecPageTables: 0 kB\nVmallocUsed: 32672 kB\nPercpu: 1488 kB\nHugetlb: 0 kB\n";
         let zones = "Node 0, zone   Normal\n  pagesets\n    cpu: 0\n              count:    9957\n              high:     22088\n    cpu: 1\n              count:    25217\n";
         let mut node = counted(info).expect("a node");
         assert_eq!(node.remainder(), None, "a head is not known yet");
+        assert_eq!(node.swap_total, Some(Bytes(8 << 30)));
+        assert_eq!(node.swap_used, Bytes(1 << 30));
         node.cpu_lists = Some(Bytes(listed(zones) * 4096));
         let (used, rest) = (
             node.total.0 - node.free.0,

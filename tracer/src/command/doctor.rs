@@ -108,7 +108,6 @@ fn look(wanted: Option<Pid>) -> anyhow::Result<Machine> {
         host: started.host,
         kernel: started.kernel,
         memory: memory::node().unwrap_or_default(),
-        swap_total: memory::swap_total(),
         overcommit: memory::overcommit(),
         mode,
         probes,

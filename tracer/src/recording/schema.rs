@@ -25,7 +25,7 @@ CREATE TABLE process_memory (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, pid 
   anon INTEGER, file INTEGER, shmem INTEGER, swap INTEGER, peak INTEGER, own INTEGER);
 CREATE TABLE node_memory (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, total INTEGER NOT NULL, available INTEGER NOT NULL,
   free INTEGER NOT NULL, shmem INTEGER NOT NULL, swap_used INTEGER NOT NULL,
-  anon INTEGER, file INTEGER, kernel INTEGER, huge INTEGER, cpu_lists INTEGER, stalled_us INTEGER, others INTEGER);
+  anon INTEGER, file INTEGER, kernel INTEGER, huge INTEGER, cpu_lists INTEGER, stalled_us INTEGER, others INTEGER, swap_total INTEGER);
 CREATE TABLE cgroup_memory (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, path TEXT NOT NULL, usage INTEGER NOT NULL, max INTEGER, oom_kills INTEGER,
   anon INTEGER, file INTEGER, shmem INTEGER, kernel INTEGER, swap INTEGER, stalled_us INTEGER);
 CREATE TABLE mapped (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL, tid INTEGER NOT NULL,
@@ -81,7 +81,7 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
         }
         Observation::Node(node) => {
             connection
-                .prepare_cached("INSERT INTO node_memory VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?
+                .prepare_cached("INSERT INTO node_memory VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?
                 .execute(params![
                     id,
                     time,
@@ -96,7 +96,8 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
                     node.huge.map(integer),
                     node.cpu_lists.map(integer),
                     node.stalled_us.map(u64::cast_signed),
-                    node.others.map(integer)
+                    node.others.map(integer),
+                    node.swap_total.map(integer)
                 ])?;
         }
         Observation::Cgroup(state) => {
@@ -210,6 +211,7 @@ const READ: [(Table, &str, &str, &[&str]); 5] = [
             "cpu_lists",
             "stalled_us",
             "others",
+            "swap_total",
         ],
     ),
     (
@@ -318,6 +320,7 @@ pub(super) fn event(
             cpu_lists: optional(11)?,
             stalled_us: count(12)?,
             others: optional(13)?,
+            swap_total: optional(14)?,
         }),
         Table::CgroupMemory => {
             source = Source::Cgroup;

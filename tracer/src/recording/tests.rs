@@ -145,6 +145,7 @@ fn samples() -> [Event; 4] {
         cpu_lists: some(10),
         stalled_us: Some(11),
         others: some(12),
+        swap_total: some(13),
     };
     let cgroup = CgroupState {
         path: "/pod".into(),

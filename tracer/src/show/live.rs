@@ -8,7 +8,6 @@ use crate::{
     event::Role,
     ids::Bytes,
     judge::{
-        cause::Scope,
         killers::{LimitMargin, LimitOwner},
         live::Live,
         report::{Certainty, Death, Killer, TopProcess},
@@ -93,9 +92,6 @@ pub fn what_happened(death: &Death) -> String {
 /// Returns which limit was hit, if the kernel killed.
 fn limit(death: &Death) -> String {
     let place = match (death.verdict.killer, &death.memory.oom) {
-        (Killer::KernelOomGlobal, Some(oom)) if oom.constraint == Some(Scope::Sysrq) => {
-            "invoked by hand (sysrq f)".to_owned()
-        }
         (Killer::KernelOomGlobal, _) => "the machine was out of memory".to_owned(),
         (Killer::KernelOomMemcg, Some(oom)) => match (&oom.cgroup, oom.limit_bytes) {
             (Some(cgroup), Some(limit)) => {

@@ -372,7 +372,7 @@ fn sysrq_f(stage: &mut Stage, label: &str) -> Result<()> {
     let fields = json!({
         "signal": 9, "sender": null, "constraint": "sysrq", "says": "sysrq f", "at_least": {"anon_bytes": bytes(60)},
     });
-    stage.death(label, &actor, "kernel-oom-global", &fields)?;
+    stage.death(label, &actor, "kernel-other", &fields)?;
     actor.go()?;
     actor.holds(64)?;
     fs::write("/proc/sysrq-trigger", "f").context("sysrq is not there")?;

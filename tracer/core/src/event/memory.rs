@@ -198,6 +198,8 @@ pub struct NodeMemory {
     pub shmem: Bytes,
     /// `SwapTotal` − `SwapFree`.
     pub swap_used: Bytes,
+    /// `SwapTotal`; `None` where it was not recorded.
+    pub swap_total: Option<Bytes>,
     /// `AnonPages`.
     pub anon: Option<Bytes>,
     /// Page cache without shared memory: `Buffers` + `Cached` + `SwapCached` − `Shmem`.
@@ -220,6 +222,12 @@ impl NodeMemory {
     #[must_use]
     pub fn used(&self) -> Bytes {
         Bytes(self.total.0.saturating_sub(self.available.0))
+    }
+
+    /// Returns the size of swap. Where it was not recorded, it is at least what is in use.
+    #[must_use]
+    pub fn swap_size(&self) -> Bytes {
+        self.swap_total.unwrap_or(self.swap_used)
     }
 
     /// Returns the memory in use that none of the counted fields covers: mostly pages of drivers.

@@ -46,7 +46,6 @@ pub fn in_order(
     monitor: Option<(Bytes, Bytes)>,
     limits: &[CgroupState],
     node: &NodeMemory,
-    swap_total: Bytes,
 ) -> Vec<LimitMargin> {
     let mut threats: Vec<LimitMargin> = Vec::new();
     threats.extend(monitor.map(|(threshold, used)| LimitMargin {
@@ -64,11 +63,11 @@ pub fn in_order(
             left: None,
         })
     }));
-    let swap = swap_total.0.saturating_sub(node.swap_used.0);
+    let swap_free = node.swap_size().0.saturating_sub(node.swap_used.0);
     threats.push(LimitMargin {
         limit_owner: LimitOwner::Machine,
-        at: Bytes(node.total.0 + swap_total.0),
-        margin: Bytes(node.available.0 + swap),
+        at: Bytes(node.total.0 + node.swap_size().0),
+        margin: Bytes(node.available.0 + swap_free),
         left: None,
     });
     threats.sort_by_key(|threat| threat.margin);
@@ -103,6 +102,7 @@ mod tests {
         free: Bytes(0),
         shmem: Bytes(0),
         swap_used: Bytes(GIB),
+        swap_total: Some(Bytes(8 * GIB)),
         anon: None,
         file: None,
         kernel: None,
@@ -125,12 +125,8 @@ mod tests {
     #[test]
     fn nearest_killer_is_first() {
         let limits = [level("/pod", 100, 20, Some(120)), level("/", 141, 0, None)];
-        let threats = in_order(
-            Some((Bytes(178 * GIB), Bytes(141 * GIB))),
-            &limits,
-            &NODE,
-            Bytes(8 * GIB),
-        );
+        let monitor = Some((Bytes(178 * GIB), Bytes(141 * GIB)));
+        let threats = in_order(monitor, &limits, &NODE);
         let margins: Vec<u64> = threats.iter().map(|threat| threat.margin.0 / GIB).collect();
         assert_eq!(margins, [37, 40, 54]);
         assert_eq!(threats[1].limit_owner, LimitOwner::Cgroup("/pod".into()));

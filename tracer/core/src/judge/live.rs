@@ -199,7 +199,7 @@ fn threats(
     let figures = monitor
         .as_ref()
         .map(|monitor| (monitor.threshold, monitor.used));
-    let mut threats = killers::in_order(figures, &levels, node, node.swap_used);
+    let mut threats = killers::in_order(figures, &levels, node);
     let rate = |limit_owner: &LimitOwner| {
         let cgroup = match limit_owner {
             LimitOwner::RayMonitor => monitor

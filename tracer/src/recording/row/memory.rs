@@ -156,6 +156,8 @@ pub(super) struct NodeMemory {
     stalled_us: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     others: Option<Bytes>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    swap_total: Option<Bytes>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -21,8 +21,6 @@ pub struct Machine {
     pub kernel: String,
     /// Its memory.
     pub memory: NodeMemory,
-    /// `SwapTotal`.
-    pub swap_total: Bytes,
     /// `vm.overcommit_memory`.
     pub overcommit: Option<u8>,
     /// How `record` would observe here.

@@ -67,9 +67,9 @@ pub fn machine(node: Node) -> Machine {
         memory: NodeMemory {
             total: Bytes(188 * GIB),
             available: Bytes(47 * GIB),
+            swap_total: Some(Bytes(8 * GIB)),
             ..NodeMemory::default()
         },
-        swap_total: Bytes(8 * GIB),
         overcommit: Some(0),
         mode: Some(Mode::Ebpf),
         probes: vec![Probe {

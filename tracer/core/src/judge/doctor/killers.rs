@@ -95,7 +95,7 @@ fn order(machine: &Machine, node: &Node, watch: &Watch) -> Vec<Check> {
     // An isolated monitor counts its user cgroup, which is not read here.
     let counts = watch.on && !watch.isolated;
     let monitor = counts.then_some((watch.threshold, watch.count.used));
-    let threats = killers::in_order(monitor, &node.levels, &machine.memory, machine.swap_total);
+    let threats = killers::in_order(monitor, &node.levels, &machine.memory);
     let ranked = (1..).zip(&threats);
     let mut checks: Vec<Check> = ranked
         .map(|(rank, threat)| line(rank, threat, machine, watch))
@@ -161,10 +161,9 @@ fn line(rank: usize, threat: &LimitMargin, machine: &Machine, watch: &Watch) -> 
 }
 
 fn end_of_machine(threat: &LimitMargin, machine: &Machine, watch: &Watch) -> String {
-    let swap = if machine.swap_total.0 == 0 {
-        "no swap".to_owned()
-    } else {
-        format!("{} swap", size(machine.swap_total))
+    let swap = match machine.memory.swap_size() {
+        Bytes(0) => "no swap".to_owned(),
+        total => format!("{} swap", size(total)),
     };
     let mut text = format!(
         "the kernel, machine full: at about {}, {swap}; {} left",
@@ -176,7 +175,7 @@ fn end_of_machine(threat: &LimitMargin, machine: &Machine, watch: &Watch) -> Str
         text.push_str(&format!(
             "; comes before Ray only if memory grows {}{} in {} ms",
             size(Bytes(room)),
-            if machine.swap_total.0 == 0 {
+            if machine.memory.swap_size().0 == 0 {
                 ""
             } else {
                 " and fills the swap"

@@ -7,7 +7,6 @@
 use super::{
     Run, code,
     facts::GrowingMethod,
-    for_memory,
     rules::{Kind, Needs, Rule},
 };
 use crate::{
@@ -41,7 +40,9 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
 fn finding(run: Run<'_>, growing: &GrowingMethod) -> Option<Finding> {
     let deaths = run.report.deaths.iter();
     let killed: Vec<EventId> = deaths
-        .filter(|death: &&Death| growing.ended.contains(&death.id) && for_memory(death))
+        .filter(|death: &&Death| {
+            growing.ended.contains(&death.id) && death.verdict.killer.is_memory_kill()
+        })
         .map(|death| death.id)
         .collect();
     if !killed.is_empty() || growing.alive.0 == 0 {

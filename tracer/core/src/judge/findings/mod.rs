@@ -64,12 +64,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::{
     ids::{Bytes, EventId, Pid},
-    judge::{
-        cause::Scope,
-        report::{
-            About, Certainty, ClusterReport, Death, Finding, Killer, Monitor, Report, Saving,
-            Suspect,
-        },
+    judge::report::{
+        About, Certainty, ClusterReport, Death, Finding, Killer, Monitor, Report, Saving, Suspect,
     },
     ray::{framework::Framework, start::Start},
 };
@@ -187,7 +183,10 @@ impl<'a> Run<'a> {
 
     /// Returns the deaths by a memory kill, whoever killed.
     fn memory_kills(self) -> impl Iterator<Item = &'a Death> {
-        self.report.deaths.iter().filter(|death| for_memory(death))
+        self.report
+            .deaths
+            .iter()
+            .filter(|death| death.verdict.killer.is_memory_kill())
     }
 
     /// Returns whether it is known what counted against the limit that a death hit: not if it was a
@@ -288,14 +287,6 @@ fn named_framework(facts: &Facts) -> Option<Framework> {
 /// Returns whether a cgroup is `limit` or below it.
 pub(super) fn within(cgroup: Option<&str>, limit: &str) -> bool {
     cgroup.is_some_and(|cgroup| std::path::Path::new(cgroup).starts_with(limit))
-}
-
-/// Returns whether a death was a memory kill. A kill that somebody asked for (sysrq `f`) is none:
-/// no memory was short.
-fn for_memory(death: &Death) -> bool {
-    let oom = death.memory.oom.as_ref();
-    let by_hand = oom.is_some_and(|oom| oom.constraint == Some(Scope::Sysrq));
-    death.verdict.killer.is_memory_kill() && !by_hand
 }
 
 /// Returns what a finding says about a kill; `None` for `nothing-fits`, which belongs to no rule.

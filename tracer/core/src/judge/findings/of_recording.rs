@@ -8,7 +8,7 @@ use super::{
         Driver, Effect, Facts, GpuOrphan, IdleCluster, LeftOverProcess, LimitMember, LimitMembers,
         LogWarning, Node, Offload, PrintedConfiguration,
     },
-    for_memory, growing, log_warnings, offload, within,
+    growing, log_warnings, offload, within,
 };
 use crate::{
     event::{Cluster, RayLog, Role},
@@ -38,7 +38,9 @@ const SMALL: Bytes = Bytes(64 << 20);
 /// Returns all facts that concern `deaths`.
 pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
     let first_ends = acts::first_ends(deaths);
-    let kills = deaths.iter().filter(|death| for_memory(death));
+    let kills = deaths
+        .iter()
+        .filter(|death| death.verdict.killer.is_memory_kill());
     let at_first_end = |death: &Death| {
         let first = first_ends.get(&death.id).copied().unwrap_or(death);
         Some((death.id, limit_members(world, first)?))

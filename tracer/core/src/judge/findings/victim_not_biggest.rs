@@ -136,7 +136,7 @@ pub(super) fn suspect(
     death: &Death,
     killed: &HashMap<Pid, Vec<&Death>>,
 ) -> Option<Suspect> {
-    if !super::for_memory(death) || !biggest_counts(run, death) {
+    if !death.verdict.killer.is_memory_kill() || !biggest_counts(run, death) {
         return None;
     }
     let top = &death.memory.top;

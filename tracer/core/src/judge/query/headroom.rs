@@ -71,8 +71,8 @@ pub(in crate::judge) fn of(world: &World, cluster: &Cluster) -> Option<Headroom>
         .collect();
     let machine = node.map(|node| Headroom {
         limit: "the machine's end".into(),
-        at: node.total,
-        used: node.used(),
+        at: Bytes(node.total.0 + node.swap_size().0),
+        used: Bytes(node.used().0 + node.swap_used.0),
     });
     let cgroups = limits.iter().map(|(path, used, at)| Headroom {
         limit: format!("the limit of {path}"),

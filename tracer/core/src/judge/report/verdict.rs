@@ -141,14 +141,13 @@ impl Killer {
     }
 
     /// Returns the killer of an OOM kill. One of unknown scope is ascribed to a cgroup only if one
-    /// was full, and never to the machine.
+    /// was full, and never to the machine. One that was invoked by hand is not for memory.
     #[must_use]
     pub(crate) fn of_oom(oom: &KernelOom) -> Self {
         match oom.scope {
             Some(Scope::Memcg) => Self::KernelOomMemcg,
-            Some(Scope::Global | Scope::Cpuset | Scope::Mempolicy | Scope::Sysrq) => {
-                Self::KernelOomGlobal
-            }
+            Some(Scope::Global | Scope::Cpuset | Scope::Mempolicy) => Self::KernelOomGlobal,
+            Some(Scope::Sysrq) => Self::KernelOther,
             None if oom.cgroup.is_some() => Self::KernelOomMemcg,
             None => Self::KernelOom,
         }

@@ -5,7 +5,7 @@ use crate::{
     assert_verdict, clause,
     event::{KernelLog, Ledger, Observation, Probe, ProbeState, Role, Source},
     ids::{Bytes, Pid},
-    judge::report::Mechanism,
+    judge::{cause::Scope, report::Mechanism},
 };
 
 const GLOBAL: [&str; 3] = [
@@ -69,7 +69,9 @@ fn sysrq_oom_kill_needs_no_full_memory() {
         })
         .after(50);
     scene.exit(7, 9);
-    let death = assert_verdict!(scene, 7, KernelOomGlobal, Proven);
+    let death = assert_verdict!(scene, 7, KernelOther, Proven);
+    let oom = death.memory.oom.as_ref().expect("context");
+    assert_eq!(oom.constraint, Some(Scope::Sysrq));
     assert!(
         !clause::summary(&death).contains("machine was out of memory"),
         "{}",

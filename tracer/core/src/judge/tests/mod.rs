@@ -13,6 +13,7 @@ mod growth_remedies;
 mod job_ends;
 mod kernel;
 mod limits;
+mod live;
 mod open_verdicts;
 mod ray;
 mod ray_cleanup;
