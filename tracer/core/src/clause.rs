@@ -79,6 +79,9 @@ pub fn because(because: &OutcomeReason) -> String {
             Basis::Exception => {
                 format!("its driver exited with code {code}, and its exception names this process")
             }
+            Basis::ChildException => format!(
+                "its driver exited with code {code}, and an exception of the job says that a process it had started is gone"
+            ),
             Basis::LostCall => format!(
                 "Ray did not retry the call that failed, and the job's driver exited with code {code}"
             ),

@@ -2,8 +2,6 @@
 
 use std::{fs::File, os::unix::fs::FileExt as _};
 
-use procfs::Current as _;
-
 use crate::{
     bounded,
     event::{MemorySplit, NodeMemory},

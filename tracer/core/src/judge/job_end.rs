@@ -4,15 +4,17 @@
 //! failure that reaches it. The owner of a call logs that failure in its core-worker log
 //! (`Task … failed … will_retry`, `task_manager.cc`), with the task's id. The id of an actor's task
 //! ends with the actor's id (`src/ray/common/id.h`, 2.9 to 2.60). The exception that a driver
-//! prints names the actor and its pid.
+//! prints names the actor and its pid. A call also fails if a process was killed that the worker had
+//! started: a pool's or a `DataLoader`'s. The exception then says that such a process is gone.
 
 use crate::{
+    event::Role,
     ids::{BootTime, HexId, MINUTE_NS, Pid, SECOND_NS},
     judge::{
         report::{Basis, Death},
-        state::{timestamped::Timestamped, world::World},
+        state::{processes::ProcessState, timestamped::Timestamped, world::World},
     },
-    ray::{facts::RayFact, words},
+    ray::{facts::RayFact, log::lost_children, words},
 };
 
 /// How long before the driver's end the death that ended the job may be. Ray's own time-outs are
@@ -34,9 +36,10 @@ pub(super) fn death<'a>(
     failed: &FailedJob<'_>,
 ) -> Option<(&'a Death, Basis)> {
     let named = named_by_driver(world, deaths, failed).map(|death| (death, Basis::Exception));
+    let child = || named_child(world, deaths, failed).map(|death| (death, Basis::ChildException));
     let lost = || first_lost_call(world, deaths, failed).map(|death| (death, Basis::LostCall));
     let order = || first_of_the_last(hits, failed.end).map(|death| (death, Basis::Order));
-    named.or_else(lost).or_else(order)
+    named.or_else(child).or_else(lost).or_else(order)
 }
 
 /// A job whose driver ended with an error.
@@ -99,6 +102,73 @@ fn named_by_driver<'a>(
         .iter()
         .filter(|death| failed.is_of_the_job(death))
         .rfind(is_named)
+}
+
+/// Finds the process whose end an exception of its worker or of the driver reports.
+///
+/// A worker's output is read when the worker ends, which may be after the driver's end.
+fn named_child<'a>(
+    world: &World,
+    deaths: &'a [Death],
+    failed: &FailedJob<'_>,
+) -> Option<&'a Death> {
+    let said = world.ray_log_records.iter().rev();
+    let mut said = said.filter_map(|seen| match &seen.what.fact {
+        RayFact::Exception {
+            class,
+            message,
+            worker_id,
+        } => Some((worker_id.as_ref(), lost_children::parse(class, message)?)),
+        _ => None,
+    });
+    said.find_map(|(said_by, pids)| {
+        let said_by = said_by.filter(|id| Some(*id) != failed.driver);
+        let is_named = |death: &&Death| {
+            (pids.is_empty() || pids.iter().any(|pid| has_pid(death, *pid)))
+                && is_child(world, death, failed, said_by)
+        };
+        let named: Vec<&Death> = deaths.iter().filter(is_named).collect();
+        first_of_the_last(&named, failed.end)
+    })
+}
+
+/// Returns the processes killed for memory that a worker or the driver of the job had started,
+/// unless the worker then ran the same method again: the job had gone on.
+pub(super) fn children_killed_for_memory<'a>(
+    world: &World,
+    deaths: &'a [Death],
+    failed: &FailedJob<'_>,
+) -> impl Iterator<Item = &'a Death> {
+    deaths.iter().filter(|death| {
+        death.is_memory_kill() && is_child(world, death, failed, None) && !ran_again(world, death)
+    })
+}
+
+/// Whether a death without another cause is that of a process that a worker or the driver of the
+/// job had started, and whether that was the worker with this id.
+fn is_child(world: &World, death: &Death, failed: &FailedJob<'_>, of: Option<&HexId>) -> bool {
+    let may_be = death.process.role == Role::Descendant
+        && death.listed
+        && death.verdict.cause_death_id.is_none()
+        && death.cluster == failed.cluster;
+    let above = || {
+        let above = above(world, death)?;
+        let job = above.job().or_else(|| world.ray_job(above.key))?;
+        let is_it = of.is_none() || above.worker_id.as_ref() == of;
+        (is_it && job == *failed.job_id).then_some(())
+    };
+    may_be && above().is_some()
+}
+
+fn ran_again(world: &World, death: &Death) -> bool {
+    let calls = above(world, death).and_then(|above| world.calls.get(&above.key.truncated()));
+    calls.is_some_and(|calls| calls.ran_again(death.when.act_time))
+}
+
+/// Returns the worker or driver that had started the process that died.
+fn above<'a>(world: &'a World, death: &Death) -> Option<&'a ProcessState> {
+    let exit = world.exits.get(&death.id)?;
+    world.processes.worker_above(exit.exit.process)
 }
 
 fn has_pid(death: &Death, pid: Pid) -> bool {

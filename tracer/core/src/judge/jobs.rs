@@ -279,11 +279,10 @@ fn fatal(
     hits: &[&Death],
     failed: &FailedJob<'_>,
 ) -> Option<(EventId, Basis)> {
-    let left: Vec<&Death> = hits
-        .iter()
-        .copied()
-        .filter(|hit| survived(world, hit).is_none())
-        .collect();
+    let left = hits.iter().copied();
+    let left = left.filter(|hit| survived(world, hit).is_none());
+    let children = job_end::children_killed_for_memory(world, deaths, failed);
+    let left: Vec<&Death> = left.chain(children).collect();
     let (death, basis) = job_end::death(world, deaths, &left, failed)?;
     let root = first(deaths, death.id);
     (root != driver.id).then_some((root, basis))

@@ -370,6 +370,8 @@ pub enum OutcomeReason {
 pub enum Basis {
     /// The exception that its driver printed names the process.
     Exception,
+    /// An exception of the job says that a process is gone that one of the job's had started.
+    ChildException,
     /// The owner of a call logged that the call was lost and is not tried again.
     LostCall,
     /// Only the order of deaths.

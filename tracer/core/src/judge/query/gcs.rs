@@ -14,23 +14,16 @@ use crate::{
 
 /// At most this many names of one class's actors are reported.
 const MOST_NAMES: usize = 8;
-/// At most this many forks may lie between a worker and a process that it started.
-const DEEPEST: usize = 16;
 
 /// Returns the actor whose worker the process is, or was started by.
 pub(in crate::judge) fn actor_of<'a>(
     world: &'a World,
     state: &'a ProcessState,
 ) -> Option<&'a GcsActor> {
-    let mut state = state;
-    for _ in 0..DEEPEST {
-        if state.role != Role::Descendant {
-            return world.gcs.actor(state);
-        }
-        let parent = state.parent_key.and_then(|key| world.processes.get(key));
-        state = parent.or_else(|| world.processes.latest(state.parent?))?;
+    if state.role != Role::Descendant {
+        return world.gcs.actor(state);
     }
-    None
+    world.gcs.actor(world.processes.worker_above(state.key)?)
 }
 
 /// Returns what the GCS adds to what titles and logs say of a process, if anything.

@@ -150,6 +150,15 @@ impl Calls {
         Some(&latest.title)
     }
 
+    /// Whether the method or task that ran at `time` began again later, and ended.
+    pub(in crate::judge) fn ran_again(&self, time: BootTime) -> bool {
+        let all = || self.complete.iter().chain(&self.running);
+        let then = all().rev().find(|call| call.began <= time);
+        let again = |call: &Call| then.is_some_and(|then| then.title == call.title);
+        let mut later = self.complete.iter().filter(|call| call.began > time);
+        later.any(again)
+    }
+
     /// Returns when Ray gave out the worker: at a task's last call, or at an actor's first one, as
     /// far as that is kept.
     pub(in crate::judge) fn leased(&self, task: bool) -> Option<BootTime> {

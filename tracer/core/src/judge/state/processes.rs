@@ -190,6 +190,9 @@ impl ProcessState {
     }
 }
 
+/// At most this many forks may lie between a worker and a process that it started.
+const DEEPEST: usize = 16;
+
 /// The options of an interpreter and its script are among this many first arguments.
 const FIRST_ARGUMENTS: usize = 6;
 
@@ -235,6 +238,20 @@ impl Processes {
         let found = self.by_worker.get(worker)?;
         let mut states = found.iter().rev().filter_map(|key| self.known.get(key));
         states.find(|state| state.belongs_to(cluster))
+    }
+
+    /// Returns a process itself, or if other processes of a job started it, the worker or driver
+    /// above them.
+    pub(in crate::judge) fn worker_above(&self, key: ProcessKey) -> Option<&ProcessState> {
+        let mut state = self.get(key)?;
+        for _ in 0..DEEPEST {
+            if state.role != Role::Descendant {
+                return Some(state);
+            }
+            let parent = state.parent_key.and_then(|key| self.get(key));
+            state = parent.or_else(|| self.latest(state.parent?))?;
+        }
+        None
     }
 
     pub(in crate::judge) fn iter(&self) -> impl Iterator<Item = &ProcessState> {

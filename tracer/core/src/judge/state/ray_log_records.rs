@@ -41,7 +41,7 @@ impl RayLogRecords {
     }
 
     /// Returns all records, in the order in which they came.
-    pub(in crate::judge) fn iter(&self) -> impl Iterator<Item = &Timestamped<RayLog>> {
+    pub(in crate::judge) fn iter(&self) -> impl DoubleEndedIterator<Item = &Timestamped<RayLog>> {
         self.records.iter()
     }
 

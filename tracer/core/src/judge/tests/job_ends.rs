@@ -2,10 +2,10 @@
 
 use super::{
     findings::worker,
-    scene::{RAYLET, Scene, hex, key, monitor_kill},
+    scene::{MEMCG, MS, RAYLET, Scene, hex, key, monitor_kill},
 };
 use crate::{
-    event::{MemorySplit, Observation, Source},
+    event::{Call, MemorySplit, Observation, Source},
     ids::{BootTime, Bytes, EventId, HexId, Pid},
     judge::{
         cause::Cause,
@@ -130,6 +130,140 @@ fn driver_exit_names_the_death_as_cause() {
     let cause = driver.and_then(|driver| driver.verdict.cause_death_id);
     assert_eq!(cause, report.jobs[0].ended_by_death_id);
     assert!(cause.is_some());
+}
+
+/// Actor 10 starts a pool, and the kernel kills a process of the pool at a cgroup's limit.
+fn child_killed_for_memory(parent: u32) -> Scene {
+    let mut scene = Scene::new();
+    for pid in [10, 11] {
+        scene.ray_worker(pid);
+    }
+    let fork = Observation::Fork {
+        parent: key(parent),
+        child: key(30),
+    };
+    scene.push(Source::Kernel, fork);
+    scene
+        .after(SECOND)
+        .signal(30, 30, 9, 128, true)
+        .oom_victim(30, 30, true, &MEMCG);
+    scene.exit(30, 9);
+    scene
+}
+
+/// An exception that `worker` printed; `None` for the driver.
+fn exception(class: &str, message: &str, worker: Option<u32>) -> RayFact {
+    RayFact::Exception {
+        class: class.into(),
+        message: message.into(),
+        worker_id: worker.map(hex),
+    }
+}
+
+const BROKEN: (&str, &str) = (
+    "concurrent.futures.process.BrokenProcessPool",
+    "A process in the process pool was terminated abruptly",
+);
+
+#[test]
+fn killed_child_ended_the_job() {
+    for parent in [10, 50] {
+        let mut scene = child_killed_for_memory(parent);
+        scene.after(4 * SECOND).exit(50, 1 << 8);
+        let report = scene.report();
+        assert_eq!(ended_by(&report), (Some(Pid(30)), Vec::new()), "{parent}");
+        assert!(report.jobs[0].is_ended_by_order());
+        let cause = scene.death(50).verdict.cause_death_id;
+        assert_eq!(cause, Some(scene.death(30).id));
+    }
+}
+
+/// The worker's output is read at its end, after that of the driver.
+#[test]
+fn exception_names_the_killed_child() {
+    let mut scene = child_killed_for_memory(10);
+    scene.signal(111, 11, 9, 0, true);
+    scene.exit(11, 9);
+    scene.after(4 * SECOND).exit(50, 1 << 8);
+    let (class, message) = BROKEN;
+    let said = exception(class, message, Some(10));
+    scene.after(SECOND).says_from(Source::WorkerLog, said);
+    let report = scene.report();
+    assert_eq!(ended_by(&report), (Some(Pid(30)), Vec::new()));
+    assert!(!report.jobs[0].is_ended_by_order());
+}
+
+/// It was no OOM kill, but the exception has its pid.
+#[test]
+fn exception_names_a_signalled_child_by_its_pid() {
+    let with = |said: Option<&str>| {
+        let mut scene = Scene::new();
+        scene.ray_worker(10);
+        for child in [30, 31] {
+            let fork = Observation::Fork {
+                parent: key(10),
+                child: key(child),
+            };
+            scene.push(Source::Kernel, fork);
+            scene.signal(111, child, 9, 0, true);
+            scene.exit(child, 9);
+        }
+        if let Some(message) = said {
+            let said = exception("RuntimeError", message, None);
+            scene.says_from(Source::WorkerLog, said);
+        }
+        scene.after(SECOND).exit(50, 1 << 8);
+        ended_by(&scene.report()).0
+    };
+    let killed = "DataLoader worker (pid 31) is killed by signal: Killed. ";
+    assert_eq!(with(Some(killed)), Some(Pid(31)));
+    assert_eq!(with(Some("DataLoader timed out")), Some(Pid(50)));
+    assert_eq!(with(None), Some(Pid(50)));
+}
+
+/// An exception that names no pid is about a process that its own worker had started.
+#[test]
+fn exception_of_another_worker_names_no_child() {
+    let said_by = |worker: u32| {
+        let mut scene = Scene::new();
+        for pid in [10, 11] {
+            scene.ray_worker(pid);
+        }
+        let fork = Observation::Fork {
+            parent: key(10),
+            child: key(30),
+        };
+        scene.push(Source::Kernel, fork);
+        scene.signal(111, 30, 9, 0, true);
+        scene.exit(30, 9);
+        scene.after(SECOND).exit(50, 1 << 8);
+        let (class, message) = BROKEN;
+        let said = exception(class, message, Some(worker));
+        scene.says_from(Source::WorkerLog, said);
+        ended_by(&scene.report()).0
+    };
+    assert_eq!(said_by(10), Some(Pid(30)));
+    assert_eq!(said_by(11), Some(Pid(50)));
+}
+
+#[test]
+fn job_went_on_if_the_method_ran_again() {
+    let mut scene = child_killed_for_memory(10);
+    for (began, ended) in [(500, 2500), (3000, 4000)] {
+        let call = Call {
+            process: key(10),
+            title: "ray::Reward.score".into(),
+            nth: 1,
+            began: BootTime(began * MS),
+            ended: Some(BootTime(ended * MS)),
+            before: None,
+            after: None,
+            peak: None,
+        };
+        scene.push(Source::Kernel, Observation::Call(call));
+    }
+    scene.after(9 * SECOND).exit(50, 1 << 8);
+    assert_eq!(ended_by(&scene.report()).0, Some(Pid(50)));
 }
 
 /// The biggest victim stands for the act.

@@ -431,8 +431,8 @@ pub(super) fn worker_output(text: &str, worker_id: Option<&HexId>) -> Option<Ray
         });
     }
     let (class, message) = text.split_once(": ")?;
-    let exception =
-        class.ends_with("Error") || class.ends_with("Exception") || class == "SystemExit";
+    let ends = ["Error", "Exception", "BrokenProcessPool"];
+    let exception = ends.iter().any(|end| class.ends_with(end)) || class == "SystemExit";
     let plain = class
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_'));

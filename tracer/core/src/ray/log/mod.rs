@@ -16,6 +16,7 @@ pub mod file_name;
 pub mod gpu_moved;
 pub mod kill;
 mod line;
+pub mod lost_children;
 mod message;
 mod step;
 #[cfg(test)]
