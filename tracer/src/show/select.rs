@@ -217,10 +217,19 @@ pub fn select(mut report: Report, selection: &Selection) -> SelectedReport {
     }
     let number = |(id, root): (&EventId, &EventId)| Some((*id, *numbers.get(root)?));
     let numbers = roots.iter().filter_map(number).collect();
-    // Growth is known for each class of a recording, not for each cluster or job.
+    // Growth and peaks are known for each class of a recording, not for each cluster or job.
     if selection.filter.is_for_a_part_of(&report) {
         report.growth.clear();
+        report.owners.clear();
     }
+    let of_node = |id: Option<u32>| id.is_none_or(|id| selection.filter.has_recording(&report, id));
+    let owners: Vec<bool> = (report.owners.iter())
+        .map(|owner| of_node(owner.recording_id))
+        .collect();
+    let is_asked = |death| selection.filter.has_death(&report, death);
+    let pending: Vec<bool> = report.pending.iter().map(is_asked).collect();
+    keep(&mut report.owners, &owners);
+    keep(&mut report.pending, &pending);
     let about_kept = |finding: &Finding| finding.deaths.iter().any(|death| kept.contains(death));
     // A kill without a remedy of its own gets that of another kill of its job. The finding says so.
     let mut findings = report.findings.iter();
