@@ -81,7 +81,7 @@ fn named_by_driver<'a>(
         .ray_log_records
         .iter()
         .filter(|seen| failed.is_before(seen.time));
-    let named = words.filter_map(|seen| match &seen.what.fact {
+    let mut named = words.filter_map(|seen| match &seen.what.fact {
         RayFact::DiedInException {
             actor_id,
             pid,
@@ -93,7 +93,7 @@ fn named_by_driver<'a>(
         _ => None,
     });
     // A driver may catch an exception and go on. The last one made it fail.
-    let (actor_id, pid) = named.last()?;
+    let (actor_id, pid) = named.next_back()?;
     let is_named = |death: &&Death| match (actor_id, &death.work.actor_id) {
         (Some(named), Some(known)) => named == known && pid.is_none_or(|pid| has_pid(death, pid)),
         _ => pid.is_some_and(|pid| has_pid(death, pid)),
