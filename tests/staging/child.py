@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 from truth import Roll
@@ -33,6 +34,36 @@ def sleep():
 def term_caught():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     time.sleep(600)
+
+
+def term_caught_late():
+    """Saves for longer after a SIGTERM than any tool waits, as a checkpoint may take."""
+
+    def saves(*_):
+        time.sleep(18)
+        os._exit(143)
+
+    signal.signal(signal.SIGTERM, saves)
+    while True:
+        time.sleep(600)
+
+
+def term_blocked(end):
+    """Ends while a SIGTERM is pending that it blocks: nobody takes it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    while signal.SIGTERM not in signal.sigpending():
+        time.sleep(0.01)
+    time.sleep(0.2)
+    if end == "abort":
+        os.abort()
+    os._exit(3)
+
+
+def term_waited_for():
+    """Takes a SIGTERM that it blocks by sigwait(3)."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    signal.sigwait({signal.SIGTERM})
+    sys.exit(0)
 
 
 def cuda_out_of_memory():
@@ -91,6 +122,21 @@ def mourns():
     """Starts a child that gets SIGKILL when this process ends, then sleeps."""
     start_mourner()
     time.sleep(600)
+
+
+def thread_mourns():
+    """Starts a child, by a thread, that gets SIGKILL when that thread ends. Then it lives on."""
+
+    def starts():
+        start_mourner()
+        ROLL.wait(LABEL + "/child")
+        time.sleep(0.8)
+
+    thread = threading.Thread(target=starts)
+    thread.start()
+    thread.join()
+    time.sleep(7)
+    os._exit(0)
 
 
 def kills_itself():

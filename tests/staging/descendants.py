@@ -11,7 +11,7 @@ import ray
 
 import kill
 from acts import Host
-from truth import PATIENCE, catches, process, wait_for
+from truth import PATIENCE, blocks, catches, process, wait_for
 
 KINDS = {}
 
@@ -40,15 +40,18 @@ class Child:
         stage.truth.alive(label + "/worker", self.boss)
 
 
-def killed(program, killer_of, number, caught=False, **expected):
+def killed(program, killer_of, number, caught=False, killer="signal", **expected):
     def run(stage, label):
         child = Child(stage, label, program)
         # Wait until the child has passed the pause after its announcement.
         time.sleep(0.6)
         if caught and not wait_for(lambda: catches(child.pid, number), PATIENCE):
             stage.truth.failed(label, f"signal {number} has no handler")
+        if "term_blocked" in program or program == "term_waited_for":
+            wait_for(lambda: blocks(child.pid, number), PATIENCE)
         sender = killer_of(child.victim, number)
-        stage.truth.death(label, child.victim, "signal", sender=sender, role="descendant", **expected)
+        sender = sender if killer == "signal" else None
+        stage.truth.death(label, child.victim, killer, sender=sender, role="descendant", **expected)
         child.done(stage, label)
     return run
 
@@ -57,6 +60,21 @@ KINDS["child_kill_9"] = killed("sleep", kill.by_shell, 9, certainty="proven", si
 # Python has no handler for SIGTERM, so this is the default action.
 KINDS["child_kill_15"] = killed("sleep", kill.by_shell, 15, certainty="proven", signal=15)
 KINDS["child_term_caught"] = killed("term_caught", kill.by_shell, 15, caught=True, certainty="inferred", exit_code=0, signal=None)
+
+# No time after a signal that was caught proves anything.
+KINDS["child_term_caught_late"] = killed(
+    "term_caught_late", kill.by_shell, 15, caught=True, certainty="inferred", exit_code=143, signal=None
+)
+KINDS["child_term_waited_for"] = killed(
+    "term_waited_for", kill.by_shell, 15, certainty="inferred", exit_code=0, signal=None
+)
+# Nobody takes a signal that is still pending at the end.
+KINDS["child_exits_term_pending"] = killed(
+    "term_blocked:exit", kill.by_shell, 15, killer="exit", certainty="proven", exit_code=3
+)
+KINDS["child_aborts_term_pending"] = killed(
+    "term_blocked:abort", kill.by_shell, 15, killer="crash", certainty="proven", signal=signal.SIGABRT
+)
 
 
 def ends(program, killer, **expected):
@@ -105,6 +123,18 @@ def child_parent_death_signal(stage, label):
     stage.truth.death(
         label + "/child", orphan, ["ray-collapse", "signal"], signal=9, mechanism="parent-death", cause=label, **PROVEN
     )
+    child.done(stage, label)
+
+
+@kind
+def child_of_ended_thread(stage, label):
+    """Stages the end of a thread that had started a child. How its process ends later is no cause."""
+    child = Child(stage, label, "thread_mourns")
+    orphan = stage.roll.wait(label + "/child")
+    stage.truth.death(
+        label + "/child", orphan, "kernel-other", signal=9, mechanism="parent-death", **PROVEN
+    )
+    stage.truth.death(label, child.victim, "exit", exit_code=0, sender=None, **PROVEN)
     child.done(stage, label)
 
 

@@ -86,12 +86,21 @@ def command_line(pid):
 
 def catches(pid, number):
     """Returns whether the process has a handler for the signal, from its /proc status."""
+    return has_signal(pid, "SigCgt:", number)
+
+
+def blocks(pid, number):
+    """Returns whether the first thread of the process blocks the signal, from its /proc status."""
+    return has_signal(pid, "SigBlk:", number)
+
+
+def has_signal(pid, row, number):
     try:
         with open(f"/proc/{pid}/status") as file:
-            caught = next(line for line in file if line.startswith("SigCgt:")).split()[1]
+            signals = next(line for line in file if line.startswith(row)).split()[1]
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return bool(int(caught, 16) >> (number - 1) & 1)
+    return bool(int(signals, 16) >> (number - 1) & 1)
 
 
 def gone(victim):

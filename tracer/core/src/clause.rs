@@ -291,6 +291,7 @@ mod tests {
         let caught = Cause::CaughtSignalThenExit {
             cause,
             exit_code: Some(1),
+            after_s: None,
         };
         assert_eq!(
             many.clause(&caught),

@@ -39,13 +39,15 @@ fn reaction_to_a_signal_follows_its_sender() {
     assert_eq!(
         sentence(Cause::CaughtSignalThenExit {
             cause: term.clone(),
-            exit_code: Some(1)
+            exit_code: Some(1),
+            after_s: None
         }),
         "was terminated by SIGTERM from bash (pid 9, uid 1000); it caught the signal and exited with code 1"
     );
     assert_eq!(
         sentence(Cause::CaughtSignalThenAbort {
-            cause: term.clone()
+            cause: term.clone(),
+            after_s: None
         }),
         "was terminated by SIGTERM from bash (pid 9, uid 1000); it caught the signal and aborted (SIGABRT) while exiting"
     );
@@ -59,7 +61,8 @@ fn reaction_to_a_signal_follows_its_sender() {
                 worker_pid: Pid(5),
                 by_raylet: true
             }),
-            exit_code: Some(1)
+            exit_code: Some(1),
+            after_s: None
         }),
         "was stopped by the raylet with its worker (pid 5); it caught the signal and exited with code 1"
     );

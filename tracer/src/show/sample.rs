@@ -61,6 +61,7 @@ pub(super) fn death(id: u64, pid: u32, time: i64, killer: Killer, cause: Cause) 
         when: When {
             time: Some(at(time)),
             act_time: BootTime((10_000 * S + time).unsigned_abs()),
+            began_before_ns: 0,
             exit_time: Some(at(time + 6 * MS)),
             corrected_time: None,
             stamp: None,

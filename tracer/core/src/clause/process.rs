@@ -58,22 +58,23 @@ impl ClauseContext {
         let Number { was, its, it } = self.number;
         let stopped = self.stopped;
         Some(match cause {
-            Cause::CaughtSignalThenExit { cause, exit_code } => {
-                let exited = match exit_code {
-                    Some(code) => format!("exited with code {code}"),
-                    None => "exited".to_owned(),
-                };
-                format!(
-                    "{}; {it} caught the signal and {exited}",
-                    self.clause(cause)
-                )
+            Cause::CaughtSignalThenExit {
+                cause,
+                exit_code,
+                after_s,
+            } => {
+                let later = later(*after_s);
+                let code = exit_code.map_or_else(String::new, |code| format!(" with code {code}"));
+                let clause = self.clause(cause);
+                format!("{clause}; {it} caught the signal and exited{later}{code}")
             }
             Cause::CaughtSignalThenReraise { cause } => {
                 format!("{}; {its} handler re-raised it", self.clause(cause))
             }
-            Cause::CaughtSignalThenAbort { cause } => format!(
-                "{}; {it} caught the signal and aborted (SIGABRT) while exiting",
-                self.clause(cause)
+            Cause::CaughtSignalThenAbort { cause, after_s } => format!(
+                "{}; {it} caught the signal and aborted (SIGABRT){}",
+                self.clause(cause),
+                after_s.map_or_else(|| " while exiting".to_owned(), |_| later(*after_s))
             ),
             Cause::CaughtSignalThenRaylet { cause } => format!(
                 "{}; {it} caught the signal, and {its} raylet then stopped it",
@@ -173,4 +174,17 @@ fn last_exception(exception: Option<&str>, number: Number) -> String {
     exception.map_or_else(String::new, |exception| {
         format!("; {its} last exception: {exception}")
     })
+}
+
+/// Returns ` 18 s later`, or nothing for less than a second.
+fn later(after_s: Option<u64>) -> String {
+    let Some(seconds) = after_s else {
+        return String::new();
+    };
+    let span = match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3600),
+    };
+    format!(" {span} later")
 }

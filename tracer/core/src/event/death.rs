@@ -235,7 +235,8 @@ pub struct Exit {
 pub struct PendingSignals {
     /// Those for the whole process.
     pub process: u64,
-    /// Those for one thread, when that thread ended. Only signals that end processes are kept.
+    /// Those for one thread, when that thread ended. Only signals that end processes are kept, and
+    /// newer kernels (6.18) drop them before they report the end of the thread.
     pub threads: u64,
     /// Those that the last thread blocked.
     pub blocked: u64,

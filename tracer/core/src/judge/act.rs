@@ -5,20 +5,21 @@
 //! is the one whose default action was delivered.
 
 use libc::{
-    SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGINT, SIGKILL, SIGQUIT, SIGSEGV, SIGSTOP, SIGSYS, SIGTRAP,
-    SIGTSTP, SIGTTIN, SIGTTOU, SIGXCPU, SIGXFSZ,
+    SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGINT, SIGKILL, SIGQUIT, SIGSEGV, SIGSTOP, SIGSYS, SIGTERM,
+    SIGTRAP, SIGTSTP, SIGTTIN, SIGTTOU, SIGXCPU, SIGXFSZ,
 };
 
 use crate::{
-    event::{Ancestor, Role, Signal},
+    event::{Ancestor, Role, Signal, Source},
     ids::{BootTime, ProcessKey, SECOND_NS},
     judge::{
-        signal_origin,
+        signal_origin::{self, Origin},
         state::{
             timestamped::{ExitSeen, Timestamped},
-            world::World,
+            world::{EXITS_NS, World},
         },
     },
+    ray::facts::RayFact,
     signals::ENDING,
 };
 
@@ -29,8 +30,8 @@ pub(super) enum FatalAct<'a> {
     Killed(&'a Timestamped<Signal>),
     /// It exited by itself, or how it ended is not known.
     Exited {
-        /// A catchable signal from another process that arrived shortly before. Its handler may
-        /// have ended the process.
+        /// A signal from outside that the process had caught. Its handler may have ended the
+        /// process.
         caught: Option<&'a Timestamped<Signal>>,
     },
     /// It died of this signal, but the sending was not seen.
@@ -50,11 +51,12 @@ impl FatalAct<'_> {
     }
 }
 
-/// A caught signal explains an exit that follows within this time.
+/// A hang-up, an interrupt or a quit that was caught explains an exit that follows within this
+/// time, or one whose code names it.
 ///
-/// Ray itself sends SIGKILL after 5 s. Nothing follows a SIGTERM from another program. On a machine
-/// short of CPU time, a Python process took 9 s from the SIGTERM to its end.
-pub(super) const CAUGHT_WINDOW_NS: i64 = 15 * SECOND_NS;
+/// Programs also catch these for other purposes and go on: an interrupted cell of a notebook, a
+/// reload. A SIGTERM asks a process to end, and a handler may save for as long as it likes.
+const GOES_ON_NS: i64 = 15 * SECOND_NS;
 
 /// Signals that stop a process.
 pub(super) const STOPS: [i32; 4] = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
@@ -109,6 +111,86 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> FatalAct<'a> {
         Some(act) => FatalAct::Killed(act),
         None => FatalAct::Unseen { signal: fatal },
     }
+}
+
+/// Returns when the end of a process began, as far as was seen.
+///
+/// That is the act that killed it. One that exits takes a while, and so does one that its raylet or
+/// its own handler ends. Its end began when it caught the signal, or when the kernel or Ray first
+/// showed that it was ending.
+pub(super) fn began(world: &World, exit: &ExitSeen) -> BootTime {
+    let act = of(world, exit);
+    let time = act.time(exit);
+    let process = exit.exit.process;
+    let words = || ray_said_it_ends(world, process);
+    let (caught, said) = match act {
+        FatalAct::Killed(signal) if signal.what.sender.process.same(process) => {
+            (caught_before(world, process, time), None)
+        }
+        FatalAct::Killed(signal) if is_raylet(world, signal.what.sender.process) => (None, words()),
+        FatalAct::Killed(_) => (None, None),
+        FatalAct::Exited { caught } => (caught, words()),
+        FatalAct::Unseen { .. } => (None, words()),
+    };
+    let exiting = world.exiting_since.get(&process.truncated()).copied();
+    let is_its_end = |(since, whole): &(BootTime, Option<bool>)| {
+        whole.is_some() || time.since(*since) <= EXITS_NS
+    };
+    let exiting = exiting.filter(is_its_end).map(|(since, _)| since);
+    // Without the kernel's event, an exit is noticed a while after it.
+    let noticed = exit.source != Source::Kernel && !matches!(act, FatalAct::Killed(_));
+    let noticed = noticed.then(|| time.plus(-SECOND_NS));
+    let first = [caught.map(|seen| seen.time), said, exiting, noticed];
+    first.into_iter().flatten().fold(time, BootTime::min)
+}
+
+/// Returns whether one sender killed two processes at one time. A raylet kills a worker after the
+/// worker's children.
+pub(super) fn is_one_act(one: &FatalAct<'_>, other: &FatalAct<'_>) -> bool {
+    let (FatalAct::Killed(one), FatalAct::Killed(other)) = (one, other) else {
+        return false;
+    };
+    one.what.sender.process.same(other.what.sender.process)
+        && one.time.since(other.time).abs() < SECOND_NS
+}
+
+fn is_raylet(world: &World, process: ProcessKey) -> bool {
+    let state = world.processes.get(process);
+    world.cluster(process).is_some() || state.is_some_and(|state| state.role == Role::Raylet)
+}
+
+/// Returns when a log of Ray's first had that this process was to end, or had left.
+fn ray_said_it_ends(world: &World, process: ProcessKey) -> Option<BootTime> {
+    let about = world.ray_about(process).into_iter().filter(|record| {
+        matches!(
+            record.what.fact,
+            RayFact::MonitorKill(_)
+                | RayFact::MonitorEvicted { .. }
+                | RayFact::Disconnected { .. }
+                | RayFact::DriverDisconnected { .. }
+                | RayFact::OwnerDied { .. }
+                | RayFact::JobFinished { .. }
+                | RayFact::KillActorRequested { .. }
+                | RayFact::ForceKilled { .. }
+                | RayFact::GroupTerminated { .. }
+                | RayFact::StopSignal { .. }
+                | RayFact::NotRegistered { .. }
+                | RayFact::SelfDisconnect { .. }
+                | RayFact::RayletLost { .. }
+                | RayFact::ForceKillActor { .. }
+                | RayFact::GcsWorkerExit { .. }
+        )
+    });
+    let node = world.ray_of_cluster(process).filter(|record| {
+        matches!(
+            record.what.fact,
+            RayFact::RayletSigterm
+                | RayFact::RayletShutdown { .. }
+                | RayFact::RayletMarkedDead { .. }
+                | RayFact::AgentFailed { .. }
+        )
+    });
+    about.chain(node).map(|record| record.time).min()
 }
 
 /// Whether this signal, whose number the process died of, waited before it was taken.
@@ -187,7 +269,8 @@ fn generated<'a>(
     })
 }
 
-/// Returns the catchable signal from another process that arrived shortly before `end`.
+/// Returns the signal from outside that the process had caught before `end`, and that may be why it
+/// ended then. Neither this nor the contrary is ever proven.
 ///
 /// Of several, it is the first of the last volley. Later signals found a process that was already
 /// ending.
@@ -196,21 +279,116 @@ pub(super) fn caught_before(
     process: ProcessKey,
     end: BootTime,
 ) -> Option<&Timestamped<Signal>> {
-    let signals = world.signals_to(process);
-    let state = world.processes.get(process);
-    let blocks = state.is_some_and(|state| BLOCK_INTERRUPTS.contains(&state.role));
-    let comes_from_outside = |seen: &Timestamped<Signal>| {
-        ENDING.contains(&seen.what.signal)
-            && !(blocks && seen.what.signal == SIGINT)
-            && matches!(seen.what.result, 0 | 4)
-            && seen.what.sender.process.pid != process.pid
+    let explains = |seen: &Timestamped<Signal>| {
+        was_taken(world, process, seen)
+            && fate(world, process, seen) != Fate::Unknown
+            && may_have_ended(world, process, seen, end)
     };
-    let last = signals.iter().rev().find(|seen| {
-        comes_from_outside(seen) && (0..=CAUGHT_WINDOW_NS).contains(&end.since(seen.time))
-    })?;
+    let signals = world.signals_to(process);
+    let last = signals.iter().rev().find(|seen| explains(seen))?;
     // Signals within a second of each other belong together.
-    let first = signals.iter().find(|seen| {
-        comes_from_outside(seen) && (0..=SECOND_NS).contains(&last.time.since(seen.time))
-    });
+    let first = signals
+        .iter()
+        .find(|seen| (0..=SECOND_NS).contains(&last.time.since(seen.time)) && explains(seen));
     Some(first.unwrap_or(last))
+}
+
+/// Returns whether the process had caught a signal from outside that tells processes to end. Then
+/// it is not proven that it ended by itself.
+pub(super) fn has_caught(world: &World, exit: &ExitSeen) -> bool {
+    let process = exit.exit.process;
+    let mut signals = world.signals_to(process).iter();
+    signals.any(|seen| seen.time <= exit.time && was_taken(world, process, seen))
+}
+
+/// Returns whether a signal from outside that tells processes to end was queued for this one, and
+/// may have been taken by one of its threads.
+fn was_taken(world: &World, process: ProcessKey, seen: &Timestamped<Signal>) -> bool {
+    ENDING.contains(&seen.what.signal)
+        && !(seen.what.signal == SIGINT && blocks_interrupts(world, process))
+        && matches!(seen.what.result, 0 | 4)
+        && seen.what.sender.process.pid != process.pid
+        && fate(world, process, seen) != Fate::Pending
+}
+
+/// Returns whether a process blocks SIGINT, as its role says. Recordings of this version have the
+/// signals that were pending at its end.
+fn blocks_interrupts(world: &World, process: ProcessKey) -> bool {
+    let state = world.processes.get(process);
+    let exit = world.exit(process);
+    exit.is_none_or(|exit| exit.exit.pending.is_none())
+        && state.is_some_and(|state| BLOCK_INTERRUPTS.contains(&state.role))
+}
+
+/// Returns whether a signal that was caught may be why the process ended at `end`: it has begun no
+/// call since. What a handler saves is no call.
+fn may_have_ended(
+    world: &World,
+    process: ProcessKey,
+    seen: &Timestamped<Signal>,
+    end: BootTime,
+) -> bool {
+    let exit = world.exit(process);
+    let number = seen.what.signal;
+    let asks_to_end =
+        number == SIGTERM || signal_origin::of(&seen.what).kind == Origin::ParentDeath;
+    let named = || exit.is_some_and(|exit| exit.exit.code() == Some(128 + number));
+    let calls = world.calls.get(&process.truncated());
+    let after = end.since(seen.time);
+    after >= 0
+        && (asks_to_end || after <= GOES_ON_NS || named())
+        && !calls.is_some_and(|calls| calls.began_after(seen.time))
+}
+
+/// What became of a signal that was queued for a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// No thread took it: it was pending when the process ended.
+    Pending,
+    /// It was taken, although the last thread blocked it: by `sigwait`, by a signalfd, or by
+    /// another thread.
+    TakenWhileBlocked,
+    /// A thread took it, as far as is known.
+    Taken,
+    /// It was for one thread, and blocked at the end. Newer kernels (6.18) drop what is pending for
+    /// a thread before they report its exit.
+    Unknown,
+}
+
+/// Returns what became of a signal that was queued for a process which has ended.
+pub(super) fn fate(world: &World, process: ProcessKey, seen: &Timestamped<Signal>) -> Fate {
+    let number = seen.what.signal;
+    let exit = world.exit(process);
+    let Some(pending) = exit.and_then(|exit| exit.exit.pending) else {
+        return Fate::Taken;
+    };
+    let is_in = |set: u64| (1..=64).contains(&number) && set & (1 << (number - 1)) != 0;
+    let queue = if seen.what.group {
+        pending.process
+    } else {
+        pending.threads
+    };
+    if is_in(queue) && is_last_queued(world.signals_to(process), seen) {
+        Fate::Pending
+    } else if !is_in(pending.blocked) {
+        Fate::Taken
+    } else if seen.what.group {
+        Fate::TakenWhileBlocked
+    } else {
+        Fate::Unknown
+    }
+}
+
+/// Returns whether no signal with the same number was queued later in the same queue. A later one is
+/// queued only after the earlier one was taken. Which of several threads still had one is not known.
+fn is_last_queued(signals: &[Timestamped<Signal>], seen: &Timestamped<Signal>) -> bool {
+    let mut queued = signals.iter().filter(|other| {
+        other.what.signal == seen.what.signal
+            && other.what.group == seen.what.group
+            && matches!(other.what.result, 0 | 4)
+    });
+    queued.all(|other| {
+        let one_thread = seen.what.group || other.what.target_tid == seen.what.target_tid;
+        one_thread && other.time <= seen.time
+    })
 }

@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::act::CAUGHT_WINDOW_NS;
 use crate::{
     event::{Ancestor, RayLog, Signal},
     ids::{BootTime, ByProcess, EventId, Pid, SECOND_NS},
@@ -54,7 +53,7 @@ pub(super) fn group(world: &World, deaths: &mut [Death]) {
     for (killed_by, mut members) in by_cause {
         let times: BTreeMap<usize, BootTime> = members
             .iter()
-            .map(|at| (*at, sent_at(world, &killed_by, &deaths[*at])))
+            .map(|at| (*at, sent_at(&killed_by, &deaths[*at])))
             .collect();
         members.sort_by_key(|at| (times[at], deaths[*at].id));
         let several = volleys(&killed_by, &members, &times)
@@ -230,24 +229,12 @@ fn caller(pid: Pid, comm: &str, ancestors: &[Ancestor]) -> Pid {
 }
 
 /// Returns when the sender signalled this process. A process that caught the signal may have ended
-/// seconds later.
-fn sent_at(world: &World, killed_by: &KilledBy, death: &Death) -> BootTime {
-    let act_time = death.when.act_time;
-    let KilledBy::Sender(pid, Killer::Signal) = killed_by else {
-        return act_time;
-    };
-    let signal = death.sender.as_ref().and_then(|sender| sender.signal);
-    let sent_by_it = |seen: &&Timestamped<Signal>| {
-        let sent = &seen.what.sender;
-        let lately = (0..=CAUGHT_WINDOW_NS).contains(&act_time.since(seen.time));
-        lately
-            && Some(seen.what.signal) == signal
-            && caller(sent.process.pid, &sent.comm, &sent.ancestors) == *pid
-    };
-    let exit = world.exits.get(&death.id);
-    let signals = exit.map_or(&[][..], |exit| world.signals_to(exit.exit.process));
-    let first = signals.iter().find(sent_by_it);
-    first.map_or(act_time, |seen| seen.time)
+/// much later.
+fn sent_at(killed_by: &KilledBy, death: &Death) -> BootTime {
+    match killed_by {
+        KilledBy::Sender(_, Killer::Signal) => death.when.began(),
+        _ => death.when.act_time,
+    }
 }
 
 /// Splits the deaths that one sender or decision caused, wherever the sender paused.
@@ -294,9 +281,7 @@ fn act(world: &World, killed_by: &KilledBy, volley: &[usize], deaths: &[Death]) 
 /// Counts the processes that the sender signalled around these deaths, including the survivors.
 fn signalled(world: &World, sender: Pid, volley: &[usize], deaths: &[Death]) -> usize {
     let killed_by = KilledBy::Sender(sender, Killer::Signal);
-    let times = volley
-        .iter()
-        .map(|at| sent_at(world, &killed_by, &deaths[*at]));
+    let times = volley.iter().map(|at| sent_at(&killed_by, &deaths[*at]));
     let (Some(from), Some(to)) = (times.clone().min(), times.max()) else {
         return 0;
     };

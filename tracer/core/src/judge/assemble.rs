@@ -1,19 +1,19 @@
 //! Assembles the report from verdicts: names, times, cause links, and what is listed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::{
     event::Cluster,
-    ids::{BootTime, Bytes, EventId, ProcessKey},
+    ids::{Bytes, ProcessKey},
     judge::{
-        acts, death, findings, jobs, log_mentions, peers, pending,
+        acts, death, findings, jobs, log_mentions, order, peers, pending,
         query::{gpus, message_times, monitor, owners, place, shared_files},
         ray_log_versions,
         report::{
             ClockState, ClusterReport, Death, Host, InUse, LostProbe, Peak, Recording, Report, Utc,
         },
         state::{lost_sources::LostSource, world::World},
-        verdict::{LATE_NS, Verdicts},
+        verdict::Verdicts,
     },
     ray::{facts::RayFact, identify},
 };
@@ -26,13 +26,6 @@ pub(super) fn report(world: &World) -> Report {
     let verdicts = Verdicts::new(world, None);
     let exits = world.exits.values();
     let mut deaths: Vec<Death> = exits.map(|exit| death::of(&verdicts, exit)).collect();
-    let order: HashMap<EventId, (BootTime, EventId)> = deaths
-        .iter()
-        .map(|death| (death.id, (death.when.act_time, death.id)))
-        .collect();
-    for death in &mut deaths {
-        break_future_cause(death, &order);
-    }
     deaths.sort_by_key(|death| (death.when.act_time, death.id));
     report_of(world, deaths)
 }
@@ -46,6 +39,7 @@ pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
     acts::group(world, &mut deaths);
     let jobs = jobs::all(world, &deaths, |state| world.cluster_number(state.cluster));
     jobs::link_drivers(&jobs, &mut deaths);
+    order::keep(&mut deaths);
     let mut report = Report {
         schema: SCHEMA,
         raytrace: env!("CARGO_PKG_VERSION").into(),
@@ -103,20 +97,6 @@ fn unread_kills(world: &World) -> impl Iterator<Item = String> + '_ {
     }
     let notes = unread.into_iter();
     notes.filter_map(|(version, records)| ray_log_versions::unread(records, version))
-}
-
-/// Removes a cause that was doomed after its effect. Clocks of logs can be wrong, but times of acts
-/// are not.
-fn break_future_cause(death: &mut Death, order: &HashMap<EventId, (BootTime, EventId)>) {
-    let Some(cause) = death.verdict.cause_death_id else {
-        return;
-    };
-    let mine = order.get(&death.id).map(|(time, _)| *time);
-    let its = order.get(&cause).map(|(time, _)| *time);
-    let future = matches!((mine, its), (Some(mine), Some(its)) if its.since(mine) > LATE_NS);
-    if cause == death.id || future {
-        death.verdict.cause_death_id = None;
-    }
 }
 
 fn clusters(world: &World) -> Vec<ClusterReport> {

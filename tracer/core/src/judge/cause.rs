@@ -157,6 +157,8 @@ pub enum Cause {
         cause: Box<Cause>,
         /// Its exit code.
         exit_code: Option<i32>,
+        /// Whole seconds between the two, if there are any.
+        after_s: Option<u64>,
     },
     /// It re-raised the signal of `cause`.
     CaughtSignalThenReraise {
@@ -167,6 +169,8 @@ pub enum Cause {
     CaughtSignalThenAbort {
         /// Where the signal came from.
         cause: Box<Cause>,
+        /// Whole seconds between the two, if there are any.
+        after_s: Option<u64>,
     },
     /// It caught the signal of `cause`, and its raylet ended it before it had exited.
     CaughtSignalThenRaylet {

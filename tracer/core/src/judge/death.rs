@@ -72,6 +72,7 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
         when: When {
             time: world.clock.wall(act_time),
             act_time,
+            began_before_ns: act_time.since(act::began(world, exit)),
             exit_time: world.clock.wall(exit.time),
             corrected_time: None,
             stamp: None,

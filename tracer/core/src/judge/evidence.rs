@@ -6,7 +6,7 @@ use crate::{
     event::{KernelLog, OomVictim, RayLog, ShortOf, Signal, Source},
     ids::{BootTime, MINUTE_NS, SECOND_NS},
     judge::{
-        act,
+        act::{self, Fate},
         query::oom::{self, Basis},
         report::Evidence,
         state::{
@@ -155,7 +155,7 @@ fn signals(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<(BootTime, Evid
             let evidence = Evidence {
                 time: world.clock.wall(seen.time),
                 source: "kernel".into(),
-                what: signal_text(&seen.what),
+                what: signal_text(world, exit, seen),
                 by_sender: by_sender(seen),
             };
             (seen.time, evidence)
@@ -212,7 +212,8 @@ fn source(source: Source) -> &'static str {
     }
 }
 
-fn signal_text(signal: &Signal) -> String {
+fn signal_text(world: &World, exit: &ExitSeen, seen: &Timestamped<Signal>) -> String {
+    let signal = &seen.what;
     let sender = &signal.sender;
     let from = match signal.code {
         SI_KERNEL => format!(
@@ -231,10 +232,16 @@ fn signal_text(signal: &Signal) -> String {
     let effect = match signal.result {
         _ if signal.took_effect => "took effect",
         0 | 4 if signal.group_exit => "the process was already exiting",
+        0 | 4 if act::fate(world, exit.exit.process, seen) == Fate::Pending => {
+            "blocked, and still pending at the end: no thread took it"
+        }
         0 | 4 if signals::dumps_core(signal.signal) => {
             "delivered; the process handles or blocks it, or dumps core"
         }
         0 | 4 if STOPS.contains(&signal.signal) => "delivered",
+        0 | 4 if act::fate(world, exit.exit.process, seen) == Fate::TakenWhileBlocked => {
+            "taken, though blocked at the end (sigwait, a signalfd, or another thread)"
+        }
         0 | 4 => "delivered; the process handles or blocks it",
         1 => "ignored",
         2 => "dropped: the same signal was already pending",

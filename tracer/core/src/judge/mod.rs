@@ -23,6 +23,7 @@ mod limit_warnings;
 pub mod live;
 pub mod log_mentions;
 pub mod missing;
+mod order;
 mod peers;
 mod pending;
 mod programs;

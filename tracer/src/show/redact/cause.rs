@@ -26,7 +26,7 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
         | Cause::SiblingDied { sibling: by, .. } => party(scrubber, by),
         Cause::CaughtSignalThenExit { cause, .. }
         | Cause::CaughtSignalThenReraise { cause }
-        | Cause::CaughtSignalThenAbort { cause }
+        | Cause::CaughtSignalThenAbort { cause, .. }
         | Cause::CaughtSignalThenRaylet { cause } => redact(scrubber, cause),
         Cause::MemoryDaemon { says, .. }
         | Cause::SystemProgram { says, .. }

@@ -101,6 +101,10 @@ pub struct When {
     /// The act's boot time, for order; not part of the contract.
     #[serde(skip)]
     pub act_time: BootTime,
+    /// How long before the act its end had begun, in ns; not part of the contract. A process that
+    /// caught a signal ends later.
+    #[serde(skip)]
+    pub began_before_ns: i64,
     /// When the kernel reported the exit.
     pub exit_time: Option<Utc>,
     /// `time` by the clock of the node with the GCS, if Ray's messages contradict the clock of its
@@ -111,6 +115,12 @@ pub struct When {
 }
 
 impl When {
+    /// Returns when the end of the process began, by the clock of the act.
+    #[must_use]
+    pub fn began(&self) -> BootTime {
+        self.act_time.plus(-self.began_before_ns)
+    }
+
     /// Returns whether it has a place in time. A line of a log without a time of day has one only
     /// in the order of its log.
     #[must_use]

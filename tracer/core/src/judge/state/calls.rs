@@ -121,6 +121,12 @@ impl Calls {
         self.complete.push_back(call);
     }
 
+    /// Returns whether a call began after `time`.
+    pub(in crate::judge) fn began_after(&self, time: BootTime) -> bool {
+        let mut calls = self.running.iter().chain(&self.complete);
+        calls.any(|call| call.began > time)
+    }
+
     pub(in crate::judge) fn sampled(&mut self, time: BootTime, private: Bytes) {
         while self.highs.back().is_some_and(|(_, high)| *high <= private) {
             self.highs.pop_back();

@@ -9,7 +9,7 @@ use crate::{
     event::{
         Call, CgroupState, Cluster, Event, Exit, GpuState, KernelLog, Ledger, Mapped, MemorySplit,
         MonitorCount, NodeMemory, Observation, OomVictim, OutsideMemory, Probe, ProcessMemory,
-        PythonStack, RayLog, RecordingStarted, Role, SharedMemory, Signal, Source, Step,
+        PythonStack, RayLog, RecordingStarted, Role, Sender, SharedMemory, Signal, Source, Step,
     },
     ids::{BootTime, ByProcess, Bytes, EventId, HexId, Pid, ProcessKey, SECOND_NS},
     judge::{
@@ -84,6 +84,9 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) gcs: GcsTables,
     pub(in crate::judge) signals: ByProcess<Vec<Timestamped<Signal>>>,
     pub(in crate::judge) delivered: ByProcess<Vec<Timestamped<(i32, i32)>>>,
+    /// When a process was seen to be exiting, by a signal that the kernel sent in its name, and
+    /// whether that was the whole process. Recordings of earlier versions do not say.
+    pub(in crate::judge) exiting_since: ByProcess<(BootTime, Option<bool>)>,
     pub(in crate::judge) victims: Vec<Timestamped<OomVictim>>,
     /// All exits, in the order in which they were seen.
     pub(in crate::judge) exits: BTreeMap<EventId, ExitSeen>,
@@ -120,6 +123,9 @@ pub(in crate::judge) struct World {
 
 /// The supervisor of a wrapped command hands a signal on this long after it got it, or later.
 const HANDED_ON_NS: i64 = 250_000_000;
+/// Where it is not known whether a thread or its whole process was exiting, it was the process if
+/// that was gone within this time.
+pub(in crate::judge) const EXITS_NS: i64 = 5 * SECOND_NS;
 /// How far the clock of a log is from the kernel's, at most.
 const STAMP_NS: i64 = 50_000_000;
 /// Ray's last word on a pid comes within this time of the end of its process.
@@ -271,6 +277,7 @@ impl World {
     }
 
     fn signalled(&mut self, time: BootTime, signal: &Signal) {
+        self.sent_while_exiting(time, &signal.sender);
         let handed_on = self.handed_on(time, signal);
         let what = handed_on.unwrap_or_else(|| signal.clone());
         let signals = self.signals.entry(signal.target.truncated()).or_default();
@@ -299,6 +306,20 @@ impl World {
             call: given.call.clone(),
             ..signal.clone()
         })
+    }
+
+    /// Notes that a sender was exiting: since when if that was the whole process, else since when its
+    /// last threads were.
+    fn sent_while_exiting(&mut self, time: BootTime, sender: &Sender) {
+        let whole = sender.process_exiting;
+        if !sender.exiting || whole == Some(false) || self.processes.get(sender.process).is_none() {
+            return;
+        }
+        let since = self.exiting_since.entry(sender.process.truncated());
+        let since = since.or_insert((time, whole));
+        if since.1.is_none() && (whole.is_some() || time.since(since.0) > EXITS_NS) {
+            *since = (time, whole);
+        }
     }
 
     fn delivered(&mut self, time: BootTime, process: ProcessKey, what: (i32, i32)) {
@@ -618,6 +639,7 @@ impl World {
         self.waiting_drivers.retain(|driver| !driver.same(key));
         self.signals.remove(&short);
         self.delivered.remove(&short);
+        self.exiting_since.remove(&short);
         let calls = &self.calls;
         self.growth_attribution
             .settle(None, |process, time| called(calls, process, time));

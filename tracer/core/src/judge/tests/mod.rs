@@ -2,6 +2,7 @@
 
 mod advice;
 mod cascade;
+mod caught;
 mod causes;
 mod effects;
 mod findings;
@@ -15,6 +16,7 @@ mod kernel;
 mod limits;
 mod live;
 mod open_verdicts;
+mod order;
 mod ray;
 mod ray_cleanup;
 mod remedy_choice;

@@ -353,7 +353,8 @@ fn sys_exit_before_raylet_sigterm_is_exit() {
     });
     scene.after(100).signal(RAYLET, 7, 15, 0, false).after(1000);
     scene.exit(7, 1 << 8);
-    assert_verdict!(scene, 7, Exit, Proven);
+    // A handler of that SIGTERM exits with 1 too.
+    assert_verdict!(scene, 7, Exit, Inferred);
 }
 
 #[test]

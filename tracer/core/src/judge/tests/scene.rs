@@ -3,8 +3,8 @@
 use crate::{
     event::{
         Ancestor, Call, CgroupLevel, Cluster, Event, Exec, Exit, FileId, KernelLog, MemorySplit,
-        Mode, Observation, OomVictim, Process, RayLog, RecordingStarted, Role, Sender, ShortOf,
-        Signal, Source, SystemCall, Worker,
+        Mode, Observation, OomVictim, PendingSignals, Process, RayLog, RecordingStarted, Role,
+        Sender, ShortOf, Signal, Source, SystemCall, Worker,
     },
     ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey, WallTime},
     judge::{
@@ -27,11 +27,15 @@ pub(super) struct Scene {
     now: u64,
     /// Whether the next senders are exiting.
     pub(super) exiting: bool,
+    /// Whether that is their whole process.
+    pub(super) process_exiting: Option<bool>,
     /// Whether the next signals go to the whole process, not to one thread.
     pub(super) to_thread_group: bool,
     pub(super) parent_death_signal: i32,
     /// The signal that has stopped the next targets, or 0.
     pub(super) target_stopped_by: i32,
+    /// The signals that are pending when the next processes exit.
+    pub(super) pending: Option<PendingSignals>,
     /// The tracer of the next targets and of the processes that exit.
     pub(super) tracer: Option<Ancestor>,
     /// Whether the next signals are sent by a thread other than the main one.
@@ -90,9 +94,11 @@ impl Scene {
             events: Vec::new(),
             now: 1000 * MS,
             exiting: false,
+            process_exiting: None,
             to_thread_group: true,
             parent_death_signal: 0,
             target_stopped_by: 0,
+            pending: None,
             tracer: None,
             sent_by_other_thread: false,
             argv: None,
@@ -358,7 +364,7 @@ impl Scene {
                 comm: comm.into(),
                 uid: 1000,
                 exiting: self.exiting,
-                process_exiting: None,
+                process_exiting: self.process_exiting,
                 // SIGBUS with BUS_MCEERR_AO comes from the kernel's thread for memory failures.
                 kernel_thread: (signal, code) == (7, 5),
                 exe: Some(format!("/usr/bin/{comm}")),
@@ -423,6 +429,22 @@ impl Scene {
         self
     }
 
+    /// A worker begins a call.
+    pub(super) fn begins_call(&mut self, pid: u32, title: &str) -> &mut Self {
+        let call = Call {
+            process: key(pid),
+            title: title.into(),
+            nth: 1,
+            began: BootTime(self.now),
+            ended: None,
+            before: None,
+            after: None,
+            peak: None,
+        };
+        self.push(Source::Kernel, Observation::Call(call));
+        self
+    }
+
     /// Adds a call of a worker. `mib` is what the worker held before and after it.
     pub(super) fn completed_call(&mut self, pid: u32, title: &str, nth: u32, mib: &[u64]) {
         let call = Call {
@@ -454,7 +476,7 @@ impl Scene {
             mm,
             uid: None,
             harvested: false,
-            pending: None,
+            pending: self.pending,
             tracer: self.tracer.clone(),
         });
         self.push(Source::Kernel, what)

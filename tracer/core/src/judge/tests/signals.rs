@@ -139,29 +139,6 @@ fn caught_sigterm_with_exit_0_is_inferred() {
     assert!(death.listed);
 }
 
-/// A busy machine can delay the exit by 9 s.
-#[test]
-fn caught_sigterm_explains_a_delayed_exit() {
-    let mut scene = Scene::new();
-    scene
-        .ray_worker(7)
-        .signal(66, 7, 15, 0, false)
-        .after(9_300_000);
-    scene.exit(7, 0);
-    assert_verdict!(scene, 7, Signal, Inferred);
-}
-
-#[test]
-fn old_caught_sigterm_is_no_cause() {
-    let mut scene = Scene::new();
-    scene
-        .ray_worker(7)
-        .signal(66, 7, 15, 0, false)
-        .after(60_000_000);
-    scene.exit(7, 0);
-    assert_verdict!(scene, 7, Exit, Proven);
-}
-
 #[test]
 fn fault_is_a_crash() {
     let mut scene = Scene::new();
@@ -414,7 +391,8 @@ fn exit_after_lost_signals_is_inferred() {
     scene.after(60_000_000).exit(9, 3 << 8);
     assert_verdict!(scene, 8, Exit, Proven);
     assert_verdict!(scene, 7, Exit, Inferred);
-    assert_verdict!(scene, 9, Exit, Proven);
+    // A handler may have saved for that minute.
+    assert_verdict!(scene, 9, Exit, Inferred);
 }
 
 /// A child made by clone can choose this signal; it does not come from a file.
@@ -512,9 +490,9 @@ fn parent_death_signal_names_the_parent() {
     );
 }
 
-/// The driver itself lives on, so the end is not intended.
+/// The driver itself lives on, and how it ends later is no cause.
 #[test]
-fn raylet_end_with_driver_thread_is_collapse() {
+fn raylet_end_with_driver_thread_has_no_cause() {
     let mut scene = Scene::new();
     scene.ray_worker(7);
     (scene.exiting, scene.parent_death_signal) = (true, 9);
@@ -522,8 +500,8 @@ fn raylet_end_with_driver_thread_is_collapse() {
     let raylet = scene.exit(RAYLET, 9);
     scene.after(1_000_000).exit(7, 1 << 8);
     scene.after(600_000_000).exit(50, 0);
-    let death = assert_verdict!(scene, RAYLET, RayCollapse, Proven);
-    assert!(death.listed);
+    let death = assert_verdict!(scene, RAYLET, KernelOther, Proven);
+    assert!(death.listed && death.verdict.cause_death_id.is_none());
     let worker = scene.death(7);
     assert_eq!(
         (worker.verdict.killer, worker.verdict.cause_death_id),

@@ -6,15 +6,14 @@
 //! `fcntl(F_SETOWN)` names any process that its caller may signal, and the event does not tell who
 //! called it.
 
-use super::{Case, Draft, LATE_NS};
+use super::{Case, Draft};
 use crate::{
     event::Signal,
-    ids::SECOND_NS,
     judge::{
         cause::{Cause, ProcessRef},
         report::{Certainty, Killer, Mechanism, Relation},
         signal_origin::{Origin, SignalOrigin},
-        state::timestamped::Timestamped,
+        state::{timestamped::Timestamped, world::EXITS_NS},
     },
 };
 
@@ -71,24 +70,32 @@ pub(super) fn verdict(
     )
 }
 
-/// Judges `prctl(PR_SET_PDEATHSIG)`: the kernel sends the signal in the name of the dying parent,
-/// with code 0.
+/// Judges `prctl(PR_SET_PDEATHSIG)`: the kernel sends the signal in the name of the thread that had
+/// started the process, with code 0, when that thread ends. How its process ends later has nothing
+/// to do with that.
 fn parent_died(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
     let parent = signal.what.sender.process;
-    // The signal comes when the thread that started the child ends. If the parent lives on, the way
-    // it ends later has nothing to do with that.
-    let exit = case.world.exit(parent);
-    let lived_on = exit.is_none_or(|exit| exit.time.since(signal.time) > LATE_NS);
+    let thread = !ends_as_a_whole(case, signal);
     let killer = match (case.is_of_ray(), case.ended_well(parent)) {
+        (true, _) if thread => Killer::KernelOther,
         (false, _) => Killer::Signal,
-        (true, Some(true)) if !lived_on => Killer::RayIntended,
+        (true, Some(true)) => Killer::RayIntended,
         (true, _) => Killer::RayCollapse,
     };
     let cause = Cause::ParentDeath {
         parent: ProcessRef::of(&signal.what.sender),
-        thread: exit.is_none_or(|exit| exit.time.since(signal.time) > 5 * SECOND_NS),
+        thread,
     };
     Draft::new(killer, Certainty::Proven, cause)
-        .caused_by(Some(parent))
+        .caused_by(Some(parent).filter(|_| !thread))
         .sent(signal, Relation::Parent, Mechanism::ParentDeath)
+}
+
+/// Returns whether the whole parent was ending, and not one of its threads alone. Recordings of
+/// earlier versions do not say so. There its own end shows it, which comes at once.
+fn ends_as_a_whole(case: &Case<'_>, signal: &Timestamped<Signal>) -> bool {
+    signal.what.sender.process_exiting.unwrap_or_else(|| {
+        let exit = case.world.exit(signal.what.sender.process);
+        exit.is_some_and(|exit| exit.time.since(signal.time) <= EXITS_NS)
+    })
 }

@@ -181,7 +181,8 @@ fn kill(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) -> 
                 tracer_pid: sender.process.pid,
             },
         )
-        .caused_by(Some(sender.process));
+        // Each thread traces for itself.
+        .caused_by(Some(sender.process).filter(|_| sender.process_exiting != Some(false)));
     }
     unexplained(case)
 }

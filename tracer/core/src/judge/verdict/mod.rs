@@ -129,8 +129,23 @@ impl Case<'_> {
         self.verdicts.on(other)
     }
 
-    /// Returns whether `other` ended as intended: with code 0, or by Ray on purpose.
+    /// Returns whether the end of `other` can have caused this one, as far as times show: it had
+    /// begun when this process ended, or one sender ended both. One that has not ended may.
+    fn is_before(&self, other: ProcessKey) -> bool {
+        let Some(exit) = self.world.exit(other) else {
+            return true;
+        };
+        let act = act::of(self.world, self.exit);
+        act::began(self.world, exit) <= act.time(self.exit)
+            || act::is_one_act(&act, &act::of(self.world, exit))
+    }
+
+    /// Returns whether `other` ended as intended: with code 0, or by Ray on purpose. `None` if it
+    /// has not ended, or only later than this process: that is not why this one ended.
     fn ended_well(&self, other: ProcessKey) -> Option<bool> {
+        if !self.is_before(other) {
+            return None;
+        }
         let draft = self.verdict_on(other)?;
         let exit = self.world.exit(other)?;
         let clean = draft.killer == Killer::Exit
@@ -139,9 +154,13 @@ impl Case<'_> {
         Some(clean || draft.killer == Killer::RayIntended)
     }
 
-    /// Returns the verdict. It is open until the process that is its cause has ended.
+    /// Returns the verdict. It is open until the process that is its cause has ended. Each cause
+    /// goes through here: one that came later than this end is none.
     fn verdict(&self) -> Draft {
-        let draft = self.by_act();
+        let mut draft = self.by_act();
+        if draft.cause.is_some_and(|cause| !self.is_before(cause)) {
+            draft = draft.caused_by(None).at_most(Certainty::Inferred);
+        }
         let waits = draft.cause.is_some_and(|cause| self.may_still_end(cause));
         draft.open_if(waits)
     }

@@ -52,7 +52,7 @@ pub(super) fn with_its_worker(
     signal: &Timestamped<Signal>,
     certainty: Certainty,
 ) -> Option<Draft> {
-    let worker = worker_above(case)?;
+    let worker = worker_above(case).filter(|worker| case.is_before(*worker))?;
     let cause = Cause::WorkerEnding {
         worker_pid: worker.pid,
         by_raylet: true,

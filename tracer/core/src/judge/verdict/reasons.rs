@@ -321,11 +321,13 @@ fn lives_on(case: &Case<'_>, other: ProcessKey) -> bool {
     case.world.exit(other).is_none() && !case.may_still_end(other)
 }
 
-/// Returns whether `other` lived on for so long that its end is not why this one ended. An example
-/// is a driver that left Ray by `ray.shutdown()`.
+/// Returns whether `other` lived on, so that its end is not why this one ended. An example is a
+/// driver that left Ray by `ray.shutdown()`.
 fn outlived_by(case: &Case<'_>, other: ProcessKey) -> bool {
-    case.act_time(other)
-        .is_some_and(|died| died.since(case.exit.time) > LATE_NS)
+    !case.is_before(other)
+        || case
+            .act_time(other)
+            .is_some_and(|died| died.since(case.exit.time) > LATE_NS)
 }
 
 /// Returns the reason if the job of this worker is over, by its driver's intended end or by the

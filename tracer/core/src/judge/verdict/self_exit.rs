@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     event::{RayLog, Role, Signal, Source},
-    ids::{BootTime, MINUTE_NS, ProcessKey},
+    ids::{BootTime, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
         act,
         cause::Cause,
@@ -80,7 +80,14 @@ fn aborted_at_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Dr
     let explains =
         !origin(caught).is_from_kernel() && senders::raylet_of(case, &caught.what.sender).is_none();
     let draft = explains.then(|| from_outside(case, caught))?;
-    Some(draft.wrap_cause(|cause| Cause::CaughtSignalThenAbort { cause }))
+    let after_s = seconds_between(caught, signal.time);
+    Some(draft.wrap_cause(|cause| Cause::CaughtSignalThenAbort { cause, after_s }))
+}
+
+/// Returns the whole seconds from a signal that was caught to an end, if there are any.
+fn seconds_between(caught: &Timestamped<Signal>, end: BootTime) -> Option<u64> {
+    let seconds = end.since(caught.time) / SECOND_NS;
+    u64::try_from(seconds).ok().filter(|seconds| *seconds > 0)
 }
 
 /// The signal that `abort` sends.
@@ -162,11 +169,10 @@ fn origin(signal: &Timestamped<Signal>) -> SignalOrigin {
 
 /// Like [`from_outside`], for a process that then exited: its cause says so.
 fn exited_after(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
-    let exit_code = case.exit.exit.code();
-    from_outside(case, signal).wrap_cause(|cause| Cause::CaughtSignalThenExit { cause, exit_code })
+    from_outside(case, signal).wrap_cause(|cause| then_exited(case, signal, cause))
 }
 
-/// Judges an exit shortly after a catchable signal from outside.
+/// Judges an exit after a signal from outside that the process had caught.
 fn after_caught(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> {
     if origin(signal).is_from_kernel() {
         return Some(exited_after(case, signal));
@@ -216,8 +222,16 @@ fn after_caught(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> 
 /// ended.
 fn after_worker(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> {
     let draft = raylet::with_its_worker(case, signal, Certainty::Inferred)?;
-    let exit_code = case.exit.exit.code();
-    Some(draft.wrap_cause(|cause| Cause::CaughtSignalThenExit { cause, exit_code }))
+    Some(draft.wrap_cause(|cause| then_exited(case, signal, cause)))
+}
+
+/// Adds to the cause of a signal that the process caught it and exited.
+fn then_exited(case: &Case<'_>, signal: &Timestamped<Signal>, cause: Box<Cause>) -> Cause {
+    Cause::CaughtSignalThenExit {
+        cause,
+        exit_code: case.exit.exit.code(),
+        after_s: seconds_between(signal, case.exit.time),
+    }
 }
 
 /// Returns the intended reason that a worker's own log gives after `time`. A line that names a
@@ -291,15 +305,18 @@ fn last_words(case: &Case<'_>, record: &Timestamped<RayLog>) -> Option<Reason> {
 
 /// Returns whether a signal was lost that may have ended the process.
 fn may_have_lost_a_signal(case: &Case<'_>) -> bool {
-    let end = case.exit.time;
-    let began = end.plus(-act::CAUGHT_WINDOW_NS);
-    case.world.signal_losses.within(began, end)
+    let losses = &case.world.signal_losses;
+    losses.within(case.key().start, case.exit.time)
 }
 
 fn by_code(case: &Case<'_>) -> Draft {
     let certainty = match case.exit.source {
-        // A lost signal may have told it to end.
-        Source::Kernel if !may_have_lost_a_signal(case) => Certainty::Proven,
+        // A signal that it caught, or one that was lost, may have told it to end.
+        Source::Kernel
+            if !may_have_lost_a_signal(case) && !act::has_caught(case.world, case.exit) =>
+        {
+            Certainty::Proven
+        }
         _ => Certainty::Inferred,
     };
     let Some(code) = case.exit.exit.code() else {
@@ -390,8 +407,7 @@ fn exit_or_sigterm(code: i32, exception: Option<String>) -> Cause {
 fn at_sigterm(case: &Case<'_>, code: i32, certainty: Certainty) -> Draft {
     let signals = case.world.signals_to(case.key());
     let of_itself = |seen: &&Timestamped<Signal>| {
-        let lately = act::CAUGHT_WINDOW_NS > case.exit.time.since(seen.time);
-        seen.what.signal == SIGTERM && lately && seen.what.sender.process.same(case.key())
+        seen.what.signal == SIGTERM && seen.what.sender.process.same(case.key())
     };
     // The raylet's SIGTERM follows one that the process sent to itself.
     let own = signals.iter().rev().find(of_itself);
@@ -411,12 +427,8 @@ fn at_sigterm(case: &Case<'_>, code: i32, certainty: Certainty) -> Draft {
     if let Some(raylet) = senders::raylet_of(case, &sent.what.sender) {
         return raylet::unexplained(case, raylet, sent);
     }
-    external_signal::verdict(case, sent, Certainty::Inferred).wrap_cause(|cause| {
-        Cause::CaughtSignalThenExit {
-            cause,
-            exit_code: Some(code),
-        }
-    })
+    external_signal::verdict(case, sent, Certainty::Inferred)
+        .wrap_cause(|cause| then_exited(case, sent, cause))
 }
 
 fn last_exception(case: &Case<'_>, key: ProcessKey) -> Option<String> {

@@ -1,0 +1,206 @@
+//! Signals that a process caught, took otherwise, or never took, and how it ended after them.
+
+use super::scene::{RAYLET, Scene};
+use crate::{
+    assert_verdict, clause,
+    event::PendingSignals,
+    judge::report::{Certainty, Death, Killer},
+};
+
+/// A set of signals that has SIGTERM alone.
+const TERM: u64 = 1 << 14;
+const MINUTE: u64 = 60_000_000;
+
+fn verdict(death: &Death) -> (Killer, Certainty) {
+    (death.verdict.killer, death.verdict.certainty)
+}
+
+fn evidence_of_sigterm(death: &Death) -> &str {
+    let mut evidence = death.verdict.evidence.iter();
+    let sent = evidence.find(|piece| piece.what.starts_with("SIGTERM"));
+    sent.map_or("", |piece| &piece.what)
+}
+
+/// A worker that a shell sends SIGTERM, and that ends later.
+fn caught(after: u64, status: i32) -> Scene {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(66, 7, 15, 0, false).after(after);
+    scene.exit(7, status);
+    scene
+}
+
+/// No time is a border: a handler may save a checkpoint for as long as it likes.
+#[test]
+fn exit_after_caught_sigterm_is_inferred_at_any_time() {
+    for seconds in [0, 9, 18, 600, 86_400] {
+        let scene = caught(seconds * 1_000_000 + 1, 143 << 8);
+        let death = assert_verdict!(scene, 7, Signal, Inferred);
+        let said = clause::summary(&death);
+        let later = match seconds {
+            0 => "exited with code 143",
+            9 => "exited 9 s later with code 143",
+            18 => "exited 18 s later with code 143",
+            600 => "exited 10 min later with code 143",
+            _ => "exited 24 h later with code 143",
+        };
+        assert!(said.contains(later), "{said}");
+    }
+}
+
+#[test]
+fn new_call_after_a_caught_sigterm_is_an_exit() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).begins_call(7, "ray::train");
+    scene.signal(66, 7, 15, 0, false).after(5_000_000);
+    scene.begins_call(7, "ray::train").after(5_000_000);
+    scene.exit(7, 3 << 8);
+    assert_verdict!(scene, 7, Exit, Inferred);
+    // The call in which the signal came is no new one.
+    let mut scene = Scene::new();
+    scene.ray_worker(7).begins_call(7, "ray::train").after(100);
+    scene.signal(66, 7, 15, 0, false).after(5_000_000);
+    scene.exit(7, 3 << 8);
+    assert_verdict!(scene, 7, Signal, Inferred);
+}
+
+/// An interrupted cell of a notebook is not why its driver ends an hour later.
+#[test]
+fn driver_goes_on_after_an_interrupt() {
+    let mut scene = Scene::new();
+    scene.signal(66, 50, 2, 0, false).after(60 * MINUTE);
+    scene.exit(50, 0);
+    assert_verdict!(scene, 50, Exit, Inferred);
+    let mut scene = Scene::new();
+    scene.signal(66, 50, 2, 0, false).after(18_000_000);
+    scene.exit(50, 130 << 8);
+    assert_verdict!(scene, 50, Signal, Inferred);
+}
+
+#[test]
+fn pending_signal_did_not_end_the_process() {
+    for (status, killer) in [(3 << 8, Killer::Exit), (0, Killer::Exit)] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(66, 7, 15, 0, false).after(100);
+        scene.pending = Some(PendingSignals {
+            process: TERM,
+            threads: 0,
+            blocked: TERM,
+        });
+        scene.exit(7, status);
+        let death = scene.death(7);
+        assert_eq!(verdict(&death), (killer, Certainty::Proven));
+        let sent = evidence_of_sigterm(&death);
+        assert!(sent.ends_with("no thread took it"), "{sent}");
+    }
+}
+
+#[test]
+fn abort_beside_a_pending_sigterm_is_a_crash() {
+    let abort = |pending| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(66, 7, 15, 0, false).after(100);
+        scene.signal(7, 7, 6, -6, false);
+        scene.delivered(7, 6, -6);
+        scene.pending = Some(PendingSignals {
+            process: pending,
+            threads: 0,
+            blocked: TERM,
+        });
+        scene.exit(7, 6);
+        verdict(&scene.death(7))
+    };
+    assert_eq!(abort(TERM), (Killer::Crash, Certainty::Proven));
+    assert_eq!(abort(0), (Killer::Signal, Certainty::Inferred));
+}
+
+/// By `sigwait` or by a signalfd.
+#[test]
+fn blocked_and_no_longer_pending_was_taken() {
+    let mut scene = caught(100, 0);
+    scene.events.pop();
+    scene.pending = Some(PendingSignals {
+        process: 0,
+        threads: 0,
+        blocked: TERM,
+    });
+    scene.exit(7, 0);
+    let death = assert_verdict!(scene, 7, Signal, Inferred);
+    let sent = evidence_of_sigterm(&death);
+    assert!(sent.contains("signalfd"), "{sent}");
+}
+
+/// A second signal with the same number is queued only after the first one was taken.
+#[test]
+fn first_of_two_was_taken_if_the_last_is_pending() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7);
+    for sender in [66, 67] {
+        scene.signal(sender, 7, 15, 0, false).after(2 * MINUTE);
+    }
+    scene.pending = Some(PendingSignals {
+        process: TERM,
+        threads: 0,
+        blocked: TERM,
+    });
+    scene.exit(7, 1 << 8);
+    let death = assert_verdict!(scene, 7, Signal, Inferred);
+    assert_eq!(death.sender.map(|sender| sender.pid.0), Some(66));
+}
+
+#[test]
+fn signal_to_a_thread_is_pending_for_that_thread() {
+    let sent_to_a_thread = |pending: PendingSignals| {
+        let mut scene = Scene::new();
+        scene.to_thread_group = false;
+        scene.ray_worker(7).signal(66, 7, 15, -6, false).after(100);
+        scene.pending = Some(pending);
+        scene.exit(7, 3 << 8);
+        verdict(&scene.death(7))
+    };
+    let pending = |process, threads| PendingSignals {
+        process,
+        threads,
+        blocked: 0,
+    };
+    let never = sent_to_a_thread(pending(0, TERM));
+    assert_eq!(never, (Killer::Exit, Certainty::Proven));
+    let taken = sent_to_a_thread(pending(0, 0));
+    assert_eq!(taken, (Killer::Signal, Certainty::Inferred));
+    // Some kernels do not report what was pending for a thread.
+    let unknown = sent_to_a_thread(PendingSignals {
+        process: 0,
+        threads: 0,
+        blocked: TERM,
+    });
+    assert_eq!(unknown, (Killer::Exit, Certainty::Inferred));
+    // What is pending for the process is another one.
+    let taken = sent_to_a_thread(pending(TERM, 0));
+    assert_eq!(taken, (Killer::Signal, Certainty::Inferred));
+}
+
+/// What a raylet blocks is read; its role decides only for recordings of earlier versions.
+#[test]
+fn interrupt_that_a_worker_took_may_have_ended_it() {
+    let interrupted = |pending| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(66, 7, 2, 0, false).after(100);
+        scene.pending = pending;
+        scene.exit(7, 1 << 8);
+        verdict(&scene.death(7))
+    };
+    assert_eq!(interrupted(None), (Killer::Exit, Certainty::Proven));
+    let taken = interrupted(Some(PendingSignals::default()));
+    assert_eq!(taken, (Killer::Signal, Certainty::Inferred));
+}
+
+/// A raylet's SIGTERM follows the end of a worker that Ray had noted.
+#[test]
+fn exit_at_raylets_sigterm_is_not_proven() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .signal(RAYLET, 7, 15, 0, false)
+        .after(100);
+    scene.exit(7, 7 << 8);
+    assert_ne!(verdict(&scene.death(7)).1, Certainty::Proven);
+}
