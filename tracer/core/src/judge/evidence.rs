@@ -16,7 +16,7 @@ use crate::{
         verdict::Draft,
     },
     kernel_log::xid,
-    ray::{facts::RayFact, log},
+    ray::{facts::RayFact, log, tool},
     signals,
 };
 
@@ -247,7 +247,11 @@ fn signal_text(world: &World, exit: &ExitSeen, seen: &Timestamped<Signal>) -> St
         2 => "dropped: the same signal was already pending",
         _ => "lost",
     };
-    format!("{} {from}: {effect}", signals::name(signal.signal))
+    let shown = (!sender.exec_seen).then(|| tool::shown(&sender.argv));
+    let shown = shown.flatten().map_or_else(String::new, |command| {
+        format!("; its command line says `{command}`, but raytrace did not see it start")
+    });
+    format!("{} {from}{shown}: {effect}", signals::name(signal.signal))
 }
 
 /// Says by what it is known which cgroup was at its limit, if not by the kernel log alone.

@@ -335,6 +335,27 @@ pub struct About {
 }
 
 impl RayFact {
+    /// Returns whether the raylet or the GCS recorded by it that a worker was to end, or had ended
+    /// as it should.
+    #[must_use]
+    pub(crate) fn names_an_intended_end(&self) -> bool {
+        match self {
+            Self::KillActorRequested { .. }
+            | Self::OwnerDied { .. }
+            | Self::JobFinished { .. }
+            | Self::ForceKilled { .. }
+            | Self::NotRegistered { .. }
+            | Self::StopSignal { .. } => true,
+            Self::Disconnected { exit_type, .. } | Self::GcsWorkerExit { exit_type, .. } => {
+                matches!(
+                    exit_type,
+                    ExitType::IntendedSystemExit | ExitType::IntendedUserExit
+                )
+            }
+            _ => false,
+        }
+    }
+
     /// Returns whom the fact is about. For a kill record, these are the workers that were killed.
     #[must_use]
     pub fn about(&self) -> About {

@@ -9,6 +9,7 @@ pub mod log;
 pub mod memory_monitor;
 pub mod role;
 pub mod start;
+pub(crate) mod stopping;
 pub mod tool;
 pub mod torch;
 pub mod tree;

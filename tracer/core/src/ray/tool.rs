@@ -5,6 +5,8 @@
 //! interpreter of its first line. The script's path follows that line's options as an argument, as
 //! it was typed or found.
 
+use crate::path;
+
 /// The folder of an installed Ray package: `PREFIX/lib/python3.11/site-packages/ray`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installation(String);
@@ -70,6 +72,14 @@ pub fn command(argv: &[String]) -> Option<Run<'_>> {
         script,
         verb: rest.next().filter(plain).map(String::as_str),
     })
+}
+
+/// Returns the `ray` command that a command line shows, such as `ray stop`. That proves nothing: a
+/// process can rewrite its own.
+#[must_use]
+pub fn shown(argv: &[String]) -> Option<String> {
+    let run = command(argv).filter(|run| path::base(run.script) == "ray")?;
+    Some(format!("ray {}", run.verb?))
 }
 
 #[cfg(test)]

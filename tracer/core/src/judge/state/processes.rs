@@ -84,11 +84,6 @@ impl ProcessState {
         }
     }
 
-    /// Whether its fork was seen and no exec since then.
-    pub(in crate::judge) fn is_fork(&self) -> bool {
-        self.just_forked
-    }
-
     /// Records that it runs something else from now on.
     pub(in crate::judge) fn retitle(&mut self, title: &str) {
         if self.title.as_deref() != Some(title) {

@@ -509,34 +509,71 @@ fn child_killed_by_job_is_a_signal() {
     let death = assert_verdict!(scene, 70, Signal, Proven);
     assert_eq!(death.sender.expect("sender").relation, Relation::Parent);
     assert!(!death.listed);
-    // A thread other than the main one may still run code of the job: only inferred.
-    let scene = a_worker_kills_its_child_and_ends(true);
-    assert_verdict!(scene, 70, RayCollapse, Inferred);
+    // Another thread may run code of the job too. Ray must have recorded that it ended the worker.
+    let mut scene = a_worker_kills_its_child_and_ends(true);
+    assert_verdict!(scene, 70, Signal, Proven);
+    scene.says(RayFact::JobFinished { worker_id: hex(7) });
+    assert_verdict!(scene, 70, Signal, Proven);
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .process(70, 7, "sleep", Role::Descendant)
+        .says(RayFact::JobFinished { worker_id: hex(7) });
+    scene.sent_by_other_thread = true;
+    scene.signal(7, 70, 9, 0, true).after(10);
+    scene.exit(70, 9);
+    scene.after(900).exit(7, 1 << 8);
+    let death = assert_verdict!(scene, 70, RayIntended, Inferred);
+    assert!(!death.listed);
 }
 
-/// The driver goes on and does not end the rest of its Ray.
+/// A shutdown asks the raylet by SIGTERM, then the rest. All else is the driver's own act: a
+/// SIGKILL, a single process, another order, an exit right afterwards.
 #[test]
 fn killing_own_raylet_is_no_shutdown() {
-    for shuts_down in [false, true] {
+    let asks = 15;
+    for (first, then, is_shutdown) in [
+        (9, None, false),
+        (9, Some(asks), false),
+        (asks, None, false),
+        (asks, Some(9), false),
+        (asks, Some(asks), true),
+    ] {
         let mut scene = Scene::new();
         scene.ray_worker(7);
         scene.process(60, 50, "gcs_server", Role::Gcs);
-        scene.signal(50, RAYLET, 9, 0, true).after(10);
-        let raylet = scene.exit(RAYLET, 9);
-        if shuts_down {
-            scene.after(100_000).signal(50, 60, 15, 0, true);
-            scene.after(10).exit(60, 15);
+        scene.signal(50, RAYLET, first, 0, true).after(10);
+        let raylet = scene.exit(RAYLET, first);
+        if let Some(then) = then {
+            scene.after(100_000).signal(50, 60, then, 0, true);
+            scene.after(10).exit(60, then);
         }
         scene.after(900_000).exit(7, 1 << 8);
-        scene.after(60_000_000).exit(50, 0);
-        if shuts_down {
+        scene.after(100_000).exit(50, 1 << 8);
+        if is_shutdown {
             assert_verdict!(scene, RAYLET, RayIntended, Proven);
+            assert_verdict!(scene, 60, RayIntended, Proven);
             continue;
         }
         let death = assert_verdict!(scene, RAYLET, Signal, Proven);
         assert!(death.listed);
         let worker = assert_verdict!(scene, 7, RayCollapse, Inferred);
         assert_eq!(worker.verdict.cause_death_id, Some(raylet));
+    }
+}
+
+/// A raylet that does not end within a second gets a SIGKILL.
+#[test]
+fn shutdown_kills_what_does_not_end() {
+    for (waited, killer) in [(1_001_000, Killer::RayIntended), (200_000, Killer::Signal)] {
+        let mut scene = Scene::new();
+        scene.process(60, 50, "gcs_server", Role::Gcs);
+        scene.signal(50, RAYLET, 15, 0, false).after(waited);
+        scene.signal(50, RAYLET, 9, 0, true).after(10);
+        scene.exit(RAYLET, 9);
+        scene.after(100_000).signal(50, 60, 15, 0, true);
+        scene.after(10).exit(60, 15);
+        assert_eq!(scene.death(RAYLET).verdict.killer, killer, "{waited}");
     }
 }
 

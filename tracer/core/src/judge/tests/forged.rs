@@ -70,21 +70,47 @@ fn other_program_named_ray_is_a_stranger() {
     }
 }
 
-/// Its exec was not seen, it has other mounts, or its effective user differs.
+/// A process can rewrite its command line. The one of an exec that was not seen is only shown.
+#[test]
+fn command_line_of_unseen_exec_decides_nothing() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(9, 7, 9, 0, true);
+    change(&mut scene, |signal| signal.sender.exec_seen = false);
+    scene.after(5).exit(7, 9);
+    let death = assert_verdict!(scene, 7, Signal, Proven);
+    assert!(death.listed);
+    let shown = "its command line says `ray stop`, but raytrace did not see it start";
+    let evidence = &death.verdict.evidence;
+    assert!(evidence.iter().any(|piece| piece.what.contains(shown)));
+}
+
+/// It has other mounts, or its effective user differs.
 #[test]
 fn doubtful_ray_tool_is_inferred() {
-    let doubt: [&dyn Fn(&mut Signal); 3] = [
-        &|signal| signal.sender.exec_seen = false,
-        &|signal| signal.sender.same_root = false,
-        &|signal| signal.sender.effective_uid = Some(0),
-    ];
+    let doubt: [&dyn Fn(&mut Signal); 2] = [&|signal| signal.sender.same_root = false, &|signal| {
+        signal.sender.effective_uid = Some(0)
+    }];
     for doubt in doubt {
         let mut scene = Scene::new();
         scene.ray_worker(7).signal(9, 7, 9, 0, true);
         change(&mut scene, doubt);
         scene.after(5).exit(7, 9);
-        assert_verdict!(scene, 7, RayIntended, Inferred);
+        assert!(assert_verdict!(scene, 7, RayIntended, Inferred).listed);
+        // Ray's own record hides it.
+        scene.says(RayFact::JobFinished {
+            worker_id: super::scene::hex(7),
+        });
+        assert!(!scene.death(7).listed);
     }
+}
+
+/// No tool of Ray's ends a process by another signal than SIGTERM and SIGKILL.
+#[test]
+fn other_signal_of_ray_stop_is_no_stop() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(9, 7, 1, 0, true);
+    scene.after(5).exit(7, 1);
+    is_a_listed_stranger(&scene);
 }
 
 /// `ray stop`, started by a path that led to this installation's `ray` when the recorder read it.

@@ -7,12 +7,13 @@ use super::{
 };
 use crate::{
     event::{Role, Signal},
-    ids::SECOND_NS,
+    ids::{ProcessKey, SECOND_NS},
     judge::{
         cause::{Cause, ProcessRef},
         report::{Certainty, Killer, Relation},
         state::timestamped::Timestamped,
     },
+    ray::facts::{ExitType, RayFact},
 };
 
 /// Returns the verdict on a signal from a sender other than a raylet: a tool of Ray's, a relative,
@@ -53,15 +54,14 @@ fn by_tool(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) 
     if !case.is_of_ray() {
         return None;
     }
-    let sender = &signal.what.sender;
-    if let Some(tool) = senders::tool(case, sender) {
+    if let Some(tool) = senders::tool(case, &signal.what) {
         let most = tool.certainty;
         let draft = Draft::new(Killer::RayIntended, certainty, tool.cause(false));
         return Some(draft.at_most(most).by_text());
     }
     let of_the_job = matches!(case.role(), Role::Worker | Role::Driver | Role::Descendant);
-    let tool = own_driver(case, sender, case.key(), signal.time).filter(|_| !of_the_job)?;
-    let known = senders::ends_the_rest(case, sender.process, case.key(), signal.time);
+    let tool = own_driver(case, signal, case.key()).filter(|_| !of_the_job)?;
+    let known = senders::ends_the_rest(case, signal, case.key());
     let draft = Draft::new(Killer::RayIntended, certainty, tool.cause(false)).by_text();
     Some(draft.open_if(!known && case.is_within(LATE_NS)))
 }
@@ -69,9 +69,9 @@ fn by_tool(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) 
 /// Judges a child of a worker that had to end and took its children along. The worker's end is the
 /// cause.
 ///
-/// Ray does that in a thread of its own when it ends a worker (`CoreWorker::ForceExit`). A signal
-/// from the main thread may come from the job's own code, which ends a child as it returns. One
-/// from another thread may too, so the verdict is no more than inferred.
+/// Ray does that in a thread of its own when it ends a worker (`CoreWorker::ForceExit`). The job's
+/// own code may kill a child too, from any thread, and exit a moment later. So it is Ray's act only
+/// if Ray recorded that it was ending the worker, and no more than inferred.
 fn with_its_worker(
     case: &Case<'_>,
     signal: &Timestamped<Signal>,
@@ -86,9 +86,14 @@ fn with_its_worker(
     if !(0..2 * SECOND_NS).contains(&end.time.since(signal.time)) {
         return None;
     }
-    let killer = match case.ended_well(sender) {
-        Some(true) => Killer::RayIntended,
-        _ => Killer::RayCollapse,
+    let killer = match case.verdict_on(sender)? {
+        draft if draft.killer == Killer::RayIntended && !left_by_itself(case, sender) => {
+            Killer::RayIntended
+        }
+        draft if matches!(draft.killer, Killer::RayCollapse | Killer::RayMemoryMonitor) => {
+            Killer::RayCollapse
+        }
+        _ => return None,
     };
     let cause = Cause::WorkerEnding {
         worker_pid: sender.pid,
@@ -100,6 +105,21 @@ fn with_its_worker(
             .caused_by(Some(sender))
             .sent(signal, relation, mechanism(signal)),
     )
+}
+
+/// Returns whether Ray's record says that the worker's own code ended it (`exit_actor()`,
+/// `sys.exit(0)`).
+fn left_by_itself(case: &Case<'_>, worker: ProcessKey) -> bool {
+    let mut about = case.world.ray_about(worker).into_iter();
+    about.any(|record| {
+        matches!(
+            record.what.fact,
+            RayFact::Disconnected {
+                exit_type: ExitType::IntendedUserExit,
+                ..
+            }
+        )
+    })
 }
 
 /// Returns whether the worker that started this descendant sent the signal.

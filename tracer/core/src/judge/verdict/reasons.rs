@@ -477,8 +477,8 @@ fn raylet_was_stopped(
     })?;
     let sender = &term.what.sender;
     Some(
-        match senders::tool(case, sender)
-            .or_else(|| senders::own_driver(case, sender, raylet, term.time))
+        match senders::tool(case, &term.what)
+            .or_else(|| senders::own_driver(case, term, raylet))
             .or_else(|| starter::leaving(case, term))
         {
             Some(tool) => Reason::Intended(tool.cause(true)),

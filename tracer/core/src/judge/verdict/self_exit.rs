@@ -201,7 +201,7 @@ fn after_caught(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> 
     }
     if case.role() == Role::Raylet
         && signal.what.signal == SIGTERM
-        && senders::tool(case, &signal.what.sender).is_none()
+        && senders::tool(case, &signal.what).is_none()
     {
         // A raylet also gets signals at its end if something else (an agent, the GCS) had already
         // ended it.

@@ -6,16 +6,19 @@
 
 use super::{Case, LATE_NS};
 use crate::{
-    event::{Role, Sender},
-    ids::{BootTime, Pid, ProcessKey, SECOND_NS},
+    event::{Role, Sender, Signal},
+    ids::{Pid, ProcessKey, SECOND_NS},
     judge::{
         cause::{Cause, Command},
         programs,
         report::{Certainty, Relation},
-        state::processes::ProcessState,
+        state::{processes::ProcessState, timestamped::Timestamped},
     },
     path,
-    ray::tool::{self, Installation},
+    ray::{
+        stopping,
+        tool::{self, Installation},
+    },
 };
 
 /// How many ancestors of a process are looked at.
@@ -164,9 +167,10 @@ impl Tool {
     }
 }
 
-/// Returns the tool of Ray's that the sender is, if it is one.
-pub(super) fn tool(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
-    if ray_start_block(case, sender).is_some() {
+/// Returns the tool of Ray's that sent the signal, if it is one.
+pub(super) fn tool(case: &Case<'_>, signal: &Signal) -> Option<Tool> {
+    let sender = &signal.sender;
+    if ray_start_block(case, sender).is_some() || !stopping::SIGNALS.contains(&signal.signal) {
         return None;
     }
     command_line_tool(case, sender).or_else(|| job_stop(case, sender))
@@ -184,13 +188,14 @@ fn command_line_tool(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
             certainty: Certainty::Inferred,
         });
     }
-    if is_fork(case, sender) {
+    // A process may rewrite its command line. Only the one of an exec that was seen counts.
+    if !sender.exec_seen {
         return None;
     }
     let cluster = case.cluster().or_else(|| only_cluster(case))?;
     let (verb, by_path) = verb(case, cluster, sender)?;
     let by_program = interpreter(case, cluster, sender)?;
-    let known = sender.exec_seen && sender.same_root && one_user(sender);
+    let known = sender.same_root && one_user(sender);
     let certainty = if known && by_path == Certainty::Proven {
         by_program
     } else {
@@ -201,15 +206,6 @@ fn command_line_tool(case: &Case<'_>, sender: &Sender) -> Option<Tool> {
         pid,
         certainty,
     })
-}
-
-/// Returns whether the sender has executed nothing since its fork. Its command line is then what it
-/// has made of its parent's. Each exec since the recorder came was seen.
-fn is_fork(case: &Case<'_>, sender: &Sender) -> bool {
-    let started = case.world.started.as_ref();
-    let since_then = started.is_some_and(|(time, _)| *time < sender.process.start);
-    let state = case.world.processes.get(sender.process);
-    !sender.exec_seen && (since_then || state.is_some_and(ProcessState::is_fork))
 }
 
 /// Returns whether the recording is from a version that did not record these fields.
@@ -313,20 +309,21 @@ pub(super) fn is_supervisor(state: &ProcessState) -> bool {
 }
 
 /// Recognizes the driver that started its own Ray (`ray.init()` without an address) and shuts it
-/// down. That ends the raylet, the GCS and the rest one after the other (`kill_all_processes`,
-/// `python/ray/_private/node.py`). A driver that signals a single part of its Ray at `time` and
-/// goes on does not shut it down.
+/// down. That ends the raylet, the GCS and the rest one after the other, in the form of
+/// [`stopping::SHUTDOWN`]. A driver that signals a part of its Ray in another form, or a single
+/// part, does not shut it down: the same process can do either.
 pub(super) fn own_driver(
     case: &Case<'_>,
-    sender: &Sender,
+    signal: &Timestamped<Signal>,
     victim: ProcessKey,
-    time: BootTime,
 ) -> Option<Tool> {
-    let driver = case.world.processes.get(sender.process)?;
-    let started_it = driver.role == Role::Driver && is_child(case, case.cluster()?, driver.key);
+    let driver = case.world.processes.get(signal.what.sender.process)?;
+    let raylet = case.cluster()?;
+    let started_it = driver.role == Role::Driver && is_child(case, raylet, driver.key);
     // It may still turn out to be a shutdown.
-    let shuts_down =
-        started_it && (ends_the_rest(case, driver.key, victim, time) || case.is_within(LATE_NS));
+    let shuts_down = started_it
+        && is_in_form(case, signal, victim, raylet)
+        && (ends_the_rest(case, signal, victim) || case.is_within(LATE_NS));
     shuts_down.then_some(Tool {
         command: Command::RayShutdown,
         pid: driver.key.pid,
@@ -334,32 +331,56 @@ pub(super) fn own_driver(
     })
 }
 
+/// Returns whether a signal to `victim` has the form of a shutdown: the raylet came first, and each
+/// process got a SIGTERM before anything else.
+fn is_in_form(
+    case: &Case<'_>,
+    signal: &Timestamped<Signal>,
+    victim: ProcessKey,
+    raylet: ProcessKey,
+) -> bool {
+    let driver = signal.what.sender.process;
+    let asked = |key: ProcessKey| {
+        let mut signals = case.world.signals_to(key).iter();
+        let first = signals.find(|seen| seen.what.sender.process.same(driver))?;
+        (first.what.signal == stopping::SHUTDOWN.first && first.time <= signal.time)
+            .then_some(first.time)
+    };
+    let raylet_was_gone = || {
+        let end = case.world.exit(raylet);
+        end.is_some_and(|end| end.time <= signal.time)
+    };
+    let raylet_first = victim.same(raylet) || asked(raylet).is_some() || raylet_was_gone();
+    let waited = asked(victim).map(|first| signal.time.since(first));
+    raylet_first
+        && waited.is_some_and(|waited| stopping::SHUTDOWN.allows(signal.what.signal, waited))
+}
+
 /// How long a driver may wait for one part of its Ray before it ends the next.
 const SHUTDOWN_NS: i64 = 15 * SECOND_NS;
 
-/// Returns whether a driver that signalled `victim` at `time` ended at about that time, or
-/// signalled another process that it had started.
+/// Returns whether the driver that signalled `victim` also asked another process that it had
+/// started to end, at about that time.
 pub(super) fn ends_the_rest(
     case: &Case<'_>,
-    driver: ProcessKey,
+    signal: &Timestamped<Signal>,
     victim: ProcessKey,
-    time: BootTime,
 ) -> bool {
-    let near = |other: BootTime| other.since(time).abs() < SHUTDOWN_NS;
+    let driver = signal.what.sender.process;
     let world = case.world;
-    if world.exit(driver).is_some_and(|exit| near(exit.time)) {
-        return true;
-    }
-    let others = world.processes.iter().filter(|state| {
+    let mut others = world.processes.iter().filter(|state| {
         state.role != Role::Descendant
             && !state.key.same(victim)
             && is_child(case, state.key, driver)
     });
-    let signalled = |key: ProcessKey| {
-        let mut signals = world.signals_to(key).iter();
-        signals.any(|seen| seen.what.sender.process.same(driver) && near(seen.time))
-    };
-    others.map(|state| state.key).any(signalled)
+    others.any(|state| {
+        let mut signals = world.signals_to(state.key).iter();
+        signals.any(|seen| {
+            seen.what.sender.process.same(driver)
+                && seen.what.signal == stopping::SHUTDOWN.first
+                && seen.time.since(signal.time).abs() < SHUTDOWN_NS
+        })
+    })
 }
 
 /// Returns what a sender is to its victim.
