@@ -510,21 +510,33 @@ fn child_killed_by_job_is_a_signal() {
     assert_eq!(death.sender.expect("sender").relation, Relation::Parent);
     assert!(!death.listed);
     // Another thread may run code of the job too. Ray must have recorded that it ended the worker.
-    let mut scene = a_worker_kills_its_child_and_ends(true);
+    let scene = a_worker_kills_its_child_and_ends(true);
     assert_verdict!(scene, 70, Signal, Proven);
-    scene.says(RayFact::JobFinished { worker_id: hex(7) });
-    assert_verdict!(scene, 70, Signal, Proven);
-    let mut scene = Scene::new();
-    scene
-        .ray_worker(7)
-        .process(70, 7, "sleep", Role::Descendant)
-        .says(RayFact::JobFinished { worker_id: hex(7) });
-    scene.sent_by_other_thread = true;
-    scene.signal(7, 70, 9, 0, true).after(10);
-    scene.exit(70, 9);
-    scene.after(900).exit(7, 1 << 8);
-    let death = assert_verdict!(scene, 70, RayIntended, Inferred);
-    assert!(!death.listed);
+    // It must have done so before the act.
+    for before in [true, false] {
+        let mut scene = Scene::new();
+        scene
+            .ray_worker(7)
+            .process(70, 7, "sleep", Role::Descendant);
+        let ends = RayFact::JobFinished { worker_id: hex(7) };
+        if before {
+            scene.says(ends.clone());
+        }
+        scene.sent_by_other_thread = true;
+        scene.signal(7, 70, 9, 0, true).after(10);
+        scene.exit(70, 9);
+        scene.after(500_000);
+        if !before {
+            scene.says(ends);
+        }
+        scene.after(900).exit(7, 1 << 8);
+        if before {
+            let death = assert_verdict!(scene, 70, RayIntended, Inferred);
+            assert!(!death.listed);
+        } else {
+            assert_verdict!(scene, 70, Signal, Proven);
+        }
+    }
 }
 
 /// A shutdown asks the raylet by SIGTERM, then the rest. All else is the driver's own act: a

@@ -1,13 +1,13 @@
 //! Judges a signal that another process sent and that killed.
 
 use super::{
-    Case, Draft, LATE_NS, mechanism,
+    Case, Draft, LATE_NS, mechanism, reasons,
     senders::{self, is_supervisor, own_driver, relation},
     starter,
 };
 use crate::{
     event::{Role, Signal},
-    ids::{ProcessKey, SECOND_NS},
+    ids::{BootTime, ProcessKey, SECOND_NS},
     judge::{
         cause::{Cause, ProcessRef},
         report::{Certainty, Killer, Relation},
@@ -86,13 +86,14 @@ fn with_its_worker(
     if !(0..2 * SECOND_NS).contains(&end.time.since(signal.time)) {
         return None;
     }
-    let killer = match case.verdict_on(sender)? {
-        draft if draft.killer == Killer::RayIntended && !left_by_itself(case, sender) => {
-            Killer::RayIntended
-        }
-        draft if matches!(draft.killer, Killer::RayCollapse | Killer::RayMemoryMonitor) => {
-            Killer::RayCollapse
-        }
+    let draft = case.verdict_on(sender)?;
+    let lost = draft.cause.and_then(|cause| case.act_time(cause));
+    let was_ending = lost.is_some_and(|lost| lost <= signal.time)
+        || is_recorded_before(case, sender, signal.time);
+    let killer = match draft.killer {
+        _ if !was_ending => return None,
+        Killer::RayIntended => Killer::RayIntended,
+        Killer::RayCollapse | Killer::RayMemoryMonitor => Killer::RayCollapse,
         _ => return None,
     };
     let cause = Cause::WorkerEnding {
@@ -107,18 +108,18 @@ fn with_its_worker(
     )
 }
 
-/// Returns whether Ray's record says that the worker's own code ended it (`exit_actor()`,
-/// `sys.exit(0)`).
-fn left_by_itself(case: &Case<'_>, worker: ProcessKey) -> bool {
-    let mut about = case.world.ray_about(worker).into_iter();
-    about.any(|record| {
-        matches!(
-            record.what.fact,
-            RayFact::Disconnected {
-                exit_type: ExitType::IntendedUserExit,
-                ..
-            }
-        )
+/// Returns whether the raylet or the GCS had recorded by `time` that Ray was ending the worker.
+fn is_recorded_before(case: &Case<'_>, worker: ProcessKey, time: BootTime) -> bool {
+    let about = case.world.ray_about(worker).into_iter();
+    let mut before = about.filter(|record| record.time.since(time) <= reasons::LOG_STAMP_NS);
+    before.any(|record| match &record.what.fact {
+        // Its own code ended it.
+        RayFact::Disconnected {
+            exit_type: ExitType::IntendedUserExit,
+            ..
+        } => false,
+        RayFact::MonitorKill(_) => true,
+        fact => fact.names_an_intended_end(),
     })
 }
 

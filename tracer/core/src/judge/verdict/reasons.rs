@@ -22,7 +22,7 @@ use crate::{
 
 /// The error of a log line's time. Lines have a time in whole milliseconds, and the two clocks are
 /// read one after the other.
-const LOG_STAMP_NS: i64 = 2_000_000;
+pub(super) const LOG_STAMP_NS: i64 = 2_000_000;
 
 /// Why Ray ended a process.
 pub(super) enum Reason {
