@@ -142,8 +142,8 @@ impl Budgets {
         let each = whole.left(now).min(room) / (of_user.len() as u64).max(1);
         let mut shares = HashMap::new();
         for payer in all {
-            let user = left(&mut self.users, payer.user, self.rates.user, now).min(each);
-            let cluster = left(&mut self.clusters, payer.cluster, self.rates.cluster, now);
+            let user = left(&mut self.users, &payer.user, self.rates.user, now).min(each);
+            let cluster = left(&mut self.clusters, &payer.cluster, self.rates.cluster, now);
             let share = cluster.min(user / of_user[&payer.user]);
             shares.insert(payer.cluster, share);
         }
@@ -165,8 +165,8 @@ impl Budgets {
     }
 }
 
-fn left<K: Eq + Hash>(budgets: &mut HashMap<K, Budget>, key: K, rate: Rate, now: BootTime) -> u64 {
-    let known = budgets.get_mut(&key);
+fn left<K: Eq + Hash>(budgets: &mut HashMap<K, Budget>, key: &K, rate: Rate, now: BootTime) -> u64 {
+    let known = budgets.get_mut(key);
     known.map_or(rate.at_once, |budget| budget.left(now))
 }
 

@@ -8,8 +8,8 @@ use crate::{
         evidence,
         query::{gcs, headroom, minute, place},
         report::{
-            ActiveWarning, Activity, AtDeath, Certainty, Death, End, Killer, LastMinute, Limit,
-            Memory, OomReport, Process, Relation, Verdict, When, Work,
+            ActiveWarning, Activity, AtDeath, Death, End, Killer, LastMinute, Limit, Memory,
+            OomReport, Process, Relation, Verdict, When, Work,
         },
         state::{calls::Growth, processes::ProcessState, timestamped::ExitSeen, world::World},
         verdict::{Draft, Verdicts},
@@ -39,7 +39,7 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
     let title = state.title_now();
     let named = title.as_deref().and_then(identify::title);
     let evidence = evidence::gather(world, exit, &draft);
-    let listed = listed(world, state, exit, &draft);
+    let listed = listed(state, exit, &draft);
     let actor = gcs::actor_of(world, state).filter(|_| state.role == Role::Worker);
     let job_id = state.job_id.clone().or_else(|| world.ray_job(key));
     let process = Process {
@@ -142,15 +142,12 @@ fn activity(world: &World, exit: &ExitSeen, state: &ProcessState) -> Activity {
 }
 
 /// Whether this death is listed. Normal exits, ends that Ray intended, and children that their
-/// parent ended are not. An intent that is only concluded is not enough to hide a failure.
-fn listed(world: &World, state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
+/// parent ended are not.
+fn listed(state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
     let rays = state.role.is_ray_or_driver();
     let wrapped = state.role == Role::Other && state.cluster.is_none();
     match draft.killer {
-        Killer::RayIntended => {
-            let known = draft.certainty == Certainty::Proven || exit.exit.code() == Some(0);
-            !known && !ray_recorded_it(world, state, draft)
-        }
+        Killer::RayIntended => false,
         Killer::Exit => {
             let failed = exit.exit.code() != Some(0) || draft.why.is_failed_exit();
             failed && (rays || wrapped) && !is_helper(state)
@@ -164,26 +161,6 @@ fn listed(world: &World, state: &ProcessState, exit: &ExitSeen, draft: &Draft) -
         Killer::Unknown => exit.exit.status != Some(0),
         _ => true,
     }
-}
-
-/// Whether the log of the raylet or of the GCS has the intent: a record that names this worker, or
-/// the one whose end it follows, or the raylet's own order to stop.
-fn ray_recorded_it(world: &World, state: &ProcessState, draft: &Draft) -> bool {
-    let own = [Some(state.key), draft.cause];
-    let named = own.into_iter().flatten().any(|key| {
-        let mut about = world.ray_about(key).into_iter();
-        about.any(|record| record.what.fact.names_an_intended_end())
-    });
-    let stopped = || {
-        let mut records = world.ray_of_cluster(state.cluster?);
-        records.find(|record| {
-            matches!(
-                record.what.fact,
-                RayFact::RayletSigterm | RayFact::RayletShutdown { .. }
-            )
-        })
-    };
-    named || stopped().is_some()
 }
 
 /// Whether it is a short-lived helper of Ray that ended before it had an id, a title or arguments.

@@ -189,10 +189,7 @@ fn first_cause(death: &Death, job_id: &HexId, driver: &ProcessState) -> bool {
     // Its cause is another process, even if that has not ended yet.
     let follows = death.verdict.cause_death_id.is_some()
         || death.verdict.killer == Killer::RayCollapse && death.verdict.cause_remote.is_none();
-    death.listed
-        && !follows
-        && death.process.pid != driver.key.pid
-        && (of_the_job || of_the_node)
+    death.listed && !follows && death.process.pid != driver.key.pid && (of_the_job || of_the_node)
 }
 
 /// Returns the outcome of a driver that failed because somebody else stopped its node. `ray stop`
