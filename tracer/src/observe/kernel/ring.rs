@@ -15,7 +15,6 @@ use super::{
 use crate::{event::Observation, ids::BootTime};
 
 /// A record taken from the ring.
-#[expect(clippy::large_enum_variant, reason = "there is one, for a moment")]
 pub enum FromRing<'a> {
     /// A new title, borrowed from the ring.
     Title(NewTitle<'a>),

@@ -87,10 +87,9 @@ fn command_line_of_unseen_exec_decides_nothing() {
 /// It has other mounts, or its effective user differs.
 #[test]
 fn doubtful_ray_tool_is_inferred() {
-    let doubt: [&dyn Fn(&mut Signal); 2] = [&|signal| signal.sender.same_root = false, &|signal| {
-        signal.sender.effective_uid = Some(0)
-    }];
-    for doubt in doubt {
+    let mounts = |signal: &mut Signal| signal.sender.same_root = false;
+    let user = |signal: &mut Signal| signal.sender.effective_uid = Some(0);
+    for doubt in [&mounts as &dyn Fn(&mut Signal), &user] {
         let mut scene = Scene::new();
         scene.ray_worker(7).signal(9, 7, 9, 0, true);
         change(&mut scene, doubt);
