@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(
             told(&report),
             [
-                "274 MiB of 2.0 GiB have no line of Python: 234 MiB because the time for stacks was spent, 40 MiB of growth too slow for a stack to be read"
+                "0.3 GiB of 2.0 GiB have no line of Python: 0.2 GiB because the time for stacks was spent, 40 MiB of growth too slow for a stack to be read"
             ]
         );
     }

@@ -5,8 +5,6 @@
 //! interpreter of its first line. The script's path follows that line's options as an argument, as
 //! it was typed or found.
 
-use crate::path;
-
 /// The folder of an installed Ray package: `PREFIX/lib/python3.11/site-packages/ray`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installation(String);
@@ -78,7 +76,10 @@ pub fn command(argv: &[String]) -> Option<Run<'_>> {
 /// process can rewrite its own.
 #[must_use]
 pub fn shown(argv: &[String]) -> Option<String> {
-    let run = command(argv).filter(|run| path::base(run.script) == "ray")?;
+    let run = command(argv)?;
+    if run.script.rsplit('/').next() != Some("ray") {
+        return None;
+    }
     Some(format!("ray {}", run.verb?))
 }
 
