@@ -15,7 +15,7 @@ use raytrace::{
     recording,
 };
 use raytrace_tests::{
-    recorder::{Recorder, assert_balanced, raytrace, report},
+    recorder::{Recorder, assert_balanced, assert_balanced_of, raytrace, report},
     staging,
     stream::Stream,
     truth::{Comparison, PrivilegeMode},
@@ -52,7 +52,7 @@ fn raylets_in_containers_are_told_apart() {
         panic!("kept in {}:\n{}", kept.display(), wrong.join("\n"));
     }
     assert!(deaths >= 4, "only {deaths} deaths were staged");
-    assert_balanced(&recorded.report);
+    assert_balanced_of(&recorded.report, &truth.raylets());
     let (staged, _) = truth.split_staged(&recorded.report);
     let by_a_shell =
         |death: &&Value| death["sender"]["comm"] == "bash" && death["role"] == "worker";

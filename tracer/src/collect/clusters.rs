@@ -86,6 +86,11 @@ impl Clusters {
         known.map(|known| &known.cluster)
     }
 
+    /// Returns the user who started a cluster's raylet.
+    pub(super) fn owner(&self, raylet: ProcessKey) -> Option<u32> {
+        self.followed.get(&raylet.truncated())?.owner
+    }
+
     /// Keeps the threshold that a raylet's monitor logged, if it is the first.
     pub(super) fn threshold_logged(&mut self, raylet: ProcessKey, threshold: Bytes) {
         if let Some(one) = self.followed.get_mut(&raylet.truncated()) {

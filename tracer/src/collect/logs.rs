@@ -50,8 +50,6 @@ pub(super) struct Logs {
     thresholds: HashMap<ProcessKey, Bytes>,
     /// The number of log records so far.
     words: u64,
-    /// The number of log lines that were not read before the end.
-    unread: u64,
 }
 
 /// The log folders of clusters.
@@ -85,6 +83,7 @@ impl Logs {
             let Some(folder) = self.folders.of(raylet, cluster) else {
                 continue;
             };
+            self.files.set_owner(raylet, clusters.owner(raylet));
             let known = processes.known_as(raylet);
             let argv = known.map_or(&[][..], |known| &known.argv);
             let own = clusters::log_name(raylet.pid, argv);
@@ -233,13 +232,13 @@ impl Logs {
     }
 
     /// Reads what Ray wrote since the last call, if the queue has room for it.
-    pub(super) fn read(&mut self, out: &mut Output) {
-        if !out.recording.has_room_for_log_records() {
-            return;
-        }
+    /// Returns whether it read anything.
+    pub(super) fn read(&mut self, out: &mut Output) -> bool {
+        let room = out.recording.room_for_log_records();
         let mut lines = Vec::new();
-        self.files.poll(&mut |line| lines.push(line));
+        let any = room > 0 && self.files.poll(room, &mut |line| lines.push(line));
         self.say(lines, out);
+        any
     }
 
     /// Takes the thresholds that raylets' monitors logged since the last call.
@@ -279,12 +278,16 @@ impl Logs {
     pub(super) fn catch_up(&mut self, out: &mut Output) {
         let began = Instant::now();
         while self.files.is_behind() && began.elapsed() < CATCH_UP {
-            self.read(out);
-            if !out.recording.has_room_for_log_records() {
+            let has_room = out.recording.room_for_log_records() > 0;
+            // If there is room and nothing is read, the rest is over its cluster's budget.
+            if !self.read(out) && has_room {
+                break;
+            }
+            if !has_room {
                 thread::sleep(A_BATCH);
             }
         }
-        self.unread = self.files.unread();
+        self.files.leave_out_unread();
     }
 
     /// Returns the number of kernel log records that were overwritten before they were read.
@@ -292,13 +295,20 @@ impl Logs {
         self.kmsg.as_ref().map_or(0, |kmsg| kmsg.lost)
     }
 
-    /// Returns the number of drivers' logs that were left out because there were too many.
-    pub(super) fn left_out_drivers(&self) -> u64 {
-        self.drivers.left_out
+    /// Returns, for each cluster, what was over its budget: lines that were not read and files that
+    /// were not opened, and drivers' logs that were not checked.
+    pub(super) fn left_out(&self) -> Vec<(String, u64)> {
+        let lines = self.files.left_out().iter();
+        let lines = lines.map(|(raylet, count)| (format!("logs of raylet {}", raylet.pid), *count));
+        let drivers = self.drivers.left_out.iter();
+        let drivers = drivers
+            .map(|(raylet, count)| (format!("drivers' logs of raylet {}", raylet.pid), *count));
+        let mut rows: Vec<(String, u64)> = lines.chain(drivers).collect();
+        rows.sort();
+        rows
     }
 
-    /// Returns the ledger of Ray's logs. `dropped` counts records that were dropped. `missed`
-    /// counts lines that were not read before the end, and files that were not opened.
+    /// Returns the ledger of Ray's logs. `dropped` counts records that were dropped.
     pub(super) fn ledger(&self, out: &Output) -> Ledger {
         let dropped = out.recording.dropped_log_records();
         Ledger {
@@ -308,7 +318,6 @@ impl Logs {
             received: self.words,
             written: self.words.saturating_sub(dropped),
             dropped,
-            missed: self.unread + self.files.skipped,
             ..Ledger::default()
         }
     }

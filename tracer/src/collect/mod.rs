@@ -467,7 +467,11 @@ impl Collector {
         rows.extend(missed("collector", self.missed.load(Ordering::Relaxed)));
         rows.extend(missed("reads that hang", timed_read::skipped_reads()));
         rows.extend(missed("clusters", self.clusters.left_out));
-        rows.extend(missed("drivers' logs", self.logs.left_out_drivers()));
+        let left_out = self.logs.left_out();
+        let left_out = left_out
+            .iter()
+            .filter_map(|(hook, count)| missed(hook, *count));
+        rows.extend(left_out);
         rows
     }
 }

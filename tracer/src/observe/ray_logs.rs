@@ -11,6 +11,7 @@
 use std::{collections::HashMap, fs::File, os::unix::fs::FileExt as _, path::Path, sync::Arc};
 
 use crate::{
+    budget::{Budgets, Most, Payer, Rate},
     event::{RayLog, Source},
     ids::{BootTime, HexId, Pid, ProcessKey},
     observe::{
@@ -34,10 +35,56 @@ const CHUNK: usize = 256 << 10;
 const AT_ONCE: u64 = 4 << 20;
 /// A poll of one file also stops once it has this many records.
 const RECORDS: usize = 1024;
+/// The records that may be read, of about 1 KiB each in the recording. A storm in which thousands of
+/// workers die has some thousands of them.
+const ROWS: Most<Rate> = Most {
+    cluster: Rate {
+        each_second: 512,
+        at_once: 16_384,
+    },
+    user: Rate {
+        each_second: 1_024,
+        at_once: 32_768,
+    },
+    whole: Rate {
+        each_second: 2_048,
+        at_once: 65_536,
+    },
+};
+/// The bytes that may be read. There is enough at once for [`LOOK_BACK`].
+const BYTES: Most<Rate> = Most {
+    cluster: Rate {
+        each_second: 4 << 20,
+        at_once: 64 << 20,
+    },
+    user: Rate {
+        each_second: 8 << 20,
+        at_once: 128 << 20,
+    },
+    whole: Rate {
+        each_second: 16 << 20,
+        at_once: 256 << 20,
+    },
+};
+/// Few lines with a record are longer on average. So no more is read than the records that are left
+/// may take, but at least [`LEAST`].
+const ROW: u64 = 256;
+const LEAST: u64 = 4 << 10;
+/// If more than this was written since and has not been read, all but the last [`CHUNK`] is left
+/// out: it was more than the budget, and the newest lines explain what happens now.
+const BEHIND: u64 = 8 << 20;
+/// The length of a line in a file of which no line was read.
+const LINE: u64 = 128;
+/// The most clusters for which lines that were left out are counted.
+const MAX_COUNTED: usize = 4_096;
 /// The most logs that are followed: each raylet has two, each driver one.
 const MAX_FOLLOWED: usize = 2048;
 /// The most logs of drivers among them. Any user can make such files in a session of their own.
-const MAX_DRIVERS: usize = 1024;
+const MAX_DRIVERS: Most<usize> = Most {
+    cluster: 256,
+    user: 512,
+    whole: 1024,
+};
 /// When the recording ends, unread lines are counted only in the first bytes that were not read, up
 /// to this many.
 const MOST_UNREAD: u64 = 64 << 20;
@@ -83,16 +130,49 @@ struct Followed {
     /// For a driver's log, the pid in its name.
     driver: Option<Pid>,
     over: u32,
+    /// The size when following it began.
+    size_before: u64,
+    /// The bytes and lines that were read of it.
+    read: (u64, u64),
+}
+
+/// What may be read of a cluster's logs in one poll, and what was.
+#[derive(Default)]
+struct Allowance {
+    bytes: u64,
+    rows: u64,
+    read_bytes: u64,
+    read_rows: u64,
+    /// Lines that were left out.
+    left_out: u64,
 }
 
 /// All log files that are open.
-#[derive(Default)]
 pub struct RayLogs {
     followed: Vec<Followed>,
     workers: HashMap<ProcessKey, Vec<WorkerFile>>,
     held: usize,
-    /// Files that were not opened because too many were open.
-    pub skipped: u64,
+    /// The user who started each cluster's raylet.
+    owners: HashMap<ProcessKey, Option<u32>>,
+    rows: Budgets,
+    bytes: Budgets,
+    /// By cluster, the lines that were left out, and the files that were not opened because too
+    /// many were open.
+    left_out: HashMap<ProcessKey, u64>,
+}
+
+impl Default for RayLogs {
+    fn default() -> Self {
+        Self {
+            followed: Vec::new(),
+            workers: HashMap::new(),
+            held: 0,
+            owners: HashMap::new(),
+            rows: Budgets::new(ROWS),
+            bytes: Budgets::new(BYTES),
+            left_out: HashMap::new(),
+        }
+    }
 }
 
 struct WorkerFile {
@@ -138,8 +218,8 @@ impl RayLogs {
             return true;
         }
         let driver = parsed.pid.filter(|_| parsed.driver);
-        if !self.has_room(driver.is_some()) {
-            self.skipped += 1;
+        if !self.has_room(cluster, driver.is_some()) {
+            self.leave_out(cluster, 1);
             return false;
         }
         let Some(OpenedFile { file, size, inode }) = folder.opened(name.as_ref()) else {
@@ -161,13 +241,41 @@ impl RayLogs {
             still: 0,
             driver,
             over: 0,
+            size_before: size,
+            read: (0, 0),
         });
         true
     }
 
-    fn has_room(&self, for_driver: bool) -> bool {
+    fn has_room(&self, cluster: ProcessKey, for_driver: bool) -> bool {
         let drivers = self.followed.iter().filter(|one| one.driver.is_some());
-        self.followed.len() < MAX_FOLLOWED && (!for_driver || drivers.count() < MAX_DRIVERS)
+        let drivers = drivers.map(|one| self.payer(one.cluster));
+        self.followed.len() < MAX_FOLLOWED
+            && (!for_driver || MAX_DRIVERS.has_room(self.payer(cluster), drivers))
+    }
+
+    /// Sets the user for whom a cluster's logs are read.
+    pub fn set_owner(&mut self, cluster: ProcessKey, user: Option<u32>) {
+        self.owners.insert(cluster.truncated(), user);
+    }
+
+    fn payer(&self, cluster: ProcessKey) -> Payer {
+        let cluster = cluster.truncated();
+        let user = self.owners.get(&cluster).copied().flatten();
+        Payer { cluster, user }
+    }
+
+    fn leave_out(&mut self, cluster: ProcessKey, count: u64) {
+        let key = cluster.truncated();
+        if count > 0 && (self.left_out.len() < MAX_COUNTED || self.left_out.contains_key(&key)) {
+            *self.left_out.entry(key).or_default() += count;
+        }
+    }
+
+    /// Returns how many lines and files of each cluster were left out.
+    #[must_use]
+    pub fn left_out(&self) -> &HashMap<ProcessKey, u64> {
+        &self.left_out
     }
 
     /// Keeps a worker's file open until the worker ends.
@@ -187,8 +295,7 @@ impl RayLogs {
             return;
         }
         if self.held >= MAX_WORKER_FILES {
-            self.skipped += 1;
-            return;
+            return self.leave_out(cluster, 1);
         }
         if let Some(OpenedFile { file, .. }) = folder.opened(name.as_ref()) {
             tracing::debug!("keeping {name:?} open until {worker} exits");
@@ -217,14 +324,50 @@ impl RayLogs {
         }
     }
 
-    /// Reports what is new in the followed files.
-    pub fn poll(&mut self, sink: &mut impl FnMut(Line)) {
+    /// Reports what is new in the followed files, at most about `room` records. Returns whether
+    /// anything was read.
+    ///
+    /// Each cluster and user has a budget. Who writes more than that is read later, and at last not
+    /// at all; the logs of others are read as if it wrote nothing.
+    pub fn poll(&mut self, room: u64, sink: &mut impl FnMut(Line)) -> bool {
         let sizes = self.sizes();
+        let mut allowances = self.allowances(&sizes, room);
         for (file, size) in self.followed.iter_mut().zip(sizes) {
             if let Some(size) = size {
-                file.poll(size, sink);
+                let own = allowances.entry(file.cluster.truncated());
+                file.poll(size, own.or_default(), sink);
             }
         }
+        let now = clock::boot();
+        let mut any = false;
+        for (cluster, own) in allowances {
+            let payer = self.payer(cluster);
+            self.rows.spend(payer, own.read_rows, now);
+            self.bytes.spend(payer, own.read_bytes, now);
+            self.leave_out(cluster, own.left_out);
+            any |= own.read_bytes > 0;
+        }
+        any
+    }
+
+    /// Returns what may be read of each cluster that has something new.
+    fn allowances(&mut self, sizes: &[Option<u64>], room: u64) -> HashMap<ProcessKey, Allowance> {
+        let now = clock::boot();
+        let all = self.followed.iter().zip(sizes);
+        let new = all.filter(|(one, size)| size.is_some_and(|size| size != one.position));
+        let payers: Vec<Payer> = new.map(|(one, _)| self.payer(one.cluster)).collect();
+        let rows = self.rows.shares(payers.iter().copied(), room, now);
+        let bytes = self.bytes.shares(payers, u64::MAX, now);
+        let of = |(cluster, rows): (ProcessKey, u64)| {
+            let bytes = bytes.get(&cluster).copied().unwrap_or(0);
+            let own = Allowance {
+                bytes,
+                rows,
+                ..Allowance::default()
+            };
+            (cluster, own)
+        };
+        rows.into_iter().map(of).collect()
     }
 
     fn sizes(&self) -> Vec<Option<u64>> {
@@ -238,11 +381,16 @@ impl RayLogs {
         all.any(|(one, size)| size.is_some_and(|size| one.position < size))
     }
 
-    /// Returns the number of lines that have not been read.
-    #[must_use]
-    pub fn unread(&self) -> u64 {
+    /// Counts the lines that have not been read as left out. Returns their number.
+    pub fn leave_out_unread(&mut self) -> u64 {
         let all = self.followed.iter().zip(self.sizes());
-        all.map(|(one, size)| one.unread(size.unwrap_or(0))).sum()
+        let unread =
+            |(one, size): (&Followed, Option<u64>)| (one.cluster, one.unread(size.unwrap_or(0)));
+        let unread: Vec<(ProcessKey, u64)> = all.map(unread).collect();
+        for (cluster, lines) in &unread {
+            self.leave_out(*cluster, *lines);
+        }
+        unread.iter().map(|(_, lines)| lines).sum()
     }
 
     /// Reports the last lines of a dead worker's files, and closes the files.
@@ -278,6 +426,7 @@ impl RayLogs {
     /// Stops following a cluster's files once no process can write them any more.
     pub fn forget(&mut self, cluster: ProcessKey) {
         self.followed.retain(|one| !one.cluster.same(cluster));
+        self.owners.remove(&cluster.truncated());
     }
 
     /// Stops following the log of a driver that was not alive in the last `rounds` calls.
@@ -290,13 +439,23 @@ impl RayLogs {
     }
 }
 
+impl Allowance {
+    fn read(&mut self, rows: u64, bytes: u64) {
+        self.rows = self.rows.saturating_sub(rows);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.read_rows += rows;
+        self.read_bytes += bytes;
+    }
+}
+
 impl Followed {
-    fn poll(&mut self, size: u64, sink: &mut impl FnMut(Line)) {
+    fn poll(&mut self, size: u64, own: &mut Allowance, sink: &mut impl FnMut(Line)) {
         let mut records = Vec::new();
         let before = self.position;
-        self.read(size, &mut records);
+        own.left_out += self.catch_up(size, &mut records);
+        self.read(size, own, &mut records);
         if self.position == before && self.still.is_multiple_of(ROTATION_EVERY) {
-            self.rotated(&mut records);
+            self.rotated(own, &mut records);
         }
         // A kill record may lack its end. After some polls without new data it is reported as far
         // as it was written.
@@ -324,31 +483,54 @@ impl Followed {
         }
     }
 
-    fn read(&mut self, size: u64, records: &mut Vec<Record>) {
+    /// Leaves out most of what was written faster than it may be read. Returns the number of lines,
+    /// by the length of those that were read.
+    fn catch_up(&mut self, size: u64, records: &mut Vec<Record>) -> u64 {
+        if size.saturating_sub(self.position.max(self.size_before)) <= BEHIND {
+            return 0;
+        }
+        self.parser.flush(records);
+        self.partial.clear();
+        let skipped = size - CHUNK as u64 - self.position;
+        self.position += skipped;
+        let line = self.read.0.checked_div(self.read.1).unwrap_or(LINE);
+        skipped / line.max(1)
+    }
+
+    fn read(&mut self, size: u64, own: &mut Allowance, records: &mut Vec<Record>) {
         // Most polls find nothing. They cost one fstat and no buffer.
         if size < self.position {
             tracing::debug!("{:?} has become shorter: read anew", self.name);
             self.position = 0;
+            self.size_before = 0;
             self.partial.clear();
         }
         let enough = size.min(self.position + AT_ONCE);
         while self.position < enough
             && records.len() < RECORDS
-            && let Some(read) = part(self.cluster.pid, &self.file, self.position, CHUNK as u64)
+            && own.rows > 0
+            && own.bytes > 0
+            && let length = (CHUNK as u64).min(own.rows.saturating_mul(ROW).max(LEAST))
+            && let Some(read) = part(self.cluster.pid, &self.file, self.position, length)
             && !read.is_empty()
         {
-            self.position += read.len() as u64;
+            let before = records.len();
+            let length = read.len() as u64;
+            self.position += length;
             self.partial.extend_from_slice(&read);
             let mut done = 0;
             for end in memchr::memchr_iter(b'\n', &self.partial) {
                 let text = String::from_utf8_lossy(&self.partial[done..end]);
                 self.parser.push(text.trim_end_matches('\r'), records);
                 done = end + 1;
+                self.read.1 += 1;
             }
+            self.read.0 += length;
             self.partial.drain(..done);
             if self.partial.len() > CHUNK {
                 self.partial.clear();
             }
+            own.read((records.len() - before) as u64, length);
         }
     }
 
@@ -366,7 +548,7 @@ impl Followed {
     }
 
     /// Reads the new file if the name belongs to another file by now.
-    fn rotated(&mut self, records: &mut Vec<Record>) {
+    fn rotated(&mut self, own: &mut Allowance, records: &mut Vec<Record>) {
         let named = self.folder.entry(self.name.as_ref());
         if named.is_some_and(|entry| entry.inode != self.inode)
             && let Some(opened) = self.folder.opened(self.name.as_ref())
@@ -375,8 +557,12 @@ impl Followed {
             self.file = Arc::new(opened.file);
             self.inode = opened.inode;
             self.position = 0;
+            self.size_before = 0;
             self.partial.clear();
-            self.read(opened.size, records);
+            // It is not in this poll's shares if the old file had nothing new.
+            own.rows = own.rows.max(1);
+            own.bytes = own.bytes.max(LEAST);
+            self.read(opened.size, own, records);
         }
     }
 }
@@ -546,7 +732,7 @@ mod tests {
 
     fn poll(logs: &mut RayLogs) -> Vec<RayFact> {
         let mut found = Vec::new();
-        logs.poll(&mut |line| found.push(line.log.fact));
+        logs.poll(u64::MAX, &mut |line| found.push(line.log.fact));
         found
     }
 
@@ -594,26 +780,61 @@ mod tests {
         let mut logs = RayLogs::default();
         let held = Arc::new(Folder::open(folder.path()).expect("folder"));
         assert!(logs.follow(key(), &held, "raylet.out", None));
-        let lines = usize::try_from(AT_ONCE).expect("a size") / started(7).len();
+        let lines = 12_000;
         std::fs::write(&path, started(7).repeat(lines)).expect("write");
         let first = poll(&mut logs).len();
         assert!(first >= RECORDS && first < lines, "{first} of {lines}");
         assert_eq!(
-            (logs.is_behind(), logs.unread()),
+            (logs.is_behind(), logs.leave_out_unread()),
             (true, (lines - first) as u64)
         );
         let mut all = first;
         while logs.is_behind() {
             all += poll(&mut logs).len();
         }
-        assert_eq!((all, logs.unread()), (lines, 0));
+        assert_eq!((all, logs.leave_out_unread()), (lines, 0));
         // Lines without a fact produce no records.
         let nothing = "[2026-11-21 00:00:00,000 I 1 1] x.cc:1: step\n";
         let mut file = File::options().append(true).open(&path).expect("open");
-        file.write_all(nothing.repeat(4 * lines).as_bytes())
+        file.write_all(nothing.repeat(16 * lines).as_bytes())
             .expect("write");
         assert_eq!(poll(&mut logs).len(), 0);
         assert!(logs.is_behind());
+    }
+
+    /// Of a cluster that writes without end, little is read, and the newest lines of it. The other
+    /// cluster's lines are all read at once, and only the first one's are counted as left out.
+    #[test]
+    fn flood_of_one_cluster_costs_another_no_line() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut logs = RayLogs::default();
+        let (flooding, quiet) = (ProcessKey::new(1, 0), ProcessKey::new(2, 0));
+        let mut files = Vec::new();
+        for cluster in [flooding, quiet] {
+            let at = folder.path().join(cluster.pid.0.to_string());
+            std::fs::create_dir(&at).expect("folder");
+            files.push(File::create(at.join("raylet.out")).expect("file"));
+            let held = Arc::new(Folder::open(&at).expect("folder"));
+            assert!(logs.follow(cluster, &held, "raylet.out", None));
+            logs.set_owner(cluster, Some(65_534));
+        }
+        let flood = started(7).repeat(100_000);
+        let (mut of_flood, mut of_quiet) = (0, 0);
+        for round in 0..10 {
+            files[0].write_all(flood.as_bytes()).expect("write");
+            files[1].write_all(started(8).as_bytes()).expect("write");
+            logs.poll(8_192, &mut |line| {
+                let own = line.log.cluster == Some(quiet);
+                *(if own { &mut of_quiet } else { &mut of_flood }) += 1;
+            });
+            assert_eq!(of_quiet, round + 1, "of {of_flood}");
+        }
+        let unread = logs.leave_out_unread();
+        assert!(of_flood >= 1_000 && of_flood < 20_000, "{of_flood}");
+        assert!(unread < 100_000, "the newest lines are next: {unread}");
+        assert_eq!(logs.left_out().get(&quiet), None);
+        let left_out = logs.left_out()[&flooding] + of_flood;
+        assert!(left_out.abs_diff(1_000_000) < 10_000, "{left_out}");
     }
 
     /// It is found while the process that printed it is alive.
@@ -708,7 +929,7 @@ mod tests {
         let mut logs = RayLogs::default();
         assert!(logs.follow(key(), &held, "raylet.out", None));
         let mut times = Vec::new();
-        logs.poll(&mut |line| times.push(line.time));
+        logs.poll(u64::MAX, &mut |line| times.push(line.time));
         assert!(matches!(times.as_slice(), [time] if *time <= clock::boot()));
         logs.set_offset(key(), Some(3600));
         assert_eq!(logs.followed[0].offset_s, Some(3600));

@@ -113,6 +113,13 @@ impl Disk {
         transaction.commit()
     }
 
+    /// Returns the size of the file, and of its log if that counts.
+    pub(super) fn bytes(&self, with_log: bool) -> u64 {
+        let size = |path: &Path| std::fs::metadata(path).map_or(0, |data| data.len());
+        let log = with_log.then(|| size(&beside(&self.path, "-wal")));
+        size(&self.path) + log.unwrap_or(0)
+    }
+
     /// Returns the space on the file system of the recording.
     pub(super) fn space(&self) -> Option<Space> {
         let found = rustix::fs::statvfs(

@@ -80,7 +80,48 @@ impl Default for Retention {
     }
 }
 
+/// For what a file still has room, the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Room {
+    Nothing,
+    /// Deaths and what proves them.
+    Deaths,
+    /// Also starts and normal ends of processes.
+    Processes,
+    /// Also samples and what logs say.
+    All,
+}
+
 impl Retention {
+    /// Below this maximum, the log beside a file, of mostly 2 MiB, comes on top.
+    const LOG_COUNTS: u64 = 64 << 20;
+
+    /// Whether the log beside the file counts too.
+    pub(super) fn counts_log(&self) -> bool {
+        self.max_bytes >= Self::LOG_COUNTS
+    }
+
+    /// Returns for what a file of this size still has room. There is always room for the batch that
+    /// may be written next.
+    pub(super) fn room(&self, size: u64) -> Room {
+        let left = self.max_bytes.saturating_sub(size);
+        let is_left = |part: u64| left >= self.max_bytes / part;
+        if is_left(20) {
+            Room::All
+        } else if is_left(32) {
+            Room::Processes
+        } else if is_left(128) {
+            Room::Deaths
+        } else {
+            Room::Nothing
+        }
+    }
+
+    /// Whether a file of this size must be made smaller.
+    pub(super) fn is_over(&self, size: u64) -> bool {
+        size > self.most(size, None)
+    }
+
     /// Returns the size that a file of `size` bytes may reach, with `space` on its file system. A
     /// sixteenth of the maximum is left for what arrives until the next check.
     fn most(&self, size: u64, space: Option<Space>) -> u64 {

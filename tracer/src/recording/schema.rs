@@ -45,7 +45,8 @@ pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
 /// Sets what belongs to a writing connection, not to the file.
 pub(super) fn settings(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
-        "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-2048; PRAGMA wal_autocheckpoint=500;",
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-2048; PRAGMA wal_autocheckpoint=500;
+         PRAGMA journal_size_limit=4194304;",
     )
 }
 

@@ -14,11 +14,15 @@ use super::{
     Retention, Rotation,
     disk::Disk,
     error::RecordingError,
-    retention::{Downsampling, Space},
+    retention::{Downsampling, Room, Space},
     rotation::Rotating,
     row::Priority,
 };
-use crate::{event::Event, ids::BootTime, observe::clock};
+use crate::{
+    event::{Event, Observation},
+    ids::BootTime,
+    observe::clock,
+};
 
 /// The most events about deaths that wait, of about 1 KiB each.
 const DEATHS_QUEUE: usize = 16_384;
@@ -33,6 +37,8 @@ const SAMPLES_QUEUE: usize = 16_384;
 const BATCH: Duration = Duration::from_millis(500);
 /// How often rows that are older than wanted are downsampled.
 const DOWNSAMPLE_EVERY: Duration = Duration::from_secs(300);
+/// How often a file that has become too large meanwhile is downsampled.
+const DOWNSAMPLE_AGAIN: Duration = Duration::from_secs(10);
 /// How long downsampling runs at a time. Then the writer rests for as long, unless there is
 /// something to write.
 const DOWNSAMPLE_FOR: Duration = Duration::from_millis(30);
@@ -152,12 +158,13 @@ impl Sender {
         })
     }
 
-    /// Whether there is room for log records. Logs are files, and may be read later.
+    /// Returns for how many log records there is room. Logs are files, and may be read later. A
+    /// quarter of the room is left for what other threads send meanwhile.
     #[must_use]
-    pub fn has_room_for_log_records(&self) -> bool {
-        let Some(shared) = &self.0 else { return true };
-        let queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.deaths.len() < LOG_RECORDS_QUEUE / 2
+    pub fn room_for_log_records(&self) -> u64 {
+        let most = LOG_RECORDS_QUEUE / 4 * 3;
+        let waiting = self.waiting().0;
+        most.saturating_sub(waiting) as u64
     }
 
     /// Returns how many log records were dropped.
@@ -441,7 +448,7 @@ impl Files {
     fn downsample(&mut self, shared: &Shared, every: Duration) -> rusqlite::Result<()> {
         let now = (self.clock)();
         self.looked = now;
-        if now.since(self.downsampled) >= i64::try_from(every.as_nanos()).unwrap_or(i64::MAX) {
+        if self.is_due(now, every) {
             self.downsampled = now;
             self.downsampling.begin(now, self.disk.space());
         }
@@ -454,17 +461,43 @@ impl Files {
         Ok(())
     }
 
-    /// Leaves samples out if the disk is nearly full. The remaining room is for deaths.
-    fn drop_samples_if_starved(&self, shared: &Shared, backlog: &mut Vec<Event>) {
-        if !self.is_starved {
-            return;
-        }
-        let before = backlog.len();
-        backlog.retain(|event| Priority::of(&event.what) != Priority::Sample);
-        let left_out = (before - backlog.len()) as u64;
-        shared
-            .dropped_samples
-            .fetch_add(left_out, Ordering::Relaxed);
+    /// Leaves out what the file or the disk has no room for. The last room is for deaths.
+    fn drop_what_has_no_room(&self, shared: &Shared, backlog: &mut Vec<Event>) {
+        let size = self.disk.bytes(self.retention.counts_log());
+        let room = self.retention.room(size);
+        let has_room = |priority| match priority {
+            Priority::Sample => room >= Room::All && !self.is_starved,
+            Priority::LogRecord => room >= Room::All,
+            Priority::Lifecycle => room >= Room::Processes,
+            Priority::Death | Priority::Urgent => room >= Room::Deaths,
+        };
+        backlog.retain(|event| {
+            let priority = Priority::of(&event.what);
+            // The end, and the counts of what was left out.
+            let is_end = matches!(
+                event.what,
+                Observation::RecordingEnded | Observation::Ledger(_)
+            );
+            let stays = is_end || has_room(priority);
+            let dropped = match priority {
+                Priority::Sample => &shared.dropped_samples,
+                Priority::LogRecord => &shared.dropped_log_records,
+                _ => &shared.dropped_deaths,
+            };
+            dropped.fetch_add(u64::from(!stays), Ordering::Relaxed);
+            stays
+        });
+    }
+
+    /// Whether a pass of downsampling is due: after some time, or because the file is too large.
+    fn is_due(&self, now: BootTime, every: Duration) -> bool {
+        let waited = now.since(self.downsampled);
+        let over = |time: Duration| waited >= i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        let is_over = || {
+            let size = self.disk.bytes(false);
+            !self.downsampling.is_too_large() && self.retention.is_over(size)
+        };
+        over(every) || over(DOWNSAMPLE_AGAIN) && is_over()
     }
 
     /// Begins the next file, if it is due. All events that were taken from the queues are in this
@@ -512,7 +545,7 @@ fn run(shared: &Shared, mut files: Files, downsample_every: Duration) -> Option<
             (true, false) => BATCH,
         };
         let closing = take(shared, &mut backlog, wait);
-        files.drop_samples_if_starved(shared, &mut backlog);
+        files.drop_what_has_no_room(shared, &mut backlog);
         let result = files.disk.rewrite_if_missing().and_then(|rewritten| {
             shared.rewritten.fetch_or(rewritten, Ordering::Relaxed);
             files.disk.write(&backlog)

@@ -16,6 +16,7 @@ use std::{
 
 use super::Logs;
 use crate::{
+    budget::{Budgets, Most, Payer, Rate},
     collect::clusters::Clusters,
     event::Cluster,
     ids::{BootTime, Pid, ProcessKey, SECOND_NS},
@@ -32,8 +33,27 @@ const FRESH_S: i64 = 60;
 const NAMES: usize = 8_192;
 /// Logs that are checked at a time.
 const LOGS: usize = 64;
-/// The most logs that wait to be checked. Those of live drivers come first, then the newest.
-const WAITING: usize = 4_096;
+/// The logs that may be checked. To check one whether a process has it open takes about 0.3 ms.
+const CHECKS: Most<Rate> = Most {
+    cluster: Rate {
+        each_second: 20,
+        at_once: 256,
+    },
+    user: Rate {
+        each_second: 40,
+        at_once: 512,
+    },
+    whole: Rate {
+        each_second: 80,
+        at_once: 1_024,
+    },
+};
+/// The most logs of one cluster that wait to be checked, and of all. Those of live drivers come
+/// first, then the newest.
+const WAITING: usize = 1_024;
+const WAITING_IN_ALL: usize = 16_384;
+/// The most clusters for which logs that were left out are counted.
+const COUNTED: usize = 4_096;
 /// The most names of one session that are remembered as checked, 16 bytes each.
 const SEEN: usize = 262_144;
 /// If the kernel does not report new files, a folder is read again only after this many times the
@@ -41,14 +61,26 @@ const SEEN: usize = 262_144;
 const REST: i64 = 200;
 
 /// What is known of the drivers' logs of all clusters.
-#[derive(Default)]
 pub(super) struct Drivers {
     sessions: HashMap<ProcessKey, Session>,
     waiting: Vec<DriverLog>,
     /// The cluster with the folder that is read first.
     turn: usize,
-    /// Logs that were left out because there were too many.
-    pub(super) left_out: u64,
+    checks: Budgets,
+    /// By cluster, the logs that were left out because there were too many.
+    pub(super) left_out: HashMap<ProcessKey, u64>,
+}
+
+impl Default for Drivers {
+    fn default() -> Self {
+        Self {
+            sessions: HashMap::new(),
+            waiting: Vec::new(),
+            turn: 0,
+            checks: Budgets::new(CHECKS),
+            left_out: HashMap::new(),
+        }
+    }
 }
 
 /// One session's folder.
@@ -134,7 +166,7 @@ impl Drivers {
         let session = self.sessions.entry(cluster).or_default();
         let names = session.names(folder, most, now);
         let count = names.len();
-        let mut live = Vec::new();
+        let (mut live, mut left_out) = (Vec::new(), 0);
         for name in names
             .into_iter()
             .filter(|name| name.starts_with("python-core-driver-"))
@@ -143,7 +175,7 @@ impl Drivers {
                 continue;
             };
             if session.seen.len() >= SEEN {
-                self.left_out += 1;
+                left_out += 1;
             } else if session.is_new(&name) {
                 let log = DriverLog {
                     cluster,
@@ -160,16 +192,41 @@ impl Drivers {
         }
         self.waiting.append(&mut live);
         // The oldest logs are dropped.
-        let more = self.waiting.len().saturating_sub(WAITING);
-        self.waiting.drain(..more);
-        self.left_out += more as u64;
+        let own = self.waiting.iter().filter(|log| log.cluster == cluster);
+        let in_all = self.waiting.len().saturating_sub(WAITING_IN_ALL);
+        let mut more = own.count().saturating_sub(WAITING).max(in_all.min(count));
+        left_out += more as u64;
+        self.waiting.retain(|log| {
+            let stays = more == 0 || log.cluster != cluster;
+            more -= usize::from(!stays);
+            stays
+        });
+        if left_out > 0 && self.left_out.len() < COUNTED {
+            *self.left_out.entry(cluster).or_default() += left_out;
+        }
         count
     }
 
     /// Returns the logs that are checked next.
-    fn next(&mut self) -> Vec<DriverLog> {
-        let most = self.waiting.len().saturating_sub(LOGS);
-        self.waiting.split_off(most)
+    fn next(&mut self, now: BootTime, owner: impl Fn(ProcessKey) -> Option<u32>) -> Vec<DriverLog> {
+        let payer = |cluster| Payer {
+            cluster,
+            user: owner(cluster),
+        };
+        let all: HashSet<ProcessKey> = self.waiting.iter().map(|log| log.cluster).collect();
+        let room = LOGS as u64;
+        let mut shares = self.checks.shares(all.into_iter().map(payer), room, now);
+        let mut next = Vec::new();
+        for at in (0..self.waiting.len()).rev() {
+            let cluster = self.waiting[at].cluster;
+            if let Some(left) = shares.get_mut(&cluster).filter(|left| **left > 0) {
+                *left -= 1;
+                self.checks.spend(payer(cluster), 1, now);
+                next.push(self.waiting.remove(at));
+            }
+        }
+        next.reverse();
+        next
     }
 }
 
@@ -195,7 +252,7 @@ impl Logs {
                 break;
             }
         }
-        self.drivers.next()
+        self.drivers.next(now, |cluster| clusters.owner(cluster))
     }
 }
 
@@ -288,8 +345,8 @@ mod tests {
         assert_eq!(drivers.waiting.len(), WAITING);
         drivers.look(cluster, &folder, NAMES, now.plus(1_000_000), |_| None);
         assert_eq!(drivers.sessions[&cluster].seen.len(), count);
-        assert_eq!(drivers.left_out, (count - WAITING) as u64);
-        assert_eq!(drivers.next().len(), LOGS);
+        assert_eq!(drivers.left_out[&cluster], (count - WAITING) as u64);
+        assert_eq!(drivers.next(now, |_| None).len(), LOGS);
         drivers.look(cluster, &folder, NAMES, now.plus(10_000_000), |_| None);
         assert_eq!(drivers.waiting.len(), WAITING - LOGS, "each once");
         // The newest comes first. The kernel reported it, so the other names are not read again.
@@ -298,7 +355,7 @@ mod tests {
         assert_eq!(read, 1);
         assert!(
             drivers
-                .next()
+                .next(now, |_| None)
                 .iter()
                 .any(|next| next.name == log(count + 1))
         );
@@ -311,7 +368,7 @@ mod tests {
         let lives = |pid: Pid| (pid == Pid(2500)).then_some(Pid(77));
         let cluster = ProcessKey::new(1, 0);
         drivers.look(cluster, &folder, NAMES, BootTime(1_000_000_000), lives);
-        let next = drivers.next();
+        let next = drivers.next(BootTime(1_000_000_000), |_| None);
         let last = next.last().expect("a log");
         assert_eq!(
             (last.driver, last.name.as_str()),

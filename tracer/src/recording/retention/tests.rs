@@ -574,3 +574,21 @@ fn nearly_full_disk_limits_the_file() {
     assert_eq!(most(gib, space(0, 900 * gib)), 0);
     assert_eq!(most(gib, space(gib / 2, 10 * gib)), gib, "a small disk");
 }
+
+/// Deaths are the last to be left out.
+#[test]
+fn room_ends_with_deaths() {
+    let retention = Retention {
+        max_bytes: 1000,
+        ..Retention::default()
+    };
+    let room = [0, 950, 951, 968, 969, 992, 993, 5000].map(|size| retention.room(size));
+    let (all, processes, deaths) = (Room::All, Room::Processes, Room::Deaths);
+    let nothing = Room::Nothing;
+    assert_eq!(
+        room,
+        [
+            all, all, processes, processes, processes, deaths, deaths, nothing
+        ]
+    );
+}
