@@ -93,6 +93,12 @@ impl Deaths {
         });
     }
 
+    /// Returns how many deaths wait for their verdict.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Returns whether a verdict waits for logs, rather than for the end of another process.
     #[must_use]
     pub fn any_waiting(&self, now: BootTime) -> bool {

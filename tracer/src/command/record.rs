@@ -365,7 +365,7 @@ async fn record(args: RecordArgs, owner: Owner, start: Option<Start>) -> anyhow:
         screen,
     };
     session.run(args.duration, signals, wrapped).await;
-    let whole = session.end().await;
+    let whole = Box::pin(session.end()).await;
     Ok(ExitCode::from(u8::from(!whole)))
 }
 

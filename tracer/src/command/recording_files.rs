@@ -15,7 +15,7 @@ use super::usage;
 use crate::{
     ids::MINUTE_NS,
     judge::{
-        Judge, fleet,
+        self, Judge, fleet,
         report::{Report, Utc},
         timeline::TimelineBuilder,
     },
@@ -213,12 +213,13 @@ fn judge(files: &[PathBuf], parts: Option<usize>) -> Result<Part, RecordingError
                 series.observe(event);
             }
         }
+        judge.settle(judge::UNSETTLED);
     })?;
-    let mut report = judge.report();
+    let timeline = series.and_then(|series| judge.timeline(series));
+    let mut report = judge.into_report();
     if told.live {
         report = report.while_recording();
     }
-    let timeline = series.and_then(|series| judge.timeline(series));
     let charts = timeline.zip(parts);
     let charts = charts.map(|(timeline, parts)| ChartSeries::of(&report, timeline, parts));
     report.notes.extend(told.warnings);

@@ -10,7 +10,7 @@ use super::{
     view::{self, ViewArgs},
 };
 use crate::{
-    judge::{Judge, timeline::TimelineBuilder},
+    judge::{self, Judge, timeline::TimelineBuilder},
     recording::{self, place},
     show::html::ChartSeries,
 };
@@ -102,20 +102,18 @@ fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
                 series.observe(event);
             }
         }
+        judge.settle(judge::UNSETTLED);
     })?;
     if read.count == 0 {
         return Err(empty(file));
     }
     // The series are large. So is the report, which is made once they are folded.
     let timeline = series.and_then(|series| judge.timeline(series));
-    let mut report = judge.report();
+    let mut report = judge.into_report();
     if read.live {
         report = report.while_recording();
     }
     report.notes.extend(read.warnings.iter().cloned());
-    // The views need only the report, and the judge's state is large if there are thousands of
-    // deaths.
-    drop(judge);
     let charts = timeline.map(|timeline| ChartSeries::of(&report, timeline, 1));
     let code = view::show(report, vec![charts], Some(file), view)?;
     if !read.damaged || code != ExitCode::SUCCESS {

@@ -110,6 +110,33 @@ fn live_settled_verdicts_match_the_report() {
     assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// The deaths of a long recording are judged before its end, which must not change verdicts. These
+/// recordings are short, so each ends with an event ten minutes later.
+#[test]
+fn deaths_judged_before_the_end_are_the_same() {
+    let judged = golden::for_each(|name| {
+        let mut events = golden::read(name).events;
+        let mut late = events.last().expect("an event").clone();
+        late.id = EventId(late.id.0 + 1);
+        late.time = late.time.plus(600_000_000_000);
+        events.push(late);
+        let mut judge = Judge::default();
+        for event in &events {
+            judge.observe(event);
+            judge.settle(0);
+        }
+        let early = judge.settled();
+        let (now, then) = (judge.into_report(), judge::judge(&events));
+        assert_eq!(now.deaths.len(), then.deaths.len(), "{name}");
+        for (one, other) in now.deaths.iter().zip(&then.deaths) {
+            let moved: Vec<String> = differences(one, other).collect();
+            assert_eq!((one.id, moved), (other.id, Vec::new()), "{name}");
+        }
+        early
+    });
+    assert!(judged.iter().sum::<usize>() > 100, "{judged:?}");
+}
+
 #[test]
 fn cascade_is_reported_once_cause_is_known() {
     let early = golden::for_each(|name| {

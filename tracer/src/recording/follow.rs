@@ -16,7 +16,7 @@ use crate::{event::Event, ids::EventId};
 const LATE: u64 = 4096;
 
 /// The most events in memory at a time. A file may have days of them.
-const MOST: usize = 16_384;
+const MOST: usize = 4_096;
 
 /// A recording and how far it was read. It is not kept open between two calls, so that its writer
 /// can end.
@@ -51,17 +51,13 @@ impl Follower {
         (readable && anew.file == Some(now)).then_some(anew)
     }
 
-    /// Passes all new events to `tell`, by id. There are none while another file, or no file, has
-    /// its name.
-    pub fn each_new(&mut self, mut tell: impl FnMut(Event)) -> Result<(), RecordingError> {
-        loop {
-            let events = self.new_events()?;
-            let more = events.len() >= MOST;
-            events.into_iter().for_each(&mut tell);
-            if !more {
-                return Ok(());
-            }
-        }
+    /// Passes some of the new events to `tell`, by id, and returns whether there are more. There are
+    /// none while another file, or no file, has its name.
+    pub fn each_next(&mut self, tell: impl FnMut(Event)) -> Result<bool, RecordingError> {
+        let events = self.new_events()?;
+        let more = events.len() >= MOST;
+        events.into_iter().for_each(tell);
+        Ok(more)
     }
 
     /// Returns the next of the new events. If there are many, more are left for the next call.

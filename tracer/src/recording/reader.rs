@@ -48,9 +48,9 @@ pub struct ReadSummary {
 }
 
 /// The number of events in a batch.
-const BATCH: usize = 1024;
-/// The most batches that wait.
-const WAITING: usize = 8;
+const BATCH: usize = 512;
+/// The most batches that wait. An event has a kilobyte or more if it is a line of a log.
+const WAITING: usize = 4;
 
 /// Reads all events into memory.
 pub fn read(path: &Path) -> Result<Read, RecordingError> {

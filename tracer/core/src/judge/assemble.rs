@@ -12,6 +12,7 @@ use crate::{
         report::{
             ClockState, ClusterReport, Death, Host, InUse, LostProbe, Peak, Recording, Report, Utc,
         },
+        settled::Settled,
         state::{lost_sources::LostSource, world::World},
         verdict::Verdicts,
     },
@@ -21,12 +22,16 @@ use crate::{
 /// The version of the JSON contract.
 const SCHEMA: u32 = 1;
 
-/// Returns the report of everything that was folded in.
-pub(super) fn report(world: &World) -> Report {
+/// Returns the report of everything that was folded in. Some deaths are judged already.
+pub(super) fn report(world: &World, settled: Settled) -> Report {
     let verdicts = Verdicts::new(world, None);
-    let exits = world.exits.values();
-    let mut deaths: Vec<Death> = exits.map(|exit| death::of(&verdicts, exit)).collect();
-    deaths.sort_by_key(|death| (death.when.act_time, death.id));
+    let exits = world.exits.values().filter(|exit| !settled.has(exit));
+    let left: Vec<Death> = exits.map(|exit| death::of(&verdicts, exit)).collect();
+    drop(verdicts);
+    let mut deaths = settled.deaths;
+    deaths.extend(left);
+    // Ids differ, and a stable sort would need half as much memory again.
+    deaths.sort_unstable_by_key(|death| (death.when.act_time, death.id));
     report_of(world, deaths)
 }
 
@@ -81,7 +86,40 @@ pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
     report.findings = findings::all(&facts, &report);
     report.notes.extend(ray_log_versions::note(&report));
     report.notes.extend(unread_kills(world));
+    report.notes.extend(left_out(world));
     report
+}
+
+/// Returns notes on what a long recording, or one of a flood, says and this report leaves out.
+fn left_out(world: &World) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (cluster, left) in world.ray_log_records.left_out() {
+        let logs = cluster.map_or_else(
+            || "Ray's logs".to_owned(),
+            |raylet| format!("the logs of raylet {}", raylet.pid),
+        );
+        if left.strays > 0 {
+            notes.push(format!(
+                "left out: {} records of {logs}, which name no process that was seen",
+                left.strays
+            ));
+        }
+        if left.oldest > 0 {
+            notes.push(format!(
+                "left out: the oldest {} records of {logs}; verdicts of their time may lack a reason",
+                left.oldest
+            ));
+        }
+    }
+    let exits = world.exits.values();
+    let dropped = exits.filter(|exit| exit.around.live_processes.dropped);
+    match dropped.count() {
+        0 => {}
+        many => notes.push(format!(
+            "left out: the processes beside {many} memory kills, which are later than others; findings do not count them"
+        )),
+    }
+    notes
 }
 
 /// Returns a note for each version of Ray whose kill records no grammar reads.

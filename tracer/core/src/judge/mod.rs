@@ -30,6 +30,7 @@ mod programs;
 mod query;
 mod ray_log_versions;
 pub mod report;
+mod settled;
 mod signal_origin;
 mod state;
 pub mod time_to_limit;
@@ -49,11 +50,15 @@ use crate::{
         live::Live,
         query::memory,
         report::{ClusterReport, Death, Report, Utc},
+        settled::Settled,
         state::{snapshot::Names, world::World},
         timeline::{Timeline, TimelineBuilder},
         verdict::Verdicts,
     },
 };
+
+/// The number of deaths for [`Judge::settle`] from which a recording counts as long.
+pub const UNSETTLED: usize = 1_024;
 
 /// A judge, with the events so far folded into what verdicts need.
 #[derive(Debug, Default)]
@@ -61,6 +66,8 @@ pub struct Judge {
     world: World,
     /// Names that are used around deaths.
     names: Names,
+    /// Deaths that are judged already.
+    settled: Settled,
     /// How often an event came that bears on verdicts, or something that bears on them was dropped.
     changes: u64,
 }
@@ -85,6 +92,12 @@ impl Judge {
         self.changes += u64::from(event.what.bears_on_verdicts());
     }
 
+    /// Returns how many deaths are judged already.
+    #[must_use]
+    pub fn settled(&self) -> usize {
+        self.settled.deaths.len()
+    }
+
     /// Returns how long the verdicts of `now` stay valid.
     #[must_use]
     pub fn validity(&self, now: BootTime) -> Validity {
@@ -106,7 +119,17 @@ impl Judge {
         let names = &mut self.names;
         let around = exit.map(|seen| memory::snapshot(&self.world, names, &seen.exit, seen.time));
         if let (Some(seen), Some(around)) = (self.world.exits.get_mut(&id), around) {
-            seen.around = around;
+            *seen.around = around;
+        }
+    }
+
+    /// Judges deaths that happened minutes ago, if more than `most` are not judged yet or records of
+    /// logs are left out soon, and drops what only verdicts need. This bounds the memory of a judge
+    /// of a whole recording. The report says the same, because verdicts have settled by then.
+    pub fn settle(&mut self, most: usize) {
+        let many = self.world.exits.len() > self.settled.deaths.len() + most;
+        if many || self.world.ray_log_records.is_filling() {
+            self.settled.judge(&mut self.world);
         }
     }
 
@@ -138,7 +161,14 @@ impl Judge {
     /// Returns the report, with no more events to come.
     #[must_use]
     pub fn report(&self) -> Report {
-        assemble::report(&self.world)
+        assemble::report(&self.world, self.settled.clone())
+    }
+
+    /// Does the same without a copy of the deaths.
+    #[must_use]
+    pub fn into_report(mut self) -> Report {
+        let settled = std::mem::take(&mut self.settled);
+        assemble::report(&self.world, settled)
     }
 
     /// Returns the report of these deaths only, as they were reported live.

@@ -9,11 +9,7 @@ use crate::{
         act, death,
         query::memory::snapshot,
         report::Death,
-        state::{
-            snapshot::{Names, Snapshot},
-            timestamped::ExitSeen,
-            world::World,
-        },
+        state::{snapshot::Names, timestamped::ExitSeen, world::World},
         verdict::Verdicts,
     },
 };
@@ -62,14 +58,14 @@ fn waiting(world: &World, key: ProcessKey) -> Option<Death> {
         time,
         source: Source::Kernel,
         exit,
-        around: Snapshot::default(),
+        around: Box::default(),
     };
     let killed = match act::of(world, &exit) {
         act::FatalAct::Killed(signal) => signal.time,
         act::FatalAct::Exited { .. } | act::FatalAct::Unseen { .. } => return None,
     };
     (time.since(killed) >= LONG_NS).then(|| {
-        exit.around = snapshot(world, &mut Names::default(), &exit.exit, time);
+        *exit.around = snapshot(world, &mut Names::default(), &exit.exit, time);
         let mut death = death::of(&Verdicts::new(world, None), &exit);
         death.when.exit_time = None;
         death

@@ -38,6 +38,8 @@ const RECORDERS: usize = 8;
 /// How many files are opened at each look. A backlog is published a few files at a time, so that
 /// they are not all in memory at once.
 const AT_A_LOOK: usize = 2;
+/// About this many lines are made at each look. They are in memory until they are written.
+const LINES: usize = 256;
 /// A new file has no tables yet. A file that cannot be read at this many looks is reported once.
 const UNREAD: u32 = 10;
 
@@ -101,6 +103,11 @@ impl Folder {
         let mut begins = AT_A_LOOK;
         for (name, (inode, _)) in &found {
             self.read(name, *inode, state, &mut begins);
+            // What was read is judged before more is read, so that a long file needs little memory.
+            while self.is_behind(name) && updates.lines.len() < LINES {
+                self.collect_settled(name, state, now, &mut updates);
+                self.read(name, *inode, state, &mut begins);
+            }
         }
         self.link();
         for name in found.keys() {
@@ -126,7 +133,13 @@ impl Folder {
         updates
     }
 
-    /// Reads what is new in a file. A file that is not open yet is opened only if `begins` allows
+    /// Returns whether more of a file is to be read. A file that cannot be read any more is not.
+    fn is_behind(&self, name: &str) -> bool {
+        let tail = self.tails.get(name);
+        tail.is_some_and(|tail| tail.behind) && !self.unread.contains_key(name)
+    }
+
+    /// Reads some of what is new in a file. A file that is not open yet is opened only if `begins` allows
     /// it.
     fn read(&mut self, name: &str, inode: u64, state: &mut State, begins: &mut usize) {
         let file = state.files.entry(name.to_owned()).or_default();
@@ -259,7 +272,7 @@ impl Folder {
             .collect();
         let (folder, with_arguments) = (self.shown_path(), self.with_arguments);
         self.tails.retain(|name, tail| {
-            if tail.ended {
+            if tail.ended || tail.behind {
                 return true;
             }
             let same = began

@@ -37,6 +37,8 @@ pub(super) struct Tail {
     pub(super) ours: bool,
     /// Whether it was ended on request, or rotated.
     pub(super) ended: bool,
+    /// Whether it has more events than were read so far.
+    pub(super) behind: bool,
     /// Number of looks at the folder since the end of this file was read. The next file exists
     /// before that end is written.
     looks: u32,
@@ -51,6 +53,7 @@ struct Next {
     /// Rows that were carried over from the file before.
     carried: HashSet<EventId>,
     ended: bool,
+    behind: bool,
 }
 
 impl Tail {
@@ -64,6 +67,7 @@ impl Tail {
             started: None,
             ours: false,
             ended: false,
+            behind: false,
             looks: 0,
             next: None,
             last: BootTime(0),
@@ -71,9 +75,9 @@ impl Tail {
         })
     }
 
-    /// Reads all new events.
+    /// Reads some of the new events.
     pub(super) fn read(&mut self, state: &FileState) -> Result<(), RecordingError> {
-        self.follower.each_new(|event| {
+        self.behind = self.follower.each_next(|event| {
             self.judge.observe(&event);
             self.last = self.last.max(event.time);
             self.newest = self.newest.max(event.id);
@@ -112,23 +116,25 @@ impl Tail {
             follower: Follower::open(path)?,
             carried: carried(path)?,
             ended: false,
+            behind: false,
         });
         Ok(())
     }
 
-    /// Reads what the next file says about the deaths in this one.
+    /// Reads some of what the next file says about the deaths in this one.
     pub(super) fn read_next(&mut self) -> Result<(), RecordingError> {
         let Some(next) = &mut self.next else {
             return Ok(());
         };
-        next.follower.each_new(|event| {
+        next.behind = next.follower.each_next(|event| {
             let ended = matches!(event.what, Observation::RecordingEnded);
             next.ended |= ended;
             if !ended && !next.carried.contains(&event.id) {
                 self.judge.observe(&event);
                 self.last = self.last.max(event.time);
             }
-        })
+        })?;
+        Ok(())
     }
 
     /// Returns the deaths that have settled and have not been published before.
@@ -165,6 +171,9 @@ impl Tail {
 
     /// Returns the moment up to which verdicts can be given.
     fn now(&self, now: BootTime) -> BootTime {
+        if self.behind || self.next.as_ref().is_some_and(|next| next.behind) {
+            return self.last;
+        }
         let goes_on = self.next.as_ref().map_or(!self.ended, |next| !next.ended);
         if self.ours && goes_on {
             now

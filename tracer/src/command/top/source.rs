@@ -16,13 +16,17 @@ use crate::{
         report::{Death, Report},
     },
     observe::{clock, host},
-    recording::Follower,
+    recording::{Follower, RecordingError},
     show::top::Top,
 };
 use live_source::LiveSource;
 
 /// How often the file is read: a recorder writes events twice a second.
 const POLL: Duration = Duration::from_millis(500);
+
+/// While old events are read, deaths are judged when this many wait. Each keeps in memory what
+/// surrounded it.
+const WAIT_MOST: usize = 128;
 
 /// The source of the view's data.
 #[expect(clippy::large_enum_variant, reason = "there is one")]
@@ -127,32 +131,44 @@ impl Following {
             (self.ours, self.last) = (false, BootTime(0));
             top.restart();
         }
-        let mut ended = false;
-        self.follower.each_new(|event| {
-            self.judge.observe(&event);
-            self.last = self.last.max(event.time);
-            match &event.what {
-                Observation::RecordingStarted(started) => {
-                    self.ours = started.boot_id == host::started(Mode::Procfs).boot_id;
-                }
-                Observation::RecordingEnded => ended = true,
-                Observation::Exit(exit) => self.deaths.add(event.id, exit.process, event.time),
-                _ => {}
+        while self.read_some()? {
+            if self.deaths.waiting() > WAIT_MOST {
+                self.judge(top, self.last);
             }
-        })?;
-        self.ours &= !ended;
+        }
         let now = if self.ours { clock::boot() } else { self.last };
         let until = if self.ours {
             now
         } else {
             deaths::time_when_all_settled(now)
         };
+        self.judge(top, until);
+        top.update(self.judge.live(now));
+        Ok(())
+    }
+
+    /// Reads some of the new events, and returns whether there are more.
+    fn read_some(&mut self) -> Result<bool, RecordingError> {
+        self.follower.each_next(|event| {
+            self.judge.observe(&event);
+            self.last = self.last.max(event.time);
+            match &event.what {
+                Observation::RecordingStarted(started) => {
+                    self.ours = started.boot_id == host::started(Mode::Procfs).boot_id;
+                }
+                Observation::RecordingEnded => self.ours = false,
+                Observation::Exit(exit) => self.deaths.add(event.id, exit.process, event.time),
+                _ => {}
+            }
+        })
+    }
+
+    /// Adds the deaths whose verdict is due, and forgets processes that died long before.
+    fn judge(&mut self, top: &mut Top, until: BootTime) {
         let (told, done) = self.deaths.take_due(&self.judge, until);
         take(top, told, |deaths| self.judge.report_of(deaths));
         for process in done {
             self.judge.forget(process);
         }
-        top.update(self.judge.live(now));
-        Ok(())
     }
 }

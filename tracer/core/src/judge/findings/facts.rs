@@ -2,7 +2,7 @@
 //!
 //! Facts are made from a recording or from texts, so the same rules serve both.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     event::{Cluster, NodeMemory, Role, SharedMemory},
@@ -20,6 +20,8 @@ use crate::{
 pub(in crate::judge) struct Facts {
     /// The processes that counted against the limit of each memory kill.
     pub(in crate::judge) limit_members: BTreeMap<EventId, LimitMembers>,
+    /// Memory kills beyond the number whose surroundings are kept.
+    pub(in crate::judge) not_kept: BTreeSet<EventId>,
     /// Memory that the machine had in use when the recording began: `MemTotal` − `MemAvailable`.
     pub(in crate::judge) used_before: Option<Bytes>,
     /// The raylets, by the number of their cluster in the report.

@@ -154,6 +154,7 @@ pub(super) fn all(facts: &Facts, report: &Report) -> Vec<Finding> {
     // A text that lists only the victim has no table to show.
     left.retain(|death| !report.recordings.is_empty() || death.memory.top.len() > 1);
     left.retain(|death| run.knows_what_counted(death));
+    left.retain(|death| !facts.not_kept.contains(&death.id));
     findings.extend(nothing_fits::find(&left));
     choice::order(run, &mut findings);
     contradictions::mark(&mut findings);

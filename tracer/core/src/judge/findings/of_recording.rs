@@ -45,7 +45,13 @@ pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
         let first = first_ends.get(&death.id).copied().unwrap_or(death);
         Some((death.id, limit_members(world, first)?))
     };
+    let not_kept = |death: &&Death| {
+        let exit = world.exits.get(&death.id);
+        exit.is_some_and(|exit| exit.around.live_processes.dropped)
+    };
+    let not_kept = deaths.iter().filter(not_kept).map(|death| death.id);
     Facts {
+        not_kept: not_kept.collect(),
         limit_members: kills.filter_map(at_first_end).collect(),
         used_before: world.machine.used_first,
         nodes: world

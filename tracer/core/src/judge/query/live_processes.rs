@@ -28,8 +28,14 @@ pub(in crate::judge) fn around(
     let own = world.processes.get(dying).zip(own);
     let mut alive: Vec<(&ProcessState, Bytes)> = others.chain(own).collect();
     let tracked = Bytes(alive.iter().map(|(_, private)| private.0).sum());
-    alive.sort_by_key(|(state, private)| std::cmp::Reverse((*private, state.key.pid)));
-    alive.truncate(MOST);
+    let order = |(state, private): &(&ProcessState, Bytes)| {
+        std::cmp::Reverse((*private, state.key.pid, state.key.start))
+    };
+    if alive.len() > MOST {
+        alive.select_nth_unstable_by_key(MOST, order);
+        alive.truncate(MOST);
+    }
+    alive.sort_unstable_by_key(order);
     let mut kept = |name: Option<&str>| name.map(|name| names.kept(name));
     let member = |(state, private): (&ProcessState, Bytes)| Member {
         pid: state.key.pid,
@@ -53,6 +59,7 @@ pub(in crate::judge) fn around(
         members: alive.into_iter().map(member).collect(),
         tracked,
         node: world.machine.node.as_ref().map(|(_, node)| node.clone()),
+        dropped: false,
     }
 }
 

@@ -118,6 +118,10 @@ impl Calls {
         if self.complete.len() >= MAX_CALLS {
             self.complete.pop_front();
         }
+        // Many workers run one task, and `push_back` would make room for four.
+        if self.complete.is_empty() {
+            self.complete.reserve_exact(1);
+        }
         self.complete.push_back(call);
     }
 

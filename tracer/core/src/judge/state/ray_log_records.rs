@@ -1,20 +1,34 @@
-//! Keeps what Ray's logs said, by worker, by pid and by cluster. The oldest can be dropped.
+//! Keeps what Ray's logs said, by worker, by pid and by cluster. How much is kept is bounded.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     event::RayLog,
-    ids::{BootTime, HexId, Pid, ProcessKey},
+    ids::{BootTime, HexId, Pid, ProcessKey, SECOND_NS},
     judge::state::timestamped::Timestamped,
     ray::facts::RayFact,
 };
 
-/// All records, numbered from the first that ever came.
+/// At most this many records are kept: about 30 MB. Ray writes a few for each worker, but anybody
+/// may start something that is called a raylet and writes millions.
+const MOST: usize = 32_768;
+/// A process is described at most this long after a log names it.
+const DESCRIBED_NS: i64 = 30 * SECOND_NS;
+
+/// How many records of a cluster were left out.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(in crate::judge) struct LeftOut {
+    /// They named no process that was seen.
+    pub(in crate::judge) strays: u64,
+    /// They were the oldest.
+    pub(in crate::judge) oldest: u64,
+}
+
+/// The records that are kept, in the order in which they came.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct RayLogRecords {
-    records: VecDeque<Timestamped<RayLog>>,
-    /// The number of the oldest record that is kept.
-    first: usize,
+    records: Vec<Timestamped<RayLog>>,
+    left_out: BTreeMap<Option<ProcessKey>, LeftOut>,
     by_worker: HashMap<HexId, Vec<usize>>,
     by_pid: HashMap<(ProcessKey, Pid), Vec<usize>>,
     by_cluster: HashMap<ProcessKey, Vec<usize>>,
@@ -25,7 +39,7 @@ pub(in crate::judge) struct RayLogRecords {
 
 impl RayLogRecords {
     pub(in crate::judge) fn push(&mut self, record: Timestamped<RayLog>) {
-        let number = self.first + self.records.len();
+        let number = self.records.len();
         let about = record.what.fact.about();
         for worker in about.workers {
             self.by_worker.entry(worker).or_default().push(number);
@@ -37,7 +51,7 @@ impl RayLogRecords {
             }
             self.by_cluster.entry(cluster).or_default().push(number);
         }
-        self.records.push_back(record);
+        self.records.push(record);
     }
 
     /// Returns all records, in the order in which they came.
@@ -80,35 +94,91 @@ impl RayLogRecords {
     }
 
     fn get(&self, number: usize) -> Option<&Timestamped<RayLog>> {
-        self.records.get(number.checked_sub(self.first)?)
+        self.records.get(number)
     }
 
-    /// Drops the older half if there are more than `most`. Returns whether there were.
-    pub(in crate::judge) fn trim(&mut self, most: usize) -> bool {
-        if self.records.len() <= most {
-            return false;
+    /// Returns how many records of each cluster were left out.
+    pub(in crate::judge) fn left_out(
+        &self,
+    ) -> impl Iterator<Item = (Option<ProcessKey>, LeftOut)> + '_ {
+        self.left_out
+            .iter()
+            .map(|(cluster, left)| (*cluster, *left))
+    }
+
+    /// Whether there are so many that some must be left out.
+    pub(in crate::judge) fn is_full(&self) -> bool {
+        self.records.len() > MOST
+    }
+
+    /// Whether deaths should be judged, because records may be left out soon.
+    pub(in crate::judge) fn is_filling(&self) -> bool {
+        self.records.len() > MOST / 2
+    }
+
+    /// Leaves records out until at most half of [`MOST`] are kept, or no cluster has more than its
+    /// share: first those for which `is_stray`, then those of clusters with more than their share,
+    /// the oldest first. So a cluster that writes many costs no other cluster its records.
+    pub(in crate::judge) fn make_room(
+        &mut self,
+        now: BootTime,
+        is_stray: impl Fn(&RayLog) -> bool,
+    ) {
+        self.remove(
+            |seen, _| now.since(seen.time) > DESCRIBED_NS && is_stray(&seen.what),
+            |left| &mut left.strays,
+        );
+        if self.records.len() <= MOST / 2 {
+            return;
         }
-        let dropped = self.records.len() - most / 2;
-        for record in self.records.drain(..dropped) {
-            let is_monitor = matches!(
-                record.what.fact,
-                RayFact::MonitorStarted { .. } | RayFact::MonitorDisabled
-            );
-            if let Some(cluster) = record.what.cluster.filter(|_| is_monitor) {
-                self.monitors.insert(cluster.truncated(), record);
+        self.remove(
+            |seen, is_over| is_over && is_stray(&seen.what),
+            |left| &mut left.strays,
+        );
+        self.remove(|_, is_over| is_over, |left| &mut left.oldest);
+    }
+
+    /// Removes the records for which `goes`, and counts them. It is also told whether newer records
+    /// of that cluster fill its share.
+    fn remove(
+        &mut self,
+        goes: impl Fn(&Timestamped<RayLog>, bool) -> bool,
+        count: impl Fn(&mut LeftOut) -> &mut u64,
+    ) {
+        let mut after: HashMap<Option<ProcessKey>, usize> = HashMap::new();
+        for seen in &self.records {
+            *after.entry(cluster(seen)).or_default() += 1;
+        }
+        let share = MOST / 2 / after.len().max(1);
+        self.by_worker.clear();
+        self.by_pid.clear();
+        self.by_cluster.clear();
+        for record in std::mem::take(&mut self.records) {
+            let cluster = cluster(&record);
+            let newer = after.entry(cluster).or_default();
+            *newer = newer.saturating_sub(1);
+            if goes(&record, *newer >= share) {
+                *count(self.left_out.entry(cluster).or_default()) += 1;
+                self.keep_monitor(record);
+            } else {
+                self.push(record);
             }
         }
-        self.first += dropped;
-        let first = self.first;
-        let keep = |numbers: &mut Vec<usize>| {
-            numbers.retain(|number| *number >= first);
-            !numbers.is_empty()
-        };
-        self.by_worker.retain(|_, numbers| keep(numbers));
-        self.by_pid.retain(|_, numbers| keep(numbers));
-        self.by_cluster.retain(|_, numbers| keep(numbers));
-        true
     }
+
+    fn keep_monitor(&mut self, record: Timestamped<RayLog>) {
+        let is_monitor = matches!(
+            record.what.fact,
+            RayFact::MonitorStarted { .. } | RayFact::MonitorDisabled
+        );
+        if let Some(cluster) = cluster(&record).filter(|_| is_monitor) {
+            self.monitors.insert(cluster, record);
+        }
+    }
+}
+
+fn cluster(record: &Timestamped<RayLog>) -> Option<ProcessKey> {
+    record.what.cluster.map(ProcessKey::truncated)
 }
 
 #[cfg(test)]
@@ -118,9 +188,10 @@ mod tests {
 
     /// A monitor logs its settings once, at the start.
     #[test]
-    fn monitor_line_survives_trimming() {
+    fn monitor_line_survives_a_flood_and_other_clusters_keep_theirs() {
         let raylet = ProcessKey::new(7, 0);
-        let record = |fact| Timestamped {
+        let other = ProcessKey::new(8, 0);
+        let record = |raylet, fact| Timestamped {
             time: BootTime(0),
             what: RayLog {
                 cluster: Some(raylet),
@@ -131,26 +202,43 @@ mod tests {
             },
         };
         let mut records = RayLogRecords::default();
-        records.push(record(RayFact::MonitorStarted {
-            threshold: Bytes(30),
+        let monitor = |threshold| RayFact::MonitorStarted {
+            threshold: Bytes(threshold),
             total: Bytes(32),
             interval_ms: Some(250),
             user_slice_only: false,
-        }));
-        for _ in 0..100 {
-            records.push(record(RayFact::NotRegistered {
-                pid: Pid(9),
-                alive: true,
-            }));
-            records.trim(10);
+        };
+        let about = |pid| RayFact::NotRegistered {
+            pid: Pid(pid),
+            alive: true,
+        };
+        records.push(record(raylet, monitor(30)));
+        for _ in 0..10 {
+            records.push(record(other, about(1)));
+        }
+        let is_stray = |said: &RayLog| said.fact == about(2);
+        for pid in [2, 3] {
+            for _ in 0..2 * MOST {
+                records.push(record(raylet, about(pid)));
+                if records.is_full() {
+                    records.make_room(BootTime(0), is_stray);
+                }
+            }
         }
         let mut said = records.of_cluster(raylet);
         let first = said.next().map(|seen| &seen.what.fact);
-        assert!(
-            matches!(first, Some(RayFact::MonitorStarted { .. })),
-            "{first:?}"
-        );
-        assert!(said.count() <= 10);
+        assert_eq!(first, Some(&monitor(30)));
+        let kept = said.count();
+        assert!((MOST / 4..=MOST).contains(&kept), "{kept}");
+        assert_eq!(records.of_cluster(other).count(), 10);
+        let left: Vec<_> = records.left_out().collect();
+        let [(Some(of), left)] = left.as_slice() else {
+            panic!("{left:?}");
+        };
+        assert!(of.same(raylet));
+        let all = (4 * MOST) as u64;
+        assert!(left.strays <= all / 2 && left.oldest <= all / 2, "{left:?}");
+        assert_eq!(left.strays + left.oldest + kept as u64, all + 1);
     }
 
     /// Earlier and later processes with that pid are not meant.

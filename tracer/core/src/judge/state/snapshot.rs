@@ -36,6 +36,18 @@ pub(in crate::judge) struct LiveProcesses {
     pub(in crate::judge) tracked: Bytes,
     /// The machine, as sampled last.
     pub(in crate::judge) node: Option<NodeMemory>,
+    /// Whether they were known, and are not kept.
+    pub(in crate::judge) dropped: bool,
+}
+
+impl LiveProcesses {
+    /// Stands for processes that are not kept.
+    pub(in crate::judge) fn dropped() -> Self {
+        Self {
+            dropped: true,
+            ..Self::default()
+        }
+    }
 }
 
 /// One process. Each death keeps dozens of these. So names are shared, and what most processes do

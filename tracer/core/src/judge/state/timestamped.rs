@@ -20,7 +20,7 @@ pub(in crate::judge) struct ExitSeen {
     pub(in crate::judge) time: BootTime,
     pub(in crate::judge) source: Source,
     pub(in crate::judge) exit: Exit,
-    pub(in crate::judge) around: Snapshot,
+    pub(in crate::judge) around: Box<Snapshot>,
 }
 
 impl ExitSeen {

@@ -33,7 +33,6 @@ use crate::{
             shared_files::SharedFiles,
             shares::Shares,
             signal_losses::SignalLosses,
-            snapshot::Snapshot,
             timestamped::{ExitSeen, Timestamped},
         },
     },
@@ -45,8 +44,6 @@ use crate::{
     signals::ENDING,
 };
 
-/// At most this many records of Ray's logs are kept by a live judge.
-const MAX_RAY_LOG_RECORDS: usize = 50_000;
 /// At most this many lines of the kernel log, and OOM victims, are kept by a live judge.
 const MAX_KERNEL_WORDS: usize = 4_096;
 /// At most this many clusters are kept by a live judge, including those that are over.
@@ -56,6 +53,11 @@ const MAX_SIGNALS: usize = 64;
 
 /// At most this many figures of one raylet's monitor are kept: six seconds at ten per second.
 const MAX_MONITOR_COUNTS: usize = 64;
+
+/// Figures of a cgroup are kept for this long. The last one before that says what it held then.
+const CGROUP_NS: i64 = 125 * SECOND_NS;
+/// This many older ones are dropped at once.
+const CGROUP_AT_ONCE: usize = 64;
 
 /// At most this many mappings of one process are kept.
 const MAX_MAPPED: usize = 16;
@@ -207,12 +209,7 @@ impl World {
             Observation::Exit(exit) => self.exited(event.id, time, source, exit),
             Observation::Kmsg(line) => self.kernel_said(time, line),
             Observation::RayLog(record) => self.ray_said(time, source, record),
-            Observation::Cgroup(state) => {
-                self.limits.observe(time, state);
-                let what = state.clone();
-                let states = self.cgroups.entry(state.path.clone());
-                states.or_default().push(Timestamped { time, what });
-            }
+            Observation::Cgroup(state) => self.cgroup_sampled(time, state),
             Observation::DriverSettings { .. } => self.driver_runs(&event.what),
             Observation::SharedMemory(state) => self.shared_memory.push((time, state.clone())),
             Observation::SharedFile(file) => self.shared_files.sampled(file, &self.processes),
@@ -280,7 +277,9 @@ impl World {
         self.sent_while_exiting(time, &signal.sender);
         let handed_on = self.handed_on(time, signal);
         let what = handed_on.unwrap_or_else(|| signal.clone());
-        let signals = self.signals.entry(signal.target.truncated()).or_default();
+        let signals = self.signals.entry(signal.target.truncated());
+        // Most processes get one, and `Vec` would make room for four.
+        let signals = signals.or_insert_with(|| Vec::with_capacity(1));
         if signals.len() >= MAX_SIGNALS {
             signals.remove(least_telling(signals));
         }
@@ -328,6 +327,17 @@ impl World {
             delivered.remove(MAX_SIGNALS / 2);
         }
         delivered.push(Timestamped { time, what });
+    }
+
+    fn cgroup_sampled(&mut self, time: BootTime, state: &CgroupState) {
+        self.limits.observe(time, state);
+        let states = self.cgroups.entry(state.path.clone()).or_default();
+        let what = state.clone();
+        states.push(Timestamped { time, what });
+        let old = states.partition_point(|seen| time.since(seen.time) > CGROUP_NS);
+        if old > CGROUP_AT_ONCE {
+            states.drain(..old - 1);
+        }
     }
 
     fn memory_sampled(&mut self, time: BootTime, sample: &ProcessMemory) {
@@ -546,7 +556,7 @@ impl World {
             time,
             source,
             exit: exit.clone(),
-            around: Snapshot::default(),
+            around: Box::default(),
         };
         self.exits.insert(id, seen);
     }
@@ -579,6 +589,11 @@ impl World {
             time,
             what: record.clone(),
         });
+        if self.ray_log_records.is_full() {
+            let processes = &self.processes;
+            let is_stray = |said: &RayLog| names_no_process(processes, said);
+            self.ray_log_records.make_room(self.last_time, is_stray);
+        }
     }
 
     fn mapped_by(&mut self, time: BootTime, what: Mapped) {
@@ -660,15 +675,13 @@ impl World {
 
     /// Drops the oldest of what a live judge would keep for ever. Returns whether there was any.
     pub(in crate::judge) fn drop_oldest(&mut self) -> bool {
-        let mut dropped = self.ray_log_records.trim(MAX_RAY_LOG_RECORDS);
-        dropped |= self.trim_clusters();
+        let mut dropped = self.trim_clusters();
         dropped |= trim(&mut self.kernel_log);
         dropped |= trim(&mut self.victims);
         dropped |= trim(&mut self.driver_settings);
         dropped |= trim(&mut self.driver_packages);
         dropped |= trim(&mut self.shared_memory);
-        let cgroups = self.cgroups.values_mut();
-        cgroups.fold(dropped, |dropped, states| trim(states) || dropped)
+        dropped
     }
 
     /// Drops the oldest clusters that are over, if there are too many. Anybody may start something
@@ -825,6 +838,25 @@ fn of_the_worker_itself(fact: &RayFact) -> bool {
             | RayFact::TaskFailed { .. }
             | RayFact::ActorState { .. }
     )
+}
+
+/// Whether a raylet's log names only processes that were not seen. The GCS also speaks of those on
+/// other nodes.
+fn names_no_process(processes: &Processes, said: &RayLog) -> bool {
+    let Some(cluster) = said
+        .cluster
+        .filter(|_| !said.file.starts_with("gcs_server"))
+    else {
+        return false;
+    };
+    let about = said.fact.about();
+    if about.workers.is_empty() && about.pids.is_empty() {
+        return false;
+    }
+    let mut workers = about.workers.iter();
+    let mut pids = about.pids.iter();
+    let is_worker = workers.any(|worker| processes.by_worker(cluster, worker).is_some());
+    !is_worker && !pids.any(|pid| processes.by_ray_pid(cluster, *pid).is_some())
 }
 
 /// Adds one. Drops the oldest if there are too many.
