@@ -99,7 +99,11 @@ COMMIT;"#,
 }
 
 /// Runs raytrace, and returns what it printed and its peak of resident memory in KiB.
-#[expect(unsafe_code, reason = "std does not say what a child used")]
+#[expect(
+    unsafe_code,
+    clippy::zombie_processes,
+    reason = "std does not say what a child used, so `wait4` waits for it"
+)]
 fn run(arguments: &[&str], file: &Path, output: &Path) -> (String, u64) {
     let child = Command::new(env!("CARGO_BIN_EXE_raytrace"))
         .args(arguments)
@@ -130,7 +134,8 @@ fn publish(folder: &Path) -> u64 {
         .expect("raytrace");
     let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let deaths = lines.take(usize::try_from(DEATHS / 2).expect("a number"));
-    assert!(deaths.map(|line| line.expect("a line")).count() > 0);
+    let deaths: Vec<String> = deaths.map(|line| line.expect("a line")).collect();
+    assert!(!deaths.is_empty());
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
     child.kill().expect("its end");
     child.wait().expect("its end");
