@@ -76,14 +76,14 @@ fn recorded(out: &mut File, name: &str, before: &[&str]) -> Result<()> {
     section(out, &format!("{name} report"), &report.stdout)
 }
 
-/// Stages deaths of processes that the recorder, the parent of this process, holds a pidfd of.
+/// Stages deaths of processes that the recorder holds a pidfd of.
 pub(crate) fn few(truth: &Path) -> Result<()> {
     fs::write("/proc/self/oom_score_adj", "-900")?;
-    let recorder = std::os::unix::process::parent_id();
+    let supervisor = std::os::unix::process::parent_id();
     let mut stage = Stage::new(truth)?;
     let mut begun = |act: &[&str], cgroup: Option<&Cgroup>, killer: &str, fields| {
         let actor = Actor::start(act, cgroup)?;
-        actor.is_watched_by(recorder)?;
+        actor.is_watched_by_child_of(supervisor)?;
         stage.death(act[0], &actor, killer, &fields)?;
         anyhow::Ok(actor)
     };

@@ -165,12 +165,16 @@ impl Actor {
         })
     }
 
-    /// Waits until `recorder` has a pidfd of this process.
-    pub(crate) fn is_watched_by(&self, recorder: u32) -> Result<()> {
+    /// Waits until the recorder has a pidfd of this process. It is a child of `supervisor`.
+    pub(crate) fn is_watched_by_child_of(&self, supervisor: u32) -> Result<()> {
         let line = format!("Pid:\t{}", self.pid);
+        let children = format!("/proc/{supervisor}/task/{supervisor}/children");
         until(&format!("a pidfd of pid {}", self.pid), || {
-            let entries = fs::read_dir(format!("/proc/{recorder}/fdinfo"));
-            let mut entries = entries.into_iter().flatten().flatten();
+            let children = fs::read_to_string(&children).unwrap_or_default();
+            let entries = children
+                .split_whitespace()
+                .map(|child| fs::read_dir(format!("/proc/{child}/fdinfo")));
+            let mut entries = entries.flatten().flatten().flatten();
             entries.any(|entry| {
                 let text = fs::read_to_string(entry.path()).unwrap_or_default();
                 text.lines().any(|one| one == line)
