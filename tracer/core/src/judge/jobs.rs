@@ -186,10 +186,10 @@ fn first_cause(death: &Death, job_id: &HexId, driver: &ProcessState) -> bool {
     let of_the_job =
         death.process.role == Role::Worker && death.work.job_id.as_ref() == Some(job_id);
     let of_the_node = matches!(death.process.role, Role::Raylet | Role::Gcs | Role::Agent);
-    // Its cause is another process, even if that has not ended yet.
-    let follows = death.verdict.cause_death_id.is_some()
-        || death.verdict.killer == Killer::RayCollapse && death.verdict.cause_remote.is_none();
-    death.listed && !follows && death.process.pid != driver.key.pid && (of_the_job || of_the_node)
+    death.listed
+        && death.verdict.cause_death_id.is_none()
+        && death.process.pid != driver.key.pid
+        && (of_the_job || of_the_node)
 }
 
 /// Returns the outcome of a driver that failed because somebody else stopped its node. `ray stop`

@@ -335,22 +335,20 @@ pub struct About {
 }
 
 impl RayFact {
-    /// Returns whether the raylet or the GCS recorded by it that a worker was to end, or had ended
-    /// as it should.
+    /// Returns whether the raylet or the GCS recorded by it that Ray was ending a worker. An exit of
+    /// the worker's own code is none.
     #[must_use]
-    pub(crate) fn names_an_intended_end(&self) -> bool {
+    pub(crate) fn shows_an_end_by_ray(&self) -> bool {
         match self {
-            Self::KillActorRequested { .. }
+            Self::MonitorKill(_)
+            | Self::KillActorRequested { .. }
             | Self::OwnerDied { .. }
             | Self::JobFinished { .. }
             | Self::ForceKilled { .. }
             | Self::NotRegistered { .. }
             | Self::StopSignal { .. } => true,
             Self::Disconnected { exit_type, .. } | Self::GcsWorkerExit { exit_type, .. } => {
-                matches!(
-                    exit_type,
-                    ExitType::IntendedSystemExit | ExitType::IntendedUserExit
-                )
+                *exit_type == ExitType::IntendedSystemExit
             }
             _ => false,
         }

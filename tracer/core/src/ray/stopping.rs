@@ -15,26 +15,14 @@ use libc::{SIGKILL, SIGTERM};
 /// The signals by which any of Ray's tools ends a process.
 pub(crate) const SIGNALS: [i32; 2] = [SIGTERM, SIGKILL];
 
-/// The form in which a tool ends one process.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Form {
-    /// The signal that each process gets first.
-    pub(crate) first: i32,
-    /// The signal for a process that is still there after the time given, ns.
-    then: (i32, i64),
-}
+/// The signal by which `ray.shutdown()` asks each process to end.
+pub(crate) const SHUTDOWN_ASKS: i32 = SIGTERM;
+/// `ray.shutdown()` kills a process that has not ended after this time, ns. It is a little less
+/// than the second that Ray waits, because waiting begins after the signal was sent.
+const SHUTDOWN_WAITS: i64 = 900_000_000;
 
-/// `ray.shutdown()`. The time is a little less than the second that Ray waits, because waiting
-/// begins after the signal was sent.
-pub(crate) const SHUTDOWN: Form = Form {
-    first: SIGTERM,
-    then: (SIGKILL, 900_000_000),
-};
-
-impl Form {
-    /// Returns whether a signal has this form, if the process got its first one `waited` ns before.
-    pub(crate) fn allows(self, signal: i32, waited: i64) -> bool {
-        let (last, wait) = self.then;
-        signal == self.first || signal == last && waited >= wait
-    }
+/// Returns whether `ray.shutdown()` may send this signal to a process that it asked `waited` ns
+/// before.
+pub(crate) fn may_be_of_shutdown(signal: i32, waited: i64) -> bool {
+    signal == SHUTDOWN_ASKS || signal == SIGKILL && waited >= SHUTDOWN_WAITS
 }

@@ -13,7 +13,6 @@ use crate::{
         report::{Certainty, Killer, Relation},
         state::timestamped::Timestamped,
     },
-    ray::facts::{ExitType, RayFact},
 };
 
 /// Returns the verdict on a signal from a sender other than a raylet: a tool of Ray's, a relative,
@@ -112,15 +111,7 @@ fn with_its_worker(
 fn is_recorded_before(case: &Case<'_>, worker: ProcessKey, time: BootTime) -> bool {
     let about = case.world.ray_about(worker).into_iter();
     let mut before = about.filter(|record| record.time.since(time) <= reasons::LOG_STAMP_NS);
-    before.any(|record| match &record.what.fact {
-        // Its own code ended it.
-        RayFact::Disconnected {
-            exit_type: ExitType::IntendedUserExit,
-            ..
-        } => false,
-        RayFact::MonitorKill(_) => true,
-        fact => fact.names_an_intended_end(),
-    })
+    before.any(|record| record.what.fact.shows_an_end_by_ray())
 }
 
 /// Returns whether the worker that started this descendant sent the signal.

@@ -309,8 +309,8 @@ pub(super) fn is_supervisor(state: &ProcessState) -> bool {
 }
 
 /// Recognizes the driver that started its own Ray (`ray.init()` without an address) and shuts it
-/// down. That ends the raylet, the GCS and the rest one after the other, in the form of
-/// [`stopping::SHUTDOWN`]. A driver that signals a part of its Ray in another form, or a single
+/// down. That ends the raylet, the GCS and the rest one after the other, in the form
+/// that [`stopping`] has. A driver that signals a part of its Ray in another form, or a single
 /// part, does not shut it down: the same process can do either.
 pub(super) fn own_driver(
     case: &Case<'_>,
@@ -343,7 +343,7 @@ fn is_in_form(
     let asked = |key: ProcessKey| {
         let mut signals = case.world.signals_to(key).iter();
         let first = signals.find(|seen| seen.what.sender.process.same(driver))?;
-        (first.what.signal == stopping::SHUTDOWN.first && first.time <= signal.time)
+        (first.what.signal == stopping::SHUTDOWN_ASKS && first.time <= signal.time)
             .then_some(first.time)
     };
     let raylet_was_gone = || {
@@ -353,7 +353,7 @@ fn is_in_form(
     let raylet_first = victim.same(raylet) || asked(raylet).is_some() || raylet_was_gone();
     let waited = asked(victim).map(|first| signal.time.since(first));
     raylet_first
-        && waited.is_some_and(|waited| stopping::SHUTDOWN.allows(signal.what.signal, waited))
+        && waited.is_some_and(|waited| stopping::may_be_of_shutdown(signal.what.signal, waited))
 }
 
 /// How long a driver may wait for one part of its Ray before it ends the next.
@@ -377,7 +377,7 @@ pub(super) fn ends_the_rest(
         let mut signals = world.signals_to(state.key).iter();
         signals.any(|seen| {
             seen.what.sender.process.same(driver)
-                && seen.what.signal == stopping::SHUTDOWN.first
+                && seen.what.signal == stopping::SHUTDOWN_ASKS
                 && seen.time.since(signal.time).abs() < SHUTDOWN_NS
         })
     })
