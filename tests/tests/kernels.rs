@@ -264,7 +264,7 @@ fn hostile_processes_do_not_mislead() {
 }
 
 /// These kernels are not downloaded automatically. Each is a `vmlinuz` in a folder of
-/// `target/vm/other`. docs/development/reliability.md says which were tried.
+/// `target/vm/other`. docs/development/reliability-details.md says which were tried.
 #[test]
 fn other_kernels_name_each_death() {
     let folder = target().join("vm/other");

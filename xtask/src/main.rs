@@ -1,11 +1,12 @@
 //! Development tasks of raytrace: `cargo xtask TASK`.
 //!
-//! The tasks are `setup`, `build-ebpf`, `demo`, `gallery`, `test`, `real`, `gpu`, `vm`, `fuzz`,
-//! `soak`, `canary`, `dist` and `bench`. Starting one needs only stable Rust. A task installs what
-//! else it needs, and says so.
+//! The tasks are `check`, `setup`, `build-ebpf`, `demo`, `gallery`, `test`, `real`, `gpu`, `vm`,
+//! `fuzz`, `soak`, `canary`, `dist`, `sbom`, `release-notes` and `bench`. Starting one needs only
+//! stable Rust. A task installs what else it needs, and says so.
 
 mod bench;
 mod canary;
+mod check;
 mod demo;
 mod dist;
 mod ebpf;
@@ -34,6 +35,13 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Check a change before it is sent, without root, in under five minutes once all is built:
+    /// format, lints, partial builds, documents, unit tests, dependencies, workflows.
+    Check {
+        /// Fail if a check has to be skipped because a tool or the network is missing.
+        #[arg(long)]
+        complete: bool,
+    },
     /// Install what the tests need: Ray into target/ray, the eBPF toolchain, Chromium, QEMU and
     /// Debian's kernels, lint tools. What is installed already is left as it is.
     Setup,
@@ -114,6 +122,14 @@ enum Task {
         #[arg(long, conflicts_with = "architectures")]
         program: Option<std::path::PathBuf>,
     },
+    /// Write what the program is made of into target/dist, in `CycloneDX`'s JSON (needs
+    /// cargo-cyclonedx).
+    Sbom,
+    /// Print what CHANGELOG.md says about the release with this tag (`v0.1.0`).
+    ReleaseNotes {
+        /// The tag.
+        tag: String,
+    },
     /// Measure what recording costs: interleaved pairs with and without, per hook, on an idle
     /// cluster (half an hour; some parts of it: `cargo xtask bench idle many-processes`).
     Bench {
@@ -161,6 +177,7 @@ enum Soak {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
+        Task::Check { complete } => check::everything(complete),
         Task::Setup => setup::everything(),
         Task::BuildEbpf => ebpf::build(),
         Task::Demo => demo::run_demo(),
@@ -193,6 +210,8 @@ fn main() -> ExitCode {
             architectures,
             program,
         } => dist::make(&architectures, program.as_deref()),
+        Task::Sbom => dist::sbom::make(),
+        Task::ReleaseNotes { tag } => dist::notes::print(&tag),
         Task::Bench { parts } => bench::run(&parts),
         Task::BenchManyProcesses { member } => bench::many_processes(member),
         Task::BenchProcesses { kind, count } => kind.run(count),

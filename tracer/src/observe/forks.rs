@@ -4,7 +4,7 @@
 //! are many pages, it reads samples at even distances. These are short reads; each holds the lock
 //! of the mapping for some microseconds. `smaps_rollup` would be exact, but holds it for 20 ms for
 //! each GiB. On a busy machine, that cost the process that is read seconds
-//! (docs/development/performance.md).
+//! (docs/development/performance-details.md).
 
 use std::{
     fs::File,

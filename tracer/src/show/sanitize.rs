@@ -1,7 +1,7 @@
 //! Makes foreign text harmless before it is printed.
 //!
 //! Task names, process names, paths and log lines come from whoever ran the job, and are printed on
-//! somebody else's terminal. Every view passes such text through [`line`].
+//! somebody else's terminal. Every view passes such text through [`line()`].
 //!
 //! Control characters, escape sequences, and characters that reorder or hide text become visible
 //! escapes. Long text is cut.
@@ -36,7 +36,7 @@ pub fn line(text: &str, limit: usize) -> String {
     shown
 }
 
-/// Returns a name: [`line`] with the limit for names.
+/// Returns a name: [`line()`] with the limit for names.
 #[must_use]
 pub fn name(text: &str) -> String {
     line(text, NAME)

@@ -3,6 +3,7 @@
 
 mod fail;
 mod hostile;
+mod library;
 mod output;
 mod ran;
 mod redacted;

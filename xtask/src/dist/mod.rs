@@ -5,7 +5,9 @@
 mod check;
 mod deb;
 mod image;
+pub(crate) mod notes;
 mod rpm;
+pub(crate) mod sbom;
 mod tree;
 mod wheel;
 

@@ -31,7 +31,7 @@ const EXPECTED: [ExpectedSkip; 6] = [
     ExpectedSkip {
         tests: &["other_kernels_name_each_death"],
         message: "no kernels in ",
-        because: "these kernels are not fetched by themselves (docs/development/reliability.md)",
+        because: "these kernels are not fetched by themselves (docs/development/reliability-details.md)",
     },
     ExpectedSkip {
         tests: &[

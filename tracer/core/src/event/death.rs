@@ -29,7 +29,7 @@ pub struct Signal {
     pub group_exit_code: i32,
     /// Whether this signal killed: the result is 0 or 4, this signal newly set the group-exit flag,
     /// and the code equals the signal. False for a signal that is caught, blocked, ignored or late,
-    /// and for a core-dumping one, which [`Observation::Delivered`] reports.
+    /// and for a core-dumping one, which [`super::Observation::Delivered`] reports.
     pub took_effect: bool,
     /// The target's `pdeath_signal`.
     pub parent_death_signal: i32,

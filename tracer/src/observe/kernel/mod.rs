@@ -1,6 +1,6 @@
 //! Observes the kernel: loads the eBPF objects, attaches their hooks, and reads their rings.
 //!
-//! [`attach`] tries each hook as `tp_btf`, then as a raw tracepoint. A thread of its own empties
+//! [`mod@attach`] tries each hook as `tp_btf`, then as a raw tracepoint. A thread of its own empties
 //! [`Ring`], and accesses neither disk nor /proc nor Ray. `hooks` has a file for each hook.
 
 mod attach;
