@@ -9,6 +9,11 @@
 /// The component of Slurm's path that contains its jobs. Other forms are `slurm` and `slurm_NODE`.
 const SLURM_SCOPE: &str = "slurmstepd.scope";
 
+/// Returns whether a cgroup is `above` or below it.
+pub(crate) fn is_within(cgroup: Option<&str>, above: &str) -> bool {
+    cgroup.is_some_and(|cgroup| std::path::Path::new(cgroup).starts_with(above))
+}
+
 /// Returns the id in the innermost component that has one: `/docker/ID`,
 /// `…/cri-containerd-ID.scope`, `/kubepods/…/ID`.
 #[must_use]

@@ -35,6 +35,7 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
         ("trigger", trigger(death)),
         ("memory", memory_line(&death.memory.own).filter(|_| memory)),
         ("largest", biggest(death).filter(|_| memory)),
+        ("outside", outside(death).filter(|_| memory)),
         (
             "shared",
             shared_files::at_death(death, view.shown.detail).filter(|_| memory),
@@ -501,12 +502,12 @@ fn biggest(death: &Death) -> Option<String> {
     if shown.is_empty() {
         return None;
     }
-    // The biggest processes of the machine may be outside the cgroup that was full.
     let memcg = death.verdict.killer == Killer::KernelOomMemcg;
-    let scope = match (memcg, death.recording_id) {
-        (true, Some(_)) => " of all recorded processes",
-        // The kernel's report lists the tasks of the cgroup.
-        (true, None) => " in the cgroup",
+    // The kernel's report, which texts have, lists the tasks of the cgroup.
+    let inside = death.memory.top_outside.is_some() || death.recording_id.is_none();
+    let scope = match (memcg, inside) {
+        (true, true) => " in the cgroup",
+        (true, false) => " of all recorded processes",
         (false, _) => "",
     };
     let smaller = smaller.map_or_else(String::new, |text| format!("; {text}"));
@@ -514,6 +515,17 @@ fn biggest(death: &Death) -> Option<String> {
     Some(format!(
         "{shown} of private memory{scope}{age}{smaller}{more}"
     ))
+}
+
+/// Returns what the processes outside the cgroup at its limit held.
+fn outside(death: &Death) -> Option<String> {
+    let outside = death.memory.top_outside.as_ref()?;
+    let held = size(outside.private_bytes);
+    let many = usize::try_from(outside.processes).unwrap_or(usize::MAX);
+    let processes = words::count(many, "process", "processes");
+    (many > 0).then(|| {
+        format!("{held} in {processes} outside the cgroup, which does not count against its limit")
+    })
 }
 
 /// Why figures of processes add up to more than was in use.

@@ -2,7 +2,7 @@
 
 use crate::{
     ids::HexId,
-    judge::report::{ClusterReport, Death, Job, Report},
+    judge::report::{ClusterReport, Death, Job, Report, Setting},
     show::sanitize,
 };
 
@@ -145,6 +145,53 @@ impl RecordingFilter {
         self.node.as_deref().is_none_or(is_called_so)
             && (self.cluster.is_none() || own().any(|one| self.is_of_cluster(Some(one))))
     }
+}
+
+impl RecordingFilter {
+    /// Returns whether a cluster is the one that is asked for, on the node that is asked for, and
+    /// has the job that is asked for.
+    #[must_use]
+    pub fn has_cluster(&self, report: &Report, one: &ClusterReport) -> bool {
+        let on_node =
+            |text: &str| has_id(one, text) || is_recorded_on(report, one.recording_id, text);
+        self.is_of_cluster(Some(one))
+            && self.node.as_deref().is_none_or(on_node)
+            && (self.job.as_ref()).is_none_or(|job| has_job(report, one, job))
+    }
+
+    /// Returns whether a setting is in such a cluster, and is set for the job that is asked for or
+    /// for the whole cluster.
+    #[must_use]
+    pub fn has_setting(&self, report: &Report, setting: &Setting) -> bool {
+        let Some(own) = cluster(report, setting.cluster) else {
+            return !self.is_for_a_part_of(report);
+        };
+        let others = self.job.is_some() && setting.job_id.is_some() && setting.job_id != self.job;
+        !others && self.has_cluster(report, own)
+    }
+
+    /// Returns whether a recording is of a machine with such a cluster.
+    #[must_use]
+    pub fn has_machine(&self, report: &Report, number: u32) -> bool {
+        let mut clusters = report.clusters.iter();
+        self.has_recording(report, number)
+            && (self.job.is_none()
+                || clusters.any(|one| one.recording_id == number && self.has_cluster(report, one)))
+    }
+}
+
+/// Returns whether a cluster has a job: its driver, or a process of the job that died, may be on
+/// another of its nodes.
+fn has_job(report: &Report, one: &ClusterReport, job: &HexId) -> bool {
+    let is_same = |number: Option<u32>| {
+        cluster(report, number).is_some_and(|other| {
+            other.id == one.id || one.session.is_some() && one.session == other.session
+        })
+    };
+    let mut jobs = report.jobs.iter();
+    let mut deaths = report.deaths.iter();
+    jobs.any(|known| known.job_id == *job && is_same(known.cluster))
+        || deaths.any(|death| death.work.job_id.as_ref() == Some(job) && is_same(death.cluster))
 }
 
 fn cluster(report: &Report, number: Option<u32>) -> Option<&ClusterReport> {

@@ -294,6 +294,7 @@ pub(super) fn pod() -> Report {
         time: at(clock(21, 0, 0)),
         needed_bytes: gib(23.9),
         limit_bytes: gib(24.0),
+        clusters: vec![0],
     }];
     report
 }

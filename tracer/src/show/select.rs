@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     ids::{EventId, Pid},
-    judge::report::{Death, Finding, Growth, Report, Utc},
+    judge::report::{ClusterReport, Death, Finding, Growth, LimitPeak, Machine, Peak, Report, Utc},
     show::{causes, recording_filter::RecordingFilter, words},
 };
 
@@ -245,6 +245,9 @@ pub fn select(mut report: Report, selection: &Selection) -> SelectedReport {
     let findings: Vec<bool> = report.findings.iter().map(shown).collect();
     let has_job = |job| selection.filter.has_job(&report, job);
     let jobs: Vec<bool> = report.jobs.iter().map(has_job).collect();
+    if !selection.filter.is_all() {
+        keep_machines(&mut report, selection, &kept);
+    }
     keep(&mut report.findings, &findings);
     keep(&mut report.jobs, &jobs);
     report.findings = joined(report.findings);
@@ -272,6 +275,38 @@ pub fn select(mut report: Report, selection: &Selection) -> SelectedReport {
         lists_normal_exits: selection.all
             || selection.matching.is_some()
             || matches!(selection.kill, Some(Kill::Id(_))),
+    }
+}
+
+/// Keeps the clusters that are asked for and those of the deaths that are shown, their settings and
+/// limits, and the figures of their machines.
+fn keep_machines(report: &mut Report, selection: &Selection, kept: &BTreeSet<EventId>) {
+    let filter = &selection.filter;
+    let is_asked = |one: &ClusterReport| filter.has_cluster(report, one);
+    let asked: Vec<bool> = report.clusters.iter().map(is_asked).collect();
+    let clusters = report.clusters.iter().zip(&asked);
+    let asked_ids: BTreeSet<u32> = clusters
+        .filter_map(|(one, asked)| asked.then_some(one.id))
+        .collect();
+    let of_kept = report
+        .deaths
+        .iter()
+        .filter(|death| kept.contains(&death.id));
+    let of_kept: BTreeSet<u32> = of_kept.filter_map(|death| death.cluster).collect();
+    let is_set = |one| filter.has_setting(report, one);
+    let settings: Vec<bool> = report.settings.iter().map(is_set).collect();
+    let has_machine = |one: &Machine| filter.has_machine(report, one.recording_id);
+    let machines: Vec<bool> = report.machines.iter().map(has_machine).collect();
+    keep(&mut report.settings, &settings);
+    keep(&mut report.machines, &machines);
+    let counts = |limit: &LimitPeak| limit.clusters.iter().any(|id| asked_ids.contains(id));
+    report.limits.retain(counts);
+    report
+        .clusters
+        .retain(|one| asked_ids.contains(&one.id) || of_kept.contains(&one.id));
+    if machines.contains(&false) {
+        let peaks = report.machines.iter().filter_map(|machine| machine.peak);
+        report.peak = peaks.reduce(Peak::nearer);
     }
 }
 
@@ -378,7 +413,114 @@ fn name_matches(death: &Death, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::report::Certainty;
+    use crate::{
+        ids::{Bytes, HexId},
+        judge::report::{Certainty, Setting},
+        show::sample,
+    };
+
+    /// A second cluster on the same machine, and a third on another one.
+    #[test]
+    fn clusters_settings_limits_and_machines_follow_the_filter() {
+        let mut report = sample::verl();
+        report.deaths[0].work.job_id = HexId::parse("03000000");
+        let first = report.clusters[0].clone();
+        for (id, recording) in [(0, 0), (1, 0), (2, 1)] {
+            let one = ClusterReport {
+                id,
+                recording_id: recording,
+                session: Some(format!("session_{id}")),
+                ..first.clone()
+            };
+            report.clusters.push(one);
+            report.settings.push(Setting {
+                key: format!("of {id}"),
+                value: String::new(),
+                source: String::new(),
+                effective: true,
+                cluster: Some(id),
+                job_id: (id == 0).then(|| report.jobs[0].job_id.clone()),
+            });
+            let peak = report.peak.map(|peak| Peak {
+                used_bytes: Bytes(u64::from(recording + 1) << 30),
+                ..peak
+            });
+            report.limits.push(LimitPeak {
+                cgroup: format!("/{id}"),
+                time: report.recordings[0].started,
+                needed_bytes: Bytes(1),
+                limit_bytes: Bytes(2),
+                clusters: vec![id],
+            });
+            report.machines.push(Machine {
+                recording_id: recording,
+                peak,
+                limits: Vec::new(),
+                in_use: None,
+            });
+        }
+        report.clusters.remove(0);
+        report.settings.retain(|one| one.key.starts_with("of "));
+        let mut other = report.recordings[0].clone();
+        (other.id, other.host.name) = (1, "gpu-08".into());
+        report.recordings.push(other);
+        let with = |filter: RecordingFilter| {
+            let selection = Selection {
+                filter,
+                ..Selection::default()
+            };
+            let shown = select(report.clone(), &selection).report;
+            let ids = |ids: Vec<u32>| format!("{ids:?}");
+            [
+                ids(shown.clusters.iter().map(|one| one.id).collect()),
+                ids(shown
+                    .settings
+                    .iter()
+                    .filter_map(|one| one.cluster)
+                    .collect()),
+                ids(shown
+                    .limits
+                    .iter()
+                    .flat_map(|one| one.clusters.clone())
+                    .collect()),
+                ids(shown.machines.iter().map(|one| one.recording_id).collect()),
+                shown
+                    .peak
+                    .map_or_else(String::new, |peak| peak.used_bytes.0.to_string()),
+            ]
+        };
+        let peak = report
+            .peak
+            .map_or_else(String::new, |peak| peak.used_bytes.0.to_string());
+        let all = with(RecordingFilter::default());
+        assert_eq!(
+            all,
+            ["[0, 1, 2]", "[0, 1, 2]", "[0, 1, 2]", "[0, 0, 1]", &peak]
+        );
+        let cluster = |id: u32| RecordingFilter {
+            cluster: Some(format!("session_{id}")),
+            ..RecordingFilter::default()
+        };
+        let of_machine = Bytes(1 << 30).0.to_string();
+        assert_eq!(
+            with(cluster(1)),
+            ["[1]", "[1]", "[1]", "[0, 0]", &of_machine]
+        );
+        let node = RecordingFilter {
+            node: Some("gpu-08".into()),
+            ..RecordingFilter::default()
+        };
+        let of_other = Bytes(2 << 30).0.to_string();
+        assert_eq!(with(node), ["[2]", "[2]", "[2]", "[1]", &of_other]);
+        let job = |id: &str| RecordingFilter {
+            job: HexId::parse(id),
+            ..RecordingFilter::default()
+        };
+        let own = report.jobs[0].job_id.0.clone();
+        assert_eq!(with(job(&own))[..3], ["[0]", "[0]", "[0]"]);
+        // Another job of that cluster has none of the settings of the first.
+        assert_eq!(with(job("03000000"))[..3], ["[0]", "[]", "[0]"]);
+    }
 
     #[test]
     fn findings_with_the_same_advice_are_one() {

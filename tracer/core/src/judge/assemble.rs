@@ -1,8 +1,9 @@
 //! Assembles the report from verdicts: names, times, cause links, and what is listed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use crate::{
+    cgroup_path::is_within,
     event::Cluster,
     ids::{Bytes, ProcessKey},
     judge::{
@@ -10,7 +11,8 @@ use crate::{
         query::{gpus, message_times, monitor, owners, place, shared_files},
         ray_log_versions,
         report::{
-            ClockState, ClusterReport, Death, Host, InUse, LostProbe, Peak, Recording, Report, Utc,
+            ClockState, ClusterReport, Death, Host, InUse, LimitPeak, LostProbe, Peak, Recording,
+            Report, Utc,
         },
         settled::Settled,
         state::{lost_sources::LostSource, world::World},
@@ -70,7 +72,7 @@ pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
                     total_bytes,
                 })
             }),
-        limits: world.limits.report(&world.clock, machine_bytes(world)),
+        limits: limits(world),
         in_use: in_use(world),
         shared_memory: shared_files::report(world),
         notes: Vec::new(),
@@ -88,6 +90,26 @@ pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
     report.notes.extend(unread_kills(world));
     report.notes.extend(left_out(world));
     report
+}
+
+/// Returns the cgroups with a limit, with the clusters whose memory counts against it.
+fn limits(world: &World) -> Vec<LimitPeak> {
+    let mut found = world.limits.report(&world.clock, machine_bytes(world));
+    let states = world.processes.iter();
+    let of_clusters: HashSet<(&str, u32)> = states
+        .filter_map(|state| {
+            let number = world.cluster_number(state.cluster)?;
+            Some((state.cgroup.as_deref()?, number))
+        })
+        .collect();
+    for peak in &mut found {
+        let inside = of_clusters.iter();
+        let inside = inside.filter(|(cgroup, _)| is_within(Some(cgroup), &peak.cgroup));
+        peak.clusters = inside.map(|(_, number)| *number).collect();
+        peak.clusters.sort_unstable();
+        peak.clusters.dedup();
+    }
+    found
 }
 
 /// Returns notes on what a long recording, or one of a flood, says and this report leaves out.

@@ -9,7 +9,7 @@ use crate::{
         query::{gcs, headroom, minute, place},
         report::{
             ActiveWarning, Activity, AtDeath, Death, End, Killer, LastMinute, Limit, Memory,
-            OomReport, Process, Relation, Verdict, When, Work,
+            OomReport, Process, Relation, TopProcess, Verdict, When, Work,
         },
         state::{calls::Growth, processes::ProcessState, timestamped::ExitSeen, world::World},
         verdict::{Draft, Verdicts},
@@ -107,16 +107,19 @@ fn memory(
     oom: Option<OomReport>,
     warning: Option<ActiveWarning>,
 ) -> Memory {
+    let full = oom.as_ref().and_then(|oom| oom.cgroup.as_deref());
+    let biggest = exit.around.biggest_in(full);
     Memory {
         own: exit.around.memory.clone(),
         gpu: exit.around.gpu.clone(),
         oom,
         at_death: at_death(world, exit),
-        top: exit.around.top.clone(),
-        top_rest: exit.around.top_rest.clone(),
+        last_minute: last_minute(world, exit, &biggest.top),
+        top: biggest.top,
+        top_rest: biggest.rest,
+        top_outside: biggest.outside,
         suspect: None,
         shared: exit.around.shared.clone(),
-        last_minute: last_minute(world, exit),
         warning,
     }
 }
@@ -215,8 +218,9 @@ fn at_death(world: &World, exit: &ExitSeen) -> Option<AtDeath> {
     })
 }
 
-fn last_minute(world: &World, exit: &ExitSeen) -> Option<LastMinute> {
+fn last_minute(world: &World, exit: &ExitSeen, top: &[TopProcess]) -> Option<LastMinute> {
     let mut minute = exit.around.minute.clone()?;
+    (minute.top).retain(|row| top.iter().any(|one| one.pid == row.pid));
     let key = exit.exit.process.truncated();
     let steps = world.steps.get(&key).map_or(&[][..], Vec::as_slice);
     minute::refine(&mut minute, exit.time, steps, world.mapped.get(&key));

@@ -5,10 +5,10 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::{
+    cgroup_path::is_within,
     event::{CgroupState, Cluster, LimitWarning, MemorySplit, Mode, NodeMemory, ProbeState, Role},
     ids::{BootTime, Bytes, HexId, MINUTE_NS, Pid, ProcessKey},
     judge::{
-        findings,
         killers::{self, LimitMargin, LimitOwner},
         query::{gpus, monitor},
         report::{GpuError, GpuReport, Utc},
@@ -283,7 +283,7 @@ fn monitors<'a>(
         // have the same limit.
         let raylet = world.processes.get(cluster.raylet);
         let own = raylet.and_then(|raylet| raylet.cgroup.as_deref());
-        let on_path = |level: &&CgroupState| own.is_none() || findings::within(own, &level.path);
+        let on_path = |level: &&CgroupState| own.is_none() || is_within(own, &level.path);
         let mut on_path = levels.iter().filter(on_path);
         let cgroup = on_path.find(|level| level.limit == Some(total));
         on.then(|| MonitorNow {

@@ -27,8 +27,8 @@ pub use log_mentions::{LogMention, Mention};
 pub(in crate::judge) use memory::class_of_title;
 pub use memory::{
     CallRate, GpuError, GpuReport, GpuUse, GrowthRate, HourRate, InUse, Limit, LimitPeak,
-    MemoryReport, OomReport, Owner, OwnerKind, Peak, RestOfClass, SharedFileUse, SharedKind,
-    SharedUse, Suspect, TopProcess, TopRest, subprocess,
+    MemoryReport, OomReport, OutsideCgroup, Owner, OwnerKind, Peak, RestOfClass, SharedFileUse,
+    SharedKind, SharedUse, Suspect, TopProcess, TopRest, subprocess,
 };
 pub use minute::{AtDeath, CallsReport, LastMinute, LimitBefore, MappedBefore, TopBefore};
 pub use place::{Kubernetes, Place, Slurm};

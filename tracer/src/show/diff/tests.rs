@@ -36,6 +36,8 @@ fn run(offload: &str, peak: f64, killed: bool) -> Report {
         value: offload.into(),
         source: "command line of driver 690".into(),
         effective: true,
+        cluster: None,
+        job_id: None,
     }];
     report.owners = vec![Owner {
         class: "WorkerDict".into(),

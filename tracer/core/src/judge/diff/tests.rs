@@ -22,6 +22,8 @@ fn report(settings: &[(&str, &str)], owners: &[(&str, u32, u64, Option<u64>)]) -
             value: (*value).into(),
             source: "environment of raylet 7".into(),
             effective: true,
+            cluster: None,
+            job_id: None,
         })
         .collect();
     report.owners = owners

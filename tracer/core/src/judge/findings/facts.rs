@@ -110,6 +110,7 @@ pub(in crate::judge) struct Driver {
     pub(in crate::judge) pid: Option<Pid>,
     /// The number of its cluster.
     pub(in crate::judge) cluster: Option<u32>,
+    pub(in crate::judge) job: Option<HexId>,
     pub(in crate::judge) argv: Vec<String>,
     /// `RAY_*` variables of its environment.
     pub(in crate::judge) settings: Vec<(String, String)>,
@@ -120,6 +121,10 @@ pub(in crate::judge) struct Driver {
 pub(in crate::judge) struct PrintedConfiguration {
     /// `printed by TaskRunner (pid 7), worker-….out`.
     pub(in crate::judge) source: String,
+    /// The number of the printer's cluster.
+    pub(in crate::judge) cluster: Option<u32>,
+    /// The printer's job.
+    pub(in crate::judge) job: Option<HexId>,
     pub(in crate::judge) settings: Vec<(String, String)>,
 }
 

@@ -3,9 +3,9 @@
 use super::{
     Run, about, children, controller, leak, merged, more_memory,
     rules::{Contradiction, Kind, Needs, Rule},
-    within,
 };
 use crate::{
+    cgroup_path::is_within,
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding, Killer},
     path,
@@ -65,14 +65,15 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             format!("limit {} B in {cgroup}", limit.0),
             format!("raylet.out: threshold {} B of {} B", threshold.0, total.0),
         ];
-        if !keeps_growing(&growing, death) {
+        let delays = keeps_growing(&growing, death);
+        if !delays {
             finding.remedy.push(raise(run, death, &cgroup, limit));
         }
         // A threshold is a remedy only if all of Ray is inside the cgroup with that limit. With
         // resource isolation Ray does not read the threshold.
         let below = run
             .node(death)
-            .is_some_and(|node| !node.isolated && within(node.cgroup.as_deref(), &cgroup));
+            .is_some_and(|node| !node.isolated && is_within(node.cgroup.as_deref(), &cgroup));
         if let Some(threshold) = lower_threshold(run, death, limit, total).filter(|_| below) {
             let value = threshold.value(limit, total);
             let at = threshold.position(&value, limit, total);
@@ -80,12 +81,17 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             if death.is_retried() {
                 let then = format!("{change}: Ray then kills before the kernel does, {at}");
                 finding.remedy.push(format!("{then}, and retries"));
-            } else if !finding.remedy.is_empty() {
-                // It is no fix, but another way to fail.
+            } else {
+                // It is another way to fail: the only one to see the limit while memory keeps growing.
                 finding.remedy.push(format!(
                     "{change}: saves no memory, and a call without a retry still fails, but Ray then kills before the kernel does, with a message that names memory, {at}"
                 ));
             }
+        }
+        if finding.remedy.is_empty() {
+            let higher = raise(run, death, &cgroup, limit);
+            let only = "this only delays the kill while memory keeps growing";
+            finding.remedy.push(format!("{higher}; {only}"));
         }
         finding.not_if = Some("the limit was changed while Ray ran".into());
         Some(((cgroup, death.cluster), finding))

@@ -285,11 +285,6 @@ fn named_framework(facts: &Facts) -> Option<Framework> {
         .or_else(|| drivers.find_map(|one| Framework::of_command_line(&one.argv)))
 }
 
-/// Returns whether a cgroup is `limit` or below it.
-pub(super) fn within(cgroup: Option<&str>, limit: &str) -> bool {
-    cgroup.is_some_and(|cgroup| std::path::Path::new(cgroup).starts_with(limit))
-}
-
 /// Returns what a finding says about a kill; `None` for `nothing-fits`, which belongs to no rule.
 fn kind(finding: &Finding) -> Option<Kind> {
     let mut rules = ALL.iter();

@@ -8,9 +8,10 @@ use super::{
         Driver, Effect, Facts, GpuOrphan, IdleCluster, LeftOverProcess, LimitMember, LimitMembers,
         LogWarning, Node, Offload, PrintedConfiguration,
     },
-    growing, log_warnings, offload, within,
+    growing, log_warnings, offload,
 };
 use crate::{
+    cgroup_path::is_within,
     event::{Cluster, RayLog, Role},
     ids::{Bytes, HexId, Pid, ProcessKey, SECOND_NS, size},
     judge::{
@@ -92,7 +93,7 @@ fn limit_members(world: &World, death: &Death) -> Option<LimitMembers> {
     }
     let counts = |member: &&Member| {
         member.cluster.is_some_and(|own| own.same(raylet))
-            && limit.is_none_or(|limit| within(member.cgroup.as_deref(), limit))
+            && limit.is_none_or(|limit| is_within(member.cgroup.as_deref(), limit))
     };
     let held = |member: &Member| LimitMember {
         pid: member.pid,
@@ -173,6 +174,7 @@ fn drivers(world: &World) -> Vec<Driver> {
             source: format!("command line of driver {}", state.key.pid),
             pid: Some(state.key.pid),
             cluster: number(world, state.cluster),
+            job: state.job(),
             argv: state.argv.clone(),
             settings: settings.map_or_else(Vec::new, |(_, settings)| settings.clone()),
         }
@@ -186,13 +188,14 @@ fn number(world: &World, cluster: Option<ProcessKey>) -> Option<u32> {
     u32::try_from(clusters.position(|known| known.raylet.same(raylet))?).ok()
 }
 
+/// Returns the worker that wrote a log.
+fn printer<'a>(world: &'a World, log: &RayLog, worker: Option<&HexId>) -> Option<&'a ProcessState> {
+    world.processes.by_worker(log.cluster?, worker?)
+}
+
 /// Names the worker that wrote a log, as far as it is known: `TaskRunner (pid 7)`.
 fn writer(world: &World, log: &RayLog, worker: Option<&HexId>) -> String {
-    let state = log
-        .cluster
-        .zip(worker)
-        .and_then(|(cluster, worker)| world.processes.by_worker(cluster, worker));
-    let Some(state) = state else {
+    let Some(state) = printer(world, log, worker) else {
         return "a worker".into();
     };
     let class = live_processes::class(state);
@@ -213,12 +216,17 @@ fn printed(world: &World) -> Vec<PrintedConfiguration> {
         else {
             continue;
         };
-        if found.iter().any(|known| known.settings == *settings) {
+        let cluster = number(world, seen.what.cluster);
+        let same =
+            |known: &PrintedConfiguration| known.cluster == cluster && known.settings == *settings;
+        if found.iter().any(same) {
             continue;
         }
         let by = writer(world, &seen.what, worker_id.as_ref());
         found.push(PrintedConfiguration {
             source: format!("printed by {by}, {}", seen.what.file),
+            cluster,
+            job: printer(world, &seen.what, worker_id.as_ref()).and_then(ProcessState::job),
             settings: settings.clone(),
         });
     }

@@ -9,7 +9,7 @@ use super::{
     rules::{Kind, Needs, Rule},
 };
 use crate::{
-    ids::size,
+    ids::{HexId, size},
     judge::report::{Certainty, ClusterReport, Finding, Report, Setting},
     ray::{
         framework::{self, Effect, SettingEffect},
@@ -38,6 +38,26 @@ pub(super) struct FrameworkSetting {
     /// Whether it was typed for this run. A value that was only printed may be the framework's
     /// default.
     pub(super) typed: bool,
+    /// The number of its cluster, and its job.
+    whose: Whose,
+}
+
+/// The number of a cluster, and a job in it, as far as they are known.
+type Whose = (Option<u32>, Option<HexId>);
+
+impl FrameworkSetting {
+    /// Returns whether it is in force, and `other` has another value for it in the same cluster.
+    fn is_beside(&self, other: &Self) -> bool {
+        self.key == other.key && self.whose.0 == other.whose.0 && !self.overruled
+    }
+}
+
+impl Row {
+    fn of(mut self, cluster: u32, job: Option<&HexId>) -> Self {
+        self.setting.cluster = Some(cluster);
+        self.setting.job_id = job.cloned();
+        self
+    }
 }
 
 /// Returns the number that is in force for the setting whose key ends with `end`.
@@ -92,17 +112,21 @@ pub(super) fn rows(facts: &Facts, report: &Report) -> Vec<Row> {
             key: given.key,
             value: given.value,
             source: given.source,
+            cluster: given.whose.0,
+            job_id: given.whose.1,
         },
         why: None,
     });
     let mut rows: Vec<Row> = given.collect();
     for (number, node) in (0u32..).zip(&facts.nodes) {
-        rows.extend(of_raylet(node));
         let cluster = report.clusters.iter().find(|cluster| cluster.id == number);
-        rows.extend(cluster.and_then(of_monitor));
+        let of_cluster = of_raylet(node).into_iter();
+        let of_cluster = of_cluster.chain(cluster.and_then(of_monitor));
+        rows.extend(of_cluster.map(|row| row.of(number, None)));
         let drivers = facts.drivers.iter();
         for driver in drivers.filter(|driver| driver.cluster == Some(number)) {
-            rows.extend(of_driver(node, driver));
+            let rows_of_driver = of_driver(node, driver).into_iter();
+            rows.extend(rows_of_driver.map(|row| row.of(number, driver.job.as_ref())));
         }
     }
     rows
@@ -113,8 +137,9 @@ pub(super) fn rows(facts: &Facts, report: &Report) -> Vec<Row> {
 pub(super) fn of_framework(facts: &Facts) -> Vec<FrameworkSetting> {
     let mut given: Vec<FrameworkSetting> = Vec::new();
     for printed in &facts.printed {
-        for one in known(&printed.settings, &printed.source) {
-            let in_force = |known: &&mut FrameworkSetting| known.key == one.key && !known.overruled;
+        let whose = (printed.cluster, printed.job.clone());
+        for one in known(&printed.settings, &printed.source, &whose) {
+            let in_force = |known: &&mut FrameworkSetting| known.is_beside(&one);
             match given.iter_mut().find(in_force) {
                 Some(earlier) if earlier.value == one.value => {}
                 // The job was started again with another value.
@@ -128,10 +153,10 @@ pub(super) fn of_framework(facts: &Facts) -> Vec<FrameworkSetting> {
     }
     let printed = given.len();
     for driver in &facts.drivers {
-        for one in known(&framework::pairs(&driver.argv), &driver.source) {
+        let whose = (driver.cluster, driver.job.clone());
+        for one in known(&framework::pairs(&driver.argv), &driver.source, &whose) {
             let one = FrameworkSetting { typed: true, ..one };
-            let same =
-                |printed: &&mut FrameworkSetting| printed.key == one.key && !printed.overruled;
+            let same = |printed: &&mut FrameworkSetting| printed.is_beside(&one);
             match given[..printed].iter_mut().find(same) {
                 None => given.push(one),
                 Some(printed) if printed.value == one.value => printed.typed = true,
@@ -146,7 +171,7 @@ pub(super) fn of_framework(facts: &Facts) -> Vec<FrameworkSetting> {
 }
 
 /// Returns those of `pairs` that affect memory.
-fn known(pairs: &[(String, String)], source: &str) -> Vec<FrameworkSetting> {
+fn known(pairs: &[(String, String)], source: &str, whose: &Whose) -> Vec<FrameworkSetting> {
     let known = pairs.iter().filter(|(key, _)| framework::is_known(key));
     known
         .map(|pair| FrameworkSetting {
@@ -156,6 +181,7 @@ fn known(pairs: &[(String, String)], source: &str) -> Vec<FrameworkSetting> {
             effect: framework::setting_effects(std::slice::from_ref(pair)).pop(),
             overruled: false,
             typed: false,
+            whose: whose.clone(),
         })
         .collect()
 }
@@ -239,6 +265,8 @@ fn row(key: &str, value: &str, source: &str, why: Option<(String, String)>) -> R
             value: value.to_owned(),
             source: source.to_owned(),
             effective: why.is_none(),
+            cluster: None,
+            job_id: None,
         },
         why,
     }

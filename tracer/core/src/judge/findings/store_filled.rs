@@ -10,9 +10,9 @@ use super::{
     merged, own_shared,
     part_of::part_of,
     rules::{Kind, Needs, Rule},
-    within,
 };
 use crate::{
+    cgroup_path::is_within,
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding, Growth, GrowthLine, Killer, Saving, SharedKind},
     path,
@@ -57,7 +57,7 @@ fn counts(run: Run<'_>, death: &Death) -> bool {
         .filter(|_| of_cgroup);
     cgroup.is_none_or(|limit| {
         let raylet = run.node(death).and_then(|node| node.cgroup.as_deref());
-        within(raylet, limit)
+        is_within(raylet, limit)
     })
 }
 

@@ -40,7 +40,7 @@ fn add(all: &mut Report, report: Report) {
     all.settings.extend(report.settings);
     all.findings.extend(report.findings);
     all.limits.extend(report.limits);
-    all.peak = nearer(all.peak, report.peak);
+    all.peak = all.peak.into_iter().chain(report.peak).reduce(Peak::nearer);
     all.mentions.extend(report.mentions);
     all.message_times.extend(report.message_times);
     for note in report.notes {
@@ -52,19 +52,17 @@ fn add(all: &mut Report, report: Report) {
     all.machines.extend(report.machines);
 }
 
-/// Returns the peak of the machine that came nearest to running out of memory.
-fn nearer(one: Option<Peak>, other: Option<Peak>) -> Option<Peak> {
-    let share = |peak: &Peak| peak.used_bytes.0 as f64 / peak.total_bytes.0.max(1) as f64;
-    match (one, other) {
-        (Some(one), Some(other)) if share(&other) > share(&one) => Some(other),
-        (None, other) => other,
-        (one, _) => one,
-    }
-}
-
 /// Writes the number of the recording and that of its first cluster into everything that refers to
 /// them.
 fn renumber(report: &mut Report, number: u32, clusters: u32) {
+    for limit in &mut report.limits {
+        for cluster in &mut limit.clusters {
+            *cluster += clusters;
+        }
+    }
+    for setting in &mut report.settings {
+        setting.cluster = setting.cluster.map(|cluster| cluster + clusters);
+    }
     let machine = Machine {
         recording_id: number,
         peak: report.peak,

@@ -130,6 +130,8 @@ fn printed(gathered: &TextEvidence) -> Vec<PrintedConfiguration> {
         let printer = one.printer.as_ref()?;
         Some(PrintedConfiguration {
             source: format!("printed by {printer}, {}", source(gathered, one.place)),
+            cluster: None,
+            job: None,
             settings: one.settings.clone(),
         })
     });

@@ -1,6 +1,7 @@
 //! Lists the largest live processes at a death, with class, role, cluster and cgroup.
 
 use crate::{
+    cgroup_path::is_within,
     event::Role,
     ids::{Bytes, ProcessKey},
     judge::state::{
@@ -15,12 +16,14 @@ use crate::{
 /// At most this many processes are kept with a death.
 const MOST: usize = 64;
 
-/// Returns the live processes around the end of `dying`, which held `own`.
+/// Returns the live processes around the end of `dying`, which held `own`. If a cgroup was full,
+/// those in it are kept before all others.
 pub(in crate::judge) fn around(
     world: &World,
     names: &mut Names,
     dying: ProcessKey,
     own: Option<Bytes>,
+    full: Option<&str>,
 ) -> LiveProcesses {
     let others = world.processes.alive();
     let others = others.filter(|state| !state.key.same(dying));
@@ -32,7 +35,10 @@ pub(in crate::judge) fn around(
         std::cmp::Reverse((*private, state.key.pid, state.key.start))
     };
     if alive.len() > MOST {
-        alive.select_nth_unstable_by_key(MOST, order);
+        let is_outside = |state: &ProcessState| {
+            full.is_some_and(|full| !is_within(state.cgroup.as_deref(), full))
+        };
+        alive.select_nth_unstable_by_key(MOST, |one| (is_outside(one.0), order(one)));
         alive.truncate(MOST);
     }
     alive.sort_unstable_by_key(order);

@@ -1,16 +1,17 @@
 //! Reports memory around a death: the biggest processes and the victim's figures at that moment.
 
 use crate::{
+    cgroup_path::is_within,
     event::{Exit, MemorySplit, Role},
     ids::{BootTime, Bytes, Pid, ProcessKey},
     judge::{
-        query::{live_processes, minute, monitor},
-        report::{MemoryReport, TopProcess, TopRest},
+        query::{live_processes, minute, monitor, oom},
+        report::{MemoryReport, OutsideCgroup, TopProcess, TopRest},
         state::{
             calls::Calls,
             processes::ProcessState,
             recent_samples::Outside,
-            snapshot::{Names, Snapshot},
+            snapshot::{Biggest, Names, Snapshot},
             world::World,
         },
     },
@@ -40,17 +41,42 @@ pub(in crate::judge) fn snapshot(
             ..Snapshot::default()
         };
     }
-    let (top, top_rest) = biggest(world, exit.process, &memory, time);
+    let full = full_cgroups(world, exit, time);
+    let found = holders(world, exit.process, &memory);
+    let cgroups = std::iter::once(None).chain(full.iter().map(|path| Some(path.as_str())));
+    let biggest: Vec<Biggest> = cgroups
+        .map(|cgroup| biggest(world, &found, cgroup, &memory, time))
+        .collect();
+    // The one that the others are below.
+    let outermost = full.iter().min_by_key(|path| path.len());
     Snapshot {
-        minute: Some(minute::last_minute(world, exit, time, &top)),
-        top,
-        top_rest,
-        live_processes: live_processes::around(world, names, exit.process, memory.private()),
+        minute: Some(minute::last_minute(world, exit, time, &biggest)),
+        biggest,
+        live_processes: live_processes::around(
+            world,
+            names,
+            exit.process,
+            memory.private(),
+            outermost.map(String::as_str),
+        ),
         memory,
         gpu,
         shared: world.shared_files.biggest(&world.processes),
         monitor: monitor::counted(world, exit.process, time),
     }
+}
+
+/// Returns the cgroups of which one may have been full, by paths that the dying process is known
+/// to be in.
+fn full_cgroups(world: &World, exit: &Exit, time: BootTime) -> Vec<String> {
+    if exit.code().is_some() {
+        return Vec::new();
+    }
+    let own = world.processes.get(exit.process);
+    let own = own.and_then(|state| state.cgroup.as_deref());
+    let mut found = oom::may_be_full(world, exit, time);
+    found.retain(|path| is_within(own, path));
+    found
 }
 
 /// The process that a figure belongs to.
@@ -60,14 +86,21 @@ enum Of<'a> {
     Outside(&'a Outside, BootTime),
 }
 
-/// Returns the biggest processes at the end of `dying`, and what the other ones held. `dying` comes
-/// last if it is smaller than those.
-fn biggest(
-    world: &World,
-    dying: ProcessKey,
-    memory: &MemoryReport,
-    time: BootTime,
-) -> (Vec<TopProcess>, Option<TopRest>) {
+impl Of<'_> {
+    fn is_in(&self, path: &str) -> bool {
+        match self {
+            Self::Dying(_) => true,
+            Self::Tracked(state, _) => is_within(state.cgroup.as_deref(), path),
+            Self::Outside(one, _) => is_within(one.cgroup.as_deref(), path),
+        }
+    }
+}
+
+/// A process with its private memory.
+type Holder<'a> = (Bytes, Pid, Of<'a>);
+
+/// Returns the processes whose memory is known at the end of `dying`, the biggest first.
+fn holders<'a>(world: &'a World, dying: ProcessKey, memory: &MemoryReport) -> Vec<Holder<'a>> {
     let alive = world
         .processes
         .alive()
@@ -80,8 +113,22 @@ fn biggest(
     let own = own.map(|own| (own, dying.pid, Of::Dying(world.processes.get(dying))));
     let outside = world.outside.values();
     let outside = outside.map(|(sampled, one)| (one.private, one.pid, Of::Outside(one, *sampled)));
-    let mut found: Vec<(Bytes, Pid, Of<'_>)> = alive.chain(own).chain(outside).collect();
+    let mut found: Vec<Holder<'_>> = alive.chain(own).chain(outside).collect();
     found.sort_by_key(|(private, pid, _)| std::cmp::Reverse((*private, *pid)));
+    found
+}
+
+/// Returns the biggest processes, of `cgroup` if one is given, and what the other ones held. The
+/// dying one comes last if it is smaller than those.
+fn biggest(
+    world: &World,
+    found: &[Holder<'_>],
+    cgroup: Option<&str>,
+    memory: &MemoryReport,
+    time: BootTime,
+) -> Biggest {
+    let counts = |(_, _, of): &&Holder<'_>| cgroup.is_none_or(|path| of.is_in(path));
+    let (found, others): (Vec<&Holder<'_>>, Vec<&Holder<'_>>) = found.iter().partition(counts);
     let role = |of: &Of<'_>| match of {
         Of::Dying(state) => state.map(|state| state.role),
         Of::Tracked(state, _) => Some(state.role),
@@ -92,7 +139,7 @@ fn biggest(
         Of::Tracked(state, _) => state.label(),
         Of::Outside(one, _) => one.name.clone(),
     };
-    let is_dying = |(_, _, of): &&(Bytes, Pid, Of<'_>)| matches!(of, Of::Dying(_));
+    let is_dying = |(_, _, of): &&&Holder<'_>| matches!(of, Of::Dying(_));
     let victim = found.iter().skip(TOP).find(is_dying);
     let top: Vec<TopProcess> = (found.iter().take(TOP).chain(victim))
         .map(|(private_bytes, pid, of)| {
@@ -116,8 +163,21 @@ fn biggest(
     let rest = rest.filter(|(private, ..)| private.0 > 0);
     // Thousands of processes may die at once, so nothing is copied here.
     let rest = rest.map(|(private, _, of)| (*private, |class: &str| is_of(world, of, class)));
-    let rest = TopRest::of(rest, &top);
-    (top, rest)
+    Biggest {
+        cgroup: cgroup.map(str::to_owned),
+        rest: TopRest::of(rest, &top),
+        top,
+        outside: cgroup.map(|_| sum(&others)),
+    }
+}
+
+/// Returns what processes held together.
+fn sum(others: &[&Holder<'_>]) -> OutsideCgroup {
+    let held = others.iter().filter(|(private, ..)| private.0 > 0);
+    OutsideCgroup {
+        processes: u32::try_from(held.clone().count()).unwrap_or(u32::MAX),
+        private_bytes: Bytes(held.map(|(private, ..)| private.0).sum()),
+    }
 }
 
 /// Whether it is a worker of this class, or one that runs this task or ran it last. What that task

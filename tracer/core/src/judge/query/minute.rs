@@ -10,7 +10,10 @@ use crate::{
     ids::{BootTime, Bytes, ProcessKey},
     judge::{
         report::{LastMinute, LimitBefore, MappedBefore, TopBefore, TopProcess},
-        state::{recent_samples::RecentSamples, timestamped::Timestamped, world::World},
+        state::{
+            recent_samples::RecentSamples, snapshot::Biggest, timestamped::Timestamped,
+            world::World,
+        },
     },
 };
 
@@ -30,13 +33,19 @@ fn over(samples: &RecentSamples, death: BootTime) -> Vec<Option<Bytes>> {
     moments(death).map(|moment| samples.at(moment)).collect()
 }
 
-/// Returns the minute before `exit` at `time`, from the samples.
+/// Returns the minute before `exit` at `time`, from the samples. It has all of the biggest processes.
 pub(in crate::judge) fn last_minute(
     world: &World,
     exit: &Exit,
     time: BootTime,
-    top: &[TopProcess],
+    biggest: &[Biggest],
 ) -> LastMinute {
+    let mut top: Vec<&TopProcess> = Vec::new();
+    for one in biggest.iter().flat_map(|biggest| &biggest.top) {
+        if !one.victim && top.iter().all(|known| known.pid != one.pid) {
+            top.push(one);
+        }
+    }
     let victim = world.recent_samples.get(exit.process);
     let mut own = victim.map_or_else(
         || vec![None; MOMENTS_MS.len()],
@@ -63,11 +72,7 @@ pub(in crate::judge) fn last_minute(
             .map(|before| -(*before as f64) / 1e3)
             .collect(),
         victim_bytes: own,
-        top: top
-            .iter()
-            .filter(|one| !one.victim)
-            .filter_map(of)
-            .collect(),
+        top: top.into_iter().filter_map(of).collect(),
         shared_memory_bytes: over(&world.machine.shared, time),
         node_used_bytes: over(&world.machine.used, time),
         limits: limits(world, exit.process, time),

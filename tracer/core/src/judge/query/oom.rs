@@ -5,15 +5,12 @@
 //! victim's cgroups. The kernel stack at `mark_victim` names the charge.
 
 use crate::{
-    event::{CgroupLevel, KernelLog, OomVictim, ShortOf},
+    event::{CgroupLevel, Exit, KernelLog, OomVictim, ShortOf},
     ids::{BootTime, Pid, SECOND_NS},
     judge::{
         cause::{KernelOom, Scope},
         report::{Certainty, OomReport},
-        state::{
-            timestamped::{ExitSeen, Timestamped},
-            world::World,
-        },
+        state::{timestamped::Timestamped, world::World},
     },
 };
 
@@ -102,13 +99,41 @@ pub(in crate::judge) fn from_mark<'a>(
     Marked { report, limit }
 }
 
+/// Returns the cgroups of which one was at its limit when a process was killed: the one that the
+/// kernel named, or all that may have been.
+pub(in crate::judge) fn may_be_full(world: &World, exit: &Exit, time: BootTime) -> Vec<String> {
+    let is_its = |seen: &&Timestamped<OomVictim>| {
+        seen.what.victim.same(exit.process) || exit.mm != 0 && seen.what.mm == exit.mm
+    };
+    let Some(mark) = world.victims.iter().rev().find(is_its) else {
+        let logged = from_kernel_log(world, exit.process.pid, time);
+        return logged
+            .and_then(|report| report.cgroup)
+            .into_iter()
+            .collect();
+    };
+    let Marked { report, limit } = from_mark(world, mark);
+    let with_a_limit = |level: &&CgroupLevel| level.limit.is_some();
+    let levels = || mark.what.cgroups.iter().filter(with_a_limit);
+    match (report.constraint, limit, report.cgroup) {
+        (Some(Scope::Memcg), Basis::Kernel, Some(named)) => vec![named],
+        (Some(Scope::Memcg), ..) => levels()
+            .filter_map(|level| mark.what.path(level).map(str::to_owned))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// Returns the context from the kernel log alone, if the mark was not seen.
-pub(in crate::judge) fn from_kernel_log(world: &World, exit: &ExitSeen) -> Option<OomReport> {
+pub(in crate::judge) fn from_kernel_log(
+    world: &World,
+    pid: Pid,
+    time: BootTime,
+) -> Option<OomReport> {
     if !world.has_kernel_log_pids() {
         return None;
     }
-    let pid = exit.exit.process.pid;
-    let near = |seen: &&Timestamped<KernelLog>| exit.time.since(seen.time).abs() < 10 * SECOND_NS;
+    let near = |seen: &&Timestamped<KernelLog>| time.since(seen.time).abs() < 10 * SECOND_NS;
     let mut context = None;
     for seen in world.kernel_log.iter().filter(near) {
         match &seen.what {

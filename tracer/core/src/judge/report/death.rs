@@ -6,8 +6,9 @@
 use serde::{Serialize, Serializer};
 
 use super::{
-    AtDeath, CallsReport, GcsReport, GpuUse, LastMinute, MemoryReport, OomReport, Place, Recovery,
-    Relation, SenderReport, SharedFileUse, Suspect, TopProcess, TopRest, Utc, Verdict,
+    AtDeath, CallsReport, GcsReport, GpuUse, LastMinute, MemoryReport, OomReport, OutsideCgroup,
+    Place, Recovery, Relation, SenderReport, SharedFileUse, Suspect, TopProcess, TopRest, Utc,
+    Verdict,
 };
 use crate::{
     event::Role,
@@ -213,10 +214,14 @@ pub struct Memory {
     pub oom: Option<OomReport>,
     /// The node at that moment.
     pub at_death: Option<AtDeath>,
-    /// The biggest processes at that moment, and the one that died even if it is smaller.
+    /// The biggest processes at that moment, and the one that died even if it is smaller. Where it
+    /// is known which cgroup was at its limit, only those in it and below it.
     pub top: Vec<TopProcess>,
     /// The smaller ones, which `top` leaves out; `None` if it leaves out none.
     pub top_rest: Option<TopRest>,
+    /// What the processes outside the cgroup at its limit held; `None` if `top` is not only of that
+    /// cgroup.
+    pub top_outside: Option<OutsideCgroup>,
     /// The biggest of them, if the victim held little compared with it.
     pub suspect: Option<Suspect>,
     /// The biggest files of shared memory at that moment, mapped by many or by nobody.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Certainty;
-use crate::ids::{Bytes, EventId, Pid};
+use crate::ids::{Bytes, EventId, HexId, Pid};
 
 /// A setting that affects memory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -16,6 +16,10 @@ pub struct Setting {
     pub source: String,
     /// Whether it is in force.
     pub effective: bool,
+    /// The number of the cluster that it is in; `None` if that is not known.
+    pub cluster: Option<u32>,
+    /// The job that it is set for; `None` if it is set for the whole cluster, or that is not known.
+    pub job_id: Option<HexId>,
 }
 
 /// A cause and its remedy.

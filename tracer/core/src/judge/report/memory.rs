@@ -4,6 +4,7 @@ use serde::{Serialize, Serializer};
 
 use super::{GcsOwner, Utc};
 use crate::{
+    cgroup_path::is_within,
     event::Role,
     ids::{Bytes, Pid},
     judge::cause::Scope,
@@ -234,9 +235,8 @@ impl OomReport {
     /// Returns whether a process is known to be in the cgroup at its limit.
     #[must_use]
     pub fn counts(&self, process: &TopProcess) -> bool {
-        let (full, own) = (self.cgroup.as_deref(), process.cgroup.as_deref());
-        full.zip(own)
-            .is_some_and(|(full, own)| std::path::Path::new(own).starts_with(full))
+        let full = self.cgroup.as_deref();
+        full.is_some_and(|full| is_within(process.cgroup.as_deref(), full))
     }
 }
 
@@ -294,6 +294,15 @@ pub struct TopRest {
     pub private_bytes: Bytes,
     /// Of these, the workers of the classes that are in the list.
     pub classes: Vec<RestOfClass>,
+}
+
+/// What processes outside the cgroup at its limit held. None of it counts against that limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct OutsideCgroup {
+    /// How many processes.
+    pub processes: u32,
+    /// Their private memory together.
+    pub private_bytes: Bytes,
 }
 
 /// The smaller processes of one class.
@@ -478,6 +487,19 @@ pub struct Peak {
     pub total_bytes: Bytes,
 }
 
+impl Peak {
+    /// Returns the peak of the machine that came nearer to running out of memory.
+    #[must_use]
+    pub fn nearer(self, other: Self) -> Self {
+        let share = |peak: &Self| peak.used_bytes.0 as f64 / peak.total_bytes.0.max(1) as f64;
+        if share(&other) > share(&self) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
 /// A memory cgroup when it was nearest to its limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LimitPeak {
@@ -489,4 +511,6 @@ pub struct LimitPeak {
     pub needed_bytes: Bytes,
     /// Its limit then.
     pub limit_bytes: Bytes,
+    /// The numbers of the clusters with a process in it or below it.
+    pub clusters: Vec<u32>,
 }

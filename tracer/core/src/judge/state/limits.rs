@@ -78,6 +78,7 @@ impl Limits {
                     time: clock.wall(moment.time)?,
                     needed_bytes: moment.needed,
                     limit_bytes: moment.limit,
+                    clusters: Vec::new(),
                 })
             })
             .collect();

@@ -8,7 +8,9 @@ use crate::{
     event::{NodeMemory, Role},
     ids::{Bytes, Pid, ProcessKey},
     judge::{
-        report::{GpuUse, LastMinute, MemoryReport, SharedFileUse, TopProcess, TopRest},
+        report::{
+            GpuUse, LastMinute, MemoryReport, OutsideCgroup, SharedFileUse, TopProcess, TopRest,
+        },
         state::calls::{Growth, IdleWorker, ReusedMemory},
     },
 };
@@ -16,8 +18,8 @@ use crate::{
 /// What was known at a death.
 #[derive(Debug, Clone, Default)]
 pub(in crate::judge) struct Snapshot {
-    pub(in crate::judge) top: Vec<TopProcess>,
-    pub(in crate::judge) top_rest: Option<TopRest>,
+    /// The biggest processes of the machine, then those of each cgroup that may have been full.
+    pub(in crate::judge) biggest: Vec<Biggest>,
     pub(in crate::judge) memory: MemoryReport,
     pub(in crate::judge) live_processes: LiveProcesses,
     pub(in crate::judge) minute: Option<LastMinute>,
@@ -25,6 +27,27 @@ pub(in crate::judge) struct Snapshot {
     pub(in crate::judge) shared: Vec<SharedFileUse>,
     /// The most that the monitor of its raylet counted in the last seconds, and its threshold.
     pub(in crate::judge) monitor: Option<(Bytes, Bytes)>,
+}
+
+/// The biggest processes at a death, and what the other ones held.
+#[derive(Debug, Clone, Default)]
+pub(in crate::judge) struct Biggest {
+    /// The cgroup that they are in; `None` for those of the machine.
+    pub(in crate::judge) cgroup: Option<String>,
+    pub(in crate::judge) top: Vec<TopProcess>,
+    pub(in crate::judge) rest: Option<TopRest>,
+    /// What the processes outside the cgroup held.
+    pub(in crate::judge) outside: Option<OutsideCgroup>,
+}
+
+impl Snapshot {
+    /// Returns the biggest processes in `cgroup`; those of the machine if it was not taken for one
+    /// that may have been full.
+    pub(in crate::judge) fn biggest_in(&self, cgroup: Option<&str>) -> Biggest {
+        let of = |one: &&Biggest| one.cgroup.as_deref() == cgroup;
+        let found = self.biggest.iter().find(of).or(self.biggest.first());
+        found.cloned().unwrap_or_default()
+    }
 }
 
 /// The live processes at a death.

@@ -1,12 +1,15 @@
 //! Whose limit an OOM kill hit: by the kernel's word, else by its counts, else it is not known.
 
 use super::{
-    findings::monitor_started,
-    scene::{MEMCG, Scene},
+    findings::{monitor_started, sample_memory},
+    scene::{MEMCG, Scene, key},
 };
 use crate::{
     assert_verdict, clause,
-    event::{CgroupLevel, KernelLog, Observation, OomVictim, ShortOf},
+    event::{
+        CgroupLevel, KernelLog, MemorySplit, Observation, OomVictim, OutsideMemory, Process,
+        ShortOf, Source,
+    },
     ids::{Bytes, Pid},
     judge::{
         missing::Missing,
@@ -249,4 +252,67 @@ fn what_was_short_needs_no_stack_and_no_log() {
         assert_eq!(death.verdict.killer, killer);
         assert_eq!(death.verdict.reason_certainty, Certainty::Proven);
     }
+}
+
+/// Worker 7 is killed at a cgroup's limit. Beside it are worker 20 in the same step, worker 21 in
+/// the same job, and two processes outside the job.
+fn with_others(short_of: Option<ShortOf>, levels: &[Level]) -> Death {
+    let mut scene = Scene::new();
+    let others = [(20, "/job/step"), (21, "/job/other"), (22, "/elsewhere")];
+    for (pid, cgroup) in others.into_iter().chain([(7, "/job/step")]) {
+        scene.ray_worker(pid);
+        scene.change_process(pid, |process: &mut Process| {
+            process.cgroup = Some(cgroup.into());
+        });
+        sample_memory(&mut scene, pid, u64::from(pid) * 10);
+    }
+    let outside = OutsideMemory {
+        process: key(90),
+        name: "postgres".into(),
+        cgroup: Some("/system".into()),
+        memory: MemorySplit {
+            anon: Some(Bytes(900 * MIB)),
+            ..MemorySplit::default()
+        },
+    };
+    scene.push(Source::Proc, Observation::Outside(outside));
+    scene.signal(20, 7, 9, 128, true).after(4);
+    scene.oom_victim(7, 20, true, &MEMCG).after(900);
+    let last = victims(&mut scene).last().expect("a victim");
+    last.cgroups = cgroups(levels);
+    last.short_of = short_of;
+    scene.anon_at_exit = Bytes(70 * MIB);
+    scene.exit(7, 9);
+    scene.death(7)
+}
+
+fn listed(death: &Death) -> (Vec<u32>, Option<(u32, u64)>) {
+    let outside = death.memory.top_outside.as_ref();
+    let outside = outside.map(|one| (one.processes, one.private_bytes.0 / MIB));
+    let top = death.memory.top.iter().map(|one| one.pid.0);
+    (top.collect(), outside)
+}
+
+#[test]
+fn only_processes_of_the_full_group_are_listed() {
+    let full = |id| Some(ShortOf::Cgroup { id });
+    let of_job = with_others(full(2), &NEARLY_FULL_CHILD);
+    assert_eq!(listed(&of_job), (vec![21, 20, 7], Some((2, 1120))));
+    let minute = of_job.memory.last_minute.as_ref().expect("samples");
+    let rows = minute.top.iter().map(|row| row.pid.0);
+    assert_eq!(rows.collect::<Vec<_>>(), [21, 20]);
+    let of_step = with_others(full(3), &NEARLY_FULL_CHILD);
+    assert_eq!(listed(&of_step), (vec![20, 7], Some((3, 1330))));
+}
+
+/// If which group was full is known only by its counts, the list is of that group too. If it is not
+/// known, the list is of the machine.
+#[test]
+fn list_is_of_the_machine_if_the_full_group_is_not_known() {
+    let mut levels = NEARLY_FULL_CHILD;
+    let unknown = with_others(None, &levels);
+    assert_eq!(listed(&unknown), (vec![90, 22, 21, 20, 7], None));
+    levels[0].4 = 1;
+    let inferred = with_others(None, &levels);
+    assert_eq!(listed(&inferred), (vec![20, 7], Some((3, 1330))));
 }

@@ -241,6 +241,31 @@ fn leak_gets_no_higher_limit() {
     fires(&leak, "leak");
     let limit = fires(&leak, "hidden-limit");
     assert!(!raises(&limit), "{limit:?}");
+    // Ray can be made to act below the limit.
+    let threshold = &limit.remedy[0];
+    assert!(
+        threshold.starts_with("RAY_memory_usage_threshold=0.57 ")
+            && threshold.contains(": saves no memory"),
+        "{limit:?}"
+    );
+}
+
+/// A threshold is no remedy if Ray itself is outside the cgroup.
+#[test]
+fn only_remedy_for_a_leak_says_that_it_delays() {
+    let mut leak = hidden(|scene| leaks(scene, "ray::Rollout.step", 7), false);
+    leak.change_process(RAYLET, |raylet: &mut Process| {
+        raylet.cgroup = Some("/elsewhere".into());
+    });
+    let limit = fires(&leak, "hidden-limit");
+    let [only] = &limit.remedy[..] else {
+        panic!("{limit:?}");
+    };
+    assert!(
+        only.starts_with("raise the limit of /job by at least")
+            && only.ends_with("; this only delays the kill while memory keeps growing"),
+        "{only}"
+    );
 }
 
 /// The remedy says how much memory the default threshold gives.

@@ -205,7 +205,7 @@ fn marks_are_seen(case: &Case<'_>) -> bool {
 
 /// Returns the verdict on an OOM kill by the kernel log, if its mark was not seen.
 pub(super) fn by_kernel_log(case: &Case<'_>) -> Option<Draft> {
-    let report = oom::from_kernel_log(case.world, case.exit)?;
+    let report = oom::from_kernel_log(case.world, case.key().pid, case.exit.time)?;
     let cause = oom::cause(&report);
     let killer = Killer::of_oom(&cause);
     let mut draft = Draft::new(killer, Certainty::Inferred, Cause::KernelOom(cause));
