@@ -4,6 +4,8 @@
 //! keeps them, `judge` reads them. Nothing here does I/O. A field that the observer could not read
 //! is `None`, never a guess.
 
+use serde::{Deserialize, Serialize};
+
 mod call;
 mod clock;
 mod death;
@@ -50,7 +52,8 @@ pub struct Event {
 }
 
 /// Where an event comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// An eBPF program: the act itself was observed.
     Kernel,
@@ -76,7 +79,8 @@ pub enum Source {
 }
 
 /// What was seen.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Observation {
     /// The recorder began; first event of a recording.
     RecordingStarted(RecordingStarted),
@@ -88,6 +92,7 @@ pub enum Observation {
         /// The wall clock.
         wall: WallTime,
         /// How far the wall clock may be off, where the kernel says so.
+        #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<ClockError>,
     },
     /// The state of one probe, at attach and at each change.
@@ -119,6 +124,7 @@ pub enum Observation {
         /// The new title, trailing NULs removed.
         title: String,
         /// Its memory at that moment, where the kernel reported it.
+        #[serde(default)]
         memory: MemorySplit,
     },
     /// A worker ran a method or a task.
@@ -154,6 +160,7 @@ pub enum Observation {
         settings: Vec<(String, String)>,
         /// The frameworks that are installed beside Ray, with their versions. Those that the driver
         /// imports from a folder of its own are left out.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         packages: Vec<(String, String)>,
     },
     /// `/dev/shm` as a raylet sees it.
@@ -179,6 +186,7 @@ pub enum Observation {
     /// What a raylet's memory monitor counts, as raytrace reads it.
     Monitor(MonitorCount),
     /// A limit that is about to be hit, or no longer is.
+    #[serde(alias = "near")]
     LimitWarning(LimitWarning),
     /// Memory of a GPU, by NVML.
     Gpu(GpuState),

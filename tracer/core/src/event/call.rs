@@ -1,5 +1,7 @@
 //! Defines a call: what a worker ran between two changes of its title.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{BootTime, Bytes, ProcessKey};
 
 /// One run of a method or task, from the title that shows its start to the title that shows its
@@ -7,7 +9,7 @@ use crate::ids::{BootTime, Bytes, ProcessKey};
 ///
 /// A long call is written after it has run for a second, and again when it ends. A call that is
 /// neither long nor moves memory is only counted: the `nth` of the next call includes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// The worker.
     pub process: ProcessKey,

@@ -1,12 +1,12 @@
 //! Defines what the kernel reports about deaths: signals, the OOM killer's choice, exits.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::MemorySplit;
 use crate::ids::{Bytes, Pid, ProcessKey};
 
 /// A signal sent to a tracked process (`signal/signal_generate`).
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Signal {
     /// The target's thread group.
     pub target: ProcessKey,
@@ -40,11 +40,12 @@ pub struct Signal {
     /// not known.
     pub call: Option<SystemCall>,
     /// The process that traced the target then, or the sender where both are one process.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tracer: Option<Ancestor>,
 }
 
 /// The system call that a task is in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemCall {
     /// Its name, or `#NUMBER` for a call that has no bearing on signals. Empty where the task is in
     /// no system call: in user space, or a kernel thread.
@@ -54,7 +55,7 @@ pub struct SystemCall {
 }
 
 /// Identifies a file to the kernel, whatever its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileId {
     /// Its inode.
     pub inode: u64,
@@ -63,7 +64,7 @@ pub struct FileId {
 }
 
 /// The sender of a signal, read in the kernel at that moment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is something that the kernel said"
@@ -81,6 +82,7 @@ pub struct Sender {
     pub exiting: bool,
     /// Whether its whole process was, and not this thread alone; `None` in recordings of earlier
     /// versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub process_exiting: Option<bool>,
     /// `PF_KTHREAD`.
     pub kernel_thread: bool,
@@ -100,16 +102,19 @@ pub struct Sender {
     pub file: Option<FileId>,
     /// Its command line, at most 384 bytes: as its last exec received it, or, if that exec was not
     /// seen, as the process showed it then.
+    #[serde(default)]
     pub argv: Vec<String>,
     /// Whether that exec was seen. If not, the process may have rewritten `argv`.
+    #[serde(default)]
     pub exec_seen: bool,
     /// Whether it has the target's root folder, and its mounts have the same owner. Only then is a
     /// path the same file for both.
+    #[serde(default)]
     pub same_root: bool,
 }
 
 /// An ancestor of a sender, or a tracer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ancestor {
     /// Its thread group id.
     pub pid: Pid,
@@ -118,7 +123,7 @@ pub struct Ancestor {
 }
 
 /// `oom/mark_victim` and the state around it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OomVictim {
     /// The victim's thread group.
     pub victim: ProcessKey,
@@ -137,6 +142,7 @@ pub struct OomVictim {
     /// hidden.
     pub stack: Vec<String>,
     /// What was short of memory; `None` if that was not seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub short_of: Option<ShortOf>,
     /// The victim's memory cgroups from its own upwards, with use and limit. If the last one is not
     /// the root, not all were read, and the paths lack their beginning.
@@ -167,7 +173,8 @@ impl OomVictim {
 }
 
 /// What was short of memory, by the argument of the kernel's `out_of_memory`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ShortOf {
     /// A memory cgroup, at its limit.
     Cgroup {
@@ -185,9 +192,10 @@ pub enum ShortOf {
 }
 
 /// One level of a memory cgroup path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CgroupLevel {
     /// The kernel's number of the cgroup, which no later cgroup gets; 0 if it was not read.
+    #[serde(default)]
     pub id: u64,
     /// Path from the root of the memory hierarchy.
     pub path: String,
@@ -197,11 +205,12 @@ pub struct CgroupLevel {
     pub limit: Option<Bytes>,
     /// How often its own limit was hit and nothing could be reclaimed (`oom` of
     /// `memory.events.local`). The kernel raises it before it chooses a victim.
+    #[serde(default)]
     pub oom_events: u64,
 }
 
 /// The end of a process.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exit {
     /// The process.
     pub process: ProcessKey,
@@ -225,13 +234,15 @@ pub struct Exit {
     /// Whether the exit was found later in the kernel's table, because the ring was full.
     pub harvested: bool,
     /// The process that traced its last thread, or its first one, when it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tracer: Option<Ancestor>,
     /// Its pending signals when it ended; `None` where they were not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingSignals>,
 }
 
 /// The signals that were pending when a process ended, which no thread took. Signal 1 is bit 0.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingSignals {
     /// Those for the whole process.
     pub process: u64,

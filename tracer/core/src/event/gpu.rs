@@ -1,9 +1,11 @@
 //! Defines memory of GPUs.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{Bytes, Pid, ProcessKey};
 
 /// Memory of one GPU and who holds it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuState {
     /// NVML's index.
     pub device: u32,
@@ -18,7 +20,7 @@ pub struct GpuState {
 }
 
 /// A process on a GPU.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuHolder {
     /// Its pid as NVML reports it: in the host's pid namespace, or in that of the recorder's
     /// container.

@@ -1,9 +1,12 @@
 //! Defines a warning that a limit is about to be hit, as the recorder gave it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{Bytes, ProcessKey};
 
 /// The limit, named by who kills there.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LimitName {
     /// Ray's memory monitor, at its threshold.
     RayMonitor,
@@ -15,7 +18,7 @@ pub enum LimitName {
 
 /// The time until the limit is hit, in ms from the event's time: from the 10th percentile to the
 /// 90th.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Within {
     /// The 10th percentile.
     pub soonest_ms: u64,
@@ -24,7 +27,7 @@ pub struct Within {
 }
 
 /// A process in a warning: the one that grows, or the likely victim.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForecastProcess {
     /// Its pid and start.
     pub process: ProcessKey,
@@ -37,7 +40,7 @@ pub struct ForecastProcess {
 }
 
 /// A warning: written when the limit is expected to be hit, and once more when it no longer is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitWarning {
     /// The limit.
     pub limit: LimitName,
@@ -46,8 +49,10 @@ pub struct LimitWarning {
     /// How much is in use, as this limit counts.
     pub used: Bytes,
     /// When it is hit; `None` in the row that ends the warning.
+    #[serde(rename = "forecast", alias = "within")]
     pub within: Option<Within>,
     /// The process that grows. At the end of a warning: the one that gave back most.
+    #[serde(alias = "doer")]
     pub grower: Option<ForecastProcess>,
     /// The process that the killer would take now.
     pub victim: Option<ForecastProcess>,
@@ -55,5 +60,6 @@ pub struct LimitWarning {
     pub seen_ms: u64,
     /// How many workers ran the grower's task then and grew, the grower included; 0 where it runs
     /// no task. Running fewer at once needs no restart.
+    #[serde(default, rename = "tasks_at_once", alias = "at_once")]
     pub at_once: u32,
 }

@@ -1,12 +1,15 @@
 //! Defines what a line of the kernel log or of Ray's logs says.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     ids::{Bytes, Pid, ProcessKey},
     ray::facts::RayFact,
 };
 
 /// A parsed line of the kernel log. Pids are those of the initial namespace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "snake_case")]
 pub enum KernelLog {
     /// `NAME invoked oom-killer: gfp_mask=…, order=…, oom_score_adj=…`
     Invoked {
@@ -80,7 +83,7 @@ pub enum KernelLog {
 }
 
 /// A parsed record of one of Ray's logs.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RayLog {
     /// The cluster whose session has the file; `None` in `explain`.
     pub cluster: Option<ProcessKey>,

@@ -1,9 +1,11 @@
 //! Defines memory of processes, of cgroups, of `/dev/shm` and of the machine.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{BootTime, Bytes, Pid, ProcessKey};
 
 /// A process's memory, as the kernel counts it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemorySplit {
     /// Anonymous pages.
     pub anon: Option<Bytes>,
@@ -18,6 +20,7 @@ pub struct MemorySplit {
     /// The anonymous pages that count as this process's own: a page that a forked child shares with
     /// its parent counts once, as the parent's. `None` where no page is shared that way, or where
     /// it was not looked up.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub own: Option<Bytes>,
 }
 
@@ -40,7 +43,7 @@ impl MemorySplit {
 }
 
 /// The file system at `/dev/shm`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedMemory {
     /// The raylet. `/dev/shm` is looked up in its mounts.
     pub raylet: ProcessKey,
@@ -52,7 +55,7 @@ pub struct SharedMemory {
 
 /// A file that is shared memory, whether or not processes map it: of tmpfs, a memfd, a shared
 /// mapping.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedFile {
     /// Its device. With the inode it identifies the file: the object store is one file, however
     /// many processes map it.
@@ -73,7 +76,7 @@ pub struct SharedFile {
 }
 
 /// A memory cgroup's figures, including those of the cgroups below it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CgroupState {
     /// Path from the root of the memory hierarchy.
     pub path: String,
@@ -114,7 +117,7 @@ impl CgroupState {
 
 /// What a raylet's memory monitor counts. raytrace reads it in the way in which that version of Ray
 /// computes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MonitorCount {
     /// The raylet.
     pub raylet: ProcessKey,
@@ -125,7 +128,7 @@ pub struct MonitorCount {
 }
 
 /// A sample of one process's memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessMemory {
     /// The process.
     pub process: ProcessKey,
@@ -134,7 +137,7 @@ pub struct ProcessMemory {
 }
 
 /// `mmap/vm_unmapped_area`: a mapping that a thread asks for, from 1 MiB up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mapped {
     /// The process.
     pub process: ProcessKey,
@@ -149,7 +152,8 @@ pub struct Mapped {
 }
 
 /// A part of a process's memory, as the kernel counts it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum MemoryPart {
     /// File pages.
     File,
@@ -162,7 +166,7 @@ pub enum MemoryPart {
 }
 
 /// A change of one part by at least max(1 MiB, 1/64 of what was resident).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// The time.
     pub time: BootTime,
@@ -173,7 +177,7 @@ pub struct Step {
 }
 
 /// Memory of a process that is not tracked and is one of the machine's largest.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutsideMemory {
     /// The process.
     pub process: ProcessKey,
@@ -186,7 +190,7 @@ pub struct OutsideMemory {
 }
 
 /// A sample of the machine's memory.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeMemory {
     /// `MemTotal`.
     pub total: Bytes,
@@ -199,6 +203,7 @@ pub struct NodeMemory {
     /// `SwapTotal` − `SwapFree`.
     pub swap_used: Bytes,
     /// `SwapTotal`; `None` where it was not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub swap_total: Option<Bytes>,
     /// `AnonPages`.
     pub anon: Option<Bytes>,
@@ -214,6 +219,7 @@ pub struct NodeMemory {
     pub stalled_us: Option<u64>,
     /// Private memory of all processes outside Ray, counted one by one; `None` if that was not done
     /// for this row.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<Bytes>,
 }
 

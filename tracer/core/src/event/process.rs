@@ -1,12 +1,14 @@
 //! Defines clusters, processes and the roles that processes have in Ray.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     ids::{Bytes, HexId, Pid, ProcessKey},
     ray::role::Role,
 };
 
 /// A raylet and the session that it serves.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
     /// The raylet; it names the cluster on this machine.
     pub raylet: ProcessKey,
@@ -36,6 +38,7 @@ pub struct Cluster {
     pub log_utc_offset_s: Option<i32>,
     /// Paths by which somebody ran the `ray` script of this raylet's installation and then sent a
     /// signal: links to the script, or the installation by another path.
+    #[serde(default)]
     pub commands: Vec<String>,
 }
 
@@ -62,7 +65,7 @@ impl Cluster {
 }
 
 /// A process as /proc shows it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Process {
     /// Its pid and start time.
     pub process: ProcessKey,
@@ -91,7 +94,7 @@ pub struct Process {
 }
 
 /// What ties a process to a Ray worker id.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worker {
     /// The process.
     pub process: ProcessKey,
@@ -108,7 +111,7 @@ pub struct Worker {
 }
 
 /// A new program in a process.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Exec {
     /// The process.
     pub process: ProcessKey,

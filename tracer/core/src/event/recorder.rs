@@ -1,11 +1,11 @@
 //! Defines what the recorder reports about itself: its mode, its probes, what it lost.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ids::{Bytes, ProcessKey, WallTime};
 
 /// Facts about the machine and the recorder.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RecordingStarted {
     /// raytrace's version.
     pub raytrace: String,
@@ -37,7 +37,7 @@ pub struct RecordingStarted {
 }
 
 /// A file that continues after another file of the same recorder.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// The wall clock when the recorder began: the same in all its files, and in no other
     /// recorder's.
@@ -49,7 +49,7 @@ pub struct Part {
 }
 
 /// A recording of an earlier recorder. No recorder ran between its end and the start of this one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Previous {
     /// Its file's name.
     pub file: String,
@@ -60,7 +60,7 @@ pub struct Previous {
 }
 
 /// How a recording observes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// eBPF programs are attached: acts are observed.
@@ -70,7 +70,7 @@ pub enum Mode {
 }
 
 /// One hook or file that the recorder wants.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     /// `oom/mark_victim`, `/dev/kmsg`, …
     pub name: String,
@@ -84,7 +84,7 @@ pub struct Probe {
 }
 
 /// Whether a probe works.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ProbeState {
     /// Attached.
@@ -99,7 +99,7 @@ pub enum ProbeState {
 
 /// The loss ledger of one hook: `seen = submitted + filtered + ring_full + map_full`, `received =
 /// written + dropped`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Ledger {
     /// The hook, as the probe's name.
     pub hook: String,
@@ -118,7 +118,7 @@ pub struct Ledger {
     /// count them.
     pub recursion_misses: Option<u64>,
     /// Whether a second program reports what the first one missed.
-    #[serde(rename = "has_backup")]
+    #[serde(rename = "has_backup", default, alias = "second")]
     pub second: bool,
     /// Records that user space took out of the ring.
     pub received: u64,
@@ -127,6 +127,7 @@ pub struct Ledger {
     /// Received records that were dropped because a queue was full.
     pub dropped: u64,
     /// Lost events: a look at /proc found them, and the hook had not reported them.
+    #[serde(default)]
     pub missed: u64,
 }
 

@@ -1,12 +1,12 @@
 //! Defines stacks of Python and native code, with the growth of their processes.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::ids::{Bytes, Pid, ProcessKey};
 
 /// A stack, and how much its process grew under it. Consecutive readings of the same stack are one
 /// row.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PythonStack {
     /// The process.
     pub process: ProcessKey,
@@ -25,15 +25,17 @@ pub struct PythonStack {
     /// The frames, the running one first; none where no stack was seen.
     pub frames: Vec<PythonFrame>,
     /// Why there are no frames; `None` where there are, and in earlier recordings.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub unsampled: Option<Unsampled>,
     /// The native frames that the running Python frame called, the innermost first; empty where
     /// they were not taken. Where a thread without Python grew for it, these are the frames of that
     /// thread.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub native: Vec<NativeFrame>,
 }
 
 /// One frame of a Python stack.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PythonFrame {
     /// The file as Python names it.
     pub file: String,
@@ -44,7 +46,7 @@ pub struct PythonFrame {
 }
 
 /// One frame of C or Rust.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct NativeFrame {
     /// The file name of the library or program.
     pub library: String,
@@ -53,7 +55,7 @@ pub struct NativeFrame {
 }
 
 /// Why growth has no stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unsampled {
     /// The time for stacks was spent.

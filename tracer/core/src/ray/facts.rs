@@ -3,13 +3,16 @@
 //! `ray::log` makes these facts, `judge` reads them. Pids are those that Ray prints, in its own pid
 //! namespace.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     ids::{Bytes, HexId, Pid},
     ray::gcs::GcsRow,
 };
 
 /// One record of a log.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "says", rename_all = "snake_case")]
 pub enum RayFact {
     /// The raylet's memory monitor chose workers and kills them.
     /// ≤ 2.54 `Killing worker with task …`; ≥ 2.55 `Killing N worker(s), kill details: …`.
@@ -144,6 +147,7 @@ pub enum RayFact {
         /// The process.
         pid: Pid,
         /// Whether it was alive and is killed for not registering; older recordings do not say.
+        #[serde(default = "alive")]
         alive: bool,
     },
     /// The worker's own last words, in its core-worker log:
@@ -458,7 +462,8 @@ impl RayFact {
 }
 
 /// GPU memory around an offload or a sleep, as the process prints it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "point", rename_all = "snake_case")]
 pub enum GpuMoved {
     /// `Before vllm offload in sharding manager: 66.48 GB / 79.10 GB.`
     Before {
@@ -488,7 +493,8 @@ pub enum GpuMoved {
 }
 
 /// `WorkerExitType` of Ray's common.proto; the numbers are the same from 2.9.3 to 2.60.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ExitType {
     /// 0
     SystemError,
@@ -521,7 +527,7 @@ impl ExitType {
 }
 
 /// A kill record of Ray's memory monitor.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct MonitorKill {
     /// The workers that were chosen: those "Selected to kill", or all that older versions list.
     /// Empty where no grammar knows the record's words.
@@ -561,7 +567,7 @@ impl MonitorKill {
 }
 
 /// A worker in a kill record.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Candidate {
     /// Its pid in Ray's pid namespace.
     pub pid: Option<Pid>,
@@ -578,7 +584,7 @@ pub struct Candidate {
 }
 
 /// A line of `Top 10 memory users`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TopUser {
     /// Pid in Ray's namespace.
     pub pid: Pid,
@@ -586,6 +592,11 @@ pub struct TopUser {
     pub used: Bytes,
     /// Command or title, cut off by Ray.
     pub command: String,
+}
+
+/// Rows of the first releases do not say whether the process was alive.
+fn alive() -> bool {
+    true
 }
 
 #[cfg(test)]

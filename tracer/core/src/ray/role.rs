@@ -1,9 +1,9 @@
 //! Defines the roles of processes in Ray.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What a process is to Ray.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// A worker of Ray. Tasks and actors run in it.

@@ -1,5 +1,7 @@
 //! Defines rows of the GCS's tables, bounded in length, and selects those that concern one node.
 
+use serde::{Deserialize, Serialize};
+
 use std::{
     collections::HashSet,
     fmt::{self, Write as _},
@@ -16,7 +18,8 @@ const LONGEST_NAME: usize = 200;
 const LONGEST_ENTRYPOINT: usize = 1000;
 
 /// A row of one of the tables.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(tag = "table", rename_all = "snake_case")]
 pub enum GcsRow {
     /// An actor.
     Actor(GcsActor),
@@ -29,7 +32,7 @@ pub enum GcsRow {
 }
 
 /// `ActorTableData`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GcsActor {
     /// The actor.
     pub actor_id: HexId,
@@ -52,7 +55,7 @@ pub struct GcsActor {
 }
 
 /// `PlacementGroupTableData`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GcsGroup {
     /// The placement group.
     pub placement_group_id: HexId,
@@ -61,7 +64,7 @@ pub struct GcsGroup {
 }
 
 /// `GcsNodeInfo`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GcsNode {
     /// The node.
     pub node_id: HexId,
@@ -103,7 +106,7 @@ impl OwnNode {
 }
 
 /// `JobTableData`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GcsJob {
     /// The job.
     pub job_id: HexId,
