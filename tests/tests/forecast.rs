@@ -5,9 +5,9 @@
 use std::path::Path;
 
 use raytrace::{
-    event::{Event, Observation},
+    event::{Event, LimitOwner, Observation},
     ids::BootTime,
-    judge::{Judge, killers::LimitOwner},
+    judge::Judge,
     recording,
 };
 use raytrace_tests::{

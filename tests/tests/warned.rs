@@ -10,7 +10,7 @@ use std::{
 };
 
 use raytrace::{
-    event::{LimitName, LimitWarning, Observation},
+    event::{LimitOwner, LimitWarning, Observation},
     ids::BootTime,
     recording,
 };
@@ -68,7 +68,7 @@ fn no_step_is_lost(steps: &str) {
 fn recorded_warnings(file: &Path) -> Vec<(BootTime, LimitWarning)> {
     let events = recording::read(file).expect("a recording").events;
     let warnings = events.into_iter().filter_map(|event| match event.what {
-        Observation::LimitWarning(warning) if warning.limit == LimitName::RayMonitor => {
+        Observation::LimitWarning(warning) if warning.limit == LimitOwner::RayMonitor => {
             Some((event.time, warning))
         }
         _ => None,

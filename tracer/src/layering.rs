@@ -9,9 +9,10 @@ mod sources;
 use std::collections::BTreeSet;
 
 /// Each folder or file below `src` and what it may use. A row uses only rows above it.
-const USES: [(&str, &[&str]); 25] = [
+const USES: [(&str, &[&str]); 26] = [
     ("ids", &[]),
     ("path", &[]),
+    ("phrase", &[]),
     ("signals", &[]),
     ("size", &["ids"]),
     ("cgroup_path", &[]),
@@ -45,6 +46,7 @@ const USES: [(&str, &[&str]); 25] = [
             "ids",
             "kernel_log",
             "path",
+            "phrase",
             "python",
             "ray",
             "signals",
@@ -77,6 +79,7 @@ const USES: [(&str, &[&str]); 25] = [
             "ids",
             "judge",
             "path",
+            "phrase",
             "ray",
             "recording",
             "signals",
@@ -87,12 +90,14 @@ const USES: [(&str, &[&str]); 25] = [
         "collect",
         &[
             "budget",
+            "cgroup_path",
             "deaths",
             "event",
             "ids",
             "judge",
             "observe",
             "path",
+            "phrase",
             "ray",
             "recording",
         ],

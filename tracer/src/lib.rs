@@ -28,8 +28,8 @@
     allow(clippy::disallowed_methods, reason = "tests read what they have made")
 )]
 
-use raytrace_core::path;
 pub use raytrace_core::{budget, cgroup_path, event, ids, judge, kernel_log, ray, signals};
+use raytrace_core::{path, phrase};
 pub use raytrace_proc::bounded;
 
 pub mod cli;

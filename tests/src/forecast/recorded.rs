@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use flate2::read::GzDecoder;
 use raytrace::{
-    event::{Event, LimitName, LimitWarning, Observation},
+    event::{Event, LimitOwner, LimitWarning, Observation},
     ids::BootTime,
     judge::{
         Judge,
@@ -30,12 +30,12 @@ const LONGEST_S: i64 = 3600;
 type Warnings = Vec<(BootTime, LimitWarning)>;
 
 /// Returns the limit at which this death's killer acts, if it acts at one.
-fn limit_of(death: &Death) -> Option<LimitName> {
+fn limit_of(death: &Death) -> Option<LimitOwner> {
     let cgroup = || death.memory.oom.as_ref()?.cgroup.clone();
     match death.verdict.killer {
-        Killer::RayMemoryMonitor => Some(LimitName::RayMonitor),
-        Killer::KernelOomMemcg => cgroup().map(LimitName::Cgroup),
-        Killer::KernelOomGlobal => Some(LimitName::Machine),
+        Killer::RayMemoryMonitor => Some(LimitOwner::RayMonitor),
+        Killer::KernelOomMemcg => cgroup().map(LimitOwner::Cgroup),
+        Killer::KernelOomGlobal => Some(LimitOwner::Machine),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use raytrace::{
     event::{
-        Call, Cluster, Event, LimitName, MemorySplit, NodeMemory, Observation, Process,
+        Call, Cluster, Event, LimitOwner, MemorySplit, NodeMemory, Observation, Process,
         ProcessMemory, Role, Source,
     },
     ids::{BootTime, Bytes, EventId, ProcessKey},
@@ -211,7 +211,7 @@ pub fn replay(shape: &mut Shape) -> Outcome {
         machine.sample(second, level);
         for warning in machine.forecaster.look(at(now), &machine.judge) {
             // The machine's own limit is above Ray's threshold, which kills here.
-            if warning.limit != LimitName::RayMonitor {
+            if warning.limit != LimitOwner::RayMonitor {
                 continue;
             }
             outcome.warnings += u32::from(warning.within.is_some());

@@ -11,7 +11,14 @@ const SLURM_SCOPE: &str = "slurmstepd.scope";
 
 /// Returns whether a cgroup is `above` or below it.
 pub(crate) fn is_within(cgroup: Option<&str>, above: &str) -> bool {
-    cgroup.is_some_and(|cgroup| std::path::Path::new(cgroup).starts_with(above))
+    cgroup.is_some_and(|own| is_below(own, above))
+}
+
+/// Whether a cgroup is another one, or below it.
+#[must_use]
+pub fn is_below(own: &str, above: &str) -> bool {
+    let rest = own.strip_prefix(above.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Returns the id in the innermost component that has one: `/docker/ID`,

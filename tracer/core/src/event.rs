@@ -24,7 +24,7 @@ pub use death::{
     SystemCall,
 };
 pub use gpu::{GpuHolder, GpuState};
-pub use limit_warning::{ForecastProcess, LimitName, LimitWarning, Within};
+pub use limit_warning::{ForecastProcess, LimitOwner, LimitWarning, Within};
 pub use log::{KernelLog, RayLog};
 pub use memory::{
     CgroupState, Mapped, MemoryPart, MemorySplit, MonitorCount, NodeMemory, OutsideMemory,

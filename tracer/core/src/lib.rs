@@ -19,6 +19,7 @@ pub mod ids;
 pub mod judge;
 pub mod kernel_log;
 pub mod path;
+pub mod phrase;
 pub mod python;
 pub mod ray;
 pub mod signals;

@@ -9,6 +9,7 @@ use crate::{
     event::{Cluster, Observation, Probe, ProbeState, Process, RayLog, Source},
     ids::{HexId, ProcessKey},
     observe::gcs::{Gcs, GcsAnswer, Target},
+    phrase,
     ray::{facts::RayFact, gcs::GcsRow},
 };
 
@@ -153,8 +154,7 @@ fn emit_row(raylet: ProcessKey, address: &str, row: GcsRow, out: &mut Output) {
 fn counted(rows: &[GcsRow]) -> String {
     let count = |what: &str, is: fn(&GcsRow) -> bool| {
         let count = rows.iter().filter(|row| is(row)).count();
-        let plural = if count == 1 { "" } else { "s" };
-        format!("{count} {what}{plural}")
+        phrase::count(count, what, &format!("{what}s"))
     };
     let jobs = count("job", |row| matches!(row, GcsRow::Job(_)));
     let actors = count("actor", |row| matches!(row, GcsRow::Actor(_)));

@@ -14,7 +14,7 @@ mod surroundings;
 
 use gpus::Gpus;
 use machine::Machine;
-use margins::{Counts, Margins};
+use margins::{Limit, Margins};
 use memory::Memories;
 use outside::OutsideProcesses;
 use rows::moved;
@@ -61,8 +61,8 @@ struct Now {
     time: BootTime,
     node: NodeMemory,
     cgroups: Vec<CgroupState>,
-    /// What the next limit counts.
-    next: Option<Counts>,
+    /// The limit with the least memory left.
+    next: Option<Limit>,
 }
 
 impl Samples {
@@ -107,8 +107,9 @@ impl Samples {
         };
         if self.near
             && ticks.is_multiple_of(OUTSIDE_TICKS)
-            && let Some(counts) = &now.next
+            && let Some(next) = &now.next
         {
+            let counts = next.counts.as_deref();
             let outside = || self.outside_processes.sample(now.time, counts, found, out);
             now.node.others = Some(costs.charged(Cause::Outside, outside));
         }
@@ -117,7 +118,7 @@ impl Samples {
         }
     }
 
-    /// Reads the machine and its cgroups, and finds what the next limit counts.
+    /// Reads the machine and its cgroups, and finds the next limit.
     fn read_machine(&mut self, turn: bool, found: RayState<'_>, out: &mut Output) -> Option<Now> {
         let mut node = observe::memory::node()?;
         // This is not reused between turns: the figures add up only if all are read at one moment.

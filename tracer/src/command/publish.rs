@@ -22,10 +22,7 @@ use super::usage;
 use crate::{
     observe::clock,
     recording::place,
-    show::{
-        publish::{self, metrics::Snapshot},
-        words,
-    },
+    show::publish::{self, metrics::Snapshot},
 };
 use events::Events;
 use folder::Folder;
@@ -226,7 +223,9 @@ fn last_kill(
 ) -> Option<(String, &'static str)> {
     let killer = death.verdict.killer;
     let summary = line.get("raytrace.summary")?.as_str()?;
-    words::is_memory_kill(killer).then(|| (summary.to_owned(), killer.name()))
+    killer
+        .is_memory_kill()
+        .then(|| (summary.to_owned(), killer.name()))
 }
 
 /// Formats lines as they are written to a file or pipe.

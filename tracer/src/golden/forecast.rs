@@ -2,7 +2,7 @@
 
 use super::read;
 use crate::{
-    event::{ForecastProcess, LimitName, Observation},
+    event::{ForecastProcess, LimitOwner, Observation},
     ids::SECOND_NS,
     judge::{Judge, forecast::LimitForecaster},
 };
@@ -31,7 +31,7 @@ fn warning_comes_30_s_before_rays_kill() {
     }
     let killed = killed.expect("Ray's kill");
     let before = told.iter().filter(|(time, _)| *time < killed);
-    let by_ray = before.filter(|(_, warning)| warning.limit == LimitName::RayMonitor);
+    let by_ray = before.filter(|(_, warning)| warning.limit == LimitOwner::RayMonitor);
     let by_ray: Vec<_> = by_ray.collect();
     let [.., (time, warning)] = &by_ray[..] else {
         panic!("nothing was told");

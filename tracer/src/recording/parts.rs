@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        event::{LimitName, MemorySplit, ProcessMemory, Source},
+        event::{LimitOwner, MemorySplit, ProcessMemory, Source},
         ids::{Bytes, ProcessKey, WallTime},
         observe::clock,
         recording::{Retention, Rotation, Sender, Writer, place, read, staged},
@@ -157,14 +157,14 @@ mod tests {
     /// The end of a warning is carried over too.
     #[test]
     fn active_warning_is_carried_over() {
-        let cgroup = |name: &str| LimitName::Cgroup(format!("/{name}"));
+        let cgroup = |name: &str| LimitOwner::Cgroup(format!("/{name}"));
         let events: Vec<Event> = (1..)
             .zip([
                 Observation::RecordingStarted(staged::started("b", staged::WALL)),
                 staged::warning(cgroup("a"), true),
                 staged::warning(cgroup("b"), true),
-                staged::warning(LimitName::Machine, true),
-                staged::warning(LimitName::Machine, false),
+                staged::warning(LimitOwner::Machine, true),
+                staged::warning(LimitOwner::Machine, false),
                 sample(7, 1),
             ])
             .map(|(id, what)| event(id, what))
@@ -179,7 +179,7 @@ mod tests {
         let last = [
             (cgroup("a"), true),
             (cgroup("b"), true),
-            (LimitName::Machine, false),
+            (LimitOwner::Machine, false),
         ];
         assert_eq!(carried.collect::<Vec<_>>(), last);
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     event::{
-        Exit, LimitName, LimitWarning, MemorySplit, Mode, Observation, Process, RecordingStarted,
+        Exit, LimitOwner, LimitWarning, MemorySplit, Mode, Observation, Process, RecordingStarted,
         Role, Within,
     },
     ids::{Bytes, ProcessKey, WallTime},
@@ -67,7 +67,7 @@ pub(crate) fn killed(process: ProcessKey) -> Observation {
 }
 
 /// Makes a warning of a limit, or the end of one.
-pub(crate) fn warning(limit: LimitName, stands: bool) -> Observation {
+pub(crate) fn warning(limit: LimitOwner, stands: bool) -> Observation {
     Observation::LimitWarning(LimitWarning {
         limit,
         at: Bytes(2),

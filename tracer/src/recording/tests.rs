@@ -6,7 +6,7 @@ use std::path::Path;
 use super::*;
 use crate::{
     event::{
-        Call, CgroupState, ClockError, Event, Exec, Exit, FileId, ForecastProcess, LimitName,
+        Call, CgroupState, ClockError, Event, Exec, Exit, FileId, ForecastProcess, LimitOwner,
         LimitWarning, Mapped, MemorySplit, MonitorCount, NodeMemory, Observation, ProcessMemory,
         RayLog, Sender, Signal, Source, SystemCall, Within,
     },
@@ -183,7 +183,7 @@ fn limit_warning(process: ProcessKey) -> LimitWarning {
         moved: Bytes(3),
     };
     LimitWarning {
-        limit: LimitName::RayMonitor,
+        limit: LimitOwner::RayMonitor,
         at: Bytes(2),
         used: Bytes(1),
         within: Some(Within {
@@ -272,7 +272,7 @@ fn sender_and_system_call_round_trip() {
         },
         Observation::LimitWarning(limit_warning(process)),
         Observation::LimitWarning(LimitWarning {
-            limit: LimitName::Cgroup("/pod".into()),
+            limit: LimitOwner::Cgroup("/pod".into()),
             within: None,
             victim: None,
             ..limit_warning(process)

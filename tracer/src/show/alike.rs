@@ -24,7 +24,7 @@ const LONGEST_LABEL: usize = 30;
 #[must_use]
 pub fn label(causes: &[Cause<'_>]) -> String {
     let numbers: Vec<u32> = causes.iter().map(|cause| cause.number).collect();
-    let word = if words::is_kill(causes[0].death.verdict.killer) {
+    let word = if causes[0].death.verdict.killer.is_kill() {
         "KILLS"
     } else {
         "DEATHS"

@@ -166,7 +166,7 @@ fn link(death: &Death) -> String {
     link.map_or_else(String::new, |link| {
         format!(
             " · link {}: {}",
-            words::certainty_word(link.link_certainty),
+            link.link_certainty.name(),
             sanitize::line(&clause::link_reason(&link.because), sanitize::EVIDENCE)
         )
     })

@@ -47,7 +47,7 @@ impl<'a> Cause<'a> {
     /// Returns `KILL 2`, or `DEATH 2` if nobody killed. The two words stay on one line.
     #[must_use]
     pub fn label(&self) -> String {
-        let word = if words::is_kill(self.death.verdict.killer) {
+        let word = if self.death.verdict.killer.is_kill() {
             "KILL"
         } else {
             "DEATH"
@@ -66,7 +66,7 @@ pub fn has_remedy_for_same_job(
 ) -> bool {
     let kills = || {
         let deaths = report.deaths.iter();
-        deaths.filter(|death| words::is_memory_kill(death.verdict.killer))
+        deaths.filter(|death| death.verdict.killer.is_memory_kill())
     };
     let jobs: BTreeSet<_> = kills()
         .filter(|death| deaths.contains(&death.id))

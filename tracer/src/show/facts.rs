@@ -471,7 +471,7 @@ fn calls(view: &View<'_>, death: &Death) -> Option<String> {
         )
     });
     let parts: Vec<String> = [each, died].into_iter().flatten().collect();
-    let grew = words::is_memory_kill(death.verdict.killer) && !rose.is_empty();
+    let grew = death.verdict.killer.is_memory_kill() && !rose.is_empty();
     (!parts.is_empty() && (told || grew || view.shown.detail)).then(|| parts.join("; "))
 }
 
@@ -610,8 +610,8 @@ fn gpu(death: &Death) -> Option<String> {
             shown.join(", ")
         }
     };
-    let other = words::is_memory_kill(death.verdict.killer)
-        && death.memory.gpu.iter().all(GpuUse::has_room);
+    let other =
+        death.verdict.killer.is_memory_kill() && death.memory.gpu.iter().all(GpuUse::has_room);
     Some(if other {
         format!("{text}: not a GPU OOM")
     } else {

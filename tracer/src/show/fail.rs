@@ -23,7 +23,7 @@ pub static FAIL_ON: LazyLock<String> = LazyLock::new(|| {
 });
 
 fn names(memory: bool) -> Vec<&'static str> {
-    let all = Killer::ALL.into_iter();
+    let all = Killer::ALL.iter().copied();
     let of = all.filter(|killer| killer.is_memory_kill() == memory);
     of.map(Killer::name).collect()
 }
@@ -66,7 +66,10 @@ pub fn parse_killers(text: &str) -> Result<Vec<Killer>, String> {
 }
 
 fn parse_killer(name: &str) -> Result<Killer, String> {
-    let known = Killer::ALL.into_iter().find(|killer| killer.name() == name);
+    let known = Killer::ALL
+        .iter()
+        .copied()
+        .find(|killer| killer.name() == name);
     known.ok_or_else(|| {
         let names: Vec<&str> = Killer::ALL.iter().map(|killer| killer.name()).collect();
         let hint = if name.contains(['.', '/']) {
@@ -94,9 +97,9 @@ pub fn reasons(report: &Report, when: &FailWhen) -> Vec<String> {
         .filter(|death| death.listed)
         .collect();
     let all_for_memory = Killer::ALL
-        .into_iter()
+        .iter()
         .filter(|killer| killer.is_memory_kill())
-        .all(|killer| when.killers.contains(&killer));
+        .all(|killer| when.killers.contains(killer));
     let by_daemons = killed
         .iter()
         .filter(|death| death.is_memory_kill() && !death.verdict.killer.is_memory_kill())

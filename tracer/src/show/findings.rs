@@ -117,7 +117,7 @@ fn summary(view: &View<'_>, finding: &Finding, more: usize) -> String {
 fn kills(view: &View<'_>, finding: &Finding) -> Option<String> {
     let shown = view.shown;
     let deaths = || shown.report.deaths.iter();
-    let by_memory = |death: &Death| words::is_memory_kill(death.verdict.killer);
+    let by_memory = |death: &Death| death.verdict.killer.is_memory_kill();
     let of_finding: BTreeSet<_> = finding.deaths.iter().collect();
     let is_own = |death: &&Death| of_finding.contains(&death.id);
     let only_memory = deaths().filter(is_own).all(by_memory);
@@ -136,7 +136,7 @@ fn kills(view: &View<'_>, finding: &Finding) -> Option<String> {
     let has_a_death = shown
         .causes()
         .iter()
-        .any(|cause| own.contains(&cause.number) && !words::is_kill(cause.death.verdict.killer));
+        .any(|cause| own.contains(&cause.number) && !cause.death.verdict.killer.is_kill());
     let numbers: Vec<u32> = own.into_iter().collect();
     let word = match (numbers.len(), has_a_death) {
         (1, false) => "KILL",

@@ -52,7 +52,7 @@ pub(super) fn at_kill(view: &View<'_>) -> Option<Held> {
     let mut causes = entries.iter().map(Entry::first);
     let cause = causes.find(|cause| {
         let death = cause.death;
-        words::is_memory_kill(death.verdict.killer) && !death.memory.top.is_empty()
+        death.verdict.killer.is_memory_kill() && !death.memory.top.is_empty()
     })?;
     let mut more = Vec::new();
     let classes = classes(view, cause.death, &mut more);

@@ -236,11 +236,11 @@ fn label_word(numbers: &[u32], causes: &[Cause<'_>]) -> &'static str {
     let kill = causes
         .iter()
         .filter(|cause| numbers.contains(&cause.number))
-        .all(|cause| words::is_kill(cause.death.verdict.killer));
+        .all(|cause| cause.death.verdict.killer.is_kill());
     let death = causes
         .iter()
         .filter(|cause| numbers.contains(&cause.number))
-        .all(|cause| !words::is_kill(cause.death.verdict.killer));
+        .all(|cause| !cause.death.verdict.killer.is_kill());
     match (kill, death, numbers.len()) {
         (true, _, 1) => "KILL",
         (true, _, _) => "KILLS",

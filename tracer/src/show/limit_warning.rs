@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::{
-    event::{ForecastProcess, LimitName, LimitWarning, Within},
+    event::{ForecastProcess, LimitWarning, Within},
     ids::Bytes,
-    judge::{killers::LimitOwner, report::Utc},
+    judge::report::Utc,
     show::{live::duration, sanitize, size::size, time::Zone, words},
 };
 
@@ -24,7 +24,7 @@ pub fn line(time: Option<Utc>, warning: &LimitWarning, zone: &Zone) -> String {
 /// Returns the same without its time.
 #[must_use]
 pub fn sentence(warning: &LimitWarning) -> String {
-    let who = words::who_kills(&limit_owner(warning));
+    let who = words::who_kills(&warning.limit);
     let Some(within) = warning.within else {
         let left = Bytes(warning.at.0.saturating_sub(warning.used.0));
         let grower = warning.grower.as_ref();
@@ -65,16 +65,6 @@ fn action(warning: &LimitWarning, within: Within) -> String {
     )
 }
 
-/// Returns who kills at the limit of a warning.
-#[must_use]
-pub fn limit_owner(warning: &LimitWarning) -> LimitOwner {
-    match &warning.limit {
-        LimitName::RayMonitor => LimitOwner::RayMonitor,
-        LimitName::Cgroup(path) => LimitOwner::Cgroup(path.clone()),
-        LimitName::Machine => LimitOwner::Machine,
-    }
-}
-
 /// `60 s to 110 s`.
 #[must_use]
 pub fn interval(within: Within) -> String {
@@ -103,7 +93,7 @@ fn name(process: &ForecastProcess) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ids::ProcessKey, show::sample};
+    use crate::{event::LimitOwner, ids::ProcessKey, show::sample};
 
     fn warning(within: Option<Within>) -> LimitWarning {
         let process = |name: &str, moved: u64| ForecastProcess {
@@ -113,7 +103,7 @@ mod tests {
             moved: Bytes(moved << 30),
         };
         LimitWarning {
-            limit: LimitName::RayMonitor,
+            limit: LimitOwner::RayMonitor,
             at: Bytes(493 << 30),
             used: Bytes(465 << 30),
             within,

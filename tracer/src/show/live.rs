@@ -5,12 +5,12 @@ use std::time::Duration;
 use owo_colors::OwoColorize;
 
 use crate::{
-    event::Role,
+    event::{LimitOwner, Role},
     ids::Bytes,
     judge::{
-        killers::{LimitMargin, LimitOwner},
+        killers::LimitMargin,
         live::Live,
-        report::{Certainty, Death, Killer, TopProcess},
+        report::{Death, Killer, TopProcess},
     },
     show::{clause, sanitize, size::size, time::Zone, trend::GrowthTrends, words},
 };
@@ -50,29 +50,13 @@ fn time(death: &Death, zone: &Zone) -> String {
 }
 
 fn what(death: &Death) -> String {
-    let label = label(death.verdict.killer);
-    let label = if words::is_memory_kill(death.verdict.killer) {
+    let label = death.verdict.killer.words().label;
+    let label = if death.verdict.killer.is_memory_kill() {
         label.red().bold().to_string()
     } else {
         label.yellow().bold().to_string()
     };
     format!("{label} {}", what_happened(death))
-}
-
-/// Returns who killed, in capitals.
-#[must_use]
-pub fn label(killer: Killer) -> &'static str {
-    match killer {
-        Killer::KernelOomMemcg | Killer::KernelOomGlobal | Killer::KernelOom => "KERNEL OOM",
-        Killer::RayMemoryMonitor => "RAY MONITOR",
-        Killer::RayIntended => "RAY",
-        Killer::RayCollapse => "COLLAPSE",
-        Killer::KernelOther => "KERNEL",
-        Killer::Signal => "SIGNAL",
-        Killer::Crash => "CRASH",
-        Killer::Exit => "EXIT",
-        Killer::Unknown => "UNKNOWN",
-    }
 }
 
 /// Returns the rest of the line: which process, and why.
@@ -82,7 +66,7 @@ pub fn what_happened(death: &Death) -> String {
     let private = death.memory.own_private();
     let memory = private.map_or_else(String::new, |bytes| format!(" {}", size(bytes)));
     let subject = format!("{} pid {}{memory}", words::name(death), death.process.pid);
-    if words::is_memory_kill(death.verdict.killer) {
+    if death.verdict.killer.is_memory_kill() {
         format!("killed {subject}{}{}", limit(death), biggest(death))
     } else {
         format!("{subject} {}", words::clause(death))
@@ -123,16 +107,11 @@ fn biggest(death: &Death) -> String {
 }
 
 fn certainty(death: &Death) -> String {
-    let word = |certainty| match certainty {
-        Certainty::Proven => "proven",
-        Certainty::Inferred => "inferred",
-        Certainty::Unknown => "unknown",
-    };
     let (who, why) = (death.verdict.certainty, death.verdict.reason_certainty);
     if who == why {
-        word(who).to_owned()
+        who.name().to_owned()
     } else {
-        format!("{}, reason {}", word(who), word(why))
+        format!("{}, reason {}", who.name(), why.name())
     }
 }
 

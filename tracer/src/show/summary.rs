@@ -9,7 +9,7 @@ use libc::SIGKILL;
 
 use crate::{
     event::Role,
-    judge::report::{Certainty, Death, Killer, Mechanism, Relation, Report},
+    judge::report::{Death, Killer, Mechanism, Relation, Report},
     show::{
         Style,
         causes::{self, Cause, has_remedy_for_same_job},
@@ -112,16 +112,6 @@ fn cause(death: &Death, disclosure: Disclosure) -> String {
         Disclosure::Public => public_headline(death),
     };
     format!("{said} [{}]", words::certainty(death).to_lowercase())
-}
-
-/// Returns the name in JSON.
-#[must_use]
-pub fn certainty(certainty: Certainty) -> &'static str {
-    match certainty {
-        Certainty::Proven => "proven",
-        Certainty::Inferred => "inferred",
-        Certainty::Unknown => "unknown",
-    }
 }
 
 /// Returns what happened to a process. The only foreign text in it is names of Ray's classes and
@@ -303,7 +293,7 @@ fn whole_clauses(text: &str, room: usize) -> &str {
 mod tests {
     use super::*;
     use crate::{
-        judge::report::Finding,
+        judge::report::{Certainty, Finding},
         show::{redact::redact, sample},
     };
 

@@ -6,9 +6,9 @@ use std::{
 };
 
 use crate::{
+    event::LimitOwner,
     ids::{BootTime, Bytes, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
-        killers::LimitOwner,
         live::{Live, LiveProcess},
         time_to_limit,
     },

@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 
 use crate::{
-    event::Role,
+    event::{LimitOwner, Role},
     ids::{Bytes, EventId, Pid},
     judge::{
         cause::Scope,
-        killers::LimitOwner,
         live::LiveProcess,
         report::{
             Certainty, Death, GroupKill, Killer, Mechanism, Memory, Outcome, Relation, Suspect,
@@ -23,6 +22,8 @@ use crate::{
     },
     signals,
 };
+
+pub use crate::phrase::{count, join, ranges, thousands};
 
 /// Returns the name of a process: `TaskRunner.run`, `compute_score`, `python3 train.py`.
 #[must_use]
@@ -344,35 +345,14 @@ pub fn cgroup(path: &str) -> String {
     }
 }
 
-/// Returns whether somebody killed the process (a `KILL`). Otherwise it ended by itself or with
-/// another (a `DEATH`).
-#[must_use]
-pub fn is_kill(killer: Killer) -> bool {
-    is_memory_kill(killer)
-        || matches!(
-            killer,
-            Killer::Signal | Killer::KernelOther | Killer::RayIntended
-        )
-}
-
-/// Returns whether the process was killed for memory.
-#[must_use]
-pub fn is_memory_kill(killer: Killer) -> bool {
-    killer.is_memory_kill()
-}
-
 /// Returns `PROVEN`, `INFERRED` or `UNKNOWN`, that of the reason if it differs, and a mark while
 /// evidence may still come.
 #[must_use]
 pub fn certainty(death: &Death) -> String {
-    let word = |certainty| match certainty {
-        Certainty::Proven => "PROVEN",
-        Certainty::Inferred => "INFERRED",
-        Certainty::Unknown => "UNKNOWN",
-    };
+    let word = |certainty: Certainty| certainty.name().to_uppercase();
     let reason = death.verdict.reason_certainty;
     let word = if reason == death.verdict.certainty {
-        word(reason).to_owned()
+        word(reason)
     } else {
         format!("{}, REASON {}", word(death.verdict.certainty), word(reason))
     };
@@ -390,16 +370,6 @@ pub fn death_id(id: EventId) -> String {
     match id.recording() {
         0 => format!("#{}", id.row()),
         recording => format!("#{recording}:{}", id.row()),
-    }
-}
-
-/// Returns how certain a link between two deaths is.
-#[must_use]
-pub fn certainty_word(certainty: Certainty) -> &'static str {
-    match certainty {
-        Certainty::Proven => "proven",
-        Certainty::Inferred => "inferred",
-        Certainty::Unknown => "unknown",
     }
 }
 
@@ -450,67 +420,6 @@ pub fn relation(relation: Relation) -> Option<&'static str> {
         Relation::ContainerRuntime => Some("a container runtime"),
         Relation::OomDaemon => Some("an OOM daemon"),
         Relation::Ray | Relation::Other => None,
-    }
-}
-
-/// `1 death`, `19 deaths`.
-#[must_use]
-pub fn count(number: usize, one: &str, many: &str) -> String {
-    if number == 1 {
-        format!("1 {one}")
-    } else {
-        format!("{} {many}", thousands(number as u64))
-    }
-}
-
-/// `48,211`.
-#[must_use]
-pub fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut shown = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
-}
-
-/// Returns `1, 3 and 5–9`. Two numbers are not a range: `1, 3, 5 and 6`.
-#[must_use]
-pub fn ranges(numbers: &[u32]) -> String {
-    let mut sorted = numbers.to_vec();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for number in sorted {
-        match runs.last_mut() {
-            Some((_, end)) if *end + 1 == number => *end = number,
-            _ => runs.push((number, number)),
-        }
-    }
-    // Two numbers are not a range.
-    let runs = runs.into_iter().flat_map(|(start, end)| match end - start {
-        1 => vec![(start, start), (end, end)],
-        _ => vec![(start, end)],
-    });
-    let shown: Vec<String> = runs
-        .map(|(start, end)| match end - start {
-            0 => start.to_string(),
-            _ => format!("{start}–{end}"),
-        })
-        .collect();
-    join(&shown)
-}
-
-/// `a, b and c`.
-#[must_use]
-pub fn join(parts: &[String]) -> String {
-    match parts {
-        [] => String::new(),
-        [only] => only.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }
 

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Bytes, ProcessKey};
 
-/// The limit, named by who kills there.
+/// The owner of a limit: it kills when the limit is hit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LimitName {
+pub enum LimitOwner {
     /// Ray's memory monitor, at its threshold.
     RayMonitor,
     /// The kernel, at the limit of this cgroup.
@@ -43,7 +43,7 @@ pub struct ForecastProcess {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitWarning {
     /// The limit.
-    pub limit: LimitName,
+    pub limit: LimitOwner,
     /// Where it kills: above this many bytes.
     pub at: Bytes,
     /// How much is in use, as this limit counts.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    event::{CgroupState, NodeMemory},
+    event::{CgroupState, LimitOwner, NodeMemory},
     ids::Bytes,
 };
 
@@ -26,17 +26,6 @@ impl LimitMargin {
     pub fn used(&self) -> Bytes {
         Bytes(self.at.0.saturating_sub(self.margin.0))
     }
-}
-
-/// The owner of a limit: it kills when the limit is hit.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum LimitOwner {
-    /// Ray's memory monitor.
-    RayMonitor,
-    /// The kernel, at this cgroup's limit.
-    Cgroup(String),
-    /// The kernel, when the machine has no memory left.
-    Machine,
 }
 
 /// Returns the killers, the nearest first. `monitor` is the monitor's threshold and count, `None`

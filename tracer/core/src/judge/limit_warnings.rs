@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{
-    event::{LimitName, LimitWarning},
+    event::{LimitOwner, LimitWarning},
     ids::BootTime,
     judge::report::{ActiveWarning, Killer, OomReport},
 };
@@ -16,11 +16,11 @@ const KEPT: usize = 256;
 pub(super) struct LimitWarnings(VecDeque<(BootTime, LimitWarning)>);
 
 /// Returns the limit at which this killer killed.
-pub(super) fn limit_of(killer: Killer, oom: Option<&OomReport>) -> Option<LimitName> {
+pub(super) fn limit_of(killer: Killer, oom: Option<&OomReport>) -> Option<LimitOwner> {
     match killer {
-        Killer::RayMemoryMonitor => Some(LimitName::RayMonitor),
-        Killer::KernelOomMemcg => Some(LimitName::Cgroup(oom?.cgroup.clone()?)),
-        Killer::KernelOomGlobal => Some(LimitName::Machine),
+        Killer::RayMemoryMonitor => Some(LimitOwner::RayMonitor),
+        Killer::KernelOomMemcg => Some(LimitOwner::Cgroup(oom?.cgroup.clone()?)),
+        Killer::KernelOomGlobal => Some(LimitOwner::Machine),
         _ => None,
     }
 }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use crate::{event::Within, ids::Bytes};
 
-    fn warning(limit: LimitName, is_active: bool) -> LimitWarning {
+    fn warning(limit: LimitOwner, is_active: bool) -> LimitWarning {
         LimitWarning {
             limit,
             at: Bytes(2),
@@ -100,15 +100,15 @@ mod tests {
         let kill = |warnings: &LimitWarnings, second| {
             warnings.of_kill(Killer::RayMemoryMonitor, None, at(second))
         };
-        warnings.push(at(10), &warning(LimitName::Machine, true));
+        warnings.push(at(10), &warning(LimitOwner::Machine, true));
         assert_eq!(kill(&warnings, 84), None);
-        warnings.push(at(10), &warning(LimitName::RayMonitor, true));
+        warnings.push(at(10), &warning(LimitOwner::RayMonitor, true));
         assert_eq!(kill(&warnings, 84).map(|one| one.ms_before), Some(74_000));
         assert_eq!(kill(&warnings, 9), None);
-        warnings.push(at(90), &warning(LimitName::RayMonitor, false));
+        warnings.push(at(90), &warning(LimitOwner::RayMonitor, false));
         assert_eq!(kill(&warnings, 95), None);
         let active = warnings.active();
         assert_eq!(active.len(), 1);
-        assert_eq!(active[0].1.limit, LimitName::Machine);
+        assert_eq!(active[0].1.limit, LimitOwner::Machine);
     }
 }

@@ -5,11 +5,14 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::{
-    cgroup_path::is_within,
-    event::{CgroupState, Cluster, LimitWarning, MemorySplit, Mode, NodeMemory, ProbeState, Role},
+    cgroup_path::{is_below, is_within},
+    event::{
+        CgroupState, Cluster, LimitOwner, LimitWarning, MemorySplit, Mode, NodeMemory, ProbeState,
+        Role,
+    },
     ids::{BootTime, Bytes, HexId, MINUTE_NS, Pid, ProcessKey},
     judge::{
-        killers::{self, LimitMargin, LimitOwner},
+        killers::{self, LimitMargin},
         query::{gpus, monitor},
         report::{GpuError, GpuReport, Utc},
         state::{processes::ProcessState, world::World},
@@ -97,12 +100,6 @@ impl LiveProcess {
     pub fn is_in(&self, cgroup: &str) -> bool {
         is_below(self.cgroup.as_deref().unwrap_or("/"), cgroup)
     }
-}
-
-/// Whether a cgroup is another one, or below it.
-pub(super) fn is_below(own: &str, above: &str) -> bool {
-    let rest = own.strip_prefix(above.trim_end_matches('/'));
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Whether a process is alive, as far as was seen lately.

@@ -33,7 +33,8 @@ pub use memory::{
 pub use minute::{AtDeath, CallsReport, LastMinute, LimitBefore, MappedBefore, TopBefore};
 pub use place::{Kubernetes, Place, Slurm};
 pub use verdict::{
-    Certainty, Evidence, GroupKill, Killer, Mechanism, Relation, SenderReport, Verdict,
+    Certainty, Ended, Evidence, GroupKill, Killer, KillerWords, Mechanism, Relation, SenderReport,
+    Verdict,
 };
 
 use serde::{Serialize, Serializer};

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use crate::{
+    event::LimitOwner,
     ids::{BootTime, Bytes, MINUTE_NS, SECOND_NS},
-    judge::killers::{LimitMargin, LimitOwner},
+    judge::killers::LimitMargin,
 };
 
 /// What counts against a limit, over time.

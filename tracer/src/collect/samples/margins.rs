@@ -26,8 +26,9 @@ pub(super) struct Limit {
     /// The same as the raylet's log has it, if that is less. A driver may have set it
     /// (`ray.init(_system_config=…)`), which the raylet's environment does not show.
     pub(super) logged: Option<Bytes>,
-    /// Whose memory counts, including that of processes outside Ray.
-    pub(super) counts: Counts,
+    /// The cgroup whose memory counts, including that of processes outside Ray; `None` if that of
+    /// all processes counts.
+    pub(super) counts: Option<String>,
     /// The raylet, if the limit is that of its monitor.
     pub(super) raylet: Option<ProcessKey>,
 }
@@ -40,19 +41,10 @@ impl Limit {
     }
 }
 
-/// Whose memory counts against a limit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Counts {
-    /// The memory of all processes.
-    Machine,
-    /// The memory of processes in this cgroup or below it.
-    Cgroup(String),
-}
-
-/// Returns what the next limit counts: the one with the least memory left.
-pub(super) fn next(limits: &[Limit]) -> Option<&Counts> {
+/// Returns the next limit: the one with the least memory left.
+pub(super) fn next(limits: &[Limit]) -> Option<&Limit> {
     let left = |limit: &&Limit| limit.lowest().0.saturating_sub(limit.used.0);
-    limits.iter().min_by_key(left).map(|limit| &limit.counts)
+    limits.iter().min_by_key(left)
 }
 
 /// The memory used of each limit a second ago.
@@ -106,7 +98,7 @@ mod tests {
             name: "machine".into(),
             used: Bytes(used << 20),
             limit: Bytes(10_000 << 20),
-            counts: Counts::Machine,
+            counts: None,
             logged: None,
             raylet: None,
         };
@@ -148,7 +140,7 @@ mod tests {
             used: Bytes(56),
             limit: Bytes(95),
             logged,
-            counts: Counts::Machine,
+            counts: None,
             raylet: None,
         };
         let near = |logged| Margins::default().near(BootTime(100 * SECOND), &[limit(logged)]);
@@ -160,19 +152,18 @@ mod tests {
     /// It decides which processes outside Ray are of interest.
     #[test]
     fn next_limit_has_the_least_memory_left() {
-        let limit = |used: u64, limit: u64, counts: &Counts| Limit {
+        let limit = |used: u64, limit: u64, counts: Option<&str>| Limit {
             name: String::new(),
             used: Bytes(used),
             limit: Bytes(limit),
-            counts: counts.clone(),
+            counts: counts.map(str::to_owned),
             logged: None,
             raylet: None,
         };
-        let (machine, pod) = (Counts::Machine, Counts::Cgroup("/pod".into()));
-        let limits = [limit(50, 100, &machine), limit(1, 60, &pod)];
-        assert_eq!(next(&limits), Some(&machine));
-        let limits = [limit(50, 100, &machine), limit(20, 60, &pod)];
-        assert_eq!(next(&limits), Some(&pod));
+        let limits = [limit(50, 100, None), limit(1, 60, Some("/pod"))];
+        assert_eq!(next(&limits), Some(&limits[0]));
+        let limits = [limit(50, 100, None), limit(20, 60, Some("/pod"))];
+        assert_eq!(next(&limits), Some(&limits[1]));
         assert_eq!(next(&[]), None);
     }
 }

@@ -3,10 +3,11 @@
 //! They are sampled near the limit, so that the report on a death can name the holder of the
 //! memory.
 
-use std::{collections::HashMap, path::Path};
+use std::collections::HashMap;
 
-use super::{margins::Counts, rows::moved};
+use super::rows::moved;
 use crate::{
+    cgroup_path::is_below,
     collect::{output::Output, processes::RayState},
     event::{MemorySplit, Observation, OutsideMemory, Source},
     ids::{BootTime, Bytes, Pid, ProcessKey},
@@ -29,12 +30,13 @@ const ANOTHERS: &str = "a process of another user";
 pub(super) struct OutsideProcesses(HashMap<Pid, OutsideMemory>);
 
 impl OutsideProcesses {
-    /// Called every two seconds near a limit. `counts` says which memory that limit counts. Returns
+    /// Called every two seconds near a limit. `counts` is the
+    /// cgroup whose memory that limit counts. Returns
     /// the memory that all processes outside Ray hold together, this process included.
     pub(super) fn sample(
         &mut self,
         now: BootTime,
-        counts: &Counts,
+        counts: Option<&str>,
         found: RayState<'_>,
         out: &mut Output,
     ) -> Bytes {
@@ -113,13 +115,9 @@ fn private(pid: Pid) -> Option<Bytes> {
     Some(fork.map_or(anon, |fork| anon.min(fork.faulted)))
 }
 
-fn is_counted(pid: Pid, counts: &Counts) -> bool {
-    match counts {
-        Counts::Machine => true,
-        Counts::Cgroup(above) => {
-            processes::cgroup(pid).is_some_and(|own| Path::new(&own).starts_with(above))
-        }
-    }
+/// Whether a process is in the cgroup whose memory counts.
+fn is_counted(pid: Pid, counts: Option<&str>) -> bool {
+    counts.is_none_or(|above| processes::cgroup(pid).is_some_and(|own| is_below(&own, above)))
 }
 
 /// Returns the name of the program and of the script that it interprets. Other arguments are left

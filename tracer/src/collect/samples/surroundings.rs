@@ -2,16 +2,14 @@
 //!
 //! A limit is anything that causes a kill when it is full.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    path::Path,
-};
+use std::collections::{BTreeSet, HashSet};
 
 use super::{
-    margins::{Counts, Limit},
+    margins::Limit,
     rows::{Rows, moved},
 };
 use crate::{
+    cgroup_path::is_below,
     collect::{
         output::Output,
         processes::{Processes, RayState},
@@ -139,7 +137,7 @@ pub(super) fn limits(
         used: node.used(),
         limit: node.total,
         logged: None,
-        counts: Counts::Machine,
+        counts: None,
         raylet: None,
     }];
     limits.extend(cgroups.iter().filter_map(|level| {
@@ -148,7 +146,7 @@ pub(super) fn limits(
             used: level.needed(),
             limit: level.limit?,
             logged: None,
-            counts: Counts::Cgroup(level.path.clone()),
+            counts: Some(level.path.clone()),
             raylet: None,
         })
     }));
@@ -170,18 +168,18 @@ pub(super) fn limits(
             used: count.used,
             limit: monitor.threshold(count.total),
             logged: found.clusters.logged_threshold(raylet),
-            counts: own.map_or(Counts::Machine, |own| counted_by(own, count.total, cgroups)),
+            counts: own.map(|own| counted_by(own, count.total, cgroups)),
             raylet: Some(raylet),
         });
     }
     limits
 }
 
-/// Returns whose memory a raylet in this cgroup counts, if it takes `total` for all memory that
-/// there is: that of the cgroup on its path with this limit.
-fn counted_by(own: &str, total: Bytes, cgroups: &[CgroupState]) -> Counts {
-    let on_path = |level: &&CgroupState| Path::new(own).starts_with(&level.path);
+/// Returns the cgroup whose memory a raylet in this cgroup counts, if it takes `total` for all
+/// memory that there is: the one on its path with this limit.
+fn counted_by(own: &str, total: Bytes, cgroups: &[CgroupState]) -> String {
+    let on_path = |level: &&CgroupState| is_below(own, &level.path);
     let mut levels = cgroups.iter().filter(on_path);
     let level = levels.find(|level| level.limit == Some(total));
-    Counts::Cgroup(level.map_or(own, |level| &level.path).to_owned())
+    level.map_or(own, |level| &level.path).to_owned()
 }

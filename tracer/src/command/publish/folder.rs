@@ -427,7 +427,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        event::{Event, LimitName, Mode, Source},
+        event::{Event, LimitOwner, Mode, Source},
         golden,
         ids::EventId,
         judge::{judge, report::Killer},
@@ -470,7 +470,7 @@ mod tests {
     fn active_warning_is_not_repeated_after_restart() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.raytrace");
-        let writer = recorder(&path, 0, vec![warning(LimitName::Machine, true)]);
+        let writer = recorder(&path, 0, vec![warning(LimitOwner::Machine, true)]);
         let mut state = State::default();
         let mut followed = Folder::new(folder.path(), false);
         assert_eq!(warned(&mut followed, &mut state), [false]);
@@ -483,7 +483,7 @@ mod tests {
         std::fs::remove_file(&path).expect("removed");
         // A file with another name, because an inode number may be used again.
         let path = folder.path().join("b.raytrace");
-        let writer = recorder(&path, 0, vec![warning(LimitName::Machine, false)]);
+        let writer = recorder(&path, 0, vec![warning(LimitOwner::Machine, false)]);
         assert_eq!(warned(&mut followed, &mut state), [true]);
         assert!(warned(&mut followed, &mut state).is_empty());
         drop(writer.finish());

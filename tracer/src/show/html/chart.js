@@ -199,7 +199,7 @@ function legend() {
     items.push(el('li', {}, key('--rest'), 'other programs and the kernel'));
   }
   items.push(...(FLEET ? lanesLegend(key) : limitsLegend(LANES[0], key)));
-  const glyphs = new Map(MARKED.map(death => KILLERS[death.killer]).map(([glyph, words]) => [words, glyph]));
+  const glyphs = new Map(MARKED.map(death => KILLERS[death.killer]).map(({ mark, words }) => [words, mark]));
   if (glyphs.size > 1) glyphs.set('deaths of different kinds', MIXED);
   if (FOLDED.size) glyphs.set('deaths that followed', '+');
   for (const [words, glyph] of glyphs) items.push(el('li', {}, el('b', { textContent: glyph }), ` ${words}`));

@@ -1,6 +1,6 @@
 //! Makes the JSON for the scripts of the page. Its texts come from functions that all views share.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     ids::{EventId, WallTime},
     judge::{
-        report::{Death, Report, TopProcess, Utc},
+        report::{Death, Killer, KillerWords, Report, TopProcess, Utc},
         timeline::Timeline,
     },
     show::{
@@ -50,6 +50,8 @@ pub(super) struct Data {
     unit_kib: u64,
     /// One for each node, or a single one if the page is of one recording.
     lanes: Vec<LaneData>,
+    /// The mark and words of each killer.
+    killers: BTreeMap<&'static str, &'static KillerWords>,
     /// Names of classes. Processes refer to them by index.
     groups: Vec<String>,
     /// Number of processes without a row.
@@ -140,6 +142,10 @@ pub(super) fn of(shown: &SelectedReport, style: &Style, charts: &[Option<ChartSe
         },
         dated: view.is_dated(),
         unit_kib,
+        killers: Killer::ALL
+            .iter()
+            .map(|killer| (killer.name(), killer.words()))
+            .collect(),
         lanes: lanes.collect(),
         groups: groups.names,
         left_out: charts.iter().flatten().map(|one| one.left_out).sum(),

@@ -24,7 +24,7 @@ function deathTable() {
   if (!DATA.deaths.length) { section.append(el('p', { className: 'hint', textContent: 'No death is listed.' })); return; }
   table(section, {
     caption: 'Deaths', placeholder: 'Filter: a name, pid, job, killer …', rows: DATA.deaths,
-    text: death => [death.when, death.label, KILLERS[death.killer][1], death.killer, death.name, death.group, text(death.pid), text(death.job), death.sure, death.headline, text(death.node)].join(' '),
+    text: death => [death.when, death.label, KILLERS[death.killer].words, death.killer, death.name, death.group, text(death.pid), text(death.job), death.sure, death.headline, text(death.node)].join(' '),
     columns: [
       { label: 'No.', value: death => death.number * 1e6 + (death.root === null ? 0 : 1 + death.place), cell: death => link(death, death.label || `↳ ${death.number}`) },
       { label: 'Time', value: death => death.t, cell: death => death.when },
@@ -32,7 +32,7 @@ function deathTable() {
       { label: 'Process', value: death => death.name, cell: death => death.name, kind: 'name' },
       { label: 'Pid', value: death => death.pid, cell: death => text(death.pid), kind: 'number' },
       { label: 'Private memory', value: death => death.kib, cell: death => memory(death.kib), kind: 'number' },
-      { label: 'Ended by', value: death => death.killer, cell: death => KILLERS[death.killer][1] },
+      { label: 'Ended by', value: death => death.killer, cell: death => KILLERS[death.killer].words },
       { label: 'Certainty', value: death => death.sure, cell: death => sure(death) },
       { label: 'Job', value: death => death.job, cell: death => text(death.job) },
       { label: 'What happened', value: death => death.headline, cell: death => death.headline, kind: 'wide' },
@@ -80,7 +80,7 @@ function death_of(process) {
 function life(process) {
   const bar = el('i');
   const death = DEATHS.get(process.death);
-  if (death) bar.className = SOFT.has(death.killer) ? 'soft' : 'died';
+  if (death) bar.className = KILLERS[death.killer].soft ? 'soft' : 'died';
   bar.process = process;
   placeBar(bar);
   const title = `${length(process.end - process.start)}${process.lives ? ', lives' : ''}`;

@@ -106,7 +106,7 @@ const folded = deaths => deaths.reduce((sum, death) => sum + (FOLDED.get(death.i
 
 function words_of(deaths) {
   const one = deaths.every(death => death.killer === deaths[0].killer);
-  const glyph = one ? KILLERS[deaths[0].killer][0] : MIXED;
+  const glyph = one ? KILLERS[deaths[0].killer].mark : MIXED;
   return (deaths.length > 1 ? `${glyph}${deaths.length}` : glyph) + (folded(deaths) ? `+${folded(deaths)}` : '');
 }
 
@@ -121,7 +121,7 @@ function mark(button, x, deaths) {
   const first = deaths.every(death => death.root === null) ? 'first causes' : 'deaths';
   button.deaths = deaths;
   button.textContent = words_of(deaths);
-  button.classList.toggle('soft', deaths.every(death => SOFT.has(death.killer)));
+  button.classList.toggle('soft', deaths.every(death => KILLERS[death.killer].soft));
   const what = deaths.length > 1 ? `${deaths.length} ${first} from ${clock(deaths[0].t, true)}` : `${called(deaths[0])} ${deaths[0].headline}`;
   button.title = followers ? `${what}; ${followers} more ${followers === 1 ? 'death' : 'deaths'}${FLEET ? ' on this node' : ''}` : what;
   button.setAttribute('aria-label', button.title);

@@ -2,23 +2,10 @@
 'use strict';
 const DATA = JSON.parse(document.getElementById('data').textContent);
 
-const KILLERS = {
-  'kernel-oom-memcg': ['K', 'the kernel, a cgroup was full'],
-  'kernel-oom-global': ['K', 'the kernel, the machine was full'],
-  'kernel-oom': ['K', "the kernel's OOM killer, at a limit that was not seen"],
-  'ray-memory-monitor': ['R', "Ray's memory monitor"],
-  'ray-intended': ['I', 'Ray, on purpose'],
-  'ray-collapse': ['↓', 'followed from another death'],
-  'kernel-other': ['k', 'the kernel, not for memory'],
-  'signal': ['S', 'a signal from another process'],
-  'crash': ['C', 'crash'],
-  'exit': ['E', 'exit'],
-  'unknown': ['?', 'unknown'],
-};
+// The mark and words of each killer, and whether its colour is softer.
+const KILLERS = DATA.killers;
 // The mark of several deaths with different killers.
 const MIXED = '•';
-// Nobody killed these: a softer colour.
-const SOFT = new Set(['crash', 'exit', 'unknown', 'ray-intended', 'ray-collapse']);
 
 function size(kib) {
   return kib < 104858 ? `${Math.round(kib / 1024)} MiB` : `${(kib / 1048576).toFixed(1)} GiB`;

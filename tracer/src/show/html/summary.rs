@@ -79,7 +79,7 @@ pub(super) fn render(view: &View<'_>) -> String {
     let (kept, left_out) = rank::most_important(rank::entries(view, causes), MAX_ENTRIES);
     for entry in &kept {
         let death = entry.first().death;
-        let class = if words::is_kill(death.verdict.killer) {
+        let class = if death.verdict.killer.is_kill() {
             ""
         } else {
             "death"

@@ -6,11 +6,7 @@
 //! worker id or command line is a label, and the number of series is bounded, whatever names jobs
 //! have.
 
-use std::{
-    collections::BTreeMap,
-    hash::{DefaultHasher, Hash as _, Hasher as _},
-    sync::atomic::AtomicU64,
-};
+use std::{collections::BTreeMap, sync::atomic::AtomicU64};
 
 use prometheus_client::{
     encoding::text::encode,
@@ -19,16 +15,17 @@ use prometheus_client::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::number;
+use super::{number, stable_hash::stable_hash};
 use crate::{
     cgroup_path,
+    event::LimitOwner,
     event::LimitWarning,
     ids::BootTime,
     judge::{
-        killers::{LimitMargin, LimitOwner},
+        killers::LimitMargin,
         report::{Certainty, ClusterReport, Death, Killer},
     },
-    show::{facts, limit_warning, sanitize, summary, words},
+    show::{facts, sanitize},
 };
 
 /// Maximum number of sets of labels of memory kills. More are counted as `other`.
@@ -76,9 +73,9 @@ impl Counts {
             .deaths
             .entry(verdict.killer.name().to_owned())
             .or_default();
-        let certainty = summary::certainty(verdict.certainty);
+        let certainty = verdict.certainty.name();
         *by_killer.entry(certainty.to_owned()).or_default() += 1;
-        if !words::is_memory_kill(verdict.killer) {
+        if !verdict.killer.is_memory_kill() {
             return;
         }
         self.small_victims += u64::from(facts::suspect(full).is_some());
@@ -177,9 +174,7 @@ impl Limit {
 }
 
 fn pseudonym(path: &str) -> String {
-    let mut hasher = DefaultHasher::new();
-    path.hash(&mut hasher);
-    format!("{:08x}", hasher.finish() >> 32)
+    format!("{:08x}", stable_hash(&[path]) >> 32)
 }
 
 /// Counts of Kubernetes Events by result, since `publish` was started.
@@ -210,7 +205,7 @@ impl Warned {
         let since = now.since(told) as f64 / 1e9;
         let left = |ms: u64| (ms as f64 / 1e3 - since).max(0.0);
         Self {
-            limit_owner: limit_warning::limit_owner(warning),
+            limit_owner: warning.limit.clone(),
             left: warning
                 .within
                 .map(|within| (left(within.soonest_ms), left(within.latest_ms))),
@@ -308,7 +303,7 @@ fn counted(registry: &mut Registry, snapshot: &Snapshot) {
     let certainties = [Certainty::Proven, Certainty::Inferred, Certainty::Unknown];
     let deaths = Killer::ALL.iter().flat_map(|killer| {
         certainties.map(|certainty| {
-            let (killer, certainty) = (killer.name(), summary::certainty(certainty));
+            let (killer, certainty) = (killer.name(), certainty.name());
             let by_killer = counts.deaths.get(killer);
             let count = by_killer.and_then(|by| by.get(certainty)).copied();
             let labels = vec![
@@ -534,7 +529,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        event::{LimitName, Within},
+        event::{LimitOwner, Within},
         ids::{Bytes, HexId, Pid},
         judge::report::{Kubernetes, Place},
         show::sample,
@@ -639,7 +634,7 @@ mod tests {
     #[test]
     fn warning_counts_down_on_its_own_limit() {
         let warning = LimitWarning {
-            limit: LimitName::RayMonitor,
+            limit: LimitOwner::RayMonitor,
             at: Bytes(4 << 30),
             used: Bytes(3 << 30),
             within: Some(Within {

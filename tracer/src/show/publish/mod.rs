@@ -6,6 +6,7 @@
 
 pub mod metrics;
 pub mod pod_event;
+mod stable_hash;
 
 use serde_json::{Map, Value, json};
 
@@ -17,10 +18,9 @@ use crate::{
         report::{ClusterReport, Death, OomReport, Place, Report, Utc},
     },
     show::{
-        clause, limit_warning,
+        clause,
         redact::redact,
-        summary::{self, Disclosure, certainty},
-        words,
+        summary::{self, Disclosure},
     },
 };
 
@@ -77,7 +77,7 @@ pub fn public(report: &Report) -> Report {
 #[must_use]
 pub fn death(origin: &Origin, report: &Report, public: &Report, at: usize) -> Option<Value> {
     let (full, death) = (report.deaths.get(at)?, public.deaths.get(at)?);
-    let memory_kill = words::is_memory_kill(full.verdict.killer);
+    let memory_kill = full.verdict.killer.is_memory_kill();
     let severity = if memory_kill { "ERROR" } else { "WARN" };
     let mut line = origin.line(
         "raytrace.death",
@@ -126,11 +126,7 @@ pub fn death(origin: &Origin, report: &Report, public: &Report, at: usize) -> Op
 fn verdict(line: &mut Map<String, Value>, death: &Death) {
     let verdict = &death.verdict;
     put(line, "raytrace.killer", Some(verdict.killer));
-    put(
-        line,
-        "raytrace.certainty",
-        Some(certainty(verdict.certainty)),
-    );
+    put(line, "raytrace.certainty", Some(verdict.certainty.name()));
     put(line, "raytrace.cause.death_id", verdict.cause_death_id);
     put(line, "raytrace.signal", death.end.signal);
     if let Some(sender) = &death.sender {
@@ -263,7 +259,7 @@ fn arguments(line: &mut Map<String, Value>, death: &Death) {
 pub fn warning(origin: &Origin, time: Option<Utc>, warning: &LimitWarning, is_over: bool) -> Value {
     let severity = if is_over { "INFO" } else { "WARN" };
     let mut line = origin.line("raytrace.warning", severity, time);
-    let limit = metrics::Limit::of(&limit_warning::limit_owner(warning), origin.with_arguments);
+    let limit = metrics::Limit::of(&warning.limit, origin.with_arguments);
     put(&mut line, "raytrace.killer", Some(limit.killer));
     put(&mut line, "raytrace.limit.cgroup", limit.cgroup);
     put(&mut line, "container.id", limit.container);

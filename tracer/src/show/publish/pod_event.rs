@@ -5,12 +5,10 @@
 //! times in whole seconds, and a reason in one word. Its name is made from the death, so that the
 //! API server refuses an Event that is sent twice. This is pure.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::Origin;
+use super::{Origin, stable_hash::stable_hash};
 use crate::{
     ids::WallTime,
     judge::report::{Death, Killer},
@@ -66,7 +64,7 @@ impl PodEvent {
             pod: kubernetes.pod.clone().filter(|name| is_name(name))?,
             uid: kubernetes.pod_uid.clone()?,
             host: origin.host.clone(),
-            reason: reason(killer).to_owned(),
+            reason: killer.words().event.to_owned(),
             message: cut(message),
             at: at.0.0,
             death: line.get("raytrace.death.id")?.as_str()?.to_owned(),
@@ -76,12 +74,11 @@ impl PodEvent {
     /// Returns the name of the Event.
     #[must_use]
     pub fn name(&self) -> String {
-        let mut hasher = DefaultHasher::new();
-        (&self.host, &self.death).hash(&mut hasher);
+        let number = stable_hash(&[&self.host, &self.death]);
         // Both are ASCII: `is_name`.
         let pod = &self.pod[..self.pod.len().min(NAME)];
         let pod = pod.trim_end_matches(['.', '-']);
-        format!("{pod}.{:016x}", hasher.finish())
+        format!("{pod}.{number:016x}")
     }
 
     /// Returns the object. `message` is that of this event, or of several similar ones.
@@ -115,23 +112,6 @@ impl PodEvent {
     #[must_use]
     pub fn repeat_patch(&self, message: &str, count: u32) -> Value {
         json!({"message": cut(message), "lastTimestamp": seconds(self.at), "count": count})
-    }
-}
-
-/// Returns the word that `kubectl get events` shows.
-fn reason(killer: Killer) -> &'static str {
-    match killer {
-        Killer::KernelOomMemcg => "CgroupOOMKill",
-        Killer::KernelOomGlobal => "NodeOOMKill",
-        Killer::KernelOom => "KernelOOMKill",
-        Killer::RayMemoryMonitor => "RayMemoryMonitorKill",
-        Killer::RayIntended => "RayIntendedEnd",
-        Killer::RayCollapse => "RayCollapse",
-        Killer::KernelOther => "KernelKill",
-        Killer::Signal => "SignalKill",
-        Killer::Crash => "ProcessCrash",
-        Killer::Exit => "ProcessExit",
-        Killer::Unknown => "UnknownDeath",
     }
 }
 

@@ -11,13 +11,9 @@ use super::{
     style::{Severity, bold, faint, plain},
 };
 use crate::{
-    event::{Mode, NodeMemory, Role},
+    event::{LimitOwner, Mode, NodeMemory, Role},
     ids::{Bytes, SECOND_NS},
-    judge::{
-        killers::{LimitMargin, LimitOwner},
-        live::LiveProcess,
-        time_to_limit::MonitorHeadroom,
-    },
+    judge::{killers::LimitMargin, live::LiveProcess, time_to_limit::MonitorHeadroom},
     show::{
         gpus, limit_warning,
         live::duration,

@@ -215,7 +215,7 @@ pub(super) fn deaths(top: &Top, frame: &mut Frame<'_>, area: Rect) {
 fn death_line(top: &Top, death: &Death, followers: usize, width: usize) -> Line<'static> {
     let time = death.when.time.or(death.when.exit_time);
     let time = time.map_or_else(String::new, |time| Zone::default().seconds(time));
-    let label = lines_of::label(death.verdict.killer);
+    let label = death.verdict.killer.words().label;
     let sure = match death.verdict.certainty {
         _ if !death.verdict.settled => " · not final yet",
         Certainty::Proven => "",
@@ -228,7 +228,7 @@ fn death_line(top: &Top, death: &Death, followers: usize, width: usize) -> Line<
         count => format!(" +{count} followed"),
     };
     let left = width.saturating_sub(time.len() + 1 + label.len());
-    let colour = if words::is_memory_kill(death.verdict.killer) {
+    let colour = if death.verdict.killer.is_memory_kill() {
         Color::Red
     } else {
         Color::Yellow

@@ -10,10 +10,10 @@ use ratatui::{
 
 use super::{Group, KeyOutcome, Top};
 use crate::{
-    event::{MemorySplit, Mode, NodeMemory, Role},
+    event::{LimitOwner, MemorySplit, Mode, NodeMemory, Role},
     ids::{BootTime, Bytes, HexId, Pid, ProcessKey},
     judge::{
-        killers::{LimitMargin, LimitOwner},
+        killers::LimitMargin,
         live::{Live, LiveProcess},
         report::{GpuError, GpuReport},
     },

@@ -7,10 +7,11 @@ use super::{
     facts::{Machine, Node},
 };
 use crate::{
+    event::LimitOwner,
     ids::{Bytes, size},
     judge::{
         findings,
-        killers::{self, LimitMargin, LimitOwner},
+        killers::{self, LimitMargin},
         report::Monitor,
     },
     ray::{

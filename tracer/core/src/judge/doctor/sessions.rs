@@ -1,7 +1,7 @@
 //! Checks disks: ended sessions that still take space, and a full disk below a session folder.
 
 use super::{Check, Section, State, facts::Machine};
-use crate::ids::size;
+use crate::{ids::size, phrase};
 
 /// `RAY_local_fs_capacity_threshold`: Ray creates no more objects on a disk that is this full.
 const FULL: f64 = 0.95;
@@ -9,9 +9,8 @@ const FULL: f64 = 0.95;
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     let old = machine.old_sessions.iter().map(|old| {
         let text = format!(
-            "{} old session{} in {}, {}",
-            old.sessions,
-            if old.sessions == 1 { "" } else { "s" },
+            "{} in {}, {}",
+            phrase::count(old.sessions as usize, "old session", "old sessions"),
             old.folder,
             size(old.bytes)
         );

@@ -20,6 +20,7 @@ use crate::{
     event::Role,
     ids::{Bytes, size},
     judge::report::{CallsReport, Certainty, Death, Finding, Saving},
+    phrase,
     ray::framework::{self, RemedyGoal},
 };
 
@@ -338,10 +339,7 @@ impl LoweredSetting {
             .map(|(key, _)| format!("{key}={}", self.value))
             .collect();
         let now: Vec<String> = all.iter().map(|(_, now)| now.to_string()).collect();
-        let now = match now.as_slice() {
-            [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
-            one => one.concat(),
-        };
+        let now = phrase::join(&now);
         let set = match all.len() {
             1 => "",
             2 => ": set both, since the other call passes the same batch",

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     ids::size,
     judge::report::{Certainty, Finding},
+    phrase,
 };
 
 /// How many processes get a line of evidence.
@@ -61,9 +62,5 @@ fn find(run: Run<'_>) -> Vec<Finding> {
 }
 
 fn processes(count: usize) -> String {
-    if count == 1 {
-        "1 process".to_owned()
-    } else {
-        format!("{count} processes")
-    }
+    phrase::count(count, "process", "processes")
 }

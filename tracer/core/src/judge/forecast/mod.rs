@@ -16,15 +16,12 @@ mod victim;
 mod warning_state;
 
 use crate::{
-    event::{Call, ForecastProcess, LimitName, LimitWarning, Within},
+    cgroup_path,
+    event::{Call, ForecastProcess, LimitOwner, LimitWarning, Within},
     ids::{BootTime, Bytes, ProcessKey, SECOND_NS},
     judge::{
-        Judge,
-        killers::{LimitMargin, LimitOwner},
-        limit_warnings, live,
-        report::Death,
-        state::processes::ProcessState,
-        state::world::World,
+        Judge, killers::LimitMargin, limit_warnings, live, report::Death,
+        state::processes::ProcessState, state::world::World,
     },
 };
 use history::Point;
@@ -95,14 +92,6 @@ fn milliseconds(seconds: f64) -> u64 {
     (seconds.max(0.0) * 1e3) as u64
 }
 
-fn limit_name(limit_owner: &LimitOwner) -> LimitName {
-    match limit_owner {
-        LimitOwner::RayMonitor => LimitName::RayMonitor,
-        LimitOwner::Cgroup(path) => LimitName::Cgroup(path.clone()),
-        LimitOwner::Machine => LimitName::Machine,
-    }
-}
-
 impl LimitForecaster {
     /// Records a call that has ended. The next call is expected to need as much as was in use while
     /// it ran.
@@ -131,7 +120,7 @@ impl LimitForecaster {
         let Some(name) = limit_warnings::limit_of(killer, death.memory.oom.as_ref()) else {
             return;
         };
-        let of_kill = |limit: &&mut Limit| limit_name(&limit.limit_owner) == name;
+        let of_kill = |limit: &&mut Limit| limit.limit_owner == name;
         if let Some(limit) = self.limits.iter_mut().find(of_kill) {
             limit.state.killed(seconds(death.when.act_time));
         }
@@ -176,7 +165,7 @@ impl LimitForecaster {
         limit.at = threat.at;
         let turn = limit.state.step(point, threat.at.0 as f64)?;
         let mut warning = LimitWarning {
-            limit: limit_name(&threat.limit_owner),
+            limit: threat.limit_owner.clone(),
             at: threat.at,
             used: threat.used(),
             within: None,
@@ -221,7 +210,7 @@ fn counted<'a>(
     now: BootTime,
 ) -> impl Iterator<Item = &'a ProcessState> {
     let counts = move |cgroup: Option<&str>| match limit_owner {
-        LimitOwner::Cgroup(path) => live::is_below(cgroup.unwrap_or("/"), path),
+        LimitOwner::Cgroup(path) => cgroup_path::is_below(cgroup.unwrap_or("/"), path),
         LimitOwner::RayMonitor | LimitOwner::Machine => true,
     };
     let states = world.processes.iter();

@@ -6,10 +6,9 @@
 
 use super::counted;
 use crate::{
-    event::{ForecastProcess, Role},
+    event::{ForecastProcess, LimitOwner, Role},
     ids::{BootTime, Bytes},
     judge::{
-        killers::LimitOwner,
         live,
         state::{processes::ProcessState, world::World},
     },

@@ -1,8 +1,7 @@
 //! Finds the nearest limit, how far it is, and whether what calls keep matters beside it.
 
-use std::path::Path;
-
 use crate::{
+    cgroup_path::is_below,
     event::Cluster,
     ids::{Bytes, ProcessKey},
     judge::state::{calls::Growth, world::World},
@@ -55,8 +54,8 @@ pub(in crate::judge) fn matters(
 /// raylet's path.
 pub(in crate::judge) fn of(world: &World, cluster: &Cluster) -> Option<Headroom> {
     let raylet = world.processes.get(cluster.raylet)?;
-    let own = raylet.cgroup.as_deref().map(Path::new);
-    let on_path = |path: &String| own.is_some_and(|own| own.starts_with(path));
+    let own = raylet.cgroup.as_deref();
+    let on_path = |path: &String| own.is_some_and(|own| is_below(own, path));
     let last = world.cgroups.iter().filter(|(path, _)| on_path(path));
     let node = world.machine.node.as_ref().map(|(_, node)| node);
     let limits: Vec<(&String, Bytes, Bytes)> = last

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::{
+    cgroup_path::is_below,
     event::{Exit, Mapped, MemoryPart, Step},
     ids::{BootTime, Bytes, ProcessKey},
     judge::{
@@ -89,7 +90,7 @@ fn limits(world: &World, process: ProcessKey, time: BootTime) -> Vec<LimitBefore
     let mut found: Vec<LimitBefore> = world
         .cgroups
         .iter()
-        .filter(|(above, _)| std::path::Path::new(path).starts_with(above))
+        .filter(|(above, _)| is_below(path, above))
         .filter_map(|(above, states)| {
             let limit = states.last()?.what.limit?;
             let at = |moment: BootTime| {

@@ -1,6 +1,6 @@
 //! Defines a verdict: who ended a process, how sure that is, and what it rests on.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::{CauseLink, Remote, Utc};
 use crate::{
@@ -78,66 +78,120 @@ pub struct GroupKill {
     pub signalled: u32,
 }
 
-/// Who ended a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Killer {
+/// What is printed of a killer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct KillerWords {
+    /// The name in the JSON and on the command line.
+    #[serde(skip)]
+    pub name: &'static str,
+    /// The name on a line of the live view, in capitals.
+    #[serde(skip)]
+    pub label: &'static str,
+    /// The mark in the chart of the page.
+    pub mark: &'static str,
+    /// The name in a column of the page.
+    pub words: &'static str,
+    /// The reason of a Kubernetes Event.
+    #[serde(skip)]
+    pub event: &'static str,
+    /// How the process ended, as far as it decides the colour.
+    #[serde(skip)]
+    pub ended: Ended,
+    /// Whether the page gives it a softer colour.
+    pub soft: bool,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It was killed for memory.
+    ForMemory,
+    /// It was killed for another reason.
+    Killed,
+    /// By itself, or with another.
+    Died,
+}
+
+/// Declares the killers, each with its row of the table, in the order of the verdict table.
+macro_rules! killers {
+    ($($(#[$doc:meta])* $killer:ident: $name:literal, $label:literal, $mark:literal, $words:literal, $event:literal, $ended:ident, $soft:literal;)*) => {
+        /// Who ended a process.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Killer {
+            $($(#[$doc])* $killer,)*
+        }
+
+        impl Killer {
+            /// Every killer, in the order of the verdict table.
+            pub const ALL: &[Self] = &[$(Self::$killer),*];
+
+            /// Returns what is printed of it.
+            #[must_use]
+            pub const fn words(self) -> &'static KillerWords {
+                match self {
+                    $(Self::$killer => &KillerWords {
+                        name: $name, label: $label, mark: $mark, words: $words, event: $event, ended: Ended::$ended, soft: $soft,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+killers! {
     /// The kernel, at a cgroup's limit.
-    KernelOomMemcg,
+    KernelOomMemcg: "kernel-oom-memcg", "KERNEL OOM", "K", "the kernel, a cgroup was full", "CgroupOOMKill", ForMemory, false;
     /// The kernel, because the machine was out of memory.
-    KernelOomGlobal,
+    KernelOomGlobal: "kernel-oom-global", "KERNEL OOM", "K", "the kernel, the machine was full", "NodeOOMKill", ForMemory, false;
     /// The kernel's OOM killer; whether a cgroup or the machine was full is not known.
-    KernelOom,
+    KernelOom: "kernel-oom", "KERNEL OOM", "K", "the kernel's OOM killer, at a limit that was not seen", "KernelOOMKill", ForMemory, false;
     /// The raylet, on purpose, for memory.
-    RayMemoryMonitor,
+    RayMemoryMonitor: "ray-memory-monitor", "RAY MONITOR", "R", "Ray's memory monitor", "RayMemoryMonitorKill", ForMemory, false;
     /// Ray, on purpose, not for memory.
-    RayIntended,
+    RayIntended: "ray-intended", "RAY", "I", "Ray, on purpose", "RayIntendedEnd", Killed, true;
     /// Its raylet, owner, driver or parent died first.
-    RayCollapse,
+    RayCollapse: "ray-collapse", "COLLAPSE", "↓", "followed from another death", "RayCollapse", Died, true;
     /// The kernel, not for memory.
-    KernelOther,
+    KernelOther: "kernel-other", "KERNEL", "k", "the kernel, not for memory", "KernelKill", Killed, false;
     /// Any other sender.
-    Signal,
+    Signal: "signal", "SIGNAL", "S", "a signal from another process", "SignalKill", Killed, false;
     /// Itself, by a fault.
-    Crash,
+    Crash: "crash", "CRASH", "C", "crash", "ProcessCrash", Died, true;
     /// Itself, by exit code.
-    Exit,
+    Exit: "exit", "EXIT", "E", "exit", "ProcessExit", Died, true;
     /// Not provable from what was seen.
-    Unknown,
+    Unknown: "unknown", "UNKNOWN", "?", "unknown", "UnknownDeath", Died, true;
+}
+
+impl Serialize for Killer {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 impl Killer {
-    /// Returns whether it kills for memory.
-    #[must_use]
-    pub fn is_memory_kill(self) -> bool {
-        self.is_kernel_oom() || self == Self::RayMemoryMonitor
-    }
-
     /// Returns the name in the JSON and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::KernelOomMemcg => "kernel-oom-memcg",
-            Self::KernelOomGlobal => "kernel-oom-global",
-            Self::KernelOom => "kernel-oom",
-            Self::RayMemoryMonitor => "ray-memory-monitor",
-            Self::RayIntended => "ray-intended",
-            Self::RayCollapse => "ray-collapse",
-            Self::KernelOther => "kernel-other",
-            Self::Signal => "signal",
-            Self::Crash => "crash",
-            Self::Exit => "exit",
-            Self::Unknown => "unknown",
-        }
+        self.words().name
+    }
+
+    /// Returns whether it kills for memory.
+    #[must_use]
+    pub fn is_memory_kill(self) -> bool {
+        self.words().ended == Ended::ForMemory
+    }
+
+    /// Returns whether somebody killed the process. Otherwise it ended by itself or with another.
+    #[must_use]
+    pub fn is_kill(self) -> bool {
+        self.words().ended != Ended::Died
     }
 
     /// Returns whether it is the kernel's OOM killer, at whatever limit.
     #[must_use]
     pub fn is_kernel_oom(self) -> bool {
-        matches!(
-            self,
-            Self::KernelOomMemcg | Self::KernelOomGlobal | Self::KernelOom
-        )
+        self.is_memory_kill() && self != Self::RayMemoryMonitor
     }
 
     /// Returns the killer of an OOM kill. One of unknown scope is ascribed to a cgroup only if one
@@ -152,21 +206,6 @@ impl Killer {
             None => Self::KernelOom,
         }
     }
-
-    /// Every killer, in the order of the verdict table.
-    pub const ALL: [Self; 11] = [
-        Self::KernelOomMemcg,
-        Self::KernelOomGlobal,
-        Self::KernelOom,
-        Self::RayMemoryMonitor,
-        Self::RayIntended,
-        Self::RayCollapse,
-        Self::KernelOther,
-        Self::Signal,
-        Self::Crash,
-        Self::Exit,
-        Self::Unknown,
-    ];
 }
 
 /// How sure a verdict is.
@@ -179,6 +218,18 @@ pub enum Certainty {
     Inferred,
     /// Neither.
     Unknown,
+}
+
+impl Certainty {
+    /// Returns the name in the JSON, which texts use too.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Proven => "proven",
+            Self::Inferred => "inferred",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// A piece of evidence.

@@ -2,9 +2,9 @@
 
 use super::scene::Scene;
 use crate::{
-    event::{NodeMemory, Observation, Source},
+    event::{LimitOwner, NodeMemory, Observation, Source},
     ids::{BootTime, Bytes},
-    judge::{Judge, killers::LimitOwner},
+    judge::Judge,
 };
 
 const GIB: u64 = 1 << 30;

@@ -2,12 +2,11 @@
 //!
 //! They come from the OOM killer, or look as if they did.
 
-use std::path::Path;
-
 use libc::{SIGALRM, SIGBUS, SIGHUP, SIGKILL, SIGPROF, SIGVTALRM};
 
 use super::{Case, Draft, arranged, limits};
 use crate::{
+    cgroup_path::is_below,
     event::{KernelLog, OomVictim, ProbeState, Signal},
     ids::{ProcessKey, SECOND_NS},
     judge::{
@@ -264,7 +263,7 @@ fn group_leader(case: &Case<'_>, victim: &Timestamped<OomVictim>) -> Option<Proc
         })?;
     let within = |one: &OomVictim| {
         let own = one.cgroups.first().and_then(|own| one.path(own));
-        own.is_some_and(|own| Path::new(own).starts_with(group))
+        own.is_some_and(|own| is_below(own, group))
     };
     let first = case
         .world

@@ -18,7 +18,7 @@ use crate::{
     event::{NativeFrame, PythonFrame, PythonStack, Unsampled},
     ids::{BootTime, Bytes, ProcessKey},
     judge::report::{Growth, UnreadStacks},
-    python,
+    phrase, python,
     ray::identify::Title,
 };
 use pieces::{MEASUREMENT_ERROR_DIVISOR, Pieces};
@@ -262,8 +262,8 @@ impl GrowthAttribution {
         let known = self.processes.get(&process.truncated())?;
         let mut lines: Vec<String> = known.frames.iter().map(lines::named).collect();
         if known.skipped > 0 {
-            let plural = if known.skipped == 1 { "" } else { "s" };
-            lines.push(format!("({} frame{plural} inside Ray)", known.skipped));
+            let frames = phrase::count(known.skipped, "frame", "frames");
+            lines.push(format!("({frames} inside Ray)"));
         }
         Some((known.seen?, lines.join("\n")))
     }

@@ -1,0 +1,62 @@
+//! Words plurals, lists and ranges of numbers.
+
+/// `1 death`, `19 deaths`.
+#[must_use]
+pub fn count(number: usize, one: &str, many: &str) -> String {
+    if number == 1 {
+        format!("1 {one}")
+    } else {
+        format!("{} {many}", thousands(number as u64))
+    }
+}
+
+/// `48,211`.
+#[must_use]
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// Returns `1, 3 and 5–9`. Two numbers are not a range: `1, 3, 5 and 6`.
+#[must_use]
+pub fn ranges(numbers: &[u32]) -> String {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for number in sorted {
+        match runs.last_mut() {
+            Some((_, end)) if *end + 1 == number => *end = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    // Two numbers are not a range.
+    let runs = runs.into_iter().flat_map(|(start, end)| match end - start {
+        1 => vec![(start, start), (end, end)],
+        _ => vec![(start, end)],
+    });
+    let shown: Vec<String> = runs
+        .map(|(start, end)| match end - start {
+            0 => start.to_string(),
+            _ => format!("{start}–{end}"),
+        })
+        .collect();
+    join(&shown)
+}
+
+/// `a, b and c`.
+#[must_use]
+pub fn join(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
