@@ -9,8 +9,11 @@ mod supervisor;
 mod wrapped;
 
 use std::{
+    ffi::CString,
+    mem::MaybeUninit,
     path::{Path, PathBuf},
     process::ExitCode,
+    ptr,
     sync::LazyLock,
     time::{Duration, Instant},
 };
@@ -24,7 +27,6 @@ use super::{
     privileges,
 };
 use crate::{
-    bounded,
     collect::{ClusterFilter, Collector},
     ids::Pid,
     observe::{clusters, processes, timed_read},
@@ -32,6 +34,9 @@ use crate::{
 };
 use supervisor::{Part, Start};
 use wrapped::Wrapped;
+
+/// The most bytes of a user's texts: name, home, shell. glibc proposes 1024.
+const USER_BYTES: usize = 1 << 16;
 
 /// How long to wait for the first events to be in the file; normally it takes some milliseconds. If
 /// the disk hangs or is full, the user is told and writing is tried again.
@@ -131,17 +136,31 @@ pub struct RecordArgs {
     command: Vec<String>,
 }
 
-/// Parses a user: a number, or a name from /etc/passwd.
+/// Parses a user: a number, or a name that this node knows.
 fn parse_user(text: &str) -> Result<u32, String> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }
-    let users = bounded::text("/etc/passwd", bounded::LARGE).unwrap_or_default();
-    let number = users.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(':').collect();
-        (fields.first() == Some(&text)).then_some(fields.get(2)?.parse().ok())?
-    });
-    number.ok_or_else(|| format!("/etc/passwd has no user {text}; give the number: id -u {text}"))
+    number_of(text).ok_or_else(|| format!("this node knows no user {text}; give the number"))
+}
+
+/// Returns the number of a user, from all that this node has for names: `/etc/passwd`, LDAP, SSSD.
+fn number_of(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    let (mut user, mut found) = (MaybeUninit::<libc::passwd>::uninit(), ptr::null_mut());
+    let mut texts = vec![0; USER_BYTES];
+    // SAFETY: the name ends with a NUL, and `texts` has room for as many bytes as it says.
+    let code = unsafe {
+        libc::getpwnam_r(
+            name.as_ptr(),
+            user.as_mut_ptr(),
+            texts.as_mut_ptr(),
+            texts.len(),
+            &raw mut found,
+        )
+    };
+    // SAFETY: the function has filled `user` if it set `found`.
+    (code == 0 && !found.is_null()).then(|| unsafe { user.assume_init() }.pw_uid)
 }
 
 /// Parses a time with its unit: `90s`, `15m`, `2h`.
@@ -433,6 +452,14 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn user_is_a_number_or_a_known_name() {
+        assert_eq!(parse_user("1000"), Ok(1000));
+        assert_eq!(parse_user("root"), Ok(0));
+        let error = parse_user("nobody-has-this-name").expect_err("no user");
+        assert!(error.contains("no user nobody-has-this-name"), "{error}");
+    }
 
     #[test]
     fn size_errors_name_what_is_wrong() {
