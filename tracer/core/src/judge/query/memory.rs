@@ -114,7 +114,8 @@ fn holders<'a>(world: &'a World, dying: ProcessKey, memory: &MemoryReport) -> Ve
     let outside = world.outside.values();
     let outside = outside.map(|(sampled, one)| (one.private, one.pid, Of::Outside(one, *sampled)));
     let mut found: Vec<Holder<'_>> = alive.chain(own).chain(outside).collect();
-    found.sort_by_key(|(private, pid, _)| std::cmp::Reverse((*private, *pid)));
+    let order = |(private, pid, _): &Holder<'_>| std::cmp::Reverse((*private, *pid));
+    found.sort_unstable_by_key(order);
     found
 }
 
@@ -162,7 +163,10 @@ fn biggest(
     let rest = found.iter().skip(TOP).filter(|one| !is_dying(one));
     let rest = rest.filter(|(private, ..)| private.0 > 0);
     // Thousands of processes may die at once, so nothing is copied here.
-    let rest = rest.map(|(private, _, of)| (*private, |class: &str| is_of(world, of, class)));
+    let rest = rest.map(|(private, _, of)| {
+        let names = names(world, of);
+        (*private, move |class: &str| is_of(names, class))
+    });
     Biggest {
         cgroup: cgroup.map(str::to_owned),
         rest: TopRest::of(rest, &top),
@@ -180,19 +184,27 @@ fn sum(others: &[&Holder<'_>]) -> OutsideCgroup {
     }
 }
 
-/// Whether it is a worker of this class, or one that runs this task or ran it last. What that task
-/// took is still there when the worker's title says that it is idle.
-fn is_of(world: &World, of: &Of<'_>, class: &str) -> bool {
-    let (Of::Dying(Some(state)) | Of::Tracked(state, _)) = of else {
-        return false;
+/// Returns what a worker runs or ran last, by its title, and its class. What that task took is still
+/// there when the worker's title says that it is idle.
+fn names<'a>(world: &'a World, of: &Of<'a>) -> [Option<&'a str>; 2] {
+    let (Of::Dying(Some(state)) | Of::Tracked(state, _)) = *of else {
+        return [None, None];
     };
+    if state.role != Role::Worker {
+        return [None, None];
+    }
     let calls = world.calls.get(&state.key.truncated());
     let title = calls.and_then(Calls::latest).or(state.title.as_deref());
     let named = title.and_then(|title| title.strip_prefix("ray::"));
+    [named.map(str::trim_end), state.actor_class.as_deref()]
+}
+
+/// Whether it is a worker of this class, or one that runs this task or ran it last.
+fn is_of([named, actor_class]: [Option<&str>; 2], class: &str) -> bool {
     let titled = named
-        .and_then(|name| name.trim_end().strip_prefix(class))
+        .and_then(|name| name.strip_prefix(class))
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    state.role == Role::Worker && (titled || state.actor_class.as_deref() == Some(class))
+    titled || actor_class == Some(class)
 }
 
 fn at_death(

@@ -327,9 +327,10 @@ impl TopRest {
         let workers = listed
             .iter()
             .filter(|one| one.role != Some(Role::Descendant));
-        let listed: Vec<String> = workers
+        let mut listed: Vec<String> = workers
             .filter_map(|one| class_of_title(&one.title))
             .collect();
+        listed.dedup();
         let mut all = Self {
             processes: 0,
             private_bytes: Bytes(0),
