@@ -22,6 +22,9 @@ use crate::{
 /// descriptors, and any program can call itself a raylet.
 const MOST_CLUSTERS: usize = 512;
 const MOST_OF_ONE: usize = 128;
+/// So many of each user are followed even if other users have all the others, up to twice as many
+/// in all.
+const ALWAYS_OF_ONE: usize = 8;
 /// A cluster is over after this many scans, ten seconds apart, that found none of its processes
 /// alive. Until then its last log lines are written and causes may refer to it.
 pub(super) const SCANS_UNTIL_OVER: u32 = 15;
@@ -46,6 +49,12 @@ pub(super) struct Clusters {
     refused: HashSet<ProcessKey>,
     pub(super) left_out: u64,
     commands: Commands,
+}
+
+/// Whether one more cluster may be followed beside so many of all users and of this one.
+fn is_within_bounds(all: usize, of_user: usize) -> bool {
+    let ordinary = all < MOST_CLUSTERS && of_user < MOST_OF_ONE;
+    ordinary || all < 2 * MOST_CLUSTERS && of_user < ALWAYS_OF_ONE
 }
 
 /// One cluster.
@@ -146,7 +155,7 @@ impl Clusters {
         let owner = users::real_user(raylet.process.pid);
         let all = self.followed.values();
         let of_user = all.filter(|one| one.owner == owner);
-        let has_room = self.followed.len() < MOST_CLUSTERS && of_user.count() < MOST_OF_ONE;
+        let has_room = is_within_bounds(self.followed.len(), of_user.count());
         if !has_room && self.refused.insert(raylet.process.truncated()) {
             tracing::info!("raylet {} is not followed: too many are", raylet.process);
             self.left_out += 1;
@@ -285,6 +294,17 @@ fn of_head(argv: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Users with many raylets leave room for the first of another user.
+    #[test]
+    fn bound_of_all_leaves_some_for_each_user() {
+        assert!(is_within_bounds(0, 0) && is_within_bounds(200, MOST_OF_ONE - 1));
+        assert!(!is_within_bounds(200, MOST_OF_ONE));
+        assert!(is_within_bounds(MOST_CLUSTERS, 0));
+        assert!(is_within_bounds(MOST_CLUSTERS, ALWAYS_OF_ONE - 1));
+        assert!(!is_within_bounds(MOST_CLUSTERS, ALWAYS_OF_ONE));
+        assert!(!is_within_bounds(2 * MOST_CLUSTERS, 0));
+    }
 
     fn argv(script: &str, more: &str) -> Vec<String> {
         [script, "--gcs-address=10.0.0.1:6379", more]
