@@ -277,8 +277,10 @@ pub fn assert_balanced(report: &Value) {
     assert_balanced_but(report, missed_besides_events(report));
 }
 
-/// Does the same where only these raylets are the test's own: other users of the machine may write
-/// more into the logs of their clusters than is read.
+/// Does the same where only these raylets are the test's own. Each cluster has a row of its own in
+/// the ledger for what was left out of its logs. Rows of other clusters of the machine say nothing
+/// about this test: their users may write more than is read. Rows of the test's own clusters must be
+/// empty, also while others write so much.
 ///
 /// # Panics
 ///
