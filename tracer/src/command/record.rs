@@ -88,7 +88,7 @@ pub struct RecordArgs {
     /// deaths.
     #[arg(long, value_name = "TIME", default_value = KEEP.as_str(), value_parser = parse_duration, help_heading = "Output")]
     keep: Duration,
-    /// Keep the file below this size by downsampling older samples: 500MiB, 8GiB.
+    /// Keep the file with its -wal below this size by downsampling older samples: 500MiB, 8GiB.
     #[arg(long, value_name = "SIZE", default_value = MAX_SIZE.as_str(), value_parser = parse_size, help_heading = "Output")]
     max_size: u64,
     /// Record only the cluster with this session folder (/tmp/ray/session_…).

@@ -5,7 +5,7 @@
 
 use rusqlite::{Connection, params_from_iter, types::Value};
 
-use super::row;
+use super::{bound::Pieces, row};
 use crate::{
     event::{Observation, Part, RecordingStarted},
     ids::{BootTime, MINUTE_NS, WallTime},
@@ -28,24 +28,24 @@ const ENDED: &str =
 /// `part`.
 pub(super) fn carry_over(
     old: &Connection,
-    new: &Connection,
+    mut new: Pieces<'_>,
     part: &Part,
     now: (BootTime, WallTime),
 ) -> rusqlite::Result<()> {
     let boot = now.0.0.cast_signed();
-    let transaction = new.unchecked_transaction()?;
-    new.execute_batch("CREATE TABLE carried (id INTEGER PRIMARY KEY)")?;
-    started(old, new, part, now)?;
+    let table = "CREATE TABLE carried (id INTEGER PRIMARY KEY)";
+    new.connection().execute_batch(table)?;
+    started(old, new.connection(), part, now)?;
     for select in of_processes() {
-        copy(old, new, "events", &select)?;
+        copy(old, &mut new, "events", &select)?;
     }
     for select in of_the_node(boot) {
-        copy(old, new, "events", &select)?;
+        copy(old, &mut new, "events", &select)?;
     }
     for (table, select) in samples(boot) {
-        copy(old, new, table, &select)?;
+        copy(old, &mut new, table, &select)?;
     }
-    transaction.commit()
+    new.commit()
 }
 
 /// Writes the recording's first event, as that of this part.
@@ -151,8 +151,15 @@ fn samples(boot: i64) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Copies the rows of `select` into the same table of the new file, and lists them as carried.
-fn copy(old: &Connection, new: &Connection, table: &str, select: &str) -> rusqlite::Result<()> {
+/// Copies the rows of `select` into the same table of the new file, and lists them as carried. Rows
+/// for which there is no room are left out.
+fn copy(
+    old: &Connection,
+    pieces: &mut Pieces<'_>,
+    table: &str,
+    select: &str,
+) -> rusqlite::Result<()> {
+    let new = pieces.connection();
     let mut read = old.prepare(select)?;
     let columns = read.column_count();
     let places = vec!["?"; columns].join(", ");
@@ -163,6 +170,13 @@ fn copy(old: &Connection, new: &Connection, table: &str, select: &str) -> rusqli
         let values: Vec<Value> = (0..columns)
             .map(|column| row.get(column))
             .collect::<Result<_, _>>()?;
+        let bytes = |value: &Value| match value {
+            Value::Text(text) => text.len() as u64,
+            _ => 8,
+        };
+        if !pieces.leaves_half(100 + values.iter().map(bytes).sum::<u64>())? {
+            break;
+        }
         list.execute([&values[0]])?;
         write.execute(params_from_iter(values))?;
     }

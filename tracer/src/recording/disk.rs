@@ -12,6 +12,7 @@ use rusqlite::{Connection, ErrorCode};
 use rustix::process::{getegid, geteuid};
 
 use super::{
+    bound::{self, Bound, Pieces},
     carry,
     error::RecordingError,
     lock,
@@ -32,6 +33,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) struct Disk {
     path: PathBuf,
     owner: Option<(u32, u32)>,
+    bound: Bound,
     connection: Connection,
     /// Holds the writer's lock. It is closed after the connection (see [`lock`]).
     file: File,
@@ -40,7 +42,11 @@ pub(super) struct Disk {
 
 impl Disk {
     /// Makes a new file with empty tables. Its mode is 0600; `owner` is the user who ran sudo.
-    pub(super) fn create(path: &Path, owner: Option<(u32, u32)>) -> Result<Self, RecordingError> {
+    pub(super) fn create(
+        path: &Path,
+        owner: Option<(u32, u32)>,
+        bound: Bound,
+    ) -> Result<Self, RecordingError> {
         let (file, inode) = make(path, owner).map_err(|source| match source.kind() {
             std::io::ErrorKind::AlreadyExists => RecordingError::Exists(path.to_owned()),
             _ => RecordingError::NotWritable {
@@ -53,10 +59,11 @@ impl Disk {
             source,
         };
         let connection = Connection::open(path).map_err(damaged)?;
-        schema::create(&connection).map_err(damaged)?;
+        schema::create(&connection, bound).map_err(damaged)?;
         Ok(Self {
             path: path.to_owned(),
             owner,
+            bound,
             connection,
             file,
             inode,
@@ -82,7 +89,7 @@ impl Disk {
         let path = self.path.to_string_lossy();
         self.connection.execute("VACUUM INTO ?1", [path.as_ref()])?;
         let connection = Connection::open(&self.path)?;
-        schema::settings(&connection)?;
+        schema::settings(&connection, self.bound)?;
         self.connection = connection;
         self.file = file;
         self.inode = inode;
@@ -95,10 +102,16 @@ impl Disk {
         same && beside(&self.path, "-wal").exists()
     }
 
-    /// Writes a batch as one transaction. A batch with a death is on disk when this returns.
-    pub(super) fn write(&self, batch: &[Event]) -> rusqlite::Result<()> {
+    /// Writes the events of a batch for which there is room. A batch with a death is on disk when
+    /// this returns. Returns for each event whether it is written.
+    /// `left` says how much a row must leave free.
+    pub(super) fn write(
+        &self,
+        batch: &[Event],
+        left: impl Fn(&Event, Bound) -> u64,
+    ) -> rusqlite::Result<Vec<bool>> {
         if batch.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let death = batch
             .iter()
@@ -106,18 +119,18 @@ impl Disk {
         let synchronous = if death { "FULL" } else { "NORMAL" };
         self.connection
             .pragma_update(None, "synchronous", synchronous)?;
-        let transaction = self.connection.unchecked_transaction()?;
+        let mut pieces = Pieces::of(&self.connection, &self.path, self.bound)?;
+        let mut written = Vec::with_capacity(batch.len());
         for event in batch {
-            schema::insert(&transaction, event)?;
+            written.push(pieces.write(event, left(event, self.bound))?);
         }
-        transaction.commit()
+        pieces.commit()?;
+        Ok(written)
     }
 
-    /// Returns the size of the file, and of its log if that counts.
-    pub(super) fn bytes(&self, with_log: bool) -> u64 {
-        let size = |path: &Path| std::fs::metadata(path).map_or(0, |data| data.len());
-        let log = with_log.then(|| size(&beside(&self.path, "-wal")));
-        size(&self.path) + log.unwrap_or(0)
+    /// Returns the size of the file.
+    pub(super) fn bytes(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |data| data.len())
     }
 
     /// Returns the space on the file system of the recording.
@@ -135,18 +148,20 @@ impl Disk {
         })
     }
 
-    /// Downsamples some of the rows that are older than wanted.
+    /// Downsamples some of the rows that are older than wanted. Returns false if there is no room
+    /// for that now.
     pub(super) fn downsample(
         &self,
         downsampling: &mut Downsampling,
         at_most: Duration,
-    ) -> rusqlite::Result<()> {
+    ) -> rusqlite::Result<bool> {
         if downsampling.is_busy() {
             // The last batch may have held a death. Nothing waits for this transaction.
             self.connection
                 .pragma_update(None, "synchronous", "NORMAL")?;
         }
-        downsampling.work(&self.connection, at_most)
+        let has_room = || bound::has_room_to_change(&self.connection, &self.path, self.bound);
+        downsampling.work(&self.connection, at_most, has_room)
     }
 
     /// Makes the next file at `path`, which begins with what is known of live processes. This file
@@ -157,14 +172,15 @@ impl Disk {
         number: u32,
         now: (BootTime, WallTime),
     ) -> Result<Self, RecordingError> {
-        let next = Self::create(path, self.owner)?;
+        let next = Self::create(path, self.owner, self.bound)?;
         let before = self.path.file_name().unwrap_or_default().to_string_lossy();
         let part = Part {
             began: now.1,
             number,
             before: before.into_owned(),
         };
-        let carried = carry::carry_over(&self.connection, &next.connection, &part, now);
+        let carried = Pieces::of(&next.connection, path, self.bound)
+            .and_then(|new| carry::carry_over(&self.connection, new, &part, now));
         if let Err(source) = carried.and_then(|()| self.end(now.0)) {
             for end in ["", "-wal", "-shm"] {
                 let _not_there = std::fs::remove_file(beside(path, end));
@@ -185,6 +201,11 @@ impl Disk {
             what: Observation::RecordingEnded,
         };
         schema::insert(&self.connection, &ended)
+    }
+
+    #[cfg(test)]
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -4,6 +4,7 @@
 //! takes events on a queue, writes them in a thread of its own, and never makes a sender wait.
 //! [`read`] and [`in_batches`] return them in the order of their ids.
 
+mod bound;
 mod carry;
 mod disk;
 mod error;
@@ -42,8 +43,9 @@ use crate::event::Event;
 
 /// Writes these events as a new recording, which is a single file at the end.
 pub fn write(path: &Path, events: &[Event]) -> Result<(), RecordingError> {
-    let disk = disk::Disk::create(path, None)?;
-    let written = disk.write(events).and_then(|()| disk.close(Duration::ZERO));
+    let disk = disk::Disk::create(path, None, bound::Bound(u64::MAX))?;
+    let all = disk.write(events, |_, _| 0);
+    let written = all.and_then(|_| disk.close(Duration::ZERO));
     written.map_err(|source| RecordingError::Damaged {
         path: path.to_owned(),
         source,

@@ -112,11 +112,12 @@ pub(crate) fn write_two(folder: &Path, events: &[Event], cut: usize) -> [PathBuf
     use crate::ids::WallTime;
 
     let paths = ["a.raytrace", "b.raytrace"].map(|name| folder.join(name));
-    let first = super::disk::Disk::create(&paths[0], None).expect("a file");
-    first.write(&events[..cut]).expect("written");
+    let first =
+        super::disk::Disk::create(&paths[0], None, super::bound::Bound(1 << 40)).expect("a file");
+    first.write(&events[..cut], |_, _| 0).expect("written");
     let now = (events[cut].time, WallTime(1_795_161_600_000_000_000));
     let second = first.next(&paths[1], 1, now).expect("the next file");
-    second.write(&events[cut..]).expect("written");
+    second.write(&events[cut..], |_, _| 0).expect("written");
     for disk in [first, second] {
         disk.close(std::time::Duration::ZERO).expect("closed");
     }

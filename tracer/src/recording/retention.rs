@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
+use super::bound::Bound;
 use crate::{event::Event, ids::BootTime};
 use detail_spans::DetailSpans;
 use rows::Rows;
@@ -34,8 +35,6 @@ use stacks::Stacks;
 /// To fit into a size, the time of full detail is halved repeatedly, but it is never shorter than
 /// this.
 const SHORTEST: Duration = Duration::from_secs(600);
-/// Pages that are returned to the file system in one step.
-const PAGES: i64 = 256;
 
 /// How much a recording keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,41 +79,9 @@ impl Default for Retention {
     }
 }
 
-/// For what a file still has room, the least first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Room {
-    Nothing,
-    /// Deaths and what proves them.
-    Deaths,
-    /// Also starts and normal ends of processes.
-    Processes,
-    /// Also samples and what logs say.
-    All,
-}
-
 impl Retention {
-    /// Below this maximum, the log beside a file, of mostly 2 MiB, comes on top.
-    const LOG_COUNTS: u64 = 64 << 20;
-
-    /// Whether the log beside the file counts too.
-    pub(super) fn counts_log(&self) -> bool {
-        self.max_bytes >= Self::LOG_COUNTS
-    }
-
-    /// Returns for what a file of this size still has room. There is always room for the batch that
-    /// may be written next.
-    pub(super) fn room(&self, size: u64) -> Room {
-        let left = self.max_bytes.saturating_sub(size);
-        let is_left = |part: u64| left >= self.max_bytes / part;
-        if is_left(20) {
-            Room::All
-        } else if is_left(32) {
-            Room::Processes
-        } else if is_left(128) {
-            Room::Deaths
-        } else {
-            Room::Nothing
-        }
+    pub(super) fn bound(&self) -> Bound {
+        Bound(self.max_bytes)
     }
 
     /// Whether a file of this size must be made smaller.
@@ -122,14 +89,12 @@ impl Retention {
         size > self.most(size, None)
     }
 
-    /// Returns the size that a file of `size` bytes may reach, with `space` on its file system. A
-    /// sixteenth of the maximum is left for what arrives until the next check.
+    /// Returns the size that a file of `size` bytes may reach, with `space` on its file system.
     fn most(&self, size: u64, space: Option<Space>) -> u64 {
-        let own = self.max_bytes - self.max_bytes / 16;
         let by_space = space.map_or(u64::MAX, |space| {
             (size.saturating_add(space.free)).saturating_sub(space.floor())
         });
-        own.min(by_space)
+        self.bound().target().min(by_space)
     }
 }
 
@@ -183,11 +148,9 @@ impl Downsampling {
         }
     }
 
-    /// Notes events that were written: around some ends everything stays.
-    pub(super) fn note(&mut self, written: &[Event]) {
-        for event in written {
-            self.detail_spans.note(event);
-        }
+    /// Notes an event that was written: around some ends everything stays.
+    pub(super) fn note(&mut self, written: &Event) {
+        self.detail_spans.note(written);
     }
 
     /// Begins a pass over the rows that have become old by `now`.
@@ -211,14 +174,22 @@ impl Downsampling {
         self.too_large
     }
 
-    /// Continues the pass for about this time. What fails is tried again by the next pass.
+    /// Continues the pass for about this time, while there is room for a step. Returns false if
+    /// there is none. What fails is tried again by the next pass.
     pub(super) fn work(
         &mut self,
         connection: &Connection,
         at_most: Duration,
-    ) -> rusqlite::Result<()> {
+        has_room: impl Fn() -> rusqlite::Result<bool>,
+    ) -> rusqlite::Result<bool> {
         let began = Instant::now();
-        while let Some(mut pass) = self.pass.take() {
+        while self.is_busy() {
+            if !has_room()? {
+                return Ok(false);
+            }
+            let Some(mut pass) = self.pass.take() else {
+                break;
+            };
             if self.step(connection, &mut pass)? {
                 self.pass = Some(pass);
             }
@@ -226,27 +197,33 @@ impl Downsampling {
                 break;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Does one step. Returns whether there is another.
     fn step(&mut self, connection: &Connection, pass: &mut Pass) -> rusqlite::Result<bool> {
         let until = before(pass.now, pass.keep);
         let (detail_spans, next) = (&self.detail_spans, pass.next);
+        let most = self.retention.bound().rows();
         let transaction = connection.unchecked_transaction()?;
         let done = match next {
             Next::Samples(table) => match self.samples.get_mut(table) {
                 Some(samples) => {
                     let until = before(pass.now, pass.keep.saturating_mul(samples.times()));
-                    samples.downsample(&transaction, until, detail_spans)?
+                    samples.downsample((&transaction, most), until, detail_spans)?
                 }
                 None => true,
             },
-            Next::Stacks => self.stacks.downsample(&transaction, until, detail_spans)?,
-            Next::Rows => self.rows.downsample(&transaction, until, detail_spans)?,
+            Next::Stacks => self
+                .stacks
+                .downsample((&transaction, most), until, detail_spans)?,
+            Next::Rows => self
+                .rows
+                .downsample((&transaction, most), until, detail_spans)?,
             Next::Halve(table) => match self.samples.get_mut(table) {
                 Some(samples) => {
-                    samples.halve(&transaction, before(pass.now, SHORTEST), detail_spans)?
+                    let until = before(pass.now, SHORTEST);
+                    samples.halve((&transaction, most), until, detail_spans)?
                 }
                 None => true,
             },
@@ -262,7 +239,7 @@ impl Downsampling {
             Next::Stacks => Next::Rows,
             Next::Halve(table) if table + 1 < self.samples.len() => Next::Halve(table + 1),
             Next::Rows | Next::Halve(_) => Next::GiveBack,
-            Next::GiveBack if give_back(connection)? => Next::GiveBack,
+            Next::GiveBack if give_back(connection, most)? => Next::GiveBack,
             Next::GiveBack => match self.next_reduction(connection, pass)? {
                 Some(next) => next,
                 None => return Ok(false),
@@ -321,12 +298,14 @@ fn before(now: BootTime, time: Duration) -> i64 {
     now.0.cast_signed().saturating_sub(time)
 }
 
-/// Returns some free pages to the file system. Returns whether there are more.
-fn give_back(connection: &Connection) -> rusqlite::Result<bool> {
+/// Returns some free pages to the file system. Returns whether there are more. A page that moves
+/// changes another one, which points to it.
+fn give_back(connection: &Connection, most: usize) -> rusqlite::Result<bool> {
     let free = || connection.query_row("PRAGMA freelist_count", [], |row| row.get::<_, i64>(0));
     let before = free()?;
+    let pages = (most / 2).clamp(1, 256);
     let mut statement =
-        connection.prepare_cached(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
+        connection.prepare_cached(&format!("PRAGMA incremental_vacuum({pages})"))?;
     let mut rows = statement.query([])?;
     // Each step returns one page.
     while rows.next()?.is_some() {}

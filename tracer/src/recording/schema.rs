@@ -4,8 +4,14 @@
 //! most of all rows, have tables of plain integers. All tables share one sequence of ids.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use serde_json::Value;
 
-use super::{frames, frames::Frames, row};
+use super::{
+    bound::{Bound, Kind},
+    frames,
+    frames::Frames,
+    row,
+};
 use crate::{
     event::{
         CgroupState, Event, Mapped, MemorySplit, NodeMemory, Observation, ProcessMemory, Source,
@@ -33,21 +39,21 @@ CREATE TABLE mapped (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, pid INTEGER 
 ";
 
 /// Makes the tables in an empty file.
-pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
+pub(super) fn create(connection: &Connection, bound: Bound) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
         "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION};
          PRAGMA journal_mode=WAL;{TABLES}{}",
         frames::TABLE
     ))?;
-    settings(connection)
+    settings(connection, bound)
 }
 
 /// Sets what belongs to a writing connection, not to the file.
-pub(super) fn settings(connection: &Connection) -> rusqlite::Result<()> {
+pub(super) fn settings(connection: &Connection, bound: Bound) -> rusqlite::Result<()> {
     connection.execute_batch(
-        "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-2048; PRAGMA wal_autocheckpoint=500;
-         PRAGMA journal_size_limit=4194304;",
-    )
+        "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-2048;",
+    )?;
+    bound.apply(connection)
 }
 
 fn integer(bytes: Bytes) -> i64 {
@@ -58,15 +64,68 @@ fn bytes(value: i64) -> Bytes {
     Bytes(value.max(0).cast_unsigned())
 }
 
-/// Writes one event.
+/// Writes one event. One that is there already, because writing a batch failed in its middle, stays.
 pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result<()> {
+    NewRow::of(event).insert(connection)
+}
+
+/// A row before it is written.
+pub(super) struct NewRow<'a> {
+    event: &'a Event,
+    /// The body, if it is a row of `events`.
+    body: Option<Value>,
+    /// About how many bytes it adds, and how many rows of other tables.
+    pub bytes: u64,
+    pub others: u64,
+}
+
+impl<'a> NewRow<'a> {
+    /// Numbers, and its entry in the index.
+    const FIXED: u64 = 150;
+
+    pub(super) fn of(event: &'a Event) -> Self {
+        let what = &event.what;
+        let body = match what {
+            Observation::Memory(_)
+            | Observation::Node(_)
+            | Observation::Cgroup(_)
+            | Observation::Mapped(_) => None,
+            what => Some(row::body(what)),
+        };
+        let text = body.as_ref().map_or(0, |body| body.to_string().len());
+        let (text, others) = match what {
+            Observation::Cgroup(state) => (state.path.len(), 0),
+            // Each new frame is in a table and its index too.
+            Observation::Stack(stack) => (3 * text, stack.frames.len() + stack.native.len()),
+            _ => (text, 0),
+        };
+        Self {
+            event,
+            body,
+            bytes: Self::FIXED + text as u64,
+            others: others as u64,
+        }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        std::mem::discriminant(&self.event.what)
+    }
+
+    pub(super) fn insert(self, connection: &Connection) -> rusqlite::Result<()> {
+        insert_row(connection, self.event, self.body.unwrap_or_default())
+    }
+}
+
+fn insert_row(connection: &Connection, event: &Event, body: Value) -> rusqlite::Result<()> {
     let id = event.id.0.cast_signed();
     let time = event.time.0.cast_signed();
     match &event.what {
         Observation::Memory(sample) => {
             let memory = &sample.memory;
             connection
-                .prepare_cached("INSERT INTO process_memory VALUES (?,?,?,?,?,?,?,?,?,?)")?
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO process_memory VALUES (?,?,?,?,?,?,?,?,?,?)",
+                )?
                 .execute(params![
                     id,
                     time,
@@ -82,7 +141,9 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
         }
         Observation::Node(node) => {
             connection
-                .prepare_cached("INSERT INTO node_memory VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)")?
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO node_memory VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                )?
                 .execute(params![
                     id,
                     time,
@@ -103,7 +164,9 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
         }
         Observation::Cgroup(state) => {
             connection
-                .prepare_cached("INSERT INTO cgroup_memory VALUES (?,?,?,?,?,?,?,?,?,?,?,?)")?
+                .prepare_cached(
+                    "INSERT OR IGNORE INTO cgroup_memory VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
+                )?
                 .execute(params![
                     id,
                     time,
@@ -121,7 +184,7 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
         }
         Observation::Mapped(mapped) => {
             connection
-                .prepare_cached("INSERT INTO mapped VALUES (?,?,?,?,?,?,?,?)")?
+                .prepare_cached("INSERT OR IGNORE INTO mapped VALUES (?,?,?,?,?,?,?,?)")?
                 .execute(params![
                     id,
                     time,
@@ -133,28 +196,31 @@ pub(super) fn insert(connection: &Connection, event: &Event) -> rusqlite::Result
                     mapped.calls
                 ])?;
         }
-        what => {
-            let mut body = row::body(what);
-            if matches!(what, Observation::Stack(_)) {
-                frames::shorten(connection, &mut body)?;
-            }
-            let kind = body
-                .get("kind")
-                .and_then(serde_json::Value::as_str)
-                .unwrap_or("unknown")
-                .to_owned();
-            connection
-                .prepare_cached("INSERT INTO events VALUES (?,?,?,?,?,?)")?
-                .execute(params![
-                    id,
-                    time,
-                    row::source_name(event.source),
-                    kind,
-                    what.subject().map(|process| process.pid.0),
-                    body.to_string()
-                ])?;
-        }
+        _ => insert_event(connection, event, body)?,
     }
+    Ok(())
+}
+
+/// Writes a row of the table `events`.
+fn insert_event(connection: &Connection, event: &Event, mut body: Value) -> rusqlite::Result<()> {
+    if matches!(event.what, Observation::Stack(_)) {
+        frames::shorten(connection, &mut body)?;
+    }
+    let kind = body
+        .get("kind")
+        .and_then(serde_json::Value::as_str)
+        .unwrap_or("unknown")
+        .to_owned();
+    connection
+        .prepare_cached("INSERT OR IGNORE INTO events VALUES (?,?,?,?,?,?)")?
+        .execute(params![
+            event.id.0.cast_signed(),
+            event.time.0.cast_signed(),
+            row::source_name(event.source),
+            kind,
+            event.what.subject().map(|process| process.pid.0),
+            body.to_string()
+        ])?;
     Ok(())
 }
 

@@ -12,9 +12,10 @@ use std::{
 
 use super::{
     Retention, Rotation,
+    bound::Bound,
     disk::Disk,
     error::RecordingError,
-    retention::{Downsampling, Room, Space},
+    retention::{Downsampling, Space},
     rotation::Rotating,
     row::Priority,
 };
@@ -304,6 +305,7 @@ impl Prepared {
             looked: BootTime(0),
             clock,
             is_starved: false,
+            is_blocked: false,
         };
         let thread = std::thread::Builder::new()
             .name("writer".into())
@@ -343,7 +345,7 @@ impl Writer {
             clock: Arc::new(clock::boot),
             path: path.to_owned(),
             shared: Arc::new(shared),
-            disk: Disk::create(path, owner)?,
+            disk: Disk::create(path, owner, retention.bound())?,
         })
     }
 
@@ -441,6 +443,8 @@ struct Files {
     looked: BootTime,
     /// Whether the disk is full and nothing more can be given up. Samples are then left out.
     is_starved: bool,
+    /// Whether there is no room to downsample, because a reader needs the log.
+    is_blocked: bool,
 }
 
 impl Files {
@@ -453,40 +457,56 @@ impl Files {
             self.downsampling.begin(now, self.disk.space());
         }
         let was = self.downsampling.is_too_large();
-        self.disk
+        let downsampled = self
+            .disk
             .downsample(&mut self.downsampling, DOWNSAMPLE_FOR)?;
+        self.is_blocked = !downsampled;
         let is = self.downsampling.is_too_large();
         self.is_starved = is && self.disk.space().is_some_and(Space::is_short);
         shared.too_large.fetch_or(is && !was, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Leaves out what the file or the disk has no room for. The last room is for deaths.
-    fn drop_what_has_no_room(&self, shared: &Shared, backlog: &mut Vec<Event>) {
-        let size = self.disk.bytes(self.retention.counts_log());
-        let room = self.retention.room(size);
-        let has_room = |priority| match priority {
-            Priority::Sample => room >= Room::All && !self.is_starved,
-            Priority::LogRecord => room >= Room::All,
-            Priority::Lifecycle => room >= Room::Processes,
-            Priority::Death | Priority::Urgent => room >= Room::Deaths,
+    /// Writes the backlog. Only deaths for which there is no room now stay in it: a reader may end
+    /// later. What else has no room is counted.
+    fn write(
+        &mut self,
+        shared: &Shared,
+        backlog: &mut Vec<Event>,
+        closing: bool,
+    ) -> rusqlite::Result<()> {
+        // Also if writing fails: there may be room for deaths.
+        if self.is_starved {
+            let before = backlog.len();
+            backlog.retain(|event| Priority::of(&event.what) != Priority::Sample);
+            let dropped = (before - backlog.len()) as u64;
+            shared.dropped_samples.fetch_add(dropped, Ordering::Relaxed);
+        }
+        let left = |event: &Event, bound: Bound| match (&event.what, Priority::of(&event.what)) {
+            (Observation::RecordingEnded, _) => 0,
+            (Observation::Ledger(_), _) if closing => 0,
+            (_, priority) => bound.left_after(priority),
         };
-        backlog.retain(|event| {
-            let priority = Priority::of(&event.what);
-            // The end, and the counts of what was left out.
-            let is_end = matches!(
-                event.what,
-                Observation::RecordingEnded | Observation::Ledger(_)
-            );
-            let stays = is_end || has_room(priority);
-            let dropped = match priority {
+        let written = self.disk.write(backlog, left)?;
+        let mut stays = Vec::new();
+        for (event, written) in std::mem::take(backlog).into_iter().zip(written) {
+            let counted = match Priority::of(&event.what) {
+                _ if written => {
+                    self.downsampling.note(&event);
+                    &shared.written
+                }
                 Priority::Sample => &shared.dropped_samples,
                 Priority::LogRecord => &shared.dropped_log_records,
+                Priority::Death | Priority::Urgent if !closing => {
+                    stays.push(event);
+                    continue;
+                }
                 _ => &shared.dropped_deaths,
             };
-            dropped.fetch_add(u64::from(!stays), Ordering::Relaxed);
-            stays
-        });
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        *backlog = stays;
+        Ok(())
     }
 
     /// Whether a pass of downsampling is due: after some time, or because the file is too large.
@@ -494,14 +514,14 @@ impl Files {
         let waited = now.since(self.downsampled);
         let over = |time: Duration| waited >= i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         let is_over = || {
-            let size = self.disk.bytes(false);
+            let size = self.disk.bytes();
             !self.downsampling.is_too_large() && self.retention.is_over(size)
         };
         over(every) || over(DOWNSAMPLE_AGAIN) && is_over()
     }
 
     /// Begins the next file, if it is due. All events that were taken from the queues are in this
-    /// one.
+    /// one, except deaths for which it has no room.
     fn rotate(&mut self, shared: &Shared) {
         let Some(rotating) = self.rotating.as_mut().filter(|rotating| rotating.is_due()) else {
             return;
@@ -535,31 +555,24 @@ impl Files {
 /// close.
 fn run(shared: &Shared, mut files: Files, downsample_every: Duration) -> Option<EndFailure> {
     let mut backlog: Vec<Event> = Vec::new();
+    let mut has_failed = false;
     if let Some(rotating) = &files.rotating {
         rotating.prune(files.disk.path());
     }
     loop {
-        let wait = match (backlog.is_empty(), files.downsampling.is_busy()) {
-            (false, _) => RETRY,
-            (true, true) => DOWNSAMPLE_FOR,
+        let is_downsampling = files.downsampling.is_busy() && !files.is_blocked && !has_failed;
+        let wait = match (backlog.is_empty(), is_downsampling) {
+            (_, true) => DOWNSAMPLE_FOR,
+            (false, false) => RETRY,
             (true, false) => BATCH,
         };
         let closing = take(shared, &mut backlog, wait);
-        files.drop_what_has_no_room(shared, &mut backlog);
         let result = files.disk.rewrite_if_missing().and_then(|rewritten| {
             shared.rewritten.fetch_or(rewritten, Ordering::Relaxed);
-            files.disk.write(&backlog)
+            files.write(shared, &mut backlog, closing)
         });
-        if result.is_ok() {
-            files.downsampling.note(&backlog);
-            shared
-                .written
-                .fetch_add(backlog.len() as u64, Ordering::Relaxed);
-            backlog.clear();
-            backlog.shrink_to(1024);
-            if !closing {
-                files.rotate(shared);
-            }
+        if result.is_ok() && !closing {
+            files.rotate(shared);
         }
         // Downsampling does not run while a death waits to be written.
         let result = result.and_then(|()| {
@@ -571,6 +584,7 @@ fn run(shared: &Shared, mut files: Files, downsample_every: Duration) -> Option<
         if result.is_ok() && !files.downsampling.is_busy() {
             shared.settled.store(files.looked.0, Ordering::Relaxed);
         }
+        has_failed = result.is_err();
         if let Err(error) = result {
             let text = error.to_string();
             shared.fail(text.clone());

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 use super::{delete, detail_spans::DetailSpans, short_lived::ShortLived};
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
     recording::row,
 };
 
-/// Rows read in one step.
+/// The most rows read in one step.
 const ROWS: usize = 1000;
 /// How many of the last calls of each process stay. The first call stays too. They show what a call
 /// adds.
@@ -95,15 +95,16 @@ impl Rows {
     /// Checks some rows from before `until`. Returns whether those were the last.
     pub(super) fn downsample(
         &mut self,
-        connection: &Connection,
+        (connection, most): (&Connection, usize),
         until: i64,
         detail_spans: &DetailSpans,
     ) -> rusqlite::Result<bool> {
         let mut statement = connection.prepare_cached(
             "SELECT id, time, kind, pid, body FROM events WHERE id > ?1 ORDER BY id LIMIT ?2",
         )?;
-        let limit = i64::try_from(ROWS).unwrap_or(i64::MAX);
-        let mut found = statement.query([self.mark, limit])?;
+        let most = most.min(ROWS);
+        let mut found =
+            statement.query(params![self.mark, i64::try_from(most).unwrap_or(i64::MAX)])?;
         let (mut gone, mut count, mut latest) = (Vec::new(), 0, i64::MIN);
         while let Some(row) = found.next()? {
             let (id, time): (i64, i64) = (row.get(0)?, row.get(1)?);
@@ -139,9 +140,12 @@ impl Rows {
                 gone.extend(self.look(id, time, &what, detail_spans));
             }
         }
-        gone.extend(self.short_lived.take_finished(latest));
+        let finished = self.short_lived.take_finished(latest, most);
+        gone.extend(&finished);
+        let finished = finished.len();
         delete(connection, "events", &gone)?;
-        Ok(count < ROWS)
+        // So many may have been found to be over that they take several steps.
+        Ok(count < most && finished < most)
     }
 
     /// Returns the rows to delete: this one, or earlier ones that it replaces.

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 use super::{delete, detail_spans::DetailSpans};
 use crate::ids::MINUTE_NS;
@@ -13,7 +13,7 @@ use crate::ids::MINUTE_NS;
 /// is after six hours, a day and a week.
 const TIERS: [(u32, i64); 3] = [(1, MINUTE_NS), (4, 10 * MINUTE_NS), (28, 60 * MINUTE_NS)];
 
-/// Rows read in one step.
+/// The most rows read in one step.
 const ROWS: usize = 2000;
 
 /// Each table, what its rows are about, and a figure. The highest value of that figure must be
@@ -63,7 +63,7 @@ impl Samples {
             apart,
             table,
             select: format!(
-                "SELECT id, time, {thing}, ifnull({figure}, {}) FROM {table} WHERE id > ?1 ORDER BY id LIMIT {ROWS}",
+                "SELECT id, time, {thing}, ifnull({figure}, {}) FROM {table} WHERE id > ?1 ORDER BY id LIMIT ?2",
                 i64::MIN
             ),
             mark: i64::MIN,
@@ -74,16 +74,19 @@ impl Samples {
         }
     }
 
-    fn rows(&self, connection: &Connection, from: i64) -> rusqlite::Result<Vec<Row>> {
+    fn rows(&self, connection: &Connection, from: i64, most: usize) -> rusqlite::Result<Vec<Row>> {
         let mut statement = connection.prepare_cached(&self.select)?;
-        let rows = statement.query_map([from], |row| {
-            Ok(Row {
-                id: row.get(0)?,
-                time: row.get(1)?,
-                thing: row.get(2)?,
-                figure: row.get(3)?,
-            })
-        })?;
+        let rows = statement.query_map(
+            params![from, i64::try_from(most).unwrap_or(i64::MAX)],
+            |row| {
+                Ok(Row {
+                    id: row.get(0)?,
+                    time: row.get(1)?,
+                    thing: row.get(2)?,
+                    figure: row.get(3)?,
+                })
+            },
+        )?;
         rows.collect()
     }
 
@@ -102,12 +105,13 @@ impl Samples {
     /// Downsamples some rows from before `until`. Returns whether those were the last.
     pub(super) fn downsample(
         &mut self,
-        connection: &Connection,
+        (connection, most): (&Connection, usize),
         until: i64,
         detail_spans: &DetailSpans,
     ) -> rusqlite::Result<bool> {
-        let rows = self.rows(connection, self.mark)?;
-        let all = rows.len() < ROWS;
+        let most = most.min(ROWS);
+        let rows = self.rows(connection, self.mark, most)?;
+        let all = rows.len() < most;
         let mut gone = Vec::new();
         for row in rows {
             if row.time >= until {
@@ -147,7 +151,7 @@ impl Samples {
     /// much. Returns whether those were the last.
     pub(super) fn halve(
         &mut self,
-        connection: &Connection,
+        (connection, most): (&Connection, usize),
         until: i64,
         detail_spans: &DetailSpans,
     ) -> rusqlite::Result<bool> {
@@ -155,8 +159,9 @@ impl Samples {
             // The first tier has the same table.
             return Ok(true);
         }
-        let rows = self.rows(connection, self.halved)?;
-        let all = rows.len() < ROWS;
+        let most = most.min(ROWS);
+        let rows = self.rows(connection, self.halved, most)?;
+        let all = rows.len() < most;
         let mut gone = Vec::new();
         for row in rows {
             self.halved = row.id;

@@ -92,8 +92,9 @@ impl ShortLived {
         self.0.remove(&pid);
     }
 
-    /// Returns the rows of processes that had ended long before `time`.
-    pub(super) fn take_finished(&mut self, time: i64) -> Vec<i64> {
+    /// Returns the rows of processes that had ended long before `time`, about `most` rows.
+    pub(super) fn take_finished(&mut self, time: i64, most: usize) -> Vec<i64> {
+        let mut room = most;
         let is_over = |life: &Life| {
             life.children == 0
                 && life
@@ -102,7 +103,13 @@ impl ShortLived {
         };
         let (over, rest) = std::mem::take(&mut self.0)
             .into_iter()
-            .partition::<HashMap<_, _>, _>(|(_, life)| is_over(life));
+            .partition::<HashMap<_, _>, _>(|(_, life)| {
+                let over = room > 0 && is_over(life);
+                if over {
+                    room = room.saturating_sub(life.rows.len());
+                }
+                over
+            });
         self.0 = rest;
         let mut rows = Vec::new();
         for life in over.into_values() {

@@ -11,7 +11,7 @@ use crate::{
     recording::{frames, row},
 };
 
-/// Rows read in one step; a stack may have some KiB. Only rows of one step are merged.
+/// The most rows read in one step; a stack may have some KiB. Only rows of one step are merged.
 const ROWS: usize = 250;
 
 /// The Python frames and native frames of a stack.
@@ -59,13 +59,13 @@ impl Stacks {
     /// Merges some rows from before `until`. Returns whether those were the last.
     pub(super) fn downsample(
         &mut self,
-        connection: &Connection,
+        (connection, most): (&Connection, usize),
         until: i64,
         detail_spans: &DetailSpans,
     ) -> rusqlite::Result<bool> {
-        let (stacks, no_more_stacks) = rows(connection, "stack", &mut self.stacks, until)?;
+        let (stacks, no_more_stacks) = rows((connection, most), "stack", &mut self.stacks, until)?;
         put_together(connection, stacks, detail_spans)?;
-        let (freed, no_more_freed) = rows(connection, "freed", &mut self.freed, until)?;
+        let (freed, no_more_freed) = rows((connection, most), "freed", &mut self.freed, until)?;
         sum_up(connection, freed, detail_spans)?;
         Ok(no_more_stacks && no_more_freed)
     }
@@ -73,7 +73,7 @@ impl Stacks {
 
 /// Returns the next rows of a kind from before `until`, and whether those were the last.
 fn rows(
-    connection: &Connection,
+    (connection, most): (&Connection, usize),
     kind: &str,
     mark: &mut i64,
     until: i64,
@@ -81,8 +81,12 @@ fn rows(
     let mut statement = connection.prepare_cached(
         "SELECT id, time, body FROM events WHERE kind = ?1 AND id > ?2 ORDER BY id LIMIT ?3",
     )?;
-    let limit = i64::try_from(ROWS).unwrap_or(i64::MAX);
-    let mut found = statement.query(params![kind, *mark, limit])?;
+    let most = (most / 2).clamp(1, ROWS);
+    let mut found = statement.query(params![
+        kind,
+        *mark,
+        i64::try_from(most).unwrap_or(i64::MAX)
+    ])?;
     let (mut rows, mut count) = (Vec::new(), 0);
     let mut frames = frames::Frames::of(connection);
     while let Some(row) = found.next()? {
@@ -97,7 +101,7 @@ fn rows(
             rows.push(Row { id, time, what });
         }
     }
-    Ok((rows, count < ROWS))
+    Ok((rows, count < most))
 }
 
 fn rewrite(connection: &Connection, id: i64, what: &Observation) -> rusqlite::Result<()> {

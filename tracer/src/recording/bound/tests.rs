@@ -1,0 +1,219 @@
+//! Tests that a flood with a reader in its way leaves no file larger than its bound.
+
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rusqlite::Connection;
+
+use super::*;
+use crate::{
+    event::{
+        CgroupState, Exit, MemorySplit, ProcessMemory, PythonFrame, PythonStack, RayLog, Source,
+    },
+    ids::{BootTime, Bytes, EventId, ProcessKey},
+    ray::facts::RayFact,
+    recording::{Retention, Sender, Writer, read},
+};
+
+const MIB: u64 = 1 << 20;
+/// So many deaths are among the events of each part of the flood.
+const DEATHS: u128 = 150;
+
+fn exit(id: u64) -> Observation {
+    Observation::Exit(Exit {
+        process: ProcessKey::new(7, id),
+        ns_pid: None,
+        parent: None,
+        comm: "ray::f".into(),
+        status: Some(9),
+        title: Some("ray::f".into()),
+        memory: MemorySplit::default(),
+        mm: u64::MAX,
+        uid: Some(0),
+        harvested: false,
+        pending: None,
+        tracer: None,
+    })
+}
+
+/// Returns an event that is no death. Their sizes differ, and each stack has new frames.
+fn other(id: u64) -> Observation {
+    let process = ProcessKey::new(u32::try_from(id % 500).unwrap_or(1) + 10, 70);
+    match id % 5 {
+        0 => Observation::RayLog(RayLog {
+            cluster: None,
+            file: "raylet.out".into(),
+            local_time: None,
+            text: "a line ".repeat(usize::try_from(id % 600).unwrap_or(1)),
+            fact: RayFact::MonitorDisabled,
+        }),
+        1 => Observation::Cgroup(CgroupState {
+            path: format!(
+                "/{}",
+                "group/".repeat(usize::try_from(id % 300).unwrap_or(1))
+            ),
+            ..CgroupState::default()
+        }),
+        2 => Observation::Title {
+            process,
+            title: format!("{id} ").repeat(30),
+            memory: MemorySplit::default(),
+        },
+        3 => Observation::Stack(PythonStack {
+            process,
+            tid: None,
+            grown: Bytes(id),
+            shared: Bytes(0),
+            mapping: None,
+            repeats: false,
+            frames: (0..20)
+                .map(|line| PythonFrame {
+                    // A hash, so that the index is entered everywhere.
+                    file: format!(
+                        "{:x}.py",
+                        (id * 20 + line).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    ),
+                    function: "f".into(),
+                    line: 1,
+                })
+                .collect(),
+            unsampled: None,
+            native: Vec::new(),
+        }),
+        _ => Observation::Memory(ProcessMemory {
+            process,
+            memory: MemorySplit::default(),
+        }),
+    }
+}
+
+/// Sends events for this long, with deaths among them. Returns the deaths that were taken.
+fn send(sender: &Sender, ids: &mut u64, how_long: Duration) -> Vec<EventId> {
+    let (began, mut deaths) = (Instant::now(), Vec::new());
+    while began.elapsed() < how_long {
+        let due = DEATHS * began.elapsed().as_millis() / how_long.as_millis();
+        for _ in 0..50 {
+            *ids += 1;
+            let is_death = (deaths.len() as u128) < due;
+            let what = if is_death { exit(*ids) } else { other(*ids) };
+            let (id, time) = (EventId(*ids), BootTime(*ids * 1000));
+            let event = Event {
+                id,
+                time,
+                source: Source::Kernel,
+                what,
+            };
+            if sender.send(event) && is_death {
+                deaths.push(id);
+            }
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    deaths
+}
+
+/// Watches the files until it is told to stop. Returns their largest size together.
+fn largest(path: &Path, stop: &AtomicBool) -> u64 {
+    let mut largest = 0;
+    while !stop.load(Ordering::Relaxed) {
+        let length = |end: &str| std::fs::metadata(beside(path, end)).map_or(0, |data| data.len());
+        let all = ["", "-wal", "-shm", "-journal"].map(length);
+        largest = largest.max(all.iter().sum());
+        thread::sleep(Duration::from_micros(300));
+    }
+    largest
+}
+
+fn flood(max_bytes: u64) {
+    let folder = tempfile::tempdir().expect("folder");
+    let path: PathBuf = folder.path().join("a.raytrace");
+    let retention = Retention {
+        keep: Duration::ZERO,
+        max_bytes,
+    };
+    let prepared = Writer::prepare(&path, None, retention).expect("a file");
+    let writer = prepared.downsampling_every(Duration::from_millis(500));
+    let writer = writer.start().expect("a thread");
+    let sender = writer.sender();
+    let (stop, seen, mut ids) = (AtomicBool::new(false), AtomicU64::new(0), 0);
+    let mut deaths = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| seen.store(largest(&path, &stop), Ordering::Relaxed));
+        deaths.extend(send(&sender, &mut ids, Duration::from_millis(600)));
+        let reader = Connection::open(&path).expect("a reader");
+        let read = "BEGIN; SELECT max(id) FROM events";
+        reader.execute_batch(read).expect("a transaction");
+        deaths.extend(send(&sender, &mut ids, Duration::from_secs(2)));
+        reader.execute_batch("COMMIT").expect("an end");
+        drop(reader);
+        deaths.extend(send(&sender, &mut ids, Duration::from_millis(600)));
+        let summary = writer.finish();
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(summary.failure, None);
+    });
+    let seen = seen.into_inner();
+    assert!(seen <= max_bytes, "{seen} of {max_bytes}");
+    assert!(
+        seen > max_bytes / 2,
+        "a flood of {seen} of {max_bytes} bytes only"
+    );
+    assert!(sender.dropped().1 > 0, "what was left out is counted");
+    let found = read(&path).expect("read");
+    let written = found
+        .events
+        .iter()
+        .filter(|event| matches!(event.what, Observation::Exit(_)));
+    let written: Vec<EventId> = written.map(|event| event.id).collect();
+    assert_eq!(written, deaths);
+}
+
+#[test]
+fn flood_stays_below_a_small_bound() {
+    flood(4 * MIB);
+}
+
+#[test]
+fn flood_stays_below_a_larger_bound() {
+    flood(16 * MIB);
+}
+
+/// What was changed in one transaction is never more than was foreseen.
+#[test]
+fn each_kind_of_row_adds_no_more_than_estimated() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("a.raytrace");
+    let bound = Bound(1 << 40);
+    let disk = super::super::disk::Disk::create(&path, None, bound).expect("a file");
+    let mut id = 0;
+    for count in [1, 2, 3, 10, 100, 400].repeat(4) {
+        let connection = disk.connection();
+        let before = Size::of(connection, &path).expect("sizes");
+        let pages = |size: Size| (size.file + size.log) / PAGE;
+        let mut growth = Growth::default();
+        let transaction = connection.unchecked_transaction().expect("a transaction");
+        for _ in 0..count {
+            id += 1;
+            // Not in the order of ids.
+            let event = Event {
+                id: EventId(id ^ 7),
+                time: BootTime(id),
+                source: Source::Kernel,
+                what: other(id),
+            };
+            let row = NewRow::of(&event);
+            growth = growth.with(row.kind(), row.bytes, row.others);
+            row.insert(connection).expect("a row");
+        }
+        transaction.commit().expect("a commit");
+        let after = Size::of(connection, &path).expect("sizes");
+        let foreseen = before.after(growth.pages(), growth.logged(), bound);
+        assert!(
+            pages(after) <= foreseen / PAGE,
+            "{count} rows: {after:?} of {foreseen}"
+        );
+    }
+}
