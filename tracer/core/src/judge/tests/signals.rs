@@ -424,6 +424,30 @@ fn reraised_sigterm_keeps_its_sender() {
     assert_eq!(death.sender.expect("sender").pid.0, 66);
 }
 
+/// A handler may have sent it again, for a first one that no hook reports, or that came long before.
+#[test]
+fn own_signal_that_may_be_sent_again_is_inferred() {
+    for number in [10, 12, 40] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(7, 7, number, 0, true).after(10);
+        scene.exit(7, number);
+        assert_verdict!(scene, 7, Crash, Inferred);
+    }
+    for (seconds, certainty) in [(90, Certainty::Inferred), (0, Certainty::Proven)] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7);
+        if seconds > 0 {
+            scene.signal(66, 7, 15, 0, false).after(seconds * 1_000_000);
+        }
+        scene.signal(7, 7, 15, 0, true).after(10).exit(7, 15);
+        let verdict = scene.death(7).verdict;
+        assert_eq!(
+            (verdict.killer, verdict.certainty),
+            (Killer::Crash, certainty)
+        );
+    }
+}
+
 /// Another process may have been running on the CPU when the timer expired.
 #[test]
 fn own_timer_has_no_sender() {

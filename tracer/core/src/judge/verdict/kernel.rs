@@ -136,6 +136,11 @@ pub(super) fn fault(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
 /// ILL TRAP ABRT BUS FPE SEGV: signals that the kernel sends for what a process has done.
 const CORE: [i32; 6] = [4, 5, 6, 7, 8, 11];
 
+/// Returns whether the kernel sends this signal for what a process has done.
+pub(super) fn is_fault(number: i32) -> bool {
+    CORE.contains(&number)
+}
+
 fn kill(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) -> Draft {
     let key = case.key();
     if let Some(victim) = marked(case, key, signal) {

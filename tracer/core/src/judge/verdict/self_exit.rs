@@ -2,7 +2,7 @@
 //!
 //! If it exited because Ray had asked it to, Ray's reason is given.
 
-use libc::SIGTERM;
+use libc::{SIGKILL, SIGTERM};
 
 use super::{
     Case, Draft, aftermath, ended_before, external_signal, kernel, limits, mechanism, raylet,
@@ -24,6 +24,7 @@ use crate::{
         facts::{ExitType, RayFact},
         words,
     },
+    signals::ENDING,
 };
 
 /// How long after an outside signal a process may still re-raise it on itself.
@@ -55,7 +56,7 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft
         origin(seen).is_from_kernel() || !seen.what.sender.process.same(case.key())
     };
     let Some(outside) = earlier.find(from_outside_it) else {
-        return aborted_at_signal(case, signal).unwrap_or_else(|| kernel::fault(case, signal));
+        return aborted_at_signal(case, signal).unwrap_or_else(|| raised(case, signal));
     };
     if origin(outside).is_from_kernel() && origin(outside).kind != Origin::ParentDeath {
         return from_outside(case, outside)
@@ -67,6 +68,26 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft
         return raylet::verdict(case, raylet, outside, Certainty::Inferred);
     }
     from_outside(case, outside).wrap_cause(|cause| Cause::CaughtSignalThenReraise { cause })
+}
+
+/// Judges a signal that the process sent to itself for a reason of its own, as far as was seen. That
+/// is proven where a handler that sends it again is ruled out: the hooks report signals that are
+/// caught only where they tell processes to end, and one may have come at any time before.
+fn raised(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
+    let number = signal.what.signal;
+    let is_seen = kernel::is_fault(number) || number == SIGKILL || ENDING.contains(&number);
+    let mut signals = case.world.signals_to(case.key()).iter();
+    let came_before = signals.any(|seen| {
+        seen.what.signal == number
+            && seen.time < signal.time
+            && !seen.what.sender.process.same(case.key())
+    });
+    let draft = kernel::fault(case, signal);
+    if is_seen && !came_before {
+        draft
+    } else {
+        draft.at_most(Certainty::Inferred)
+    }
 }
 
 /// Judges an abort shortly after a signal from outside that told the process to end. What a driver
