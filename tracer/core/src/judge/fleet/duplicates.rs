@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Two recorders convert one boot time to wall times that differ by at most this.
-const SAME_NS: i64 = 50_000_000;
+pub(super) const SAME_NS: i64 = 50_000_000;
 
 /// Keeps each death once, from the recording that knows most of it.
 pub(super) fn remove(report: &mut Report) {

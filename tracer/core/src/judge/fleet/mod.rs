@@ -98,6 +98,7 @@ fn link(report: &mut Report, names: &nodes::Names) {
         let context = Context::of(report, names);
         let found: Vec<(usize, rules::Found)> = (0..report.deaths.len())
             .filter_map(|death| Some((death, rules::find(&context, death)?)))
+            .filter(|(death, found)| !found.is_after(report, *death))
             .collect();
         let peers = rules::peers::all(&context, &found);
         (found, peers, context.places)

@@ -119,6 +119,25 @@ fn actor_death_ends_remote_driver_and_job() {
     assert!(because.contains("gpu-02"), "{because}");
 }
 
+/// Where the clocks can be compared, no cause is later than its effect, whatever the logs name.
+#[test]
+fn later_death_on_another_node_is_no_cause() {
+    let linked = |seconds: u64, boot: &str| {
+        let mut second = node(2);
+        if let Observation::RecordingStarted(started) = &mut second.events[0].what {
+            started.boot_id = boot.into();
+        }
+        second.ray_worker(7).after(seconds * 1_000_000);
+        killed_by_the_kernel(&mut second, 7);
+        let (first, _) = actor_dies_on_another_node();
+        link(&joined(&[&first, &second]), 0, 50)
+    };
+    let actor = Some((LinkRule::ActorDied, 1, 7));
+    assert_eq!(linked(0, "boot 1"), actor);
+    assert_eq!(linked(5, "boot 1"), None);
+    assert_eq!(linked(5, "boot 2"), actor, "their clocks are not known");
+}
+
 #[test]
 fn order_of_recordings_does_not_matter() {
     let (first, second) = actor_dies_on_another_node();

@@ -7,8 +7,8 @@ mod head;
 mod owner;
 pub(super) mod peers;
 
-use super::Context;
-use crate::judge::report::{Killer, LinkReason, LinkRule};
+use super::{Context, order};
+use crate::judge::report::{Killer, LinkReason, LinkRule, Report};
 
 /// Where a cause is.
 #[derive(Debug)]
@@ -39,6 +39,16 @@ pub(super) struct Found {
     /// The death's killer in the light of its cause, if that differs from what its own node can
     /// know.
     pub(super) killer: Option<Killer>,
+}
+
+impl Found {
+    /// Whether the cause that was found came only after the death at this index.
+    pub(super) fn is_after(&self, report: &Report, death: usize) -> bool {
+        let CauseLocation::Death(cause) = self.cause else {
+            return false;
+        };
+        order::is_after(report, &report.deaths[cause], &report.deaths[death])
+    }
 }
 
 /// Finds the cause of a death that has none on its own node.
