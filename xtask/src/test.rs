@@ -18,7 +18,8 @@ use programs::{Kind, Program, build_all};
 
 /// Files of tests that run one after the other. They flood the machine, measure what others would
 /// disturb, or count what is on the machine.
-const ALONE: [&str; 22] = [
+const ALONE: [&str; 23] = [
+    "acts",
     "alerts",
     "before",
     "calls",
@@ -169,7 +170,8 @@ pub(crate) fn soak() -> Result<()> {
         let mut tests = cargo("test");
         tests.args(["--package", "raytrace-tests"]);
         for name in [
-            "survival", "floods", "fleet", "guests", "jobs", "matrix", "packages", "systemd",
+            "acts", "survival", "floods", "fleet", "guests", "jobs", "matrix", "packages",
+            "systemd",
         ] {
             tests.args(["--test", name]);
         }
