@@ -144,7 +144,8 @@ class Stage:
             file.write(json.dumps(row) + "\n")
 
     def perform(self, number):
-        act = draw(self.options.seed, number, self.options.longest, self.options.attached)
+        options = self.options
+        act = draw(options.seed, number, options.longest, options.attached, options.early)
         one = OneAct(self, act)
         try:
             one.perform()

@@ -5,7 +5,9 @@ import signal
 
 KILL, TERM, INT, HUP = signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 USR1, ALRM, SEGV, ABRT, QUIT = signal.SIGUSR1, signal.SIGALRM, signal.SIGSEGV, signal.SIGABRT, signal.SIGQUIT
-KINDS = {"sent": 40, "race": 14, "oom": 22, "own": 10, "timer": 4, "parent": 7, "namespace": 6}
+KINDS = {"sent": 40, "race": 14, "oom": 22, "own": 10, "timer": 4, "parent": 7, "namespace": 6, "saves": 4}
+# When the recorder starts later: what was caught before is what it has not seen.
+KINDS_EARLY = {**KINDS, "saves": 60}
 PATHS = {
     "kill": 6, "tgkill": 3, "pidfd": 3, "queue": 3, "thread_queue": 2, "int80": 2, "put_in": 2, "ptrace_kill": 1,
     "tracer_exit": 1,
@@ -94,10 +96,10 @@ def shape(rng, act):
         order["between"] = rng.choice(["process", "thread"])
 
 
-def draw(seed, number, longest, attached):
+def draw(seed, number, longest, attached, early=False):
     """Returns the act with this number of a seed. It is the same each time."""
     rng = random.Random(f"{seed}/{number}")
-    act = {"number": number, "kind": weighted(rng, KINDS), "attached": attached, "order": {"code": rng.choice(CODES)}}
+    act = {"number": number, "kind": weighted(rng, KINDS_EARLY if early else KINDS), "attached": attached, "order": {"code": rng.choice(CODES)}}
     act["state"] = "plain"
     KIND[act["kind"]](rng, act, longest)
     act["gap"] = gap(rng, longest)
@@ -173,4 +175,13 @@ def namespace(rng, act, longest):
         act["at_init"] = rng.random() < 0.4
 
 
-KIND = {function.__name__: function for function in (sent, race, oom, own, timer, parent, namespace)}
+def saves(rng, act, longest):
+    """The process ends by the handler of a signal, which takes its time."""
+    disposed(rng, act, longest)
+    number = int(rng.choice([TERM, TERM, INT, HUP]))
+    act["before"]["signal"] = number
+    act["order"].update(signals={str(number): rng.choice(["exits", "again"])}, saves=rng.uniform(0, longest))
+    act["order"]["code"] = rng.choice([0, 1, number, 128 + number, 128 + number])
+
+
+KIND = {function.__name__: function for function in (sent, race, oom, own, timer, parent, namespace, saves)}

@@ -8,15 +8,18 @@ its handler did.
 """
 
 import json
+import math
 import os
 import re
 import sys
+import time
 from collections import defaultdict
+from datetime import datetime
 
 from tracing import events
 
 KERNEL, TIMER = 128, -2
-KILL = 9
+KILL, TERM = 9, 15
 # Signals that ask a process to end, so that one that caught them may have ended for that.
 ASK = {1, 2, 3, 15}
 # How a sender's path is called in a report. What a tracer puts in has no sending that is traced.
@@ -73,22 +76,25 @@ class Trace:
 class Truth:
     """What the trace and the plan say of one victim."""
 
-    def __init__(self, trace, row, victim, log):
+    def __init__(self, trace, row, victim, log, started):
         self.row, self.pid, self.log = row, victim["pid"], log
         self.act, self.status = row["act"], victim.get("status")
         self.killers, self.sender, self.mechanisms, self.group = set(), None, None, None
         self.signal = self.status & 0x7F if self.status is not None else None
         self.code = self.status >> 8 if self.status is not None and not self.signal else None
-        self.caught = [number for number in ASK if trace.handled(self.pid, number) or self.waited(trace, number)]
+        self.caught, self.caught_before = self.taken(trace, started, math.inf), self.taken(trace, 0, started)
         if self.signal:
             self.by_signal(trace)
         elif self.status is not None:
             self.killers = {"exit"}
 
-    def waited(self, trace, number):
-        """Whether the process took it without a handler."""
-        how = self.act["order"].get("signals", {}).get(str(number))
-        return how == "waited" and trace.queued(self.pid, number)
+    def taken(self, trace, begin, end):
+        """Returns the signals that ask to end, and that the process took in this time, by a handler or by waiting."""
+        waits = {int(number) for number, how in self.act["order"].get("signals", {}).items() if how == "waited"}
+        found = {number for number in ASK for event in trace.handled(self.pid, number) if begin <= event.time < end}
+        return sorted(found | {
+            number for number in ASK & waits for event in trace.queued(self.pid, number) if begin <= event.time < end
+        })
 
     def by_signal(self, trace):
         sent = trace.killed_by(self.pid, self.signal)
@@ -142,14 +148,24 @@ class Truth:
                 found.append(f"killer {killer}, not {sorted(self.killers)}")
         elif killer != "unknown":
             self.by_sender(death, found)
-            if found is proven and killer == "exit" and self.caught:
-                found.append(f"it had caught {self.caught}")
+            if found is proven and killer == "exit":
+                self.by_what_was_caught(proven, inferred)
         oom = death.get("oom")
         if oom and self.group and killer in OOM and oom.get("cgroup"):
             of_reason = proven if verdict["reason_certainty"] == "proven" else inferred
             if (oom["cgroup"], oom["limit_bytes"]) != self.group:
                 of_reason.append(f"cgroup {oom['cgroup']} with {oom['limit_bytes']}, not {self.group}")
         return proven, inferred
+
+    def by_what_was_caught(self, proven, inferred):
+        """After a signal that asks to end, an own end is not proven. What was caught before the recorder started is
+        known only by a code that names it."""
+        # A driver of Ray's ends with 15 after a SIGTERM. Other small codes name no signal.
+        names = self.code if self.code == TERM else self.code - 128
+        if self.caught or names in self.caught_before:
+            proven.append(f"it had caught {self.caught or self.caught_before}")
+        elif self.caught_before:
+            inferred.append(f"it had caught {self.caught_before} before the recorder started")
 
     def by_sender(self, death, found):
         sender = death.get("sender") or {}
@@ -162,7 +178,7 @@ class Truth:
         """Whether an inferred verdict may name this killer: that of a signal whose handler ended the process."""
         how = set(self.act["order"].get("signals", {}).values())
         ends = how & {"exits", "again"} or "waited" in how and self.act["order"].get("taken") == "exits"
-        return bool(self.caught and ends) and killer == "signal"
+        return bool((self.caught or self.caught_before) and ends) and killer == "signal"
 
 
 def unseen(trace, death):
@@ -178,6 +194,12 @@ def unseen(trace, death):
     return None
 
 
+def boot_time(text):
+    """Returns the seconds since boot of a time of day."""
+    wall = datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    return wall - time.time() + time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def read(folder, name):
     with open(os.path.join(folder, name), errors="replace") as file:
         return file.read()
@@ -186,6 +208,7 @@ def read(folder, name):
 def compare(folder, report):
     """Returns how many deaths were compared, what is wrong, and what is only inferred and wrong."""
     trace, log = Trace(read(folder, "trace.txt")), read(folder, "kernel.log")
+    started = boot_time(report["recordings"][0]["started"])
     rows = [json.loads(line) for line in read(folder, "acts.jsonl").splitlines()]
     deaths = defaultdict(list)
     for death in report["deaths"]:
@@ -197,7 +220,7 @@ def compare(folder, report):
         for victim in row.get("victims", []):
             staged.add(victim["pid"])
             count += 1
-            truth = Truth(trace, row, victim, log)
+            truth = Truth(trace, row, victim, log, started)
             of = f"seed {row['seed']} act {row['act']['number']}, pid {victim['pid']}"
             for death in deaths[victim["pid"]]:
                 proven, inferred = truth.wrong(death)

@@ -435,7 +435,7 @@ fn own_signal_that_may_be_sent_again_is_inferred() {
     }
     for (seconds, certainty) in [(90, Certainty::Inferred), (0, Certainty::Proven)] {
         let mut scene = Scene::new();
-        scene.ray_worker(7);
+        forks(&mut scene, RAYLET, 7);
         if seconds > 0 {
             scene.signal(66, 7, 15, 0, false).after(seconds * 1_000_000);
         }
@@ -446,6 +446,47 @@ fn own_signal_that_may_be_sent_again_is_inferred() {
             (Killer::Crash, certainty)
         );
     }
+}
+
+/// The recorder sees a process start.
+fn forks(scene: &mut Scene, parent: u32, child: u32) {
+    let (parent, child) = (key(parent), key(child));
+    scene.push(Source::Kernel, Observation::Fork { parent, child });
+}
+
+/// One that is older than the recorder may have caught a signal before, and be saving since.
+#[test]
+fn older_process_may_have_caught_what_its_end_names() {
+    for (status, certainty) in [
+        (143 << 8, Certainty::Inferred),
+        (130 << 8, Certainty::Inferred),
+        (15 << 8, Certainty::Inferred),
+        (3 << 8, Certainty::Proven),
+        (137 << 8, Certainty::Proven),
+    ] {
+        let mut scene = Scene::new();
+        scene
+            .process(70, 7, "sh", Role::Other)
+            .after(10)
+            .exit(70, status);
+        let verdict = scene.death(70).verdict;
+        assert_eq!(
+            (verdict.killer, verdict.certainty),
+            (Killer::Exit, certainty)
+        );
+        let mut scene = Scene::new();
+        forks(&mut scene, 7, 70);
+        scene.after(10).exit(70, status);
+        let verdict = scene.death(70).verdict;
+        assert_eq!(
+            (verdict.killer, verdict.certainty),
+            (Killer::Exit, Certainty::Proven)
+        );
+    }
+    let mut scene = Scene::new();
+    scene.process(70, 7, "sh", Role::Other);
+    scene.signal(70, 70, 15, 0, true).after(10).exit(70, 15);
+    assert_verdict!(scene, 70, Crash, Inferred);
 }
 
 /// Another process may have been running on the CPU when the timer expired.

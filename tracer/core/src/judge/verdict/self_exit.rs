@@ -83,11 +83,21 @@ fn raised(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
             && !seen.what.sender.process.same(case.key())
     });
     let draft = kernel::fault(case, signal);
-    if is_seen && !came_before {
+    if is_seen && !came_before && !may_be_caught_before_recording(case, number) {
         draft
     } else {
         draft.at_most(Certainty::Inferred)
     }
+}
+
+/// Returns whether the process may have caught this signal before the recorder started: it is older,
+/// and signals of this number tell processes to end. A handler may save for as long as it likes.
+fn may_be_caught_before_recording(case: &Case<'_>, number: i32) -> bool {
+    let started = case.world.started.as_ref();
+    let state = case.world.processes.get(case.key());
+    let fork_seen = state.is_some_and(|state| state.parent_key.is_some());
+    let is_older = started.is_some_and(|(time, _)| case.key().start < *time);
+    ENDING.contains(&number) && is_older && !fork_seen
 }
 
 /// Judges an abort shortly after a signal from outside that told the process to end. What a driver
@@ -330,11 +340,21 @@ fn may_have_lost_a_signal(case: &Case<'_>) -> bool {
     losses.within(case.key().start, case.exit.time)
 }
 
+/// Returns the signal that an exit code names: 128 and its number, as shells and many handlers have
+/// it, or the number itself, as `sigterm_handler` of Ray's drivers does
+/// (`python/ray/_private/worker.py`).
+fn named_signal(code: i32) -> i32 {
+    if code == SIGTERM { code } else { code - 128 }
+}
+
 fn by_code(case: &Case<'_>) -> Draft {
+    let named = case.exit.exit.code().map_or(0, named_signal);
     let certainty = match case.exit.source {
-        // A signal that it caught, or one that was lost, may have told it to end.
+        // A signal that it caught, or one that was not seen, may have told it to end.
         Source::Kernel
-            if !may_have_lost_a_signal(case) && !act::has_caught(case.world, case.exit) =>
+            if !may_have_lost_a_signal(case)
+                && !act::has_caught(case.world, case.exit)
+                && !may_be_caught_before_recording(case, named) =>
         {
             Certainty::Proven
         }
