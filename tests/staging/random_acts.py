@@ -114,8 +114,10 @@ class Freezer:
 
     def __init__(self, name):
         v1 = os.path.join(ROOT, "freezer")
-        self.file, self.words = ("freezer.state", ("FROZEN", "THAWED")) if os.path.isdir(v1) else ("cgroup.freeze", ("1", "0"))
-        self.group = Cgroup(os.path.join(v1 if os.path.isdir(v1) else ROOT, name))
+        self.file, self.words, folder = "cgroup.freeze", ("1", "0"), ROOT
+        if os.path.isdir(v1):
+            self.file, self.words, folder = "freezer.state", ("FROZEN", "THAWED"), v1
+        self.group = Cgroup(os.path.join(folder, name))
 
     def freeze(self, pid):
         self.group.add(pid)

@@ -21,6 +21,8 @@ CODES = (0, 1, 3, 15, 128 + 6, 128 + 9, 128 + 11, 128 + 15, 255)
 NAMES = (None, None, "ray::W.f", "ray::IDLE", "raylet", "python")
 # In codes of siginfo that a process may make up for another.
 FORGED = (-1, -2, -3, -5, -60)
+# Seconds in which a process has started, so that its parent does not end before it is ready.
+STARTS = 1.5
 MOST_LEVELS, LONGEST_NAME, LONGEST_PATH = 20, 200, 3400
 
 
@@ -58,7 +60,8 @@ def layout(rng):
     depth = rng.choice([1, 2, 3, rng.randint(1, MOST_LEVELS), rng.randint(11, MOST_LEVELS)])
     long = rng.random() < 0.35
     size = min(LONGEST_NAME, LONGEST_PATH // depth - 1)
-    names = [f"l{level}" + ("-" + "n" * rng.randint(60, size) if long and size > 64 else "") for level in range(depth)]
+    lengths = [rng.randint(60, size) if long and size > 64 else 0 for _ in range(depth)]
+    names = [f"l{level}" + "-" * bool(length) + "n" * length for level, length in enumerate(lengths)]
     limits = [None] * depth
     mib, style = rng.randint(40, 56), rng.choice(["one", "equal", "all", "near", "beside"])
     if style == "all":
@@ -126,7 +129,8 @@ def race(rng, act, longest):
     if len(act["sent"]) == 1 or rng.random() < 0.3:
         act["state"] = "plain"
         act["order"].pop("in_exec", None)
-        act["own"] = {"end": rng.choice(["exit", "exit", "abort", "fault", "kill"]), "own": int(rng.choice([KILL, TERM]))}
+        end = rng.choice(["exit", "exit", "abort", "fault", "kill"])
+        act["own"] = {"end": end, "own": int(rng.choice([KILL, TERM]))}
         act["order"]["holds"] = rng.choice([0, 60])
     if act["state"] == "frozen":
         act["sent"] = without_tracer(rng, act)
@@ -161,12 +165,14 @@ def timer(rng, act, longest):
 
 def parent(rng, act, longest):
     act["order"].update(
-        between=rng.choice(["process", "thread"]), lives=0.5 + gap(rng, longest), pdeath=int(rng.choice([KILL, KILL, TERM])),
+        between=rng.choice(["process", "thread"]),
+        lives=STARTS + gap(rng, longest),
+        pdeath=int(rng.choice([KILL, KILL, TERM])),
     )
 
 
 def namespace(rng, act, longest):
-    act["order"].update(between="namespace", lives=0.5 + gap(rng, longest))
+    act["order"].update(between="namespace", lives=STARTS + gap(rng, longest))
     if rng.random() < 0.3:
         act["order"]["init_kills"] = int(rng.choice([KILL, TERM, SEGV]))
     elif rng.random() < 0.6:

@@ -30,7 +30,8 @@ def checked(result, what):
 
 
 def call(number, *arguments):
-    return checked(LIBC.syscall(number, *(ctypes.c_long(one) if isinstance(one, int) else one for one in arguments)), str(number))
+    arguments = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    return checked(LIBC.syscall(number, *arguments), f"system call {number}")
 
 
 def siginfo(number, code):
@@ -70,7 +71,8 @@ def int80(order):
 
 
 def ptrace(request, pid, data=0):
-    return checked(LIBC.ptrace(ctypes.c_long(request), pid, ctypes.c_void_p(0), ctypes.c_void_p(data)), f"ptrace {request}")
+    result = LIBC.ptrace(ctypes.c_long(request), pid, ctypes.c_void_p(0), ctypes.c_void_p(data))
+    return checked(result, f"ptrace {request}")
 
 
 def put_in(order):

@@ -100,7 +100,8 @@ class Truth:
         sent = trace.killed_by(self.pid, self.signal)
         if sent is None:
             # A tracer put it in. Who the tracer is, is all that can be said.
-            self.killers, self.sender = {"signal"}, {send["sender"] for send in self.row["sends"] if send["path"] == "put_in"}
+            self.killers = {"signal"}
+            self.sender = {send["sender"] for send in self.row["sends"] if send["path"] == "put_in"}
             return
         code, by = int(sent.fields["code"]), sent.tgid
         plan = [send["path"] for send in self.row["sends"] if send["sender"] == by]
@@ -110,7 +111,8 @@ class Truth:
         if self.signal == KILL and code == KERNEL and mark and mark.tid == sent.tid:
             self.killers, self.sender = OOM, None
             self.groups()
-        elif code == TIMER and not plan and by != self.pid or code == TIMER and order.get("timer") == self.signal and not plan:
+        elif code == TIMER and not plan:
+            # Whichever process runs when the timer expires.
             self.killers, self.sender = {"kernel-other"}, None
         elif code == KERNEL or code > 0:
             self.killers, self.sender = {"crash"} if by == self.pid and self.signal != KILL else {"kernel-other"}, None

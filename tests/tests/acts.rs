@@ -113,17 +113,28 @@ fn recorder(file: &Path, log: bool) -> Command {
     command
 }
 
+/// Returns the longest time between two acts, in seconds.
+fn longest(early: bool) -> &'static str {
+    match (soak(), early) {
+        (true, _) => "60",
+        (false, true) => "12",
+        (false, false) => "4",
+    }
+}
+
 /// Performs the acts of a seed beside a recorder, and returns the report.
 fn perform(seed: u64, folder: &Path) -> Result<Value> {
     let (file, attached, log) = (
         folder.join("a.raytrace"),
         seed.is_multiple_of(2),
-        seed / 2 % 2 == 0,
+        (seed / 2).is_multiple_of(2),
     );
     let mut acts = script("random_acts.py")?;
     acts.arg("perform").arg(folder);
     acts.args(["--seed", &seed.to_string(), "--count", COUNT]);
-    acts.args(["--longest", if soak() { "60" } else { "4" }]);
+    // Every second one that attaches does so while acts are under way. These last longer.
+    let early = attached && seed / 4 % 2 == 1;
+    acts.args(["--longest", longest(early)]);
     if let Ok(act) = std::env::var("ACT") {
         acts.args(["--only", &act]);
     }
@@ -139,8 +150,6 @@ fn perform(seed: u64, folder: &Path) -> Result<Value> {
         return report(&file);
     }
     acts.arg("--attached");
-    // Every second one attaches while acts are under way.
-    let early = seed / 4 % 2 == 1;
     acts.args(early.then_some("--early"));
     let words = [acts.get_program()].into_iter().chain(acts.get_args());
     let words: Vec<String> = words.map(|word| format!("'{}'", word.display())).collect();
