@@ -1,8 +1,11 @@
-//! `cargo xtask canary`: whether the newest Ray still has the messages that the grammars look for.
+//! `cargo xtask canary`: whether the newest Ray still has the messages that the grammars look for,
+//! and the installed frameworks what their tables name.
 //!
 //! The messages are in `tracer/core/src/ray/log/messages.json`. If Ray has changed or removed one,
 //! verdicts that rest on this message are `unknown` on that Ray, until a grammar knows the new
 //! wording.
+
+mod frameworks;
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
@@ -26,12 +29,14 @@ struct Message {
 /// Installs the newest Ray of the package index, and looks there.
 pub(crate) fn newest() -> Result<()> {
     let folder = setup::newest_ray()?;
-    check(&folder)
+    check(&folder)?;
+    frameworks::check()
 }
 
 /// Looks in the newest Ray of the tests. This needs no network.
 pub(crate) fn known() -> Result<()> {
-    check(&layout::ray(setup::DEMO_VERSION))
+    check(&layout::ray(setup::DEMO_VERSION))?;
+    frameworks::check()
 }
 
 fn check(environment: &Path) -> Result<()> {

@@ -64,6 +64,7 @@ pub fn run(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     if let Some(file) = recording_in(&files)? {
         return report::run(&ReportArgs::of(file, view));
     }
+    view.add_frameworks()?;
     let inputs = inputs(&files)?;
     let mut explainer = Explainer::default();
     let progress = Progress::of(total(&inputs));

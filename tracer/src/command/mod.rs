@@ -6,6 +6,7 @@ pub mod diff;
 pub mod doctor;
 pub mod explain;
 pub mod export;
+mod frameworks;
 #[cfg(feature = "record")]
 mod observer_loop;
 pub mod own_path;

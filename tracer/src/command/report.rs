@@ -53,6 +53,7 @@ impl ReportArgs {
 
 /// Runs the subcommand.
 pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    args.view.add_frameworks()?;
     let file = match args.files.as_slice() {
         [] => newest()?,
         [file] if !file.is_dir() => file.clone(),

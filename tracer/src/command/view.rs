@@ -16,7 +16,8 @@ use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::{
-    code, own_path, recording_files::TimeRange, recording_filter::RecordingFilterArgs, usage,
+    code, frameworks, own_path, recording_files::TimeRange, recording_filter::RecordingFilterArgs,
+    usage,
 };
 use crate::{
     judge::report::{Killer, Report, Utc},
@@ -85,6 +86,10 @@ pub struct ViewArgs {
         help_heading = "Output"
     )]
     tz: Zone,
+    /// Also use this table of settings of a framework (docs/reference/frameworks.md); may be given
+    /// several times.
+    #[arg(long = "frameworks", value_name = "FILE.json", help_heading = "Output")]
+    frameworks: Vec<PathBuf>,
     /// Redact arguments, host and user names, addresses and paths; keep names of classes, methods
     /// and Python files.
     #[arg(long, help_heading = "Output")]
@@ -174,6 +179,11 @@ pub fn show(
 }
 
 impl ViewArgs {
+    /// Adds the tables of frameworks that were named. It must be called before anything is judged.
+    pub(super) fn add_frameworks(&self) -> anyhow::Result<()> {
+        frameworks::add(&self.frameworks)
+    }
+
     /// Returns whether the format shows memory over time.
     #[must_use]
     pub fn draws(&self) -> bool {

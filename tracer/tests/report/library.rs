@@ -18,7 +18,7 @@ fn root() -> PathBuf {
 }
 
 /// Unpacks a recording of a real job.
-fn golden(name: &str) -> Recording {
+pub(crate) fn golden(name: &str) -> Recording {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("run.raytrace");
     let packed = root().join(format!("tests/golden/{name}.raytrace.gz"));

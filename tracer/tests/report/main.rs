@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests read what they have made")]
 
 mod fail;
+mod frameworks;
 mod hostile;
 mod library;
 mod output;

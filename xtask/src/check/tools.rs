@@ -48,7 +48,7 @@ pub(super) fn dependencies() -> Result<Outcome> {
     deny(&["bans", "licenses", "sources"])
 }
 
-/// Checks the dependencies against RustSec's database, which is downloaded.
+/// Checks the dependencies against `RustSec`'s database, which is downloaded.
 pub(super) fn advisories() -> Result<Outcome> {
     if !succeeds(Command::new("timeout").args([
         "20",

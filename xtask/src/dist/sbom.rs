@@ -1,4 +1,4 @@
-//! Writes what the program is made of: a bill of materials in CycloneDX's JSON, by cargo-cyclonedx.
+//! Writes what the program is made of: a bill of materials in `CycloneDX`'s JSON, by cargo-cyclonedx.
 
 use std::{fs, path::Path, process::Command};
 

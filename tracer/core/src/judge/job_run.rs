@@ -85,7 +85,8 @@ impl<'a> Runs<'a> {
     /// Returns the framework that a job ran; `None` if it is Ray alone, or not a known one.
     pub(super) fn framework(&self, driver: &ProcessState, job: &HexId) -> Option<JobFramework> {
         let seen = self.get(driver, job);
-        let framework = seen.and_then(|seen| Framework::of_keys(seen.keys.iter().copied()));
+        let printed = || seen.and_then(|seen| Framework::of_keys(seen.keys.iter().copied()));
+        let framework = Framework::given_by_command(&driver.argv).or_else(printed);
         let framework = framework.or_else(|| by_names(driver, seen))?;
         Some(JobFramework {
             name: framework.name().to_owned(),

@@ -4,6 +4,7 @@
 //! it is on a command line or in a configuration that the framework printed. A remedy names no key
 //! that is missing from these tables.
 
+mod given;
 mod remedy_settings;
 mod table;
 mod which;
@@ -12,6 +13,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use serde::Deserialize;
 
+pub use given::{GivenTable, add, parse};
 pub use remedy_settings::{Bound, RemedyGoal, RemedySetting, advice_without_key, bound};
 pub(crate) use remedy_settings::{ranks, remedy_settings};
 pub use table::Each;
@@ -56,6 +58,26 @@ pub(crate) fn distribution(framework: Framework) -> Option<&'static str> {
 pub fn distributions() -> impl Iterator<Item = &'static str> {
     let all = table::all().iter();
     all.filter_map(|table| table.distribution.as_deref())
+}
+
+/// Whether a key is in one of the program's own tables.
+fn is_built_in(key: &str) -> bool {
+    let mut settings = table::built_in().iter().flat_map(|table| &table.settings);
+    settings.any(|known| is_key(key, &known.key))
+}
+
+/// Returns the number of a setting where the configuration does not print it.
+#[must_use]
+pub(crate) fn default(key: &str) -> Option<u64> {
+    find(key)?.1.default
+}
+
+/// Returns a key as it is typed: with a `+` if Hydra's configuration does not have it.
+#[must_use]
+pub(crate) fn typed(key: &str) -> &str {
+    find(key)
+        .and_then(|(_, known)| known.typed.as_deref())
+        .unwrap_or(key)
 }
 
 /// Whether a key is in a table.
@@ -136,7 +158,7 @@ type InTable = (&'static Table, &'static KnownSetting);
 /// All settings by the last word of their keys, each in the order of the tables.
 static BY_LAST_WORD: LazyLock<HashMap<&'static str, Vec<InTable>>> = LazyLock::new(|| {
     let tables = table::all().iter();
-    let all = tables.flat_map(|table| table.settings.iter().map(move |known| (table, known)));
+    let all = tables.flat_map(|table| table.settings.iter().map(move |known| (*table, known)));
     let mut by_word: HashMap<&'static str, Vec<InTable>> = HashMap::new();
     for (table, known) in all {
         let word = last_word(&known.key);

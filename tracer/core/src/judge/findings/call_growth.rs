@@ -37,8 +37,9 @@ const LOGIT: f64 = 2.0;
 
 /// The least share of what the calls took that storages of gathers hold, if gathers are the cause.
 const GATHERED: f64 = 0.25;
-/// Part of the name of each method that trains: `update_actor`, `update_critic`.
-const TRAINS: &str = "update_";
+/// Parts of the names of methods that train: `update_actor`, and since verl 0.8
+/// `critic_train_mini_batch`.
+const TRAINS: [&str; 2] = ["update_", "train_mini_batch"];
 /// Start of the paths of FSDP's own code (torch 2.8: `_flat_param.py`, `_runtime_utils.py`). The
 /// code of a forward pass has another path.
 const GATHER: &str = "torch/distributed/fsdp/_";
@@ -64,6 +65,10 @@ struct LoweredSetting {
     /// Settings of other calls that process the same batch and are above `value` too.
     others: Vec<(String, u64)>,
     cost: &'static str,
+    /// Whether it counts tokens.
+    tokens: bool,
+    /// Whether nobody has run it.
+    from_source: bool,
 }
 
 const SMALLER_PASSES: &str = "more and smaller passes in each call; the result is the same";
@@ -250,7 +255,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
             held: method.took,
             several: method.workers.len() > 1,
             before_optimizer: !on_gpus && calls.is_some_and(CallsReport::died_in_first),
-            training: method.name.contains(TRAINS),
+            training: TRAINS.iter().any(|part| method.name.contains(part)),
         };
         is_turned = whole_model::add_smaller_copies(run, &ranks, finding);
         if !is_turned {
@@ -336,7 +341,7 @@ impl LoweredSetting {
         let all: Vec<(&String, u64)> = std::iter::once(own).chain(others).collect();
         let typed: Vec<String> = all
             .iter()
-            .map(|(key, _)| format!("{key}={}", self.value))
+            .map(|(key, _)| format!("{}={}", framework::typed(key), self.value))
             .collect();
         let now: Vec<String> = all.iter().map(|(_, now)| now.to_string()).collect();
         let now = phrase::join(&now);
@@ -345,7 +350,17 @@ impl LoweredSetting {
             2 => ": set both, since the other call passes the same batch",
             _ => ": set all, since the other calls pass the same batch",
         };
-        format!("{} (now {now}){set}", typed.join(" "))
+        let fewer = if self.tokens {
+            ": no effect where the batch of a rank has fewer tokens"
+        } else {
+            ""
+        };
+        let source = if self.from_source {
+            " (inferred, from the source)"
+        } else {
+            ""
+        };
+        format!("{} (now {now}){set}{fewer}{source}", typed.join(" "))
     }
 }
 
@@ -407,12 +422,16 @@ fn turned(
         bound.key.as_str()
     };
     // A printed configuration is complete: this version has no other keys.
-    let now: u64 = value(key)
-        .filter(|_| !on || is_printed(run))?
-        .parse()
-        .ok()?;
+    let now: u64 = match value(key).filter(|_| !on || is_printed(run)) {
+        Some(value) => value.parse().ok()?,
+        None => framework::default(key).filter(|_| !on)?,
+    };
     // A batch of tokens holds at least one sequence.
-    let least = if on { tokens(given)? } else { 1.0 };
+    let least = if on || bound.tokens {
+        tokens(given)?
+    } else {
+        1.0
+    };
     let value =
         fitting(now, used_at_kill(death, limit), method.took, limit).max(Bytes(1).times(least).0);
     let others = bound.and.iter().filter(|_| !on).filter_map(|other| {
@@ -425,6 +444,8 @@ fn turned(
         value,
         others: others.collect(),
         cost: SMALLER_PASSES,
+        tokens: bound.tokens,
+        from_source: bound.from_source,
     })
 }
 
@@ -457,7 +478,7 @@ fn tokens(given: &[FrameworkSetting]) -> Option<f64> {
 
 /// Returns the bytes that the logits of one micro batch take, and the calculation in words.
 fn logits(run: Run<'_>, given: &[FrameworkSetting], method: &str) -> Option<(f64, String)> {
-    let bound = framework::bound(run.framework, method)?;
+    let bound = framework::bound(run.framework, method).filter(|bound| !bound.tokens)?;
     let number = |key: &str| {
         let found = given.iter().find(|one| one.key == key && !one.overruled);
         found?.value.parse::<f64>().ok()

@@ -275,13 +275,16 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Returns the framework that printed settings identify, else the one that a driver's command line
-/// identifies.
+/// Returns the framework whose table the user gave for a driver's command line, else the one that
+/// printed settings identify, else the one that a driver's command line identifies.
 fn named_framework(facts: &Facts) -> Option<Framework> {
     let printed = facts.printed.iter().flat_map(|one| &one.settings);
     let keys = printed.map(|(key, _)| key.as_str());
     let mut drivers = facts.drivers.iter();
-    Framework::of_keys(keys)
+    let mut given = drivers.clone();
+    given
+        .find_map(|one| Framework::given_by_command(&one.argv))
+        .or_else(|| Framework::of_keys(keys))
         .or_else(|| drivers.find_map(|one| Framework::of_command_line(&one.argv)))
 }
 

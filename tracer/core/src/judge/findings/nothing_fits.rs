@@ -7,6 +7,9 @@ use crate::{
     judge::report::{Certainty, Death, Finding},
 };
 
+/// The most characters of a process's name here: a compiler's command line has hundreds.
+const LONGEST: usize = 60;
+
 pub(super) fn find(left: &[&Death]) -> Option<Finding> {
     let first = left.first()?;
     let table: Vec<String> = first
@@ -17,7 +20,7 @@ pub(super) fn find(left: &[&Death]) -> Option<Finding> {
             format!(
                 "{} {} (pid {})",
                 size(one.private_bytes),
-                one.title,
+                short(&one.title),
                 one.pid
             )
         })
@@ -50,4 +53,40 @@ pub(super) fn find(left: &[&Death]) -> Option<Finding> {
         deaths: left.iter().map(|death| death.id).collect(),
         ..Finding::new("nothing-fits", Certainty::Unknown, summary)
     })
+}
+
+/// Returns a title or a command line with at most [`LONGEST`] characters, cut at a word. Of a
+/// command line that is too long, the program's folder is left out first.
+fn short(title: &str) -> String {
+    if title.chars().count() <= LONGEST {
+        return title.to_owned();
+    }
+    let (program, arguments) = title.split_once(' ').unwrap_or((title, ""));
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let whole = format!("{name} {arguments}");
+    if whole.chars().count() <= LONGEST {
+        return whole;
+    }
+    let kept: String = whole.chars().take(LONGEST - 2).collect();
+    let kept = kept
+        .rsplit_once(' ')
+        .map_or(kept.as_str(), |(words, _)| words);
+    format!("{kept} …")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn long_command_line_is_its_program_and_first_arguments() {
+        let compiler = "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus -quiet -I /home/me/venv/lib/python3.11/site-packages/torch/include -D TORCH";
+        assert_eq!(short(compiler), "cc1plus -quiet -I …");
+        assert_eq!(
+            short("ray::WorkerDict.update_actor"),
+            "ray::WorkerDict.update_actor"
+        );
+        let one_word = "é".repeat(100);
+        assert_eq!(short(&one_word).chars().count(), 60);
+    }
 }

@@ -109,6 +109,7 @@ fn whose(framework: Framework) -> Option<&'static str> {
         Framework::OpenRlhf => Some("OpenRLHF"),
         Framework::Vllm => Some("vLLM"),
         Framework::Sglang => Some("SGLang"),
+        Framework::Given(_) => Some(framework.name()),
         _ => None,
     }
 }

@@ -293,6 +293,37 @@ fn no_batch_is_advised_for_gpu_work() {
     );
 }
 
+/// Since verl 0.8 the critic passes batches of tokens, bounded by a setting that is not printed.
+#[test]
+fn critic_of_later_verl_has_its_own_bound() {
+    let given =
+        "-m verl.trainer.main_ppo data.max_prompt_length=1024 data.max_response_length=1024";
+    let first = |line: &str| {
+        let scene = ranks_of("WorkerDict.critic_train_mini_batch", 3072, line, |_| {});
+        fires(&scene, "call-grew").remedy.first().cloned()
+    };
+    let key = "critic.ppo_infer_max_token_len_per_gpu";
+    let advised = first(given).unwrap_or_default();
+    let value = advised
+        .strip_prefix(&format!("+{key}="))
+        .unwrap_or_default();
+    let value = value.split(' ').next().and_then(|value| value.parse().ok());
+    assert!(
+        value.is_some_and(|value: u64| (2048..=16384).contains(&value)),
+        "{advised}"
+    );
+    assert!(
+        advised.contains("(now 32768)") && advised.contains("fewer tokens"),
+        "{advised}"
+    );
+    assert!(
+        advised.ends_with("(inferred, from the source)"),
+        "{advised}"
+    );
+    // A batch holds at least one sequence.
+    assert_eq!(first(&format!("{given} +{key}=2048")), None);
+}
+
 #[test]
 fn fewer_ranks_if_no_call_setting_helps() {
     let line = format!("-m verl.trainer.main_ppo {MICRO}=8 trainer.n_gpus_per_node=4");

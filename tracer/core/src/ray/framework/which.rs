@@ -27,10 +27,12 @@ pub enum Framework {
     Serve,
     /// Ray itself.
     Ray,
+    /// The nth of the tables that the user gave, for a framework of which the program has none.
+    Given(usize),
 }
 
 impl Framework {
-    /// Every framework, in the order in which their tables are searched for a key.
+    /// Every framework of the program's own tables, in the order in which their tables are searched for a key.
     pub const ALL: [Self; 10] = [
         Self::Verl,
         Self::EasyR1,
@@ -57,6 +59,7 @@ impl Framework {
             Self::Train => include_str!("tables/train.json"),
             Self::Serve => include_str!("tables/serve.json"),
             Self::Ray => include_str!("tables/ray.json"),
+            Self::Given(_) => "",
         }
     }
 }
@@ -86,23 +89,16 @@ const WORDS: [(&str, Framework); 14] = [
     ("vllm", Framework::Vllm),
 ];
 
-/// Names of actor classes and processes, the most specific first.
-const CLASSES: [(&str, Framework); 15] = [
-    ("PolicyModelActor", Framework::OpenRlhf),
-    ("PolicyModelRayActor", Framework::OpenRlhf),
-    ("ReferenceModelActor", Framework::OpenRlhf),
-    ("LLMRayActor", Framework::OpenRlhf),
-    ("RolloutRayActor", Framework::OpenRlhf),
-    ("TaskRunner", Framework::Verl),
-    ("main_task", Framework::Verl),
-    ("WorkerDict", Framework::Verl),
-    ("ServeController", Framework::Serve),
-    ("ServeReplica", Framework::Serve),
-    ("RayTrainWorker", Framework::Train),
-    ("MapWorker", Framework::Data),
-    ("MapBatches", Framework::Data),
-    ("VLLM::", Framework::Vllm),
-    ("sglang::", Framework::Sglang),
+/// The order in which the classes of their tables are looked for, the most specific first: a
+/// service may use Ray Data, and an engine may be part of a trainer.
+const BY_CLASS: [Framework; 7] = [
+    Framework::OpenRlhf,
+    Framework::Verl,
+    Framework::Serve,
+    Framework::Train,
+    Framework::Data,
+    Framework::Vllm,
+    Framework::Sglang,
 ];
 
 impl Framework {
@@ -117,6 +113,9 @@ impl Framework {
     /// Recognizes the framework by a driver's command line.
     #[must_use]
     pub(crate) fn of_command_line(argv: &[String]) -> Option<Self> {
+        if let Some(given) = Self::given_by_command(argv) {
+            return Some(given);
+        }
         let has = |word: &str| argv.iter().any(|argument| argument.contains(word));
         let found = WORDS.iter().find(|(word, _)| has(word));
         found.map(|(_, framework)| *framework)
@@ -146,8 +145,34 @@ impl Framework {
         if exact("Runner") && (runs("WorkerDict") || runs("FSDPWorker")) {
             return Some(Self::EasyR1);
         }
-        let found = CLASSES.iter().find(|(name, _)| runs(name));
-        found.map(|(_, framework)| *framework)
+        let of_table = |one: &Self| {
+            let classes = table::of(*one).map_or(&[][..], |table| &table.classes);
+            classes.iter().any(|class| runs(&class.name))
+        };
+        let given = (0..table::given().len()).map(Self::given);
+        given.chain(BY_CLASS).find(of_table)
+    }
+
+    /// Returns the framework of the nth table that the user gave.
+    fn given(number: usize) -> Self {
+        let name = &table::given()[number].framework;
+        let own = Self::ALL.into_iter().find(|one| one.name() == name);
+        own.unwrap_or(Self::Given(number))
+    }
+
+    /// Recognizes a framework whose table the user gave by a driver's command line.
+    #[must_use]
+    pub(crate) fn given_by_command(argv: &[String]) -> Option<Self> {
+        let given = table::given();
+        if given.is_empty() {
+            return None;
+        }
+        let line = argv.join(" ");
+        let starts = |table: &table::Table| {
+            let mut commands = table.commands.iter();
+            commands.any(|words| line.contains(words.as_str()))
+        };
+        given.iter().position(starts).map(Self::given)
     }
 
     /// Whether it starts Ray's workers itself. If so, its own keys say how many there are.
@@ -188,6 +213,7 @@ impl Framework {
             Self::Train => "Ray Train",
             Self::Serve => "Ray Serve",
             Self::Ray => "Ray",
+            Self::Given(number) => &table::given()[number].framework,
         }
     }
 }
