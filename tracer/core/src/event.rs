@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 mod call;
 mod clock;
 mod death;
+mod figures;
 mod gpu;
 mod limit_warning;
 mod log;
@@ -23,6 +24,7 @@ pub use death::{
     Ancestor, CgroupLevel, Exit, FileId, OomVictim, PendingSignals, Sender, ShortOf, Signal,
     SystemCall,
 };
+pub use figures::Figures;
 pub use gpu::{GpuHolder, GpuState};
 pub use limit_warning::{ForecastProcess, LimitOwner, LimitWarning, Within};
 pub use log::{KernelLog, RayLog};

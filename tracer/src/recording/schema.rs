@@ -3,7 +3,7 @@
 //! Every event is a row of `events`, with the observation as JSON. Only memory samples, which are
 //! most of all rows, have tables of plain integers. All tables share one sequence of ids.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 use serde_json::Value;
 
 use super::{
@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     event::{
-        CgroupState, Event, Mapped, MemorySplit, NodeMemory, Observation, ProcessMemory, Source,
+        CgroupState, Event, Figures, Mapped, MemorySplit, NodeMemory, Observation, ProcessMemory,
+        Source,
     },
     ids::{BootTime, Bytes, EventId, Pid, ProcessKey},
 };
@@ -27,13 +28,6 @@ pub(super) const VERSION: i64 = 2;
 const TABLES: &str = "
 CREATE TABLE events (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, source TEXT NOT NULL, kind TEXT NOT NULL, pid INTEGER, body TEXT NOT NULL);
 CREATE INDEX events_kind ON events (kind);
-CREATE TABLE process_memory (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL,
-  anon INTEGER, file INTEGER, shmem INTEGER, swap INTEGER, peak INTEGER, own INTEGER);
-CREATE TABLE node_memory (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, total INTEGER NOT NULL, available INTEGER NOT NULL,
-  free INTEGER NOT NULL, shmem INTEGER NOT NULL, swap_used INTEGER NOT NULL,
-  anon INTEGER, file INTEGER, kernel INTEGER, huge INTEGER, cpu_lists INTEGER, stalled_us INTEGER, others INTEGER, swap_total INTEGER);
-CREATE TABLE cgroup_memory (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, path TEXT NOT NULL, usage INTEGER NOT NULL, max INTEGER, oom_kills INTEGER,
-  anon INTEGER, file INTEGER, shmem INTEGER, kernel INTEGER, swap INTEGER, stalled_us INTEGER);
 CREATE TABLE mapped (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, pid INTEGER NOT NULL, start INTEGER NOT NULL, tid INTEGER NOT NULL,
   bytes INTEGER NOT NULL, all_bytes INTEGER NOT NULL, calls INTEGER NOT NULL);
 ";
@@ -42,10 +36,25 @@ CREATE TABLE mapped (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, pid INTEGER 
 pub(super) fn create(connection: &Connection, bound: Bound) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
         "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION};
-         PRAGMA journal_mode=WAL;{TABLES}{}",
+         PRAGMA journal_mode=WAL;{TABLES}{}{}{}{}",
+        table_of::<MemorySplit>("process_memory", "pid INTEGER NOT NULL, start INTEGER NOT NULL, "),
+        table_of::<NodeMemory>("node_memory", ""),
+        table_of::<CgroupState>("cgroup_memory", "path TEXT NOT NULL, "),
         frames::TABLE
     ))?;
     settings(connection, bound)
+}
+
+/// Returns the statement that makes the table of a kind of sample. `keys` says whose it is.
+fn table_of<T: Figures>(name: &str, keys: &str) -> String {
+    let columns = T::COLUMNS.iter().map(|(column, required)| {
+        let required = if *required { " NOT NULL" } else { "" };
+        format!("{column} INTEGER{required}")
+    });
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    format!(
+        "CREATE TABLE {name} (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, {keys}{columns});\n"
+    )
 }
 
 /// Sets what belongs to a writing connection, not to the file.
@@ -56,8 +65,8 @@ pub(super) fn settings(connection: &Connection, bound: Bound) -> rusqlite::Resul
     bound.apply(connection)
 }
 
-fn integer(bytes: Bytes) -> i64 {
-    i64::try_from(bytes.0).unwrap_or(i64::MAX)
+fn integer(figure: u64) -> i64 {
+    i64::try_from(figure).unwrap_or(i64::MAX)
 }
 
 fn bytes(value: i64) -> Bytes {
@@ -121,66 +130,16 @@ fn insert_row(connection: &Connection, event: &Event, body: Value) -> rusqlite::
     let time = event.time.0.cast_signed();
     match &event.what {
         Observation::Memory(sample) => {
-            let memory = &sample.memory;
-            connection
-                .prepare_cached(
-                    "INSERT OR IGNORE INTO process_memory VALUES (?,?,?,?,?,?,?,?,?,?)",
-                )?
-                .execute(params![
-                    id,
-                    time,
-                    sample.process.pid.0,
-                    sample.process.start.0.cast_signed(),
-                    memory.anon.map(integer),
-                    memory.file.map(integer),
-                    memory.shmem.map(integer),
-                    memory.swap.map(integer),
-                    memory.peak.map(integer),
-                    memory.own.map(integer)
-                ])?;
+            let ProcessKey { pid, start } = sample.process;
+            let keys = params![id, time, pid.0, start.0.cast_signed()];
+            insert_sample(connection, "process_memory", keys, &sample.memory)?;
         }
         Observation::Node(node) => {
-            connection
-                .prepare_cached(
-                    "INSERT OR IGNORE INTO node_memory VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                )?
-                .execute(params![
-                    id,
-                    time,
-                    integer(node.total),
-                    integer(node.available),
-                    integer(node.free),
-                    integer(node.shmem),
-                    integer(node.swap_used),
-                    node.anon.map(integer),
-                    node.file.map(integer),
-                    node.kernel.map(integer),
-                    node.huge.map(integer),
-                    node.cpu_lists.map(integer),
-                    node.stalled_us.map(u64::cast_signed),
-                    node.others.map(integer),
-                    node.swap_total.map(integer)
-                ])?;
+            insert_sample(connection, "node_memory", params![id, time], node)?;
         }
         Observation::Cgroup(state) => {
-            connection
-                .prepare_cached(
-                    "INSERT OR IGNORE INTO cgroup_memory VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
-                )?
-                .execute(params![
-                    id,
-                    time,
-                    state.path,
-                    integer(state.usage),
-                    state.limit.map(integer),
-                    state.oom_kills.map(u64::cast_signed),
-                    state.anon.map(integer),
-                    state.file.map(integer),
-                    state.shmem.map(integer),
-                    state.kernel.map(integer),
-                    state.swap.map(integer),
-                    state.stalled_us.map(u64::cast_signed)
-                ])?;
+            let keys = params![id, time, state.path];
+            insert_sample(connection, "cgroup_memory", keys, state)?;
         }
         Observation::Mapped(mapped) => {
             connection
@@ -191,8 +150,8 @@ fn insert_row(connection: &Connection, event: &Event, body: Value) -> rusqlite::
                     mapped.process.pid.0,
                     mapped.process.start.0.cast_signed(),
                     mapped.tid.0,
-                    integer(mapped.bytes),
-                    integer(mapped.all_bytes),
+                    integer(mapped.bytes.0),
+                    integer(mapped.all_bytes.0),
                     mapped.calls
                 ])?;
         }
@@ -222,6 +181,32 @@ fn insert_event(connection: &Connection, event: &Event, mut body: Value) -> rusq
             body.to_string()
         ])?;
     Ok(())
+}
+
+fn columns_of<T: Figures>(_: &T) -> &'static [(&'static str, bool)] {
+    T::COLUMNS
+}
+
+/// Writes a sample of memory: its keys, then its figures.
+fn insert_sample(
+    connection: &Connection,
+    table: &str,
+    keys: &[&dyn ToSql],
+    sample: &impl Figures,
+) -> rusqlite::Result<()> {
+    let places = vec!["?"; keys.len() + columns_of(sample).len()].join(",");
+    let insert = format!("INSERT OR IGNORE INTO {table} VALUES ({places})");
+    let mut insert = connection.prepare_cached(&insert)?;
+    let mut place = 0;
+    let mut next = || {
+        place += 1;
+        place
+    };
+    for key in keys {
+        insert.raw_bind_parameter(next(), key)?;
+    }
+    sample.each(|_, figure| insert.raw_bind_parameter(next(), figure.map(integer)))?;
+    insert.raw_execute().map(|_| ())
 }
 
 /// Returns the highest id of all tables; 0 in an empty file.
@@ -256,41 +241,30 @@ pub(super) enum Table {
     Mapped,
 }
 
-/// Each table with its name, its columns after id and time, and further columns that the first
-/// recordings did not have.
-const READ: [(Table, &str, &str, &[&str]); 5] = [
-    (Table::Events, "events", "source, body, kind", &[]),
+/// The columns of figures of a table.
+type Figured = &'static [(&'static str, bool)];
+
+/// Each table with its name, its columns after id and time, and its figures. Earlier recordings
+/// have fewer of these.
+const READ: [(Table, &str, &str, Figured); 5] = [
+    (Table::Events, "events", ", source, body, kind", &[]),
     (
         Table::ProcessMemory,
         "process_memory",
-        "pid, start, anon, file, shmem, swap, peak",
-        &["own"],
+        ", pid, start",
+        MemorySplit::COLUMNS,
     ),
-    (
-        Table::NodeMemory,
-        "node_memory",
-        "total, available, free, shmem, swap_used",
-        &[
-            "anon",
-            "file",
-            "kernel",
-            "huge",
-            "cpu_lists",
-            "stalled_us",
-            "others",
-            "swap_total",
-        ],
-    ),
+    (Table::NodeMemory, "node_memory", "", NodeMemory::COLUMNS),
     (
         Table::CgroupMemory,
         "cgroup_memory",
-        "path, usage, max, oom_kills",
-        &["anon", "file", "shmem", "kernel", "swap", "stalled_us"],
+        ", path",
+        CgroupState::COLUMNS,
     ),
     (
         Table::Mapped,
         "mapped",
-        "pid, start, tid, bytes, all_bytes, calls",
+        ", pid, start, tid, bytes, all_bytes, calls",
         &[],
     ),
 ];
@@ -302,7 +276,7 @@ pub(super) fn selects(connection: &Connection) -> rusqlite::Result<Vec<(Table, S
     if connection.table_exists(None, "frames")? {
         refuse_code(connection, "frames")?;
     }
-    for (table, name, columns, later) in READ {
+    for (table, name, columns, figures) in READ {
         let mut known = connection.prepare(&format!("PRAGMA table_info({name})"))?;
         let known = known.query_map([], |row| row.get::<_, String>(1))?;
         let known: Vec<String> = known.collect::<Result<_, _>>()?;
@@ -313,9 +287,9 @@ pub(super) fn selects(connection: &Connection) -> rusqlite::Result<Vec<(Table, S
         if !known.is_empty() {
             refuse_code(connection, name)?;
         }
-        let mut select = format!("SELECT id, time, {columns}");
-        for column in later {
-            let there = known.iter().any(|known| known == column);
+        let mut select = format!("SELECT id, time{columns}");
+        for (column, _) in figures {
+            let there = known.iter().any(|known| known == *column);
             select += if there { ", " } else { ", NULL AS " };
             select += column;
         }
@@ -347,14 +321,6 @@ pub(super) fn event(
     row: &Row<'_>,
     frames: &mut Frames<'_>,
 ) -> rusqlite::Result<Option<Event>> {
-    let integer = |column: usize| -> rusqlite::Result<Option<i64>> {
-        Ok(row.get_ref(column)?.as_i64_or_null()?)
-    };
-    let optional =
-        |column: usize| -> rusqlite::Result<Option<Bytes>> { Ok(integer(column)?.map(bytes)) };
-    let count = |column: usize| -> rusqlite::Result<Option<u64>> {
-        Ok(integer(column)?.map(|count| count.max(0).cast_unsigned()))
-    };
     let size =
         |column: usize| -> rusqlite::Result<Bytes> { Ok(bytes(row.get_ref(column)?.as_i64()?)) };
     let process = || -> rusqlite::Result<ProcessKey> {
@@ -365,43 +331,14 @@ pub(super) fn event(
     let what = match table {
         Table::ProcessMemory => Observation::Memory(ProcessMemory {
             process: process()?,
-            memory: MemorySplit {
-                anon: optional(4)?,
-                file: optional(5)?,
-                shmem: optional(6)?,
-                swap: optional(7)?,
-                peak: optional(8)?,
-                own: optional(9)?,
-            },
+            memory: sample(row, 4)?,
         }),
-        Table::NodeMemory => Observation::Node(NodeMemory {
-            total: size(2)?,
-            available: size(3)?,
-            free: size(4)?,
-            shmem: size(5)?,
-            swap_used: size(6)?,
-            anon: optional(7)?,
-            file: optional(8)?,
-            kernel: optional(9)?,
-            huge: optional(10)?,
-            cpu_lists: optional(11)?,
-            stalled_us: count(12)?,
-            others: optional(13)?,
-            swap_total: optional(14)?,
-        }),
+        Table::NodeMemory => Observation::Node(sample(row, 2)?),
         Table::CgroupMemory => {
             source = Source::Cgroup;
             Observation::Cgroup(CgroupState {
                 path: row.get(2)?,
-                usage: size(3)?,
-                limit: optional(4)?,
-                oom_kills: count(5)?,
-                anon: optional(6)?,
-                file: optional(7)?,
-                shmem: optional(8)?,
-                kernel: optional(9)?,
-                swap: optional(10)?,
-                stalled_us: count(11)?,
+                ..sample(row, 3)?
             })
         }
         Table::Mapped => {
@@ -436,4 +373,14 @@ pub(super) fn event(
         source,
         what,
     }))
+}
+
+/// Returns the sample of a row whose figures begin at a column.
+fn sample<T: Figures>(row: &Row<'_>, first: usize) -> rusqlite::Result<T> {
+    let mut columns = first..;
+    T::read(|| {
+        let column = columns.next().unwrap_or_default();
+        let figure = row.get_ref(column)?.as_i64_or_null()?;
+        Ok(figure.map(|figure| figure.max(0).cast_unsigned()))
+    })
 }

@@ -1,8 +1,10 @@
 //! Writes the memory series as CSV: a row for each sample of a process, a cgroup or the machine.
 
+use std::{collections::HashMap, convert::Infallible};
+
 use crate::{
-    event::{Event, MemorySplit, Observation},
-    ids::{Bytes, ProcessKey},
+    event::{Event, Figures, Observation},
+    ids::ProcessKey,
     judge::report::Utc,
     show::sanitize,
 };
@@ -10,8 +12,8 @@ use crate::{
 /// The first row. Sizes are in bytes. Columns that do not apply to a scope are empty.
 pub const HEADER: &str = "time,boot_ns,scope,pid,start_ns,name,anon,file,shmem,swap,peak,usage,limit,total,available,kernel,stalled_us,own";
 
-/// The figures of one row, from `anon` to `kernel`.
-type Figures = [Option<Bytes>; 10];
+/// How many columns of [`HEADER`] come before the figures.
+const KEYS: usize = 6;
 
 /// Returns the row of a memory event at the wall time `wall`, or `None` for an event of another
 /// kind. `name` returns the name of a process.
@@ -21,75 +23,50 @@ pub fn row(
     wall: Option<Utc>,
     name: impl Fn(ProcessKey) -> String,
 ) -> Option<String> {
-    let (mut stalled, mut own) = (None, None);
-    let (scope, process, name, figures): (_, _, _, Figures) = match &event.what {
+    let (scope, process, name, figures) = match &event.what {
         Observation::Memory(sample) => {
-            let MemorySplit {
-                anon,
-                file,
-                shmem,
-                swap,
-                peak,
-                own: its,
-            } = sample.memory;
-            own = its;
-            let figures = [anon, file, shmem, swap, peak, None, None, None, None, None];
+            let process = sample.process;
             (
                 "process",
-                Some(sample.process),
-                name(sample.process),
-                figures,
+                Some(process),
+                name(process),
+                figures(&sample.memory),
             )
         }
         Observation::Cgroup(state) => {
-            stalled = state.stalled_us;
-            let figures = [
-                state.anon,
-                state.file,
-                state.shmem,
-                state.swap,
-                None,
-                Some(state.usage),
-                state.limit,
-                None,
-                None,
-                state.kernel,
-            ];
             let path = sanitize::line(&state.path, sanitize::LONGEST);
-            ("cgroup", None, path, figures)
+            ("cgroup", None, path, figures(state))
         }
-        Observation::Node(node) => {
-            stalled = node.stalled_us;
-            let figures = [
-                node.anon,
-                node.file,
-                Some(node.shmem),
-                Some(node.swap_used),
-                None,
-                None,
-                None,
-                Some(node.total),
-                Some(node.available),
-                node.kernel,
-            ];
-            ("node", None, String::new(), figures)
-        }
+        Observation::Node(node) => ("node", None, String::new(), figures(node)),
         _ => return None,
     };
     let time = wall.map_or_else(String::new, |wall| format!("{:.6}", wall.0.timestamp()));
     let (pid, start) = process.map_or_else(Default::default, |process| {
         (process.pid.to_string(), process.start.0.to_string())
     });
-    let figures =
-        figures.map(|figure| figure.map_or_else(String::new, |bytes| bytes.0.to_string()));
     let name = quoted(&name);
     Some(format!(
-        "{time},{},{scope},{pid},{start},{name},{},{},{}",
-        event.time.0,
-        figures.join(","),
-        stalled.map_or_else(String::new, |time| time.to_string()),
-        own.map_or_else(String::new, |bytes: Bytes| bytes.0.to_string())
+        "{time},{},{scope},{pid},{start},{name},{figures}",
+        event.time.0
     ))
+}
+
+/// Returns the columns of a sample's figures.
+fn figures(sample: &impl Figures) -> String {
+    let mut known = HashMap::new();
+    let _ = sample.each(|column, figure| {
+        let name = match column {
+            "max" => "limit",
+            "swap_used" => "swap",
+            column => column,
+        };
+        known.insert(name, figure);
+        Ok::<(), Infallible>(())
+    });
+    let columns = HEADER.split(',').skip(KEYS);
+    let figures = columns.map(|name| known.get(name).copied().flatten());
+    let figures = figures.map(|figure| figure.map_or_else(String::new, |it| it.to_string()));
+    figures.collect::<Vec<_>>().join(",")
 }
 
 /// Quotes a field as RFC 4180 asks. A name that a spreadsheet would take for a formula gets a `'`
@@ -113,8 +90,8 @@ pub fn quoted(name: &str) -> String {
 mod tests {
     use super::*;
     use crate::{
-        event::{CgroupState, ProcessMemory, Source},
-        ids::{BootTime, EventId, WallTime},
+        event::{CgroupState, MemorySplit, ProcessMemory, Source},
+        ids::{BootTime, Bytes, EventId, WallTime},
     };
 
     fn shown(what: Observation, name: &str) -> Option<String> {

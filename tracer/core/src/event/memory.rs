@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::figures::{Figure, Figures, figures, is_required};
 use crate::ids::{BootTime, Bytes, Pid, ProcessKey};
 
 /// A process's memory, as the kernel counts it.
@@ -23,6 +24,8 @@ pub struct MemorySplit {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own: Option<Bytes>,
 }
+
+figures!(MemorySplit: anon, file, shmem, swap, peak, own);
 
 impl MemorySplit {
     /// Returns private memory: the anonymous pages that are its own.
@@ -100,6 +103,8 @@ pub struct CgroupState {
     /// the kernel does not count it.
     pub stalled_us: Option<u64>,
 }
+
+figures!(CgroupState: usage, limit as "max", oom_kills, anon, file, shmem, kernel, swap, stalled_us);
 
 impl CgroupState {
     /// Returns its limit, if it can be hit: if it is below the memory of the machine.
@@ -222,6 +227,9 @@ pub struct NodeMemory {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<Bytes>,
 }
+
+figures!(NodeMemory: total, available, free, shmem, swap_used, anon, file, kernel, huge, cpu_lists,
+    stalled_us, others, swap_total);
 
 impl NodeMemory {
     /// Returns the memory in use.
