@@ -138,7 +138,7 @@ mod tests {
         ids::{Bytes, EventId},
         judge::{
             cause::Cause,
-            report::{AtDeath, Limit, Monitor},
+            report::{AtDeath, CgroupUse, Monitor},
         },
         show::sample,
     };
@@ -238,7 +238,7 @@ mod tests {
         report.deaths[0].memory.at_death = Some(AtDeath {
             ray_used_bytes: None,
             ray_threshold_bytes: None,
-            limits: vec![Limit {
+            limits: vec![CgroupUse {
                 cgroup: "/job".into(),
                 usage_bytes: Bytes(2 << 30),
                 limit_bytes: Some(Bytes(2 << 30)),

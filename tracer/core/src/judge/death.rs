@@ -8,7 +8,7 @@ use crate::{
         evidence,
         query::{gcs, headroom, minute, place},
         report::{
-            ActiveWarning, Activity, AtDeath, Death, End, Killer, LastMinute, Limit, Memory,
+            ActiveWarning, Activity, AtDeath, CgroupUse, Death, End, Killer, LastMinute, Memory,
             OomReport, Process, Relation, TopProcess, Verdict, When, Work,
         },
         state::{calls::Growth, processes::ProcessState, timestamped::ExitSeen, world::World},
@@ -204,12 +204,12 @@ fn at_death(world: &World, exit: &ExitSeen) -> Option<AtDeath> {
         let levels = levels.filter(|level| level.limit.is_some());
         levels.filter_map(|level| Some((level, seen.what.path(level)?)))
     });
-    let limits = levels.into_iter().flatten().map(|(level, path)| Limit {
+    let limits = levels.into_iter().flatten().map(|(level, path)| CgroupUse {
         cgroup: path.to_owned(),
         usage_bytes: level.usage,
         limit_bytes: level.limit,
     });
-    let limits: Vec<Limit> = limits.collect();
+    let limits: Vec<CgroupUse> = limits.collect();
     (kill.is_some() || !limits.is_empty()).then(|| AtDeath {
         ray_used_bytes: kill.as_ref().and_then(|kill| kill.used),
         ray_threshold_bytes: kill.as_ref().and_then(|kill| kill.threshold),

@@ -26,7 +26,7 @@ pub use link::{
 pub use log_mentions::{LogMention, Mention};
 pub(in crate::judge) use memory::class_of_title;
 pub use memory::{
-    CallRate, GpuError, GpuReport, GpuUse, GrowthRate, HourRate, InUse, Limit, LimitPeak,
+    CallRate, CgroupUse, GpuError, GpuReport, GpuUse, GrowthRate, HourRate, InUse, LimitPeak,
     MemoryReport, OomReport, OutsideCgroup, Owner, OwnerKind, Peak, RestOfClass, SharedFileUse,
     SharedKind, SharedUse, Suspect, TopProcess, TopRest, subprocess,
 };

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{
     ChartSeries,
     lanes::{Lane, Lanes},
-    limits::{self, Limit},
+    limits::{self, LimitLine},
     series::{Groups, Scale, Series},
     units::{kib, milliseconds},
 };
@@ -69,7 +69,7 @@ struct LaneData {
     /// Whether nothing happened on it.
     quiet: bool,
     total_kib: u64,
-    limits: Vec<Limit>,
+    limits: Vec<LimitLine>,
     /// Number of limits of cgroups that are not shown.
     limits_left_out: usize,
     #[serde(flatten)]

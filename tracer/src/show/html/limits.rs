@@ -23,7 +23,7 @@ const MAX_LIMITS: usize = 4;
 
 /// The line of a limit in the chart.
 #[derive(Debug, Serialize)]
-pub(super) struct Limit {
+pub(super) struct LimitLine {
     label: String,
     kib: u64,
     ray: bool,
@@ -34,8 +34,8 @@ pub(super) fn of(
     report: &Report,
     lane: &Lane,
     timelines: &[(u32, &Timeline)],
-) -> (Vec<Limit>, usize) {
-    let mut limits: Vec<Limit> = Vec::new();
+) -> (Vec<LimitLine>, usize) {
+    let mut limits: Vec<LimitLine> = Vec::new();
     for limit in thresholds(report, lane)
         .into_iter()
         .chain(cgroups(report, lane, timelines))
@@ -52,7 +52,7 @@ fn is_own(report: &Report, lane: &Lane, recording: u32) -> bool {
 }
 
 /// Returns the thresholds above which Ray kills.
-fn thresholds(report: &Report, lane: &Lane) -> Vec<Limit> {
+fn thresholds(report: &Report, lane: &Lane) -> Vec<LimitLine> {
     let mut recordings = report.recordings.iter();
     let machine = recordings.find(|one| is_own(report, lane, one.id));
     let machine = machine.map(|one| one.host.memory_bytes);
@@ -68,7 +68,7 @@ fn thresholds(report: &Report, lane: &Lane) -> Vec<Limit> {
             ),
             None => format!("Ray kills above {}", size(threshold)),
         };
-        Some(Limit {
+        Some(LimitLine {
             label,
             kib: kib(threshold),
             ray: true,
@@ -83,7 +83,7 @@ fn thresholds(report: &Report, lane: &Lane) -> Vec<Limit> {
         .collect()
 }
 
-fn cgroups(report: &Report, lane: &Lane, timelines: &[(u32, &Timeline)]) -> Vec<Limit> {
+fn cgroups(report: &Report, lane: &Lane, timelines: &[(u32, &Timeline)]) -> Vec<LimitLine> {
     let deaths = report.deaths.iter();
     let own = |recording: u32| is_own(report, lane, recording);
     let killed = deaths
@@ -95,7 +95,7 @@ fn cgroups(report: &Report, lane: &Lane, timelines: &[(u32, &Timeline)]) -> Vec<
         let (_, last) = series.samples.last()?;
         Some((series.path.as_str(), last.limit?))
     });
-    let line = |(path, limit)| Limit {
+    let line = |(path, limit)| LimitLine {
         label: format!("limit of cgroup {}: {}", words::cgroup(path), size(limit)),
         kib: kib(limit),
         ray: false,
@@ -104,8 +104,9 @@ fn cgroups(report: &Report, lane: &Lane, timelines: &[(u32, &Timeline)]) -> Vec<
 }
 
 /// Keeps Ray's own limits and the largest others, and counts the rest.
-fn most(all: Vec<Limit>) -> (Vec<Limit>, usize) {
-    let (mut kept, mut others): (Vec<Limit>, Vec<Limit>) = all.into_iter().partition(|one| one.ray);
+fn most(all: Vec<LimitLine>) -> (Vec<LimitLine>, usize) {
+    let (mut kept, mut others): (Vec<LimitLine>, Vec<LimitLine>) =
+        all.into_iter().partition(|one| one.ray);
     others.sort_by_key(|one| std::cmp::Reverse(one.kib));
     let left_out = others.len().saturating_sub(MAX_LIMITS);
     others.truncate(MAX_LIMITS);

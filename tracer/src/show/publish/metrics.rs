@@ -124,7 +124,7 @@ fn bounded(text: Option<&str>) -> String {
 
 /// A limit as labels name it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Limit {
+pub struct LimitLabels {
     /// Who kills there: `ray-memory-monitor`, `kernel-oom-memcg`, `kernel-oom-global`.
     pub killer: &'static str,
     /// The cgroup's path if paths may leave the machine, else a stable number made from it.
@@ -135,7 +135,7 @@ pub struct Limit {
     pub pod_uid: Option<String>,
 }
 
-impl Limit {
+impl LimitLabels {
     /// Returns the limit of `limit_owner`.
     #[must_use]
     pub fn of(limit_owner: &LimitOwner, with_path: bool) -> Self {
@@ -352,10 +352,10 @@ fn counted(registry: &mut Registry, snapshot: &Snapshot) {
 
 fn limits(registry: &mut Registry, snapshot: &Snapshot) {
     // Two monitors of one machine are one limit. So are cgroups with the same number.
-    let mut limits: BTreeMap<Limit, &LimitMargin> = BTreeMap::new();
+    let mut limits: BTreeMap<LimitLabels, &LimitMargin> = BTreeMap::new();
     for threat in snapshot.limits.iter().take(MOST_LIMITS) {
         limits
-            .entry(Limit::of(&threat.limit_owner, snapshot.with_paths))
+            .entry(LimitLabels::of(&threat.limit_owner, snapshot.with_paths))
             .or_insert(threat);
     }
     let rows = |value: &dyn Fn(&LimitMargin) -> Option<f64>| -> Vec<(Labels, f64)> {

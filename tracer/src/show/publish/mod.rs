@@ -259,7 +259,7 @@ fn arguments(line: &mut Map<String, Value>, death: &Death) {
 pub fn warning(origin: &Origin, time: Option<Utc>, warning: &LimitWarning, is_over: bool) -> Value {
     let severity = if is_over { "INFO" } else { "WARN" };
     let mut line = origin.line("raytrace.warning", severity, time);
-    let limit = metrics::Limit::of(&warning.limit, origin.with_arguments);
+    let limit = metrics::LimitLabels::of(&warning.limit, origin.with_arguments);
     put(&mut line, "raytrace.killer", Some(limit.killer));
     put(&mut line, "raytrace.limit.cgroup", limit.cgroup);
     put(&mut line, "container.id", limit.container);

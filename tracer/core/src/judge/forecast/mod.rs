@@ -65,7 +65,7 @@ struct Forecast {
 
 /// One limit.
 #[derive(Debug)]
-struct Limit {
+struct LimitForecast {
     limit_owner: LimitOwner,
     at: Bytes,
     state: WarningState,
@@ -76,7 +76,7 @@ struct Limit {
 /// Forecasts when each limit will be hit.
 #[derive(Debug, Default)]
 pub struct LimitForecaster {
-    limits: Vec<Limit>,
+    limits: Vec<LimitForecast>,
 }
 
 fn seconds(time: BootTime) -> f64 {
@@ -120,7 +120,7 @@ impl LimitForecaster {
         let Some(name) = limit_warnings::limit_of(killer, death.memory.oom.as_ref()) else {
             return;
         };
-        let of_kill = |limit: &&mut Limit| limit.limit_owner == name;
+        let of_kill = |limit: &&mut LimitForecast| limit.limit_owner == name;
         if let Some(limit) = self.limits.iter_mut().find(of_kill) {
             limit.state.killed(seconds(death.when.act_time));
         }
@@ -153,7 +153,7 @@ impl LimitForecaster {
             .iter()
             .position(|limit| limit.limit_owner == threat.limit_owner);
         let place = place.unwrap_or_else(|| {
-            self.limits.push(Limit {
+            self.limits.push(LimitForecast {
                 limit_owner: threat.limit_owner.clone(),
                 at: threat.at,
                 state: WarningState::new(point),

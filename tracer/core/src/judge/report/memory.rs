@@ -257,7 +257,7 @@ pub struct Suspect {
 
 /// A cgroup limit and its use.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Limit {
+pub struct CgroupUse {
     /// The cgroup.
     pub cgroup: String,
     /// Its use.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Limit;
+use super::CgroupUse;
 use crate::ids::{Bytes, Pid};
 
 /// The calls of one method or task in a worker that died.
@@ -42,7 +42,7 @@ pub struct AtDeath {
     /// Its threshold.
     pub ray_threshold_bytes: Option<Bytes>,
     /// The limits of the cgroups on its path.
-    pub limits: Vec<Limit>,
+    pub limits: Vec<CgroupUse>,
     /// What the object store held.
     pub object_store_bytes: Option<Bytes>,
 }

@@ -17,14 +17,14 @@ use crate::{
 
 /// A reason other than memory for which the kernel ends a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Limit {
+enum ProcessLimit {
     CpuTime,
     FileSize,
     Seccomp,
     MemoryError,
 }
 
-impl Limit {
+impl ProcessLimit {
     fn mechanism(self) -> Mechanism {
         match self {
             Self::CpuTime => Mechanism::RlimitCpu,
@@ -56,10 +56,10 @@ impl Limit {
 /// another one.
 pub(super) fn by_signal(signal: &Timestamped<Signal>, origin: SignalOrigin) -> Option<Draft> {
     let limit = match origin.kind {
-        Origin::FileLimit => Limit::FileSize,
-        Origin::Seccomp => Limit::Seccomp,
-        Origin::Hwpoison => Limit::MemoryError,
-        Origin::Kernel if signal.what.signal == SIGXCPU => Limit::CpuTime,
+        Origin::FileLimit => ProcessLimit::FileSize,
+        Origin::Seccomp => ProcessLimit::Seccomp,
+        Origin::Hwpoison => ProcessLimit::MemoryError,
+        Origin::Kernel if signal.what.signal == SIGXCPU => ProcessLimit::CpuTime,
         _ => return None,
     };
     let certainty = if origin.is_certain {
@@ -78,9 +78,9 @@ pub(super) fn by_signal(signal: &Timestamped<Signal>, origin: SignalOrigin) -> O
 /// Like [`by_signal`], by the exit status alone. Anybody may have sent the signal, which is rare.
 pub(super) fn by_status(signal: i32) -> Option<Draft> {
     let limit = match signal {
-        SIGXCPU => Limit::CpuTime,
-        SIGXFSZ => Limit::FileSize,
-        SIGSYS => Limit::Seccomp,
+        SIGXCPU => ProcessLimit::CpuTime,
+        SIGXFSZ => ProcessLimit::FileSize,
+        SIGSYS => ProcessLimit::Seccomp,
         _ => return None,
     };
     Some(limit.draft(Certainty::Inferred))
