@@ -31,6 +31,8 @@
 pub use raytrace_core::{budget, cgroup_path, event, ids, judge, kernel_log, ray, signals};
 use raytrace_core::{path, phrase};
 pub use raytrace_proc::bounded;
+#[cfg(test)]
+use tests::golden;
 
 pub mod cli;
 #[cfg(feature = "record")]
@@ -42,13 +44,11 @@ pub mod deaths;
 pub mod explain;
 #[cfg(all(any(test, fuzzing), feature = "stacks"))]
 pub mod fuzz;
-#[cfg(test)]
-mod golden;
-#[cfg(test)]
-mod layering;
 pub mod observe;
 pub mod recording;
 pub mod show;
 #[cfg(test)]
 mod skips;
 pub mod slice;
+#[cfg(test)]
+mod tests;

@@ -55,9 +55,11 @@ pub mod words;
 #[cfg(test)]
 mod clause_tests;
 #[cfg(test)]
-mod sample;
+mod tests;
 
 pub use raytrace_core::{clause, size};
+#[cfg(test)]
+use tests::sample;
 use time::Zone;
 
 /// The style in which text is shown.

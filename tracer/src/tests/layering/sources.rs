@@ -23,9 +23,7 @@ const CRATES: [(&str, &str); 4] = [
     ("stacks/src", "stacks"),
 ];
 /// Modules that are compiled only for tests or fuzzing.
-const TESTS: [&str; 7] = [
-    "layering", "damage", "fuzz", "golden", "sample", "skips", "tests",
-];
+const TESTS: [&str; 4] = ["damage", "fuzz", "skips", "tests"];
 
 /// Splits the path of a module.
 pub(super) fn module(path: &str) -> Module {

@@ -16,13 +16,13 @@ use crate::{
     show::{Style, time::Zone},
 };
 
-pub(super) const MS: i64 = 1_000_000;
+pub(in crate::show) const MS: i64 = 1_000_000;
 const S: i64 = 1_000 * MS;
 /// 2026-11-20T08:00:00Z.
 const EIGHT: i64 = 1_795_161_600 * S;
 
 /// Returns the moment that many nanoseconds after eight o'clock.
-pub(super) fn at(nanoseconds: i64) -> Utc {
+pub(in crate::show) fn at(nanoseconds: i64) -> Utc {
     Utc(WallTime(EIGHT + nanoseconds))
 }
 
@@ -31,12 +31,12 @@ fn clock(minutes: i64, seconds: i64, milliseconds: i64) -> i64 {
     (minutes * 60 + seconds) * S + milliseconds * MS
 }
 
-pub(super) fn gib(amount: f64) -> Bytes {
+pub(in crate::show) fn gib(amount: f64) -> Bytes {
     Bytes(1 << 30).times(amount)
 }
 
 /// Returns the style of tests: 100 columns, no file.
-pub(super) fn style() -> Style {
+pub(in crate::show) fn style() -> Style {
     Style {
         width: 100,
         zone: Zone::default(),
@@ -47,7 +47,7 @@ pub(super) fn style() -> Style {
 }
 
 /// Makes a death without any extras: a proven end of a worker.
-pub(super) fn death(id: u64, pid: u32, time: i64, killer: Killer, cause: Cause) -> Death {
+pub(in crate::show) fn death(id: u64, pid: u32, time: i64, killer: Killer, cause: Cause) -> Death {
     let process = Process {
         start_time: Some(at(-7000 * S)),
         title: Some("ray::hog".into()),
@@ -103,7 +103,7 @@ fn full_cgroup(cgroup: &str, limit: f64, invoker: &str) -> Cause {
     })
 }
 
-pub(super) fn titled(mut death: Death, role: Role, title: &str) -> Death {
+pub(in crate::show) fn titled(mut death: Death, role: Role, title: &str) -> Death {
     let name = title.strip_prefix("ray::").unwrap_or(title);
     let ray = title.starts_with("ray::");
     let class = name.split_once('.').filter(|_| ray).map(|(class, _)| class);
@@ -155,7 +155,7 @@ fn sender(pid: u32, comm: &str, relation: Relation) -> SenderReport {
     }
 }
 
-pub(super) fn report(jobs: Vec<Job>, deaths: Vec<Death>) -> Report {
+pub(in crate::show) fn report(jobs: Vec<Job>, deaths: Vec<Death>) -> Report {
     Report {
         message_times: Vec::new(),
         schema: 1,
@@ -247,7 +247,7 @@ fn cluster() -> ClusterReport {
     }
 }
 
-pub(super) fn job(outcome: Outcome, ended_by: Option<u64>, because: OutcomeReason) -> Job {
+pub(in crate::show) fn job(outcome: Outcome, ended_by: Option<u64>, because: OutcomeReason) -> Job {
     Job {
         cluster: Some(0),
         job_id: HexId("02000000".into()),
@@ -272,7 +272,7 @@ pub(super) fn job(outcome: Outcome, ended_by: Option<u64>, because: OutcomeReaso
 }
 
 /// Makes a report of a machine with no abnormal death.
-pub(super) fn quiet() -> Report {
+pub(in crate::show) fn quiet() -> Report {
     let mut exit = death(9, 700, 0, Killer::Exit, Cause::exit(0));
     (exit.listed, exit.end.exit_code, exit.end.signal) = (false, Some(0), None);
     let job = job(Outcome::Succeeded, None, OutcomeReason::Succeeded);
@@ -281,7 +281,7 @@ pub(super) fn quiet() -> Report {
 
 /// Makes a report of a pod of 24 GiB that was nearly full on a machine of 512 GiB, without Ray's
 /// monitor.
-pub(super) fn pod() -> Report {
+pub(in crate::show) fn pod() -> Report {
     let mut report = quiet();
     report.clusters[0].monitor = None;
     report.peak = Some(Peak {
@@ -301,7 +301,7 @@ pub(super) fn pod() -> Report {
 
 /// Makes the verl job of the documentation: a kill that was retried, and an agent's death with 17
 /// deaths in its cascade.
-pub(super) fn verl() -> Report {
+pub(in crate::show) fn verl() -> Report {
     let mut deaths = vec![monitor_kill(), agent_kill()];
     deaths.extend(cascade());
     let mut job = job(
@@ -524,7 +524,7 @@ fn findings() -> Vec<Finding> {
 }
 
 /// Makes thirty OOM kills of one class in one cgroup within a second.
-pub(super) fn burst() -> Report {
+pub(in crate::show) fn burst() -> Report {
     let deaths = (0..30)
         .map(|number| {
             let time = clock(12, 0, 20 * i64::from(number));
@@ -558,7 +558,7 @@ pub(super) fn burst() -> Report {
 
 /// Makes OOM kills of one class in two cgroups with limits that are raised in between, and as many
 /// kills of another class, each by another shell.
-pub(super) fn scattered() -> Report {
+pub(in crate::show) fn scattered() -> Report {
     let mut deaths = burst().deaths;
     deaths.truncate(16);
     for (number, one) in (0..).zip(&mut deaths) {
@@ -593,7 +593,7 @@ pub(super) fn scattered() -> Report {
 }
 
 /// Makes deaths that are no memory kills: a user's kill, a crash, an exit code, an unknown one.
-pub(super) fn others() -> Report {
+pub(in crate::show) fn others() -> Report {
     let user = death(1, 4001, clock(1, 0, 0), Killer::Signal, killed_by_bash(77));
     let mut user = anonymous(titled(user, Role::Worker, "ray::Trainer.fit"), 1.2);
     user.sender = Some(SenderReport {
@@ -692,7 +692,7 @@ pub(super) fn others() -> Report {
 }
 
 /// Makes a report with a task name that attacks the terminal, the JSON and the Markdown.
-pub(super) fn hostile() -> Report {
+pub(in crate::show) fn hostile() -> Report {
     let attack = format!(
         "\u{1b}[31m\u{1b}]0;owned\u{7}</script>```\n# PWNED @everyone \u{202e}gnp.exe\u{2066}|{}",
         "A".repeat(10_240)
@@ -724,7 +724,7 @@ pub(super) fn hostile() -> Report {
 }
 
 /// Makes 5,000 short subprocesses and a `ray stop`, which nobody asks about.
-pub(super) fn flood() -> Report {
+pub(in crate::show) fn flood() -> Report {
     let mut deaths: Vec<Death> = (0..5000)
         .map(|number| {
             let mut one = death(

@@ -1,0 +1,3 @@
+//! What tests of several views share.
+
+pub(crate) mod sample;

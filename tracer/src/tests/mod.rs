@@ -1,0 +1,4 @@
+//! Tests of the crate as a whole: its structure, and recordings of earlier builds.
+
+pub(crate) mod golden;
+mod layering;
