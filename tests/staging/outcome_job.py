@@ -1,12 +1,14 @@
-"""The driver of outcomes.py: a job in which one worker exits with 4, once."""
+"""The driver of outcomes.py: a job in which one worker exits with 4, once, or loses a subprocess."""
 
 import os
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import ray
 
-from truth import Roll
+import outcome_child
+from truth import PATIENCE, Roll, wait_for
 
 folder, kind = sys.argv[1:]
 
@@ -32,6 +34,16 @@ class Mortal:
         return 1
 
 
+@ray.remote
+class Reward:
+    def score(self):
+        """Waits until its cgroup has a limit, then lets a subprocess fill it."""
+        Roll(folder).announce(f"{kind}_actor")
+        wait_for(lambda: os.path.exists(f"{folder}/{kind}_limited"), PATIENCE)
+        with ProcessPoolExecutor(2) as pool:
+            return pool.submit(outcome_child.eat, folder, kind).result()
+
+
 more = {}
 if kind == "own_ray":
     more = {"address": "local", "num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False, "_temp_dir": f"{folder}/own"}
@@ -44,6 +56,12 @@ elif kind == "restarted_actor":
     assert ray.get(actor.act.remote()) == 1
 elif kind in ("fatal_actor", "own_ray"):
     ray.get(Mortal.remote().act.remote())
+elif kind == "broken_pool":
+    try:
+        ray.get(Reward.remote().score.remote())
+    finally:
+        # A trainer saves its state first.
+        time.sleep(4)
 elif kind == "caught_death":
     try:
         ray.get(Mortal.remote().act.remote())
