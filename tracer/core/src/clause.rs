@@ -29,7 +29,7 @@ pub const IDLE: &str = "idle worker";
 /// Returns the clause for a death.
 #[must_use]
 pub fn of(death: &Death) -> String {
-    ClauseContext::of(death).clause(&death.verdict.cause)
+    ClauseContext::of(death).of_death(death)
 }
 
 /// Returns the clause for several deaths that end in the same way as this one.
@@ -39,7 +39,7 @@ pub fn of_many(death: &Death) -> String {
         number: MANY,
         ..ClauseContext::of(death)
     };
-    context.clause(&death.verdict.cause)
+    context.of_death(death)
 }
 
 /// Returns the sentence for a death: `hog (pid 7, 2.0 GiB) was killed by …`.
@@ -212,6 +212,17 @@ impl ClauseContext {
             followed: false,
             stopped: "stopped",
         }
+    }
+
+    fn of_death(&self, death: &Death) -> String {
+        let mut clause = self.clause(&death.verdict.cause);
+        if death.verdict.only_own_log {
+            let its = self.number.its;
+            clause.push_str(&format!(
+                ", by {its} own log alone, which {its} user can write"
+            ));
+        }
+        clause
     }
 
     fn clause(&self, cause: &Cause) -> String {

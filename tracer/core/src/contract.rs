@@ -58,6 +58,7 @@ struct VerdictJson<'a> {
     cause_remote: &'a Option<Remote>,
     cause_link: &'a Option<CauseLink>,
     missing: &'a Option<Missing>,
+    only_own_log: bool,
 }
 
 impl<'a> VerdictJson<'a> {
@@ -75,6 +76,7 @@ impl<'a> VerdictJson<'a> {
             cause_remote: &verdict.cause_remote,
             cause_link: &verdict.cause_link,
             missing: &verdict.missing,
+            only_own_log: verdict.only_own_log,
         }
     }
 }

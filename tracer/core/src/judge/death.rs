@@ -61,6 +61,7 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
             .map(|cause| cause.id),
         cause_remote: draft.cause_remote,
         missing: draft.missing,
+        only_own_log: draft.only_own_log,
         ..Verdict::new(draft.killer, draft.certainty, draft.why)
     };
     let oom = draft.oom.as_ref();
@@ -145,12 +146,12 @@ fn activity(world: &World, exit: &ExitSeen, state: &ProcessState) -> Activity {
 }
 
 /// Whether this death is listed. Normal exits, ends that Ray intended, and children that their
-/// parent ended are not.
+/// parent ended are not. An end that Ray is only guessed to have intended is.
 fn listed(state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
     let rays = state.role.is_ray_or_driver();
     let wrapped = state.role == Role::Other && state.cluster.is_none();
     match draft.killer {
-        Killer::RayIntended => false,
+        Killer::RayIntended => !draft.normal,
         Killer::Exit => {
             let failed = exit.exit.code() != Some(0) || draft.why.is_failed_exit();
             failed && (rays || wrapped) && !is_helper(state)

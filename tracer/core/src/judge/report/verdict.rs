@@ -37,6 +37,8 @@ pub struct Verdict {
     pub cause_link: Option<CauseLink>,
     /// What would settle an `unknown`.
     pub missing: Option<Missing>,
+    /// Whether only the process's own log says why. Its user can write anything there.
+    pub only_own_log: bool,
 }
 
 impl Verdict {
@@ -55,6 +57,7 @@ impl Verdict {
             cause_remote: None,
             cause_link: None,
             missing: None,
+            only_own_log: false,
         }
     }
 

@@ -17,6 +17,7 @@ mod limits;
 mod live;
 mod open_verdicts;
 mod order;
+mod own_log;
 mod ray;
 mod ray_cleanup;
 mod remedy_choice;

@@ -30,6 +30,12 @@ pub(in crate::judge) struct Draft {
     pub(in crate::judge) oom: Option<OomReport>,
     pub(in crate::judge) missing: Option<Missing>,
     pub(in crate::judge) settled: bool,
+    /// Whether only the process's own log says why.
+    pub(in crate::judge) only_own_log: bool,
+    /// Whether a tool of Ray's sent the signal, by an identity that was seen.
+    pub(in crate::judge) by_known_tool: bool,
+    /// Whether Ray ended it as it should, and that is more than a guess.
+    pub(in crate::judge) normal: bool,
 }
 
 impl Draft {
@@ -46,6 +52,9 @@ impl Draft {
             oom: None,
             missing: None,
             settled: true,
+            only_own_log: false,
+            by_known_tool: false,
+            normal: false,
         }
     }
 
@@ -132,6 +141,18 @@ impl Draft {
             ancestors: Vec::new(),
             ..sender
         });
+        self
+    }
+
+    /// Marks a signal of a tool of Ray's, which is the sender with this certainty.
+    pub(super) fn by_tool(mut self, identity: Certainty) -> Self {
+        self.by_known_tool = identity == Certainty::Proven;
+        self.at_most(identity)
+    }
+
+    /// Marks a reason that only the process's own log gives.
+    pub(super) fn only_by_own_log(mut self, only: bool) -> Self {
+        self.only_own_log = only;
         self
     }
 

@@ -26,7 +26,7 @@ pub(super) fn verdict(
     let mechanism = mechanism(signal);
     let most = senders::ray_start_block(case, &signal.what.sender);
     if let Some(most) = most.filter(|_| case.is_of_ray()) {
-        let draft = starter::ended(case, signal, certainty).at_most(most);
+        let draft = starter::ended(case, signal, certainty).by_tool(most);
         return draft.sent(signal, Relation::Ray, mechanism);
     }
     if let Some(draft) = by_tool(case, signal, certainty) {
@@ -56,12 +56,14 @@ fn by_tool(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) 
     if let Some(tool) = senders::tool(case, &signal.what) {
         let most = tool.certainty;
         let draft = Draft::new(Killer::RayIntended, certainty, tool.cause(false));
-        return Some(draft.at_most(most).by_text());
+        return Some(draft.by_tool(most).by_text());
     }
     let of_the_job = matches!(case.role(), Role::Worker | Role::Driver | Role::Descendant);
     let tool = own_driver(case, signal, case.key()).filter(|_| !of_the_job)?;
     let known = senders::ends_the_rest(case, signal, case.key());
-    let draft = Draft::new(Killer::RayIntended, certainty, tool.cause(false)).by_text();
+    let identity = tool.certainty;
+    let draft = Draft::new(Killer::RayIntended, certainty, tool.cause(false));
+    let draft = draft.by_tool(identity).by_text();
     Some(draft.open_if(!known && case.is_within(LATE_NS)))
 }
 

@@ -18,6 +18,7 @@ mod limits;
 mod measured;
 mod raylet;
 mod reasons;
+mod recorded;
 mod self_exit;
 mod senders;
 mod starter;
@@ -162,7 +163,10 @@ impl Case<'_> {
             draft = draft.caused_by(None).at_most(Certainty::Inferred);
         }
         let waits = draft.cause.is_some_and(|cause| self.may_still_end(cause));
-        draft.open_if(waits)
+        draft.normal = recorded::is_normal(self, &draft);
+        // Ray's own record may still come.
+        let guessed = draft.killer == Killer::RayIntended && !draft.normal || draft.only_own_log;
+        draft.open_if(waits || guessed && self.may_still_learn())
     }
 
     fn by_act(&self) -> Draft {

@@ -7,7 +7,7 @@ use libc::{SIGKILL, SIGTERM};
 use super::{
     Case, Draft, aftermath, ended_before, external_signal, kernel, limits, mechanism, raylet,
     reasons::{self, Reason},
-    senders, watched,
+    recorded, senders, watched,
 };
 use crate::{
     event::{RayLog, Role, Signal, Source},
@@ -281,7 +281,14 @@ fn own_reason_after(case: &Case<'_>, time: BootTime) -> Option<Reason> {
 }
 
 /// Returns the verdict by the worker's own last words, or by the raylet's record of it.
+///
+/// Its user can write anything into its log. An exit with a code of its own is its own, unless Ray
+/// recorded that it had asked for it. What Ray took for an error is no end that it had asked for.
 fn by_rays_words(case: &Case<'_>) -> Option<Draft> {
+    let own_code = aftermath::has_own_code(case);
+    if own_code && !recorded::was_asked(case) {
+        return None;
+    }
     let about = case.world.ray_about(case.key());
     let lost =
         |record: &&Timestamped<RayLog>| matches!(record.what.fact, RayFact::RayletLost { .. });
@@ -293,19 +300,28 @@ fn by_rays_words(case: &Case<'_>) -> Option<Draft> {
             by_own_log: true,
         };
         let draft = Draft::new(killer, Certainty::Inferred, gone);
-        return Some(draft.caused_by(cause));
+        let is_gone = cause.is_some_and(|raylet| case.world.exit(raylet).is_some());
+        return Some(draft.caused_by(cause).only_by_own_log(!is_gone));
     }
-    let own_code = aftermath::has_own_code(case);
-    let last_words = about
+    let contradicted = aftermath::was_an_error(case);
+    let found = about
         .iter()
         .rev()
         .filter(|record| !own_code || aftermath::is_its_own(record))
-        .find_map(|record| last_words(case, record));
+        .filter(|record| !contradicted || !aftermath::is_its_own(record))
+        .find_map(|record| Some((last_words(case, record)?, aftermath::is_its_own(record))));
     let raylet = case.cluster();
-    last_words
-        .or_else(|| raylet.and_then(|raylet| reasons::for_process(case, raylet, case.exit.time)))
-        .filter(|reason| !matches!(reason, Reason::Memory(_)))
-        .map(|reason| reason.draft(case, Certainty::Inferred))
+    let by_raylet = || {
+        let reason = reasons::for_process(case, raylet?, case.exit.time)?;
+        Some((reason, false))
+    };
+    let (reason, by_own_log) = found.or_else(by_raylet)?;
+    if matches!(reason, Reason::Memory(_)) {
+        return None;
+    }
+    let only = by_own_log && case.role() == Role::Worker && !recorded::is_rays(case);
+    let draft = reason.draft(case, Certainty::Inferred);
+    Some(draft.only_by_own_log(only))
 }
 
 /// Returns the reason that a worker logs before it exits, if Ray asked it to end.

@@ -1,0 +1,93 @@
+//! Finds what Ray itself recorded about an end that it is said to have asked for.
+//!
+//! A worker's own log is written by the worker, so its user can write anything there. The raylet and
+//! the GCS note each end too: as one that they asked for, or as an error. Up to Ray 2.35 the raylet
+//! does not say of which worker (`NodeManager::DisconnectClient, disconnect_type=1`), and a request
+//! of `ray.kill` is only in the worker's own log.
+
+use libc::SIGTERM;
+
+use super::{Case, Draft, LEARN_NS, aftermath, reasons::LOG_STAMP_NS};
+use crate::{
+    event::RayLog,
+    ids::SECOND_NS,
+    judge::{
+        report::{Certainty, Killer},
+        state::timestamped::Timestamped,
+    },
+    ray::facts::{ExitType, RayFact},
+    signals::EXIT_AT_SIGTERM,
+};
+
+/// Returns whether the raylet or the GCS recorded by a given time that Ray was ending this worker.
+/// A process that ended by itself is noted too, but as an error.
+fn is_recorded_by(case: &Case<'_>, most_after_ns: i64) -> bool {
+    let about = case.world.ray_about(case.key()).into_iter();
+    let mut before = about.filter(|record| record.time.since(case.exit.time) <= most_after_ns);
+    before.any(|record| record.what.fact.shows_an_end_by_ray())
+        && !aftermath::was_out_of_reach(case)
+}
+
+/// Returns whether Ray recorded a request before the process ended. What it records later follows
+/// from the end.
+pub(super) fn was_asked(case: &Case<'_>) -> bool {
+    is_recorded_by(case, LOG_STAMP_NS)
+}
+
+/// Returns whether Ray recorded the end as its own. What comes later than two seconds does not
+/// count, so that a verdict that was given then stays.
+pub(super) fn is_rays(case: &Case<'_>) -> bool {
+    is_recorded_by(case, LEARN_NS) && !aftermath::was_an_error(case)
+}
+
+/// Returns whether the end is a normal one, and so not listed: proven, or more than a guess.
+pub(super) fn is_normal(case: &Case<'_>, draft: &Draft) -> bool {
+    draft.killer == Killer::RayIntended
+        && (draft.certainty == Certainty::Proven
+            || case.exit.exit.code() == Some(0)
+            || draft.by_known_tool && exited_at_sigterm(case)
+            // What follows from another death is shown with that one.
+            || draft.cause.is_some()
+            || is_rays(case)
+            || is_confirmed(case))
+}
+
+/// Returns whether the exit code says that a handler of SIGTERM ended the process: that of a shell or
+/// of Python's `sys.exit(signum)`.
+fn exited_at_sigterm(case: &Case<'_>) -> bool {
+    matches!(case.exit.exit.code(), Some(EXIT_AT_SIGTERM | SIGTERM))
+}
+
+/// Returns whether the worker's own log names the request, and the raylet noted an intended end at
+/// that moment.
+fn is_confirmed(case: &Case<'_>) -> bool {
+    let about = case.world.ray_about(case.key());
+    let says_so = |record: &&Timestamped<RayLog>| match &record.what.fact {
+        RayFact::SelfDisconnect { exit_type, .. } => is_intended(*exit_type),
+        RayFact::ForceKillActor { .. } => true,
+        _ => false,
+    };
+    let worker = case.world.processes.get(case.key());
+    let worker = worker.and_then(|state| state.worker_id.as_ref());
+    let notes_it = |record: &Timestamped<RayLog>| {
+        let near = -SECOND_NS..LEARN_NS;
+        near.contains(&record.time.since(case.exit.time))
+            && matches!(
+                &record.what.fact,
+                RayFact::Disconnected { worker_id, exit_type, .. }
+                    if is_intended(*exit_type) && (worker_id.is_none() || worker_id.as_ref() == worker)
+            )
+    };
+    about.into_iter().any(|record| says_so(&record))
+        && !aftermath::was_an_error(case)
+        && case
+            .cluster()
+            .is_some_and(|raylet| case.world.ray_of_cluster(raylet).any(notes_it))
+}
+
+fn is_intended(exit_type: ExitType) -> bool {
+    matches!(
+        exit_type,
+        ExitType::IntendedSystemExit | ExitType::IntendedUserExit
+    )
+}
