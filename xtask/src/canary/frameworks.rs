@@ -38,6 +38,7 @@ struct Table {
 #[derive(Debug, PartialEq, Eq)]
 struct Row {
     name: String,
+    is_call: bool,
     since: Option<Vec<u32>>,
     until: Option<Vec<u32>>,
 }
@@ -123,6 +124,7 @@ fn rows(table: &Table) -> Vec<Row> {
             let end = text(field)?.rsplit('.').next()?;
             Some(Row {
                 name: end.trim_end_matches("::").to_owned(),
+                is_call: field == "call",
                 since: text("since").and_then(numbers),
                 until: text("until").and_then(numbers),
             })
@@ -151,10 +153,13 @@ fn missing(rows: &[Row], words: &BTreeSet<String>, version: &[u32]) -> Vec<Strin
         });
         since && until && !PASSED_ON.contains(&row.name.as_str())
     };
-    let without_role = |name: &str| name.split_once('_').is_some_and(|(_, call)| has(call));
+    let without_role = |row: &Row| {
+        let call = row.name.split_once('_').map(|(_, call)| call);
+        row.is_call && call.is_some_and(|call| words.contains(call))
+    };
     rows.iter()
         .filter(holds)
-        .filter(|row| !has(&row.name) && !without_role(&row.name))
+        .filter(|row| !has(&row.name) && !without_role(row))
         .map(|row| row.name.clone())
         .collect()
 }
