@@ -28,7 +28,9 @@
     allow(clippy::disallowed_methods, reason = "tests read what they have made")
 )]
 
-pub use raytrace_core::{budget, cgroup_path, event, ids, judge, kernel_log, ray, signals};
+pub use raytrace_core::{
+    budget, catalogue, cgroup_path, event, ids, judge, kernel_log, ray, signals,
+};
 use raytrace_core::{path, phrase};
 pub use raytrace_proc::bounded;
 #[cfg(test)]

@@ -11,6 +11,7 @@
 )]
 
 pub mod budget;
+pub mod catalogue;
 pub mod cgroup_path;
 pub mod clause;
 mod contract;

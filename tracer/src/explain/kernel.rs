@@ -9,7 +9,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use regex::Regex;
 
-use super::{line::LogLine, pattern, ray_worker, task_dump::Columns};
+use super::{line::LogLine, pattern, rows, task_dump::Columns};
 use crate::{
     event::KernelLog,
     ids::{Bytes, Pid},
@@ -90,6 +90,9 @@ struct Report {
     /// killed.
     kill_seen: bool,
     group: bool,
+    /// The line of the last kill, and of the one that the kills of a whole group belong to.
+    last_kill: Option<Place>,
+    decision: Option<Place>,
 }
 
 #[derive(Debug)]
@@ -140,9 +143,10 @@ impl Kernel {
             Some(KernelLog::OomGroup { cgroup }) => {
                 self.report.group = true;
                 self.report.stats = Some(cgroup);
+                self.report.decision = self.report.last_kill.or(Some(place));
             }
             Some(KernelLog::Fault { comm, pid, text }) => {
-                let claim = ray_worker::crashed(&text);
+                let claim = rows::crashed(&text);
                 out.push(statement(line, place, pid, comm, claim));
             }
             Some(killed @ KernelLog::Killed { .. }) => self.killed(&killed, line, place, out),
@@ -321,6 +325,9 @@ impl Kernel {
             .map_or_else(KernelOom::default, |pending| pending.oom.clone());
         let report = &mut self.report;
         oom.group = report.group;
+        // The line that the whole group is killed follows the first kill.
+        oom.decision = report.decision.or(Some(place));
+        report.last_kill = Some(place);
         let above = report
             .chosen
             .take()

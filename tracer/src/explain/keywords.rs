@@ -6,13 +6,36 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
-use crate::ray::log::{after_effects, gpu_moved, kill};
+use crate::{
+    catalogue,
+    ray::log::{after_effects, gpu_moved, kill},
+};
 
 use super::{
-    configurations, daemons, kernel,
+    configurations, kernel, kube,
     line::{FoundKeywords, Groups},
-    ray_actor, ray_component, ray_remarks, ray_worker, warnings,
+    ray_actor, ray_component, ray_remarks, warnings,
 };
+
+/// What a worker prints into its own file when it begins to run an actor or task.
+const MARKERS: [&str; 2] = [":actor_name:", ":task_name:"];
+/// How a record of level C begins, `[2026-11-21 00:23:48,555 C 374 374]`, and in JSON. Such a record
+/// ends its process, whatever it says.
+const FATAL: [&str; 13] = [
+    "0 C ",
+    "1 C ",
+    "2 C ",
+    "3 C ",
+    "4 C ",
+    "5 C ",
+    "6 C ",
+    "7 C ",
+    "8 C ",
+    "9 C ",
+    "\"FATAL\"",
+    "\"C\"",
+    "CRITICAL\"",
+];
 
 /// All keywords, and the group of each.
 struct Index {
@@ -38,9 +61,11 @@ fn index() -> Index {
     add(Groups::MONITOR, &kill::KEYWORDS);
     add(Groups::ACTOR, &ray_actor::KEYWORDS);
     add(Groups::COMPONENT, &ray_component::KEYWORDS);
-    add(Groups::WORKER, &ray_worker::KEYWORDS);
+    add(Groups::MARKERS, &MARKERS);
+    add(Groups::CATALOGUE, catalogue::keywords());
+    add(Groups::CATALOGUE, &FATAL);
+    add(Groups::KUBE, &kube::KEYWORDS);
     add(Groups::KERNEL, &kernel::KEYWORDS);
-    add(Groups::DAEMON, &daemons::KEYWORDS);
     add(Groups::RAY_REMARKS, &ray_remarks::KEYWORDS);
     let configurations: Vec<&'static str> = configurations::keywords().collect();
     add(Groups::CONFIGURATIONS, &configurations);
@@ -63,6 +88,18 @@ fn index() -> Index {
 pub(super) fn find(bytes: &[u8]) -> Option<(usize, usize)> {
     let found = INDEX.words.find(bytes)?;
     Some((found.start(), found.end()))
+}
+
+/// Returns whether keywords begin before `from` and end behind `to`.
+pub(super) fn any_over(text: &str, from: usize, to: usize) -> bool {
+    let mut words = INDEX.words.find_overlapping_iter(text);
+    words.any(|word| word.start() < from && word.end() > to)
+}
+
+/// Returns whether a text begins with keywords.
+pub(super) fn begins(text: &str) -> bool {
+    let mut words = INDEX.words.find_overlapping_iter(text);
+    words.any(|word| word.start() == 0)
 }
 
 /// Finds all keywords in a line.

@@ -13,6 +13,8 @@ pub(super) struct LogLine {
     pub(super) stamp: Stamp,
     /// The process that printed it: `(WorkerDict pid=12, ip=…)`.
     pub(super) speaker: Option<Speaker>,
+    /// The level of a record of Ray: `E`, or `C` for one that ends its process.
+    pub(super) level: Option<char>,
     /// The component and pid of Ray's own prefix.
     pub(super) component: Option<(String, Pid)>,
     /// The program of a journal line and its pid: `kernel`, `earlyoom`.
@@ -42,16 +44,17 @@ impl Groups {
     pub(super) const MONITOR: Self = Self(1);
     pub(super) const ACTOR: Self = Self(2);
     pub(super) const COMPONENT: Self = Self(4);
-    pub(super) const WORKER: Self = Self(8);
+    pub(super) const MARKERS: Self = Self(8);
     pub(super) const KERNEL: Self = Self(16);
-    pub(super) const DAEMON: Self = Self(32);
+    pub(super) const CATALOGUE: Self = Self(32);
     pub(super) const WARNING: Self = Self(64);
     pub(super) const RAY_REMARKS: Self = Self(128);
     pub(super) const CONFIGURATIONS: Self = Self(256);
+    pub(super) const KUBE: Self = Self(512);
     #[cfg(test)]
-    pub(super) const ALL: Self = Self(511);
+    pub(super) const ALL: Self = Self(1023);
     /// Recognisers with sentences that may be broken over several lines.
-    pub(super) const SENTENCES: Self = Self(1 | 2 | 8 | 16);
+    pub(super) const SENTENCES: Self = Self(1 | 2 | 16 | 32);
 
     /// Returns whether the set contains any of `others`.
     pub(super) fn has(self, others: Self) -> bool {

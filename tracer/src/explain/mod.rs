@@ -6,9 +6,9 @@
 mod broken_lines;
 mod chunks;
 mod configurations;
-mod daemons;
 mod kernel;
 mod keywords;
+mod kube;
 mod line;
 mod pool;
 mod prefix;
@@ -17,7 +17,8 @@ mod ray_component;
 mod ray_exit;
 mod ray_monitor;
 mod ray_remarks;
-mod ray_worker;
+mod rejoin;
+mod rows;
 mod scan;
 mod source;
 mod stamp;
@@ -25,6 +26,7 @@ mod stream;
 mod task_dump;
 #[cfg(test)]
 mod tests;
+mod unread;
 mod unwrap_line;
 mod warnings;
 
@@ -45,6 +47,7 @@ use crate::{
 use chunks::Chunks;
 use pool::{Done, Pool};
 use stream::Stream;
+use unread::Unread;
 
 /// The most bytes of a line that are kept as evidence.
 const QUOTE_BYTES: usize = 300;
@@ -62,6 +65,8 @@ pub struct Explainer {
     pool: Pool,
     /// Texts that have not been processed to their end, in order.
     open: VecDeque<Stream>,
+    /// Small texts, in case nothing in them reports a death.
+    unread: Unread,
     /// The size of chunks, if it is not [`CHUNK`].
     chunk: Option<usize>,
 }
@@ -78,6 +83,7 @@ impl Explainer {
     }
 
     /// Reads one text to its end. `progress` gets the number of bytes read since its last call.
+    #[expect(clippy::disallowed_methods, reason = "what is read is bounded")]
     pub fn read(
         &mut self,
         name: &str,
@@ -90,6 +96,15 @@ impl Explainer {
             ..Text::default()
         });
         self.open.push_back(Stream::new(name, number));
+        let mut text = text;
+        let mut begin = Vec::new();
+        let most = rejoin::MAX_TEXT as u64 + 1;
+        text.by_ref().take(most).read_to_end(&mut begin)?;
+        if begin.len() <= rejoin::MAX_TEXT {
+            self.unread.keep(number, &begin);
+            begin = rejoin::rejoin(&begin).into_owned();
+        }
+        let text = begin.as_slice().chain(text);
         let mut chunks = Chunks::new(text, self.chunk.unwrap_or(CHUNK));
         while let Some(chunk) = chunks.next()? {
             progress(chunk.bytes.len() as u64);
@@ -108,6 +123,11 @@ impl Explainer {
         }
         for stream in self.open {
             stream.end(&mut self.gathered);
+        }
+        let claims = &self.gathered.claims;
+        let counted = !self.gathered.remarks.summaries.is_empty();
+        if !counted && claims.nameless.is_empty() && claims.deaths().next().is_none() {
+            self.gathered.remarks.unread = self.unread.lines();
         }
         self.gathered
     }

@@ -19,7 +19,7 @@ static SPEAKER: LazyLock<Regex> = LazyLock::new(|| {
 });
 static RAY: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z] (\d+) \d+\] (?:\(([a-z_]+)\) )?[\w./-]+:\d+: ",
+        r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) ([A-Z]) (\d+) \d+\] (?:\(([a-z_.]+)\) )?[\w./-]+:\d+: ",
     )
 });
 /// The most letters of a speaker's name.
@@ -40,6 +40,7 @@ pub(super) struct SpeakerPrefix<'a> {
 pub(super) struct RecordPrefix<'a> {
     pub(super) time: &'a str,
     pub(super) pid: &'a str,
+    pub(super) level: char,
     pub(super) component: Option<&'a str>,
     /// The length of the prefix.
     pub(super) length: usize,
@@ -149,8 +150,9 @@ fn by_pattern_record(text: &str) -> Option<RecordPrefix<'_>> {
     let found = RAY.captures(text)?;
     Some(RecordPrefix {
         time: found.get(1)?.as_str(),
-        pid: found.get(2)?.as_str(),
-        component: found.get(3).map(|component| component.as_str()),
+        level: found.get(2)?.as_str().chars().next()?,
+        pid: found.get(3)?.as_str(),
+        component: found.get(4).map(|component| component.as_str()),
         length: found[0].len(),
     })
 }
@@ -185,8 +187,8 @@ impl<'a> Reader<'a> {
         self.digits(3)?;
         let time = &self.text[begin..self.at];
         self.sign(" ")?;
-        self.run(u8::is_ascii_uppercase)
-            .filter(|level| level.len() == 1)?;
+        let level = self.run(u8::is_ascii_uppercase)?;
+        let level = level.chars().next().filter(|_| level.len() == 1)?;
         self.sign(" ")?;
         let pid = self.run(u8::is_ascii_digit)?;
         self.sign(" ")?;
@@ -202,6 +204,7 @@ impl<'a> Reader<'a> {
         Some(RecordPrefix {
             time,
             pid,
+            level,
             component: Some(component).filter(|name| !name.is_empty()),
             length: self.at,
         })
@@ -212,7 +215,7 @@ impl<'a> Reader<'a> {
         if self.sign("(").is_none() {
             return Some("");
         }
-        let name = self.run(|byte| byte.is_ascii_lowercase() || *byte == b'_')?;
+        let name = self.run(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b'.'))?;
         self.sign(") ")?;
         Some(name)
     }

@@ -81,8 +81,11 @@ impl Actors {
     fn accept_reason(&mut self, out: &mut Vec<Statement>) {
         if let Some(CompleteBlock { block, reason }) = self.complete.take() {
             out.push(Statement {
-                place: block.place,
-                stamp: block.stamp,
+                stamp: if block.stamp.is_empty() {
+                    reason.stamp
+                } else {
+                    block.stamp
+                },
                 subject: block.subject,
                 ..reason
             });
@@ -98,9 +101,14 @@ impl Actors {
     }
 
     fn watch(&mut self, text: &str, place: Place, out: &mut Vec<Statement>) {
-        let Some(complete) = &self.complete else {
+        let Some(complete) = &mut self.complete else {
             return;
         };
+        if let Some(why) = of_node(text) {
+            complete.reason.claim = ray_exit::node_ended(why);
+            complete.reason.quote = super::cut(&format!("{} {text}", complete.reason.quote));
+            return;
+        }
         if place.line.saturating_sub(complete.reason.place.line) > WATCHED_LINES {
             self.accept_reason(out);
         } else if self.open.is_none() && is_field(text) && !text.starts_with(FIELDS[0]) {
@@ -201,6 +209,12 @@ impl Actors {
             }
         }
     }
+}
+
+/// Returns what became of an actor's node, from the line below `The actor died because its node has
+/// died.` (`gcs_actor_manager.cc`, 2.9 to 2.60).
+fn of_node(text: &str) -> Option<&str> {
+    text.starts_with("the actor's node was ").then_some(text)
 }
 
 /// Returns whether a line is a field of some block.

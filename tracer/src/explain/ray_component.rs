@@ -2,7 +2,7 @@
 //!
 //! `ray::log` has the parsers.
 
-use super::{line::LogLine, ray_exit, ray_worker};
+use super::{line::LogLine, ray_exit, rows};
 use crate::{
     event::Role,
     ids::{HexId, Pid},
@@ -360,7 +360,7 @@ fn by_itself(fact: &RayFact) -> Option<(Subject, Claim)> {
         RayFact::FailureSignal {
             signal,
             worker_id: Some(id),
-        } => (worker(Some(id), None), ray_worker::failure(signal)),
+        } => (worker(Some(id), None), rows::failure(signal)),
         _ => return None,
     })
 }

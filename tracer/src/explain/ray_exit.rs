@@ -87,6 +87,21 @@ pub(super) fn actor(reason: &str) -> Claim {
     Claim::Died
 }
 
+/// Returns the claim for an actor whose node has ended: `the actor's node was preempted: …`,
+/// `… terminated expectedly: received SIGTERM`.
+pub(super) fn node_ended(says: &str) -> Claim {
+    let says = first_sentence(says);
+    if says.contains("was preempted") || says.contains("drained") {
+        return Claim::Intended(Cause::NodeDrained { says });
+    }
+    Claim::Collapse {
+        cause: Cause::NodeDead {
+            says: Some(says.clone()),
+        },
+        remote: Some(says),
+    }
+}
+
 /// Returns Ray's own words, without the traceback of user code, which may say anything.
 fn without_traceback(text: &str) -> &str {
     text.split("Traceback").next().unwrap_or(text)

@@ -12,8 +12,9 @@ use crate::{
 };
 
 /// Keywords of these lines.
-pub(super) const KEYWORDS: [&str; 6] = [
+pub(super) const KEYWORDS: [&str; 7] = [
     "killed due to memory pressure (OOM)",
+    " (tasks / actors) killed due to memory pressure (OOM)",
     DECLARED_DEAD,
     "docs.ray.io/en/releases-",
     NODE_ID[0],

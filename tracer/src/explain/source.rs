@@ -3,13 +3,13 @@
 use super::{
     broken_lines::BrokenLines,
     configurations::Configurations,
-    daemons,
     kernel::{self, Kernel},
+    kube::Kube,
     line::{Groups, LogLine},
     ray_actor::Actors,
     ray_component::Components,
     ray_monitor::Monitor,
-    ray_remarks, ray_worker, warnings,
+    ray_remarks, rows, warnings,
 };
 use crate::{
     event::Role,
@@ -40,6 +40,7 @@ pub(super) struct Source {
     kernel: Kernel,
     broken_lines: BrokenLines,
     configurations: Configurations,
+    kube: Kube,
     /// The worker that writes this file, from the file's name and its markers.
     own: Subject,
     /// The folder of this file, if it is a raylet's log.
@@ -77,6 +78,7 @@ impl Source {
             kernel: Kernel::default(),
             broken_lines: BrokenLines::default(),
             configurations: Configurations::default(),
+            kube: Kube::default(),
             own,
             folder,
             is_log: is_log(base),
@@ -101,6 +103,7 @@ impl Source {
             || self.kernel.is_open()
             || self.broken_lines.is_open()
             || self.configurations.is_open()
+            || self.kube.is_open()
     }
 
     /// Reads a line, or the lines that were wrapped in one.
@@ -139,15 +142,16 @@ impl Source {
             self.kernel.line(line, place, &mut self.found);
             kernel::gpu_error(line, place, &mut gathered.remarks);
         }
-        if has(Groups::DAEMON) {
-            daemons::line(line, place, &mut self.found);
+        if has(Groups::CATALOGUE) || has(Groups::MARKERS) || line.level == Some('C') {
+            self.other(line, place, before);
         }
-        if has(Groups::WORKER) && !self.actors.is_open() {
-            self.other(line, place);
+        if has(Groups::KUBE) || self.kube.is_open() {
+            self.kube.line(line, place, before, &mut self.found);
         }
+        self.kube.name(place, before, &mut self.found);
         if has(Groups::MONITOR)
             || has(Groups::ACTOR)
-            || has(Groups::WORKER)
+            || has(Groups::CATALOGUE)
             || has(Groups::RAY_REMARKS)
         {
             ray_remarks::line(line, &mut gathered.remarks);
@@ -166,7 +170,8 @@ impl Source {
                 .line(line, own, place, &mut gathered.remarks);
         }
         self.raylet(line, place);
-        let claimed = self.found.len() > before || self.monitor.is_open();
+        let tells = |one: &Statement| !matches!(one.claim, Claim::FatalError { .. });
+        let claimed = self.found[before..].iter().any(tells) || self.monitor.is_open();
         if has(Groups::WARNING) {
             if self.is_log {
                 warnings::line(line, place, claimed, &mut gathered.remarks);
@@ -194,26 +199,24 @@ impl Source {
         }
     }
 
-    /// Reads a line that belongs to no block. A reason is left out, because it would count twice.
-    fn other(&mut self, line: &LogLine, place: Place) {
+    /// Reads a line by the rows of the catalogue. What belongs to a block of a dead actor is left
+    /// out, because it would count twice; so is what others have read of a fatal record.
+    fn other(&mut self, line: &LogLine, place: Place, before: usize) {
         if self.own.worker_id.is_some() {
-            ray_worker::marker(&line.text, &mut self.own);
+            rows::marker(&line.text, &mut self.own);
         }
         let reason = line.text.contains("The actor is dead because")
             || line.text.contains("The actor died because");
-        if reason {
-            return;
-        }
-        if line.component.is_none() {
-            ray_worker::line(line, &self.own, place, &mut self.found);
-        } else {
-            ray_worker::record(line, &self.own, place, &mut self.found);
+        let hosts = reason || self.actors.is_open();
+        rows::line(line, &self.own, hosts, place, &mut self.found);
+        if self.found.len() == before && !hosts && !self.monitor.is_open() {
+            self.found.extend(rows::fatal(line, &self.own, place));
         }
     }
 
     /// Reads the pid of a raylet from the log lines that the driver quotes after its end.
     fn raylet(&mut self, line: &LogLine, place: Place) {
-        if line.keywords.groups.has(Groups::WORKER)
+        if line.keywords.groups.has(Groups::CATALOGUE)
             && line.text.contains("Raylet is terminated. Termination is")
         {
             self.quoted = QUOTED;
@@ -266,6 +269,7 @@ impl Source {
         self.actors.finish(place, &mut self.found);
         self.components.flush(place, &mut self.found, gathered);
         self.kernel.flush(&mut self.found);
+        self.kube.flush(&mut self.found);
         self.hand_over(gathered);
     }
 

@@ -6,7 +6,7 @@
 use super::{
     chunks::{Chunk, Piece},
     pool::Done,
-    ray_remarks, scan,
+    ray_remarks, rejoin, scan,
     source::Source,
 };
 use crate::judge::from_text::{
@@ -55,6 +55,12 @@ impl Stream {
                 (at, newlines) = (hit.begin, hit.newlines);
             }
             let piece = Piece::at(at, bytes);
+            if bytes[piece.begin..piece.end] == *rejoin::GONE {
+                hits.next_if(|hit| hit.begin == at);
+                newlines += u64::from(piece.ends_line);
+                at = piece.next();
+                continue;
+            }
             let lines = match hits.next_if(|hit| hit.begin == at) {
                 Some(hit) => hit.lines,
                 None => scan::unwrap_line(&bytes[piece.begin..piece.end]),

@@ -4,6 +4,8 @@
 //! Ray's driver and JSON. Kept are times, the process that printed the line, and how often it is
 //! repeated.
 //!
+//! One layer after another is taken off, in whichever order they come, until nothing comes off.
+//!
 //! Formats: CRI (`2026-11-21T00:00:00.1Z stdout F …`), Docker's JSON, `kubectl logs --prefix
 //! --timestamps`, compose (`name-1  | …`), `journalctl -o short|short-iso|short-precise`, syslog
 //! levels, `dmesg` plain, `-T`, `-x` and `--time-format iso`, and Ray's `(Class pid=1, ip=…)`,
@@ -23,19 +25,64 @@ use crate::{ids::Pid, judge::from_text::claim::Stamp};
 
 /// The most layers that are removed from a line.
 const MAX_LAYERS: usize = 8;
+/// Where JSON lines have the message: docker, most loggers, journald, Loki, Google Cloud, AWS,
+/// OpenTelemetry.
+const MESSAGES: [&str; 9] = [
+    "log",
+    "message",
+    "msg",
+    "MESSAGE",
+    "text",
+    "line",
+    "textPayload",
+    "@message",
+    "body",
+];
 /// How deep JSON may be nested in JSON.
 const MAX_NESTED: u8 = 3;
 /// The most lines that are read from one JSON line.
 const MAX_INNER: usize = 4000;
 
 static COLOUR: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"(?:\x1b|\\x1b|\\u001[bB]|\\033|\\e|\^\[)\[[0-9;]*[A-Za-z]|\[(?:\d{1,2};)*\d{1,2}m")
+    pattern(
+        r"(?:\x1b|\\x1[bB]|\\u001[bB]|\\0?33|\\e|\^\[|\u{241b}|\u{2190})\[[0-9;]*[A-Za-z]|\[(?:\d{1,2};)*\d{1,2}m",
+    )
 });
 static CRI: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d)) (?:stdout|stderr) [FP] ")
 });
 static ISO: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^(\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)) "));
+/// A date without a zone before a line, in brackets or not.
+static LOCAL: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^(?:\[(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)\]|(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?: [A-Z]{3,4}\b)?)(?: \| | - | )",
+    )
+});
+/// What names no process and no usable time: quotes and fences of Markdown, pytest's margin, the
+/// margins of tables, ranks of `srun -l`, `mpirun --tag-output` and torchrun, commands of CI
+/// services, the prefixes of vLLM, of streams of GitLab, Loki and syslog (RFC 5424), a time of day.
+static MARGIN: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^(?:>+ ?|E {3,}|[│┃|] +| {0,3}[-*•] +|\d{1,5}: |\[\d+,\d+\](?:<std(?:out|err)>:?|:) ?|\[(?:rank|default)\d+\]: ?|\[gw\d+\] |##\[\w+\]|::(?:error|warning|notice)[^:]*::|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./-]+:\d+\] |\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]? |\d\d[OE][ +]|\{[\w./-]+=[^{}]{1,400}\} |1 (?:-|\d{4}-\S+) \S+ \S+ \S+ \S+ (?:- |\[[^\]]*\] ))",
+    )
+});
+/// `journalctl -o short-unix`.
+static UNIX: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(\d{10})\.\d{3,9} "));
+/// `journalctl -o short-full`: a weekday before the date, and the name of a zone behind it.
+static FULL: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^[A-Z][a-z]{2} (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.\d+)? (UTC|[A-Z+-][A-Z0-9+-]{2,5}) ",
+    )
+});
+/// The name of a stream that `aws logs tail` puts between the time and the line.
+static STREAM: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[\w.$-]+(?:/[\w.$\[\]-]+)+ +"));
+/// The pod and container that stern puts before a line.
+static STERN: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^[a-z0-9][a-z0-9.-]{4,120} (?:› )?[a-z0-9][a-z0-9-]{1,60} (?:│ )?"));
+/// The job and step that `gh run view --log` puts before a line.
+static JOB_STEP: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^[^\t]{1,100}\t[^\t]{1,100}\t\u{feff}?"));
 /// As CI services print it before a line.
 static BRACKETED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^\[(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d))\] "));
@@ -72,6 +119,15 @@ fn nested(raw: &str, mut line: LogLine, depth: u8, out: &mut dyn FnMut(LogLine))
     } else {
         Cow::Borrowed(raw)
     };
+    let plain = if plain.contains(['\u{a0}', '\u{200b}', '\u{feff}']) {
+        Cow::Owned(
+            plain
+                .replace('\u{a0}', " ")
+                .replace(['\u{200b}', '\u{feff}'], ""),
+        )
+    } else {
+        plain
+    };
     let rest = layers(&plain, &mut line);
     let json = rest.trim();
     if depth > 0
@@ -86,7 +142,10 @@ fn nested(raw: &str, mut line: LogLine, depth: u8, out: &mut dyn FnMut(LogLine))
 /// Returns whether a line may contain a colour code.
 fn may_be_coloured(raw: &str) -> bool {
     let escape = memchr::memchr3(0x1b, b'\\', b'^', raw.as_bytes());
-    escape.is_some() || raw.contains("m(") || raw.contains("[0m")
+    escape.is_some()
+        || raw.contains(['\u{241b}', '\u{2190}'])
+        || raw.contains("m(")
+        || raw.contains("[0m")
 }
 
 /// Splits a message at each `\n` that is written as two characters.
@@ -117,16 +176,18 @@ fn one(rest: &str, mut line: LogLine, out: &mut dyn FnMut(LogLine)) {
 
 /// Reads the message inside a JSON line, and its time.
 fn inner(value: &Value, json: &str, outer: &LogLine, depth: u8, out: &mut dyn FnMut(LogLine)) {
-    let text = ["log", "message", "msg", "MESSAGE", "text"]
-        .iter()
-        .find_map(|key| value.get(key)?.as_str());
+    let value = value.get("jsonPayload").unwrap_or(value);
+    let text = MESSAGES.iter().find_map(|key| value.get(key)?.as_str());
     let Some(text) = text else {
         return one(json, outer.clone(), out);
     };
     let mut line = outer.clone();
     json_times(value, &mut line.stamp);
     let field = |key: &str| value.get(key).and_then(Value::as_str);
-    if let Some(component) = field("component") {
+    // Ray's event files call the component the type of the source.
+    let fatal = field("severity") == Some("FATAL");
+    let of_event = || field("source_type").filter(|_| fatal);
+    if let Some(component) = field("component").or_else(of_event) {
         let pid = value
             .get("pid")
             .and_then(number)
@@ -134,6 +195,11 @@ fn inner(value: &Value, json: &str, outer: &LogLine, depth: u8, out: &mut dyn Fn
         line.component = Some((component.to_lowercase(), Pid(pid)));
         // Ray's own JSON lines are kept whole, because some of their fields are beside the message.
         line.record = value.get("asctime").map(|_| json.to_owned());
+        let level = field("levelname").or_else(|| field("severity"));
+        line.level = level.and_then(|level| match level {
+            "FATAL" | "CRITICAL" => Some('C'),
+            level => level.chars().next(),
+        });
     }
     let program = field("SYSLOG_IDENTIFIER").or_else(|| field("_COMM"));
     if let Some(program) = program {
@@ -178,7 +244,8 @@ fn json_times(value: &Value, stamp: &mut Stamp) {
 fn layers<'a>(raw: &'a str, line: &mut LogLine) -> &'a str {
     let mut rest = raw;
     for _ in 0..MAX_LAYERS {
-        let Some(shorter) = layer(rest, line) else {
+        // Blanks before a wrapper belong to it; those before the message are kept.
+        let Some(shorter) = layer(rest.trim_start(), line) else {
             break;
         };
         rest = shorter;
@@ -186,10 +253,16 @@ fn layers<'a>(raw: &'a str, line: &mut LogLine) -> &'a str {
     rest
 }
 
+/// Whether a text begins with what names its writer: a driver's parentheses, or a record of Ray.
+fn names_its_writer(rest: &str) -> bool {
+    let known = |found: prefix::SpeakerPrefix<'_>| found.pid.is_some() || found.name == "raylet";
+    prefix::record(rest).is_some() || prefix::speaker(rest).is_some_and(known)
+}
+
 fn layer<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     let first = *rest.as_bytes().first()?;
-    match first {
-        b'(' => speaker(rest, line),
+    let known = match first {
+        b'(' => return speaker(rest, line),
         b'<' => cut(&LEVEL, rest),
         b'[' => pod_or_dmesg(rest, line),
         b'0'..=b'9' => dated(rest, line),
@@ -197,7 +270,27 @@ fn layer<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
         byte if byte.is_ascii_alphabetic() => named(rest, line),
         b'.' | 0xe2 if rest.starts_with(['.', '…']) => hostless(rest, line),
         _ => None,
+    };
+    known.or_else(|| margin(rest, line))
+}
+
+/// Removes what names neither a process nor a time.
+fn margin<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
+    if let Some(found) = LOCAL.captures(rest) {
+        let time = found.get(1).or_else(|| found.get(2))?.as_str();
+        let time = stamp::local(&time.replacen('T', " ", 1));
+        line.stamp.local = line.stamp.local.or(time);
+        return Some(&rest[found[0].len()..]);
     }
+    if rest.starts_with('`') {
+        return Some(rest.trim_matches('`'));
+    }
+    let stern = || cut(&STERN, rest).filter(|rest| names_its_writer(rest));
+    let step = || {
+        let behind = cut(&JOB_STEP, rest)?;
+        ISO.is_match(behind).then_some(behind)
+    };
+    cut(&MARGIN, rest).or_else(stern).or_else(step)
 }
 
 fn cut<'a>(regex: &Regex, rest: &'a str) -> Option<&'a str> {
@@ -212,7 +305,9 @@ fn pod_or_dmesg<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
         let local = found.get(2).and_then(|wall| stamp::ctime(wall.as_str()));
         line.stamp.boot = line.stamp.boot.or(boot);
         line.stamp.local = line.stamp.local.or(local);
-        return Some(&rest[found[0].len()..]);
+        let rest = &rest[found[0].len()..];
+        // `journalctl -o short-monotonic` names the host and the program behind the time.
+        return Some(journal(rest, line).unwrap_or(rest));
     }
     if let Some(found) = BRACKETED.captures(rest) {
         line.stamp.utc = line.stamp.utc.or_else(|| stamp::zoned(&found[1]));
@@ -226,12 +321,18 @@ fn dated<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
         if let Some(found) = regex.captures(rest) {
             line.stamp.utc = line.stamp.utc.or_else(|| stamp::zoned(&found[1]));
             let rest = &rest[found[0].len()..];
-            return Some(journal(rest, line).unwrap_or(rest));
+            let stream = || cut(&STREAM, rest);
+            return Some(journal(rest, line).or_else(stream).unwrap_or(rest));
         }
     }
     if let Some(found) = PYTHON.captures(rest) {
         line.stamp.local = line.stamp.local.or_else(|| stamp::local(&found[1]));
         return Some(&rest[found[0].len()..]);
+    }
+    if let Some(found) = UNIX.captures(rest) {
+        let seconds: Option<i64> = found[1].parse().ok();
+        line.stamp.utc = line.stamp.utc.or(seconds.and_then(stamp::epoch));
+        return journal(&rest[found[0].len()..], line);
     }
     let found = LEVEL.captures(rest)?;
     let microseconds: Option<i64> = found.get(1).and_then(|found| found.as_str().parse().ok());
@@ -260,6 +361,19 @@ fn hostless<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
 }
 
 fn named<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
+    if let Some(found) = begins_with_month(rest)
+        .then(|| FULL.captures(rest))
+        .flatten()
+    {
+        let time = stamp::local(&found[1]);
+        let known = if &found[2] == "UTC" {
+            &mut line.stamp.utc
+        } else {
+            &mut line.stamp.local
+        };
+        *known = known.or(time);
+        return journal(&rest[found[0].len()..], line);
+    }
     let dated = begins_with_month(rest).then(|| SYSLOG.captures(rest));
     if let Some(found) = dated.flatten().filter(|found| found.get(1).is_some()) {
         program(&found, line);
@@ -312,7 +426,10 @@ fn ray_prefix<'a>(rest: &'a str, line: &mut LogLine) -> &'a str {
     let of_raylet = trimmed[..found.length].contains("] main.cc:");
     let unnamed = if of_raylet { "raylet" } else { "" };
     let component = found.component.unwrap_or(unnamed);
+    // On Windows, the name of the program has an ending.
+    let component = component.trim_end_matches(".exe");
     line.component = Some((component.to_owned(), pid));
+    line.level = Some(found.level);
     line.record = Some(trimmed.to_owned());
     &trimmed[found.length..]
 }

@@ -229,7 +229,7 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
         let report = &shown.report;
         lines.push(match (report.texts.is_empty(), report.deaths.is_empty()) {
             (true, _) => format!("0 kills.{}", peak(view)),
-            (false, true) => "These logs name no death.".to_owned(),
+            (false, true) => "No line that raytrace knows reports a death.".to_owned(),
             (false, false) => format!("These logs name no abnormal death.{}", normal_exits(view)),
         });
     }

@@ -78,7 +78,7 @@ fn cgroup_oom_count_names_no_victim_or_scope() {
         let report = explain(&[("some.log", line)]);
         let death = only(&report);
         assert_eq!(death.verdict.killer, Killer::KernelOom, "{line}");
-        assert_eq!(death.process.comm, "a process", "{line}");
+        assert!(death.process.comm.starts_with("a process"), "{line}");
         let oom = death.memory.oom.as_ref().expect("a kill for memory");
         assert_eq!((&oom.constraint, &oom.cgroup), (&None, &None), "{line}");
         assert!(

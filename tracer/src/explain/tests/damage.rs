@@ -156,7 +156,14 @@ fn damaged_texts_never_name_another_killer() {
                 let scope_lost = || {
                     killer == "kernel-oom" && known.clone().any(|(_, known)| known.is_kernel_oom())
                 };
+                // Without the words that say why, only that it ended is left.
+                let of_a_part = sources.iter().any(|source| {
+                    let mut parts = source.parts.iter();
+                    parts.any(|part| part.name() == killer)
+                        && source.deaths.iter().any(|(known, _)| *known == pid)
+                });
                 let agrees = known.clone().count() == 0
+                    || of_a_part
                     || killer == "unknown"
                     || scope_lost()
                     || known.clone().any(|(_, known)| known.name() == killer);

@@ -1,6 +1,7 @@
 //! Tests each fixture alone, and in everything that other programs put around its lines.
 
 use super::{assert_nothing_is_proven, explain, fixtures::ALL, killers};
+use crate::catalogue::{self, Where};
 
 #[test]
 fn every_fixture_gives_its_verdict() {
@@ -204,4 +205,55 @@ fn xid_from_program_is_no_gpu_error() {
     };
     assert_eq!((error.code, error.count), (79, 1));
     assert!(error.first.is_some());
+}
+
+/// What people paste lines in, one wrapper each.
+const WRAPPERS: [fn(&str) -> String; 12] = [
+    |line| format!("> {line}"),
+    |line| format!("`{line}`"),
+    |line| format!("    {line}"),
+    |line| format!("ray-head-1  | {line}"),
+    |line| format!("2026-11-21T00:23:48.1234567Z {line}"),
+    |line| format!("[2026-11-21 00:23:48] {line}"),
+    |line| format!("E       {line}"),
+    |line| format!("3: {line}"),
+    |line| format!("[1,0]<stdout>:{line}"),
+    |line| format!("\u{1b}[36m{line}\u{1b}[0m"),
+    |line| format!("{line}          "),
+    |line| format!("2026-11-21T00:23:48Z stderr F {line}"),
+];
+
+/// Returns the examples of all rows, as they stand in a log.
+fn examples() -> Vec<String> {
+    let rows = catalogue::programs()
+        .iter()
+        .flat_map(|program| &program.rows);
+    let of_row = |row: &'static catalogue::Row| {
+        let begin = match row.believed {
+            Where::Record | Where::FatalRecord => {
+                "[2026-11-21 00:11:38,555 C 374 374] (raylet) x.cc:1: "
+            }
+            Where::Anywhere | Where::Plain => "",
+        };
+        row.examples
+            .iter()
+            .map(move |line| format!("{begin}{line}"))
+    };
+    rows.flat_map(of_row).collect()
+}
+
+#[test]
+fn each_row_reads_the_same_in_one_and_in_two_wrappers() {
+    for line in examples() {
+        let bare = killers(&explain(&[("some.log", &line)]));
+        for (number, outer) in WRAPPERS.iter().enumerate() {
+            let once = outer(&line);
+            let inner = WRAPPERS[(number + 5) % WRAPPERS.len()];
+            for wrapped in [once, outer(&inner(&line))] {
+                let report = explain(&[("some.log", &wrapped)]);
+                assert_nothing_is_proven(&report);
+                assert_eq!(killers(&report), bare, "{wrapped}");
+            }
+        }
+    }
 }

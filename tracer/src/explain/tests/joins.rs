@@ -54,7 +54,7 @@ fn pid_alone_does_not_join_two_logs() {
     assert!(said, "{:?}", open.verdict.evidence);
     assert_eq!(
         report.notes[0],
-        "the kernel's kill of pid 926 (dmesg.txt:1) and the end of pid 926 (driver.log:1) may be one death, counted twice here: the pids are equal, but Ray's may be a container's, and one of the logs does not say when"
+        "the kernel's kill of pid 926 (dmesg.txt:1) and the end of pid 926 (driver.log:6) may be one death, counted twice here: the pids are equal, but Ray's may be a container's, and one of the logs does not say when"
     );
 }
 

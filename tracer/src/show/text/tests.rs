@@ -81,7 +81,10 @@ fn logs_without_deaths_claim_no_zero_kills() {
     assert!(!shown.contains("0 kills"), "{shown}");
     report.deaths.clear();
     let shown = whole(&report, 100);
-    assert!(shown.contains("These logs name no death."), "{shown}");
+    assert!(
+        shown.contains("No line that raytrace knows reports a death."),
+        "{shown}"
+    );
 }
 
 #[test]

@@ -131,6 +131,8 @@ pub struct Subject {
     pub comm: Option<String>,
     /// Its role in Ray.
     pub role: Option<Role>,
+    /// What it belongs to, if the text does not name it: `Slurm step 12.0`, `pod ray-worker-1`.
+    pub of: Option<String>,
 }
 
 impl Subject {
@@ -179,6 +181,12 @@ pub enum Claim {
         says: String,
         /// The signal that they name.
         signal: Option<i32>,
+    },
+    /// An error that ends it, by what its library prints. It is no death by itself: the process
+    /// may have ended for another reason before.
+    FatalError {
+        /// The error.
+        says: String,
     },
     /// A signal ended it; who sent it is not in the text.
     Signalled(i32),
@@ -236,6 +244,8 @@ pub struct KernelOom {
     /// Whether it was killed with its whole cgroup (`memory.oom.group`). Such lines also name
     /// processes that are dying already.
     pub group: bool,
+    /// The line of the kill that this one belongs to, if the kernel killed a whole cgroup.
+    pub decision: Option<Place>,
     /// The biggest tasks of the report's dump, and its raylets.
     pub tasks: Vec<Task>,
     /// Who reports it, if it is not the kernel: `slurmstepd`, `kubelet`.
@@ -325,6 +335,8 @@ pub struct TextRemarks {
     pub spilled: Option<Bytes>,
     /// Jobs that the GCS names, each with when it ended.
     pub jobs: BTreeMap<HexId, Option<Stamp>>,
+    /// Lines that look like the report of a death, if nothing reports one.
+    pub unread: Vec<(Place, String)>,
     /// Whether a message of Ray links to the page on memory that Ray up to 2.57 had.
     pub old_page: bool,
 }

@@ -37,7 +37,7 @@ impl ProcessClaims {
     pub(crate) fn is_death(&self) -> bool {
         self.statements
             .iter()
-            .any(|one| !matches!(one.claim, Claim::Identity))
+            .any(|one| !matches!(one.claim, Claim::Identity | Claim::FatalError { .. }))
     }
 
     /// Whether the same line is known already, from a copy of the log.
@@ -306,6 +306,7 @@ fn merge_subject(into: &mut Subject, from: &Subject) {
     fill(&mut into.task, from.task.as_ref());
     fill(&mut into.comm, from.comm.as_ref());
     fill(&mut into.role, from.role.as_ref());
+    fill(&mut into.of, from.of.as_ref());
 }
 
 #[cfg(test)]

@@ -94,6 +94,7 @@ pub(super) fn build(
         texts: Vec::new(),
         bare: false,
         everyone,
+        decision: oom.and_then(|oom| oom.decision),
         candidate: None,
     }
 }
@@ -107,7 +108,10 @@ fn name(subject: &Subject) -> String {
     known.cloned().unwrap_or_else(|| match role(subject) {
         Role::Raylet => "raylet".into(),
         Role::Worker => "worker".into(),
-        _ if !subject.is_named() => "a process".into(),
+        _ if !subject.is_named() => match &subject.of {
+            Some(of) => format!("a process of {of}"),
+            None => "a process".into(),
+        },
         _ => "process".into(),
     })
 }

@@ -1,12 +1,16 @@
-//! Groups the victims of one decision of Ray's memory monitor into one first cause.
+//! Groups the victims of one decision of Ray's memory monitor, or of the kernel, into one first
+//! cause.
 //!
 //! All lines about one decision have one figure of the memory in use, to the byte in later
 //! versions, and nearly one time. Where a text has no times, the lines that name the victims follow
 //! each other.
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+};
 
-use super::Made;
+use super::{Made, claim::Place};
 use crate::{
     ids::{Bytes, SECOND_NS},
     judge::report::{Death, GroupKill, Killer},
@@ -19,6 +23,7 @@ const OPEN: usize = 64;
 
 /// Notes which death stands for each decision that killed several processes: the largest victim.
 pub(super) fn group(made: &mut [Made]) {
+    group_of_kernel(made);
     let mut decisions: Vec<Vec<usize>> = Vec::new();
     // The decisions with each figure, the latest last.
     let mut by_figure: HashMap<Bytes, Vec<usize>> = HashMap::new();
@@ -42,19 +47,39 @@ pub(super) fn group(made: &mut [Made]) {
         }
     }
     for members in decisions.into_iter().filter(|members| members.len() > 1) {
-        let deaths = members.iter().map(|at| &made[*at].death);
-        let size = |death: &&Death| (death.memory.own_private(), Reverse(death.id));
-        let Some(largest) = deaths.max_by_key(size).map(|death| death.id) else {
-            continue;
-        };
-        let count = u32::try_from(members.len()).unwrap_or(u32::MAX);
-        for at in members {
-            made[at].death.verdict.act = Some(GroupKill {
-                death_id: largest,
-                victims: count,
-                signalled: count,
-            });
+        note(made, &members);
+    }
+}
+
+/// Groups the victims of one kill of a whole cgroup (`memory.oom.group`).
+fn group_of_kernel(made: &mut [Made]) {
+    let mut decisions: BTreeMap<Place, Vec<usize>> = BTreeMap::new();
+    for (at, victim) in made.iter().enumerate() {
+        let by_kernel = victim.death.verdict.killer.is_kernel_oom();
+        let decision = victim.decision.filter(|_| by_kernel && victim.death.listed);
+        if let Some(decision) = decision {
+            decisions.entry(decision).or_default().push(at);
         }
+    }
+    for members in decisions.into_values().filter(|members| members.len() > 1) {
+        note(made, &members);
+    }
+}
+
+/// Notes that one decision killed these.
+fn note(made: &mut [Made], members: &[usize]) {
+    let deaths = members.iter().map(|at| &made[*at].death);
+    let size = |death: &&Death| (death.memory.own_private(), Reverse(death.id));
+    let Some(largest) = deaths.max_by_key(size).map(|death| death.id) else {
+        return;
+    };
+    let count = u32::try_from(members.len()).unwrap_or(u32::MAX);
+    for at in members {
+        made[*at].death.verdict.act = Some(GroupKill {
+            death_id: largest,
+            victims: count,
+            signalled: count,
+        });
     }
 }
 

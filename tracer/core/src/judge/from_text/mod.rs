@@ -147,6 +147,8 @@ struct Made {
     bare: bool,
     /// All processes that the text lists beside it.
     everyone: Vec<TopProcess>,
+    /// The kill of a whole cgroup that it belongs to.
+    decision: Option<Place>,
     /// A kill by the kernel that may be the same death.
     candidate: Option<Candidate>,
 }

@@ -51,8 +51,12 @@ fn alike(one: &Statement, other: &Statement) -> bool {
             let apart = between(one, other).unwrap_or(0);
             daemon.unit == again.unit && apart <= MINUTE_NS
         }
-        (Claim::Daemon(one), Claim::Daemon(other)) => one == other,
-        (Claim::Died | Claim::Lost, Claim::Died | Claim::Lost) => true,
+        (Claim::Daemon(daemon), Claim::Daemon(again)) => {
+            // A job is ended with its steps.
+            let jobs = job(one).zip(job(other));
+            daemon == again || jobs.is_some_and(|(one, other)| one == other)
+        }
+        (Claim::Died | Claim::Lost, other) | (other, Claim::Died | Claim::Lost) => weak(other),
         // A kernel log without the line on the kill names the process that was chosen.
         (Claim::KernelOom(_), Claim::KernelOom(_)) => {
             let names = one.subject.comm.as_ref().zip(other.subject.comm.as_ref());
@@ -60,6 +64,17 @@ fn alike(one: &Statement, other: &Statement) -> bool {
         }
         (one, other) => discriminant(one) == discriminant(other),
     }
+}
+
+/// Returns the job of a statement about a job or step of Slurm.
+fn job(one: &Statement) -> Option<&str> {
+    let (_, name) = one
+        .subject
+        .of
+        .as_deref()?
+        .strip_prefix("Slurm ")?
+        .split_once(' ')?;
+    name.split('.').next()
 }
 
 /// Whether no named death accounts for a claim.
@@ -88,7 +103,7 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
         | Claim::Unregistered
         | Claim::UnparsedKill
         | Claim::Died => made.is_empty() && nameless.iter().all(|other| weak(&other.claim)),
-        Claim::Identity => false,
+        Claim::Identity | Claim::FatalError { .. } => false,
     }
 }
 
@@ -103,6 +118,7 @@ fn weak(claim: &Claim) -> bool {
             | Claim::Unregistered
             | Claim::UnparsedKill
             | Claim::Died
+            | Claim::FatalError { .. }
             | Claim::Identity
     )
 }

@@ -19,6 +19,10 @@ pub(super) fn all(gathered: &TextEvidence, deaths: &[Death], version: Option<&st
     let unread = nameless.filter(|one| matches!(one.claim, Claim::UnparsedKill));
     notes.extend(ray_log_versions::unread(unread.count(), version));
     notes.extend(after_effects(gathered, deaths));
+    notes.extend(gathered.remarks.unread.iter().map(|(place, line)| {
+        let place = super::source(gathered, *place);
+        format!("{place} looks like the report of a death, and raytrace does not know it: {line}")
+    }));
     notes.extend(silent_nodes::note(gathered, deaths));
     notes.extend(resident_only(gathered, deaths));
     notes.extend(count(gathered, deaths));
@@ -84,12 +88,19 @@ fn counted_twice(deaths: &[Death]) -> Option<String> {
 }
 
 fn after_effects(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
-    let effects = &gathered.remarks.after_effects;
-    let lines: u64 = effects.values().map(|noted| noted.count).sum();
+    let by_nccl = deaths
+        .iter()
+        .any(|death| death.listed && ended_by_nccl(death));
+    // What ended a process is not an after-effect.
+    let effects = gathered.remarks.after_effects.iter();
+    let effects: Vec<_> = effects
+        .filter(|(kind, _)| !(by_nccl && kind.starts_with("NCCL")))
+        .collect();
+    let lines: u64 = effects.iter().map(|(_, noted)| noted.count).sum();
     if lines == 0 {
         return None;
     }
-    let kinds: Vec<&str> = effects.keys().copied().collect();
+    let kinds: Vec<&str> = effects.iter().map(|(kind, _)| **kind).collect();
     // Each normal end has such lines too.
     if !deaths.iter().any(is_first_cause) {
         return None;
@@ -102,6 +113,17 @@ fn after_effects(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
         "after-effects, not causes: {lines} ({})",
         kinds.join(", ")
     ))
+}
+
+/// Whether NCCL ended the process, as a first cause.
+fn ended_by_nccl(death: &Death) -> bool {
+    let Cause::Crash {
+        says: Some(says), ..
+    } = &death.verdict.cause
+    else {
+        return false;
+    };
+    says.contains("NCCL") && is_first_cause(death)
 }
 
 /// Says that the sizes in a kernel's table were not used.

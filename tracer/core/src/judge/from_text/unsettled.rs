@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use libc::SIGTERM;
+use libc::{SIGKILL, SIGTERM};
 
 use super::{
     claim::{Claim, PidNamespace},
@@ -78,6 +78,12 @@ fn of_text(death: &Death, read: ReadLogs) -> Missing {
             } => Missing::Sender,
             _ => Missing::RayletEnd,
         };
+    }
+    // The kernel's log names no sender either, and of its own kills only SIGKILL.
+    if let Cause::Signal { signal, .. } = death.verdict.cause
+        && signal != SIGKILL
+    {
+        return Missing::Sender;
     }
     Missing::NodeLogs {
         of_any_end: matches!(death.verdict.cause, Cause::SuddenEnd | Cause::Unexplained),

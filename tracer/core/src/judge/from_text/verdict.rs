@@ -132,6 +132,7 @@ fn kernel(claims: &[&Statement]) -> Option<KernelOom> {
         let group = oom.group && all.as_ref().is_none_or(|all| all.group);
         let known = all.get_or_insert_with(KernelOom::default);
         known.group = group;
+        known.decision = known.decision.or(oom.decision);
         contradiction |= known
             .scope
             .zip(oom.scope)
@@ -194,6 +195,14 @@ fn others(claims: &[&Statement]) -> Verdict {
             let mut verdict = Verdict::new(Killer::RayCollapse, cause.clone());
             verdict.remote = remote.clone().map(Remote::Says);
             verdict
+        }
+        Claim::FatalError { says } => {
+            let cause = Cause::Crash {
+                signal: None,
+                says: Some(says.clone()),
+                shared_memory: false,
+            };
+            Verdict::new(Killer::Crash, cause)
         }
         Claim::Signalled(signal) => {
             let mut verdict = Verdict::new(Killer::Unknown, Cause::signal(*signal));
@@ -267,9 +276,10 @@ pub(super) fn rank(claim: &Claim) -> u8 {
         Claim::Reaped => 8,
         Claim::Signalled(_) => 9,
         Claim::DisconnectTypeMemory | Claim::MemoryTable(_) => 10,
-        Claim::Lost => 11,
-        Claim::Unregistered | Claim::UnparsedKill | Claim::Died => 12,
-        Claim::Identity => 13,
+        Claim::FatalError { .. } => 11,
+        Claim::Lost => 12,
+        Claim::Unregistered | Claim::UnparsedKill | Claim::Died => 13,
+        Claim::Identity => 14,
     }
 }
 

@@ -41,9 +41,9 @@ const LISTS: &str = "actual memory used=";
 const ALL_KILLED: &str = "based on the killing policy: [(";
 /// The text before figures in bytes.
 const EXACTLY: &str = "exceeded threshold of ";
-/// The head of the table of the largest processes, with tabs and with spaces. Ray prints it only
-/// with a kill for memory.
-const TABLE: [&str; 2] = ["PID\tMEM(GB)\tCOMMAND", "PID MEM(GB) COMMAND"];
+/// A column in the head of the table of the largest processes, `PID MEM(GB) COMMAND`, between tabs
+/// or any number of blanks. Ray prints it only with a kill for memory.
+const TABLE: &str = "MEM(GB)";
 
 /// A pattern for the text before a row or the head of that table, however the lines are wrapped.
 pub const TABLE_PATTERN: &str = r"(?i:top \d+ memory users|mem\(gb\)\s+command)";
@@ -81,9 +81,8 @@ pub fn wording_versions(line: &str) -> impl Iterator<Item = MinorRange> {
 }
 
 /// Every line that opens or belongs to a record contains one of these texts.
-pub const KEYWORDS: [&str; 9] = [
-    TABLE[0],
-    TABLE[1],
+pub const KEYWORDS: [&str; 8] = [
+    TABLE,
     ONE_BEGINS,
     NODE_BEGINS,
     "memory used=",
@@ -150,7 +149,9 @@ pub fn is_exact(line: &str) -> bool {
 /// Whether a line contains the head of the table of the largest processes.
 #[must_use]
 pub fn has_table_head(line: &str) -> bool {
-    TABLE.iter().any(|head| line.contains(head))
+    line.split_once(TABLE).is_some_and(|(before, behind)| {
+        before.trim_end().ends_with("PID") && behind.trim_start().starts_with("COMMAND")
+    })
 }
 
 /// Whether a line is a row of the table of memory users, or a record that contains it. The table

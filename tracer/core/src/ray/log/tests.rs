@@ -456,7 +456,7 @@ fn every_canary_message_is_in_a_grammar() {
         include_str!("../words.rs"),
         include_str!("../../../../src/explain/ray_component.rs"),
         include_str!("../../../../src/explain/ray_exit.rs"),
-        include_str!("../../../../src/explain/ray_worker.rs"),
+        include_str!("../../catalogue/programs/ray.json"),
     ];
     for message in messages {
         let looked_for = grammars

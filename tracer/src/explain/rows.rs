@@ -1,0 +1,378 @@
+//! Turns a line that matches a row of the catalogue into what it claims, of whom.
+
+use libc::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
+
+use super::{HexIds, line::LogLine, ray_exit, stamp};
+use crate::{
+    catalogue::{self, Found, Says, Where, Whom},
+    event::Role,
+    ids::{HexId, Pid},
+    judge::{
+        cause::{Cause, Request, Scope},
+        from_text::claim::{
+            Claim, Daemon, KernelOom, PidNamespace, Place, Stamp, Statement, Subject,
+        },
+    },
+    signals,
+};
+
+/// The most letters of another program's words that are kept.
+const MAX_WORDS: usize = 160;
+
+/// Words of strsignal(3) for signals that other processes send.
+const SENT: [(&str, i32); 5] = [
+    ("Killed", SIGKILL),
+    ("Terminated", SIGTERM),
+    ("Hangup", SIGHUP),
+    ("Interrupt", SIGINT),
+    ("Quit", SIGQUIT),
+];
+
+/// Reads a line. `own` is the process that writes the text, and `hosts` whether only rows about
+/// processes of the host count.
+pub(super) fn line(
+    line: &LogLine,
+    own: &Subject,
+    hosts: bool,
+    place: Place,
+    out: &mut Vec<Statement>,
+) {
+    let text = line.text.as_str();
+    let mut found = catalogue::find(text);
+    found.retain(|one| is_believed(one.row.believed, line));
+    found.retain(|one| !hosts || one.row.of == Whom::Host);
+    let special = found.iter().any(|one| !one.row.general);
+    found.retain(|one| !(special && one.row.general));
+    // Two processes may write into one line: the driver, and the worker that crashes.
+    let (last_words, others): (Vec<_>, Vec<_>) =
+        found.iter().partition(|one| one.row.of == Whom::Writer);
+    for one in last_words.first().into_iter().chain(others.first()) {
+        out.extend(statements(one, line, own, place));
+    }
+}
+
+/// Returns what a record of level C says if nothing else is known of it: its writer aborts.
+pub(super) fn fatal(line: &LogLine, own: &Subject, place: Place) -> Option<Statement> {
+    let text = line.text.trim();
+    let known = |name: &str| matches!(name, "" | "raylet" | "gcs_server" | "core_worker");
+    let named = line.component.as_ref();
+    let named = named.filter(|(name, pid)| pid.0 != 0 && known(name));
+    let ends = line.level == Some('C') && named.is_some() && !text.is_empty();
+    ends.then(|| Statement {
+        place,
+        stamp: line.stamp,
+        quote: super::cut(text),
+        subject: writer(line, own),
+        claim: crashed(&format!("fatal error: {}", short(text))),
+    })
+}
+
+fn is_believed(believed: Where, line: &LogLine) -> bool {
+    match believed {
+        Where::Anywhere => true,
+        Where::Record => line.component.is_some(),
+        Where::FatalRecord => line.component.is_some() && line.level == Some('C'),
+        Where::Plain => line.component.is_none(),
+    }
+}
+
+fn statements(found: &Found<'_>, line: &LogLine, own: &Subject, place: Place) -> Vec<Statement> {
+    let Some(claim) = claim(found, line) else {
+        return Vec::new();
+    };
+    let statement = |subject| Statement {
+        place,
+        stamp: stamp_of(found, line.stamp),
+        quote: super::cut(&line.text),
+        subject,
+        claim: claim.clone(),
+    };
+    if let Some(pids) = found.get("pids") {
+        let pids = pids.split(", ").take(MAX_LOADERS);
+        return pids
+            .map(|pid| statement(child(pid.parse().ok().map(Pid))))
+            .collect();
+    }
+    vec![statement(subject(found, line, own))]
+}
+
+/// The most children of one line that are read.
+const MAX_LOADERS: usize = 64;
+
+/// Returns the time of the line, or that which stands in its text.
+fn stamp_of(found: &Found<'_>, line: Stamp) -> Stamp {
+    let Some(at) = found.get("at") else {
+        return line;
+    };
+    Stamp {
+        utc: line.utc.or_else(|| stamp::zoned(at)),
+        local: line
+            .local
+            .or_else(|| stamp::local(&at.replacen('T', " ", 1))),
+        ..line
+    }
+}
+
+fn subject(found: &Found<'_>, line: &LogLine, own: &Subject) -> Subject {
+    let pid = found.number("pid").map(Pid);
+    let text = |hole: &str| found.get(hole).map(str::to_owned);
+    let subject = match found.row.of {
+        Whom::Nobody => Subject::default(),
+        Whom::Writer => {
+            let written = writer(line, own);
+            Subject {
+                pid: written.pid.or(pid),
+                ..written
+            }
+        }
+        Whom::Child => child(pid),
+        Whom::Worker => worker(found),
+        Whom::Part => Subject {
+            pid,
+            role: Some(part(found, line)),
+            ..Subject::default()
+        },
+        Whom::Host => Subject {
+            pid,
+            pid_namespace: PidNamespace::Host,
+            ..Subject::default()
+        },
+    };
+    let of = (!found.row.place.is_empty()).then(|| found.fill(&found.row.place));
+    Subject {
+        comm: text("comm").or_else(|| other_part(found)).or(subject.comm),
+        task: text("task")
+            .filter(|_| found.row.of == Whom::Nobody)
+            .or(subject.task),
+        of: of.filter(|of| !of.ends_with(' ')).or(subject.of),
+        ..subject
+    }
+}
+
+/// Returns the name of a part of Ray that has no role of its own.
+fn other_part(found: &Found<'_>) -> Option<String> {
+    let part = found.get("part")?;
+    role(part).is_none().then(|| part.to_owned())
+}
+
+fn part(found: &Found<'_>, line: &LogLine) -> Role {
+    let component = line.component.as_ref().map(|(name, _)| name.as_str());
+    match found.get("part").or(component) {
+        Some(part) => role(part).unwrap_or(Role::Other),
+        None => Role::Raylet,
+    }
+}
+
+fn role(part: &str) -> Option<Role> {
+    match part {
+        "raylet" => Some(Role::Raylet),
+        "gcs_server" => Some(Role::Gcs),
+        "dashboard" => Some(Role::Dashboard),
+        _ => None,
+    }
+}
+
+/// Returns the subject for a child of a driver or worker.
+fn child(pid: Option<Pid>) -> Subject {
+    Subject {
+        pid,
+        role: Some(Role::Descendant),
+        ..Subject::default()
+    }
+}
+
+fn worker(found: &Found<'_>) -> Subject {
+    let id = |hole: &str, digits| found.get(hole).and_then(|id| id.hex(digits));
+    // The id of an actor's creation task ends with the actor's id.
+    let actor = found
+        .get("task")
+        .and_then(|task| task.strip_prefix("ffffffffffffffff"));
+    Subject {
+        pid: found.number("pid").map(Pid),
+        worker_id: id("worker", HexId::WORKER_DIGITS),
+        node_id: id("node", HexId::WORKER_DIGITS),
+        ip: found.get("ip").map(str::to_owned),
+        actor_id: actor.and_then(|actor| actor.hex(HexId::ACTOR_DIGITS)),
+        ..Subject::default()
+    }
+}
+
+fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
+    Some(match &found.row.claim {
+        Says::Nothing => return None,
+        Says::Signalled { signal } => signalled(found, *signal)?,
+        Says::Status => by_code(found.number("code")?)?,
+        Says::Exited { code } => Claim::Exit {
+            code: found.number("code").or(*code),
+            creating_actor: false,
+        },
+        Says::Crashed { says, signal } => crash(&found.fill(says), *signal),
+        Says::WouldCrash { says } => Claim::FatalError {
+            says: short(&found.fill(says)),
+        },
+        Says::KilledBy {
+            by,
+            why,
+            memory,
+            signal,
+            of_unit,
+        } => {
+            let unit = found
+                .get("unit")
+                .or_else(|| found.get("path")?.rsplit('/').next());
+            let own = line.program.as_ref().and_then(|(_, pid)| *pid);
+            // A command line that is quoted is not a reason.
+            let why = found.fill(why);
+            let why = why.split(", cmdline ").next().unwrap_or_default();
+            Claim::Daemon(Daemon {
+                name: by.clone(),
+                pid: own.filter(|_| line.program.as_ref().is_some_and(|(name, _)| name == by)),
+                signal: named_signal(found).or(*signal),
+                why: why.trim().chars().take(MAX_WORDS + 40).collect(),
+                for_memory: *memory,
+                unit: unit.filter(|_| *of_unit).map(str::to_owned),
+            })
+        }
+        Says::KernelOom { by, global } => Claim::KernelOom(Box::new(KernelOom {
+            scope: global.then_some(Scope::Global),
+            reporter: Some(found.fill(by)),
+            ..KernelOom::default()
+        })),
+        Says::Died => Claim::Died,
+        Says::Lost => Claim::Lost,
+        Says::RayExit => ray_exit::exit(found.get("type").unwrap_or(""), found.get("detail")?),
+        Says::Wanted => Claim::Intended(Cause::RayRequest {
+            request: Request::Other,
+            says: None,
+        }),
+        Says::GcsLost => Claim::Collapse {
+            cause: Cause::GcsLost,
+            remote: None,
+        },
+        Says::NodeDead { says } => {
+            let says = short(&found.fill(says));
+            Claim::Collapse {
+                cause: Cause::NodeDead {
+                    says: Some(says.clone()),
+                },
+                remote: Some(says),
+            }
+        }
+    })
+}
+
+/// Returns the claim for a signal that the line names, by its name, number or strsignal(3).
+fn signalled(found: &Found<'_>, signal: Option<i32>) -> Option<Claim> {
+    if let Some(signal) = named_signal(found).or(signal) {
+        return Some(ended_by(signal));
+    }
+    let words = found.get("signal").or_else(|| found.get("fault"));
+    let words = words.unwrap_or(found.text());
+    let sent = SENT.iter().find(|(name, _)| words.contains(name));
+    match sent {
+        Some((_, signal)) => Some(Claim::Signalled(*signal)),
+        None => signals::of_fault(words).map(|signal| Claim::Crash {
+            says: found
+                .get("fault")
+                .map_or_else(|| signals::name(signal), str::to_owned),
+            signal: Some(signal),
+        }),
+    }
+}
+
+/// Returns the signal that a line names, as `SIGTERM` or `15`.
+fn named_signal(found: &Found<'_>) -> Option<i32> {
+    let name = found.get("signal")?;
+    let numbers = 1..=64;
+    let known = |number: &i32| signals::name(*number) == name;
+    name.parse().ok().or_else(|| numbers.clone().find(known))
+}
+
+/// Returns the claim for an exit code as Python has it, where a signal is negative.
+fn by_code(code: i32) -> Option<Claim> {
+    match code {
+        0 => None,
+        1.. => Some(Claim::Exit {
+            code: Some(code),
+            creating_actor: false,
+        }),
+        _ => Some(ended_by(code.checked_neg()?)),
+    }
+}
+
+/// Returns the claim for a process that this signal ended.
+fn ended_by(signal: i32) -> Claim {
+    let name = signals::name(signal);
+    if signals::of_fault(&name).is_some() {
+        crashed(&name)
+    } else {
+        Claim::Signalled(signal)
+    }
+}
+
+/// Returns the claim for a fault that a text names.
+pub(super) fn crashed(says: &str) -> Claim {
+    crash(says, None)
+}
+
+fn crash(says: &str, signal: Option<i32>) -> Claim {
+    Claim::Crash {
+        says: short(says),
+        signal: signal.or_else(|| signals::of_fault(says)),
+    }
+}
+
+/// Returns the claim for a signal that abseil's failure handler reports. It handles faults, but
+/// also signals that other processes send.
+pub(super) fn failure(signal: &str) -> Claim {
+    match signal {
+        "SIGHUP" => Claim::Signalled(SIGHUP),
+        "SIGINT" => Claim::Signalled(SIGINT),
+        "SIGTERM" => Claim::Signalled(SIGTERM),
+        fault => crashed(fault),
+    }
+}
+
+/// Returns the start of a message, without Ray's remark on repetitions.
+fn short(text: &str) -> String {
+    let text = text.split(" [repeated ").next().unwrap_or(text);
+    text.trim().chars().take(MAX_WORDS).collect()
+}
+
+/// Returns the process that writes a line.
+fn writer(line: &LogLine, own: &Subject) -> Subject {
+    let spoken = line.speaker.as_ref().map_or_else(
+        || own.clone(),
+        |speaker| {
+            let role = role(&speaker.name);
+            let class =
+                Some(speaker.name.clone()).filter(|name| !name.is_empty() && role.is_none());
+            Subject {
+                pid: speaker.pid,
+                ip: speaker.ip.clone(),
+                class,
+                role,
+                ..Subject::default()
+            }
+        },
+    );
+    let Some((component, pid)) = line.component.as_ref().filter(|(_, pid)| pid.0 != 0) else {
+        return spoken;
+    };
+    Subject {
+        pid: Some(*pid),
+        role: role(component).or(spoken.role),
+        ..spoken
+    }
+}
+
+/// Reads the markers that a worker prints into its own file when it begins to run an actor or task:
+/// `:actor_name:Rollout`, `:task_name:compute_score`.
+pub(super) fn marker(text: &str, own: &mut Subject) {
+    if let Some(name) = text.strip_prefix(":actor_name:") {
+        // A second marker is the name that the actor gave itself.
+        own.class.get_or_insert_with(|| name.trim().to_owned());
+    } else if let Some(name) = text.strip_prefix(":task_name:") {
+        own.task = Some(name.trim().to_owned());
+    }
+}
