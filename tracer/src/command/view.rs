@@ -68,7 +68,7 @@ pub struct ViewArgs {
         help_heading = "Output"
     )]
     format: Format,
-    /// Print a five-line summary: cause, victim, call and line, one fix, where to read more.
+    /// Print a five-line summary: cause, call and line, one fix, its cost, where to read more.
     #[arg(long, conflicts_with = "format", help_heading = "Output")]
     summary: bool,
     /// Write to this file; it must not exist.

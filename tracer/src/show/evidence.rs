@@ -48,7 +48,10 @@ pub fn at_most(view: &View<'_>, cause: &Cause<'_>, most: usize) -> Vec<String> {
     };
     if view.shown.detail {
         let longest = |piece| line(death, piece, sanitize::LONGEST);
-        let mut lines: Vec<String> = all.iter().take(most).map(longest).collect();
+        let mut in_time: Vec<&Evidence> = all.iter().collect();
+        // What has no time keeps its place behind the rest.
+        in_time.sort_by_key(|piece| (piece.time.is_none(), piece.time));
+        let mut lines: Vec<String> = in_time.into_iter().take(most).map(longest).collect();
         lines.extend((most < all.len()).then(|| left_out(most)));
         return lines;
     }

@@ -74,6 +74,29 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
     facts
 }
 
+/// Returns what the first screen and `--kill` leave to a short block: how the memory rose, and
+/// where the process ran.
+#[must_use]
+pub fn short(view: &View<'_>, death: &Death, leads: bool) -> Vec<Fact> {
+    let memory = death.is_memory_kill();
+    // The first screen has what the running calls had added.
+    let leaks =
+        || (death.activity.calls.as_ref()).is_some_and(|calls| calls.per_call_bytes.is_some());
+    let minute = death.memory.last_minute.as_ref().filter(|_| memory);
+    let told = known([
+        ("growth", calls(view, death).filter(|_| !leads || leaks())),
+        ("before", minute.and_then(minute::line)),
+        ("warning", warning(death)),
+        ("doing", doing(death).filter(|_| !leads)),
+        ("bigger", suspect(death).filter(|_| !leads)),
+        ("GPU", gpu(death)),
+        ("GCS", gcs::line(death)),
+        ("where", place(death)),
+        ("clock", clocks::of_death(view, death)),
+    ]);
+    told.collect()
+}
+
 /// `74 s before the kill; the forecast was 60 s to 110 s, TaskRunner growing`.
 fn warning(death: &Death) -> Option<String> {
     let warning = death.memory.warning.as_ref()?;
@@ -255,39 +278,68 @@ fn who(sender: &SenderReport) -> String {
     text
 }
 
-/// Returns what Ray's memory monitor counted, and its threshold.
-fn why(view: &View<'_>, death: &Death) -> Option<String> {
+/// Returns what Ray's memory monitor counted, and how far that was above its threshold. For other
+/// killers, returns where the reason comes from, if that is less certain than who acted.
+pub(super) fn why(view: &View<'_>, death: &Death) -> Option<String> {
     if death.verdict.killer != Killer::RayMemoryMonitor {
-        return None;
+        let reason = death.verdict.reason_certainty;
+        let differs = reason != death.verdict.certainty && !death.is_memory_kill();
+        return differs.then(|| source_of_reason_alone(reason).to_owned());
     }
     let at = death.memory.at_death.as_ref()?;
     let used = at.ray_used_bytes?;
-    let message = printed(death, used);
+    let message = Some(printed(death, used)).filter(|_| view.shown.detail);
+    let message = message.unwrap_or_default();
     let place = match (counted_cgroup(view, death), counted_limit(view, death)) {
         (Some(path), _) => format!(" in cgroup {}", sanitize::name(&words::cgroup(path))),
         (None, Some(limit)) => format!(" of {}, the limit of its container or cgroup", size(limit)),
         (None, None) => String::new(),
     };
-    let verdict = &death.verdict;
-    let by_log_alone =
-        verdict.certainty == Certainty::Proven && verdict.reason_certainty == Certainty::Inferred;
-    let unmeasured = if by_log_alone {
-        "; no count of raytrace's own confirms this, so the reason is inferred"
-    } else {
-        ""
-    };
+    let source = source_of_reason(death);
     Some(match at.ray_threshold_bytes {
-        Some(threshold) => {
-            let (used, threshold) = use_above(used, threshold);
+        Some(threshold) if threshold < used => {
+            let above = above(Bytes(used.0 - threshold.0));
+            let (counted, limit) = (used.finer_size(), size(threshold));
             format!(
-                "Ray counted {used} in use{place}; it kills above {threshold}{message}{unmeasured}"
+                "Ray counted {counted} in use{place}, {above} above its threshold of {limit}{message}{source}"
             )
         }
-        None => format!(
-            "Ray counted {} in use{place}{message}{unmeasured}",
-            size(used)
-        ),
+        Some(threshold) => {
+            let (used, threshold) = use_above(used, threshold);
+            format!("Ray counted {used} in use{place}; it kills above {threshold}{message}{source}")
+        }
+        None => format!("Ray counted {} in use{place}{message}{source}", size(used)),
     })
+}
+
+/// Below this, a difference has a decimal in MiB.
+const SMALL: u64 = 10 << 20;
+
+/// `0.5 MiB`, `17 MiB`, `1.2 GiB`.
+fn above(difference: Bytes) -> String {
+    match difference.0 {
+        ..SMALL => format!("{:.1} MiB", difference.gib() * 1024.0),
+        _ => difference.finer_size(),
+    }
+}
+
+/// Returns ` (by Ray's log)` if who acted was seen, and the reason is known from the log alone.
+pub(super) fn source_of_reason(death: &Death) -> &'static str {
+    let verdict = &death.verdict;
+    match (verdict.certainty, verdict.reason_certainty) {
+        (Certainty::Proven, Certainty::Inferred) => " (by Ray's log)",
+        (Certainty::Proven, Certainty::Unknown) => " (the reason is not certain)",
+        _ => "",
+    }
+}
+
+/// Says the same for a death whose headline has the reason.
+fn source_of_reason_alone(reason: Certainty) -> &'static str {
+    match reason {
+        Certainty::Proven => "the reason was seen; who acted was not",
+        Certainty::Inferred => "the reason is by a log, or by the order of events",
+        Certainty::Unknown => "unknown: who acted was seen, the reason was not",
+    }
 }
 
 /// Returns the memory monitor of the raylet that the process belonged to.
@@ -633,7 +685,7 @@ fn missing(view: &View<'_>, death: &Death) -> Option<String> {
 }
 
 /// Returns why Ray's memory monitor did not act before the kernel did in a full cgroup.
-fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
+pub(super) fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
     let limit = death.memory.oom.as_ref()?.limit_bytes?;
     let monitor = monitor(view, death)?;
     if !monitor.enabled {
@@ -645,9 +697,7 @@ fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
             Some(total) => format!("{}, in its cgroup", of(threshold, total)),
             None => size(threshold),
         };
-        return Some(format!(
-            "Ray's monitor acts only above {threshold}: this limit comes first"
-        ));
+        return Some(format!("Ray would have acted only above {threshold}"));
     }
     // The monitor counts the memory that this limit bounds.
     let every = monitor

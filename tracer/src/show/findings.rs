@@ -4,13 +4,23 @@ use std::collections::BTreeSet;
 
 use crate::{
     judge::report::{Certainty, Death, Finding},
-    show::{causes::Cause, fleet, sanitize, size::size, summary, view::View, words},
+    show::{fleet, sanitize, size::size, view::View, words},
 };
 
 /// The rule for a kill that no other rule explains.
 const NO_RULE: &str = "nothing-fits";
 /// The rule with findings that differ only in their cgroup.
 const HIDDEN_LIMIT: &str = "hidden-limit";
+/// Rules about what looks like a cause, or was meant as a remedy, and is neither.
+const NO_CAUSES: [&str; 5] = [
+    "object-store-not-reserved",
+    "setting-does-not-help",
+    "setting-without-effect",
+    "after-effect",
+    "teardown",
+];
+/// The rule for settings that take memory. A finding without a remedy says that it was not taken.
+const TAKES_MEMORY: &str = "setting-takes-host-memory";
 
 /// The text of a finding. Its parts are in the same order in every finding.
 #[derive(Debug)]
@@ -24,8 +34,30 @@ pub struct FindingText<'a> {
     pub parts: Vec<(&'static str, String)>,
 }
 
-/// Returns the text of each finding, in the order of their numbers, from 1. Limits that Ray cannot
-/// see are shown once, however many cgroups have one, unless all or details are asked for.
+impl FindingText<'_> {
+    /// Returns the first part with a label.
+    #[must_use]
+    pub fn part(&self, label: &str) -> Option<&str> {
+        let mut parts = self.parts.iter();
+        let part = parts.find(|(known, _)| *known == label);
+        part.map(|(_, text)| text.as_str())
+    }
+
+    /// Returns whether it names something to change, and not only what is no cause.
+    #[must_use]
+    pub fn matters(&self) -> bool {
+        matters(self.finding)
+    }
+}
+
+fn matters(finding: &Finding) -> bool {
+    let rule = finding.rule.as_str();
+    let was_not_taken = rule == TAKES_MEMORY && finding.remedy.is_empty();
+    !NO_CAUSES.contains(&rule) && !was_not_taken
+}
+
+/// Returns the text of each finding, in the order of their numbers, from 1. Those about what is no
+/// cause come last. Limits that Ray cannot see are shown once, however many cgroups have one, unless all or details are asked for.
 #[must_use]
 pub fn texts<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
     let findings: &'a [Finding] = &view.shown.report.findings;
@@ -36,7 +68,8 @@ pub fn texts<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
     let kept = kept.filter(|(_, finding)| finding.rule != NO_RULE);
     let kept = kept.filter(|(at, finding)| !folds || !hidden(finding) || Some(*at) == first);
     let more = findings.iter().filter(hidden).count().saturating_sub(1);
-    let kept: Vec<(usize, &Finding)> = kept.collect();
+    let mut kept: Vec<(usize, &Finding)> = kept.collect();
+    kept.sort_by_key(|(_, finding)| !matters(finding));
     let number = |rule: &str| kept.iter().position(|(_, one)| one.rule == rule);
     let found = kept.iter().map(|(at, finding)| FindingText {
         finding,
@@ -83,17 +116,6 @@ fn unexplained_kills(view: &View<'_>, finding: &Finding) -> String {
         _ => "",
     };
     format!("{label}{}{next}", sentence(&finding.summary))
-}
-
-/// Returns one or a few sentences for each finding.
-#[must_use]
-pub fn lines(view: &View<'_>) -> Vec<String> {
-    let line = |found: FindingText<'_>| {
-        let parts = found.parts.iter();
-        let parts = parts.map(|(label, text)| format!(" {label}: {}", sentence(text)));
-        found.summary + &parts.collect::<String>()
-    };
-    texts(view).into_iter().map(line).collect()
 }
 
 fn summary(view: &View<'_>, finding: &Finding, more: usize) -> String {
@@ -201,36 +223,6 @@ fn sentence(text: &str) -> String {
     format!("{}.", text.trim_end_matches('.'))
 }
 
-/// Returns the commands to type next, each whole. A report of texts without a file advises to
-/// record the next run.
-#[must_use]
-pub fn next(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
-    let Some(file) = view.style.file.as_deref().map(sanitize::quoted) else {
-        let next = "record the next run: sudo raytrace record";
-        let next = (!view.shown.report.texts.is_empty()).then(|| view.adapt_command(next));
-        return next.into_iter().collect();
-    };
-    let leading = summary::most_important_cause(&view.shown.report).filter(|_| !view.shown.detail);
-    let leads = |cause: &&Cause<'_>| {
-        leading
-            .as_ref()
-            .is_some_and(|one| one.death.id == cause.death.id)
-    };
-    let mut commands: Vec<String> = Vec::new();
-    commands.extend(
-        causes
-            .iter()
-            .find(leads)
-            .map(|cause| format!("--kill {}", cause.number)),
-    );
-    commands.push("--format json".to_owned());
-    commands.push("--format markdown --redact".to_owned());
-    let commands = commands.iter();
-    commands
-        .map(|options| format!("raytrace report {file}{} {options}", view.style.span))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,6 +230,7 @@ mod tests {
         Style,
         sample::{self, burst, titled},
         select::{Kill, SelectedReport, Selection, select},
+        summary,
     };
     use crate::{
         event::Role,
@@ -291,10 +284,13 @@ mod tests {
         let style = style();
         let told = texts(&View::new(&shown, &style));
         assert!(told[0].summary.contains("KILL\u{a0}2"), "{:?}", told[0]);
-        let fix = &summary::lines(&report, &report.deaths[0], summary::Disclosure::All, "")[3];
+        let told = summary::lines(&report, &report.deaths[0], summary::Disclosure::All, "");
         assert_eq!(
-            fix,
-            "fix     num_cpus=4: 2 at once (cost: less parallelism) (for another kill of this job)"
+            told[2..4],
+            [
+                "fix     num_cpus=4: 2 at once (for another kill of this job)",
+                "cost    less parallelism"
+            ]
         );
 
         // A death for another reason, or in another job, does not get that finding.
@@ -305,7 +301,7 @@ mod tests {
             let mut other = report.clone();
             change(&mut other);
             assert_eq!(select(other.clone(), &first).report.findings, []);
-            let fix = &summary::lines(&other, &other.deaths[0], summary::Disclosure::All, "")[3];
+            let fix = &summary::lines(&other, &other.deaths[0], summary::Disclosure::All, "")[2];
             assert_eq!(fix, "fix     unknown");
         }
         // A finding of its own comes first.

@@ -32,10 +32,16 @@ pub fn recordings(view: &View<'_>) -> Vec<String> {
 /// Returns one line for each thing that a recording missed.
 #[must_use]
 pub fn gaps(view: &View<'_>) -> Vec<String> {
+    gaps_at_most(view, fleet::MAX_MISSING)
+}
+
+/// Returns the same for several recordings in at most this many lines for them.
+#[must_use]
+pub fn gaps_at_most(view: &View<'_>, most: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let several = fleet::is_fleet_report(&view.shown.report);
     if several {
-        lines = fleet::gaps(view, fleet::MAX_MISSING);
+        lines = fleet::gaps(view, most);
     }
     let recordings = view.shown.report.recordings.iter();
     for recording in recordings.filter(|_| !several) {
@@ -60,7 +66,8 @@ pub fn gaps(view: &View<'_>) -> Vec<String> {
             );
         }
     }
-    lines.extend(pending(view));
+    let most = if several { most } else { usize::MAX };
+    lines.extend(pending(view).into_iter().take(most));
     lines
 }
 

@@ -10,8 +10,8 @@ use crate::{
     ids::{Bytes, Pid},
     judge::report::{Death, Growth, GrowthLine, subprocess},
     show::{
-        causes::Entry,
-        facts, fleet, growth, rank, sanitize,
+        causes::{Cause, Entry},
+        facts, fleet, growth, jobs, rank, sanitize,
         size::{share, size},
         view::View,
         words::{self, HeldByClass},
@@ -24,6 +24,10 @@ const SMALLEST_SHARE: f64 = 0.05;
 /// Maximum number of classes, and of lines of each, unless all are asked for.
 const MAX_CLASSES: usize = 5;
 const MAX_LINES: usize = 3;
+/// Maximum number of kills in a report of several recordings.
+const MAX_KILLS: usize = 3;
+/// Said of memory that was taken, where it is not known whether it was still held.
+const MAY_BE_FREED: &str = " (may have been freed since)";
 /// A line is shown if it has at least this share of its class.
 const SMALLEST_LINE: f64 = 0.05;
 
@@ -38,37 +42,102 @@ pub(super) struct Held {
     pub(super) more: Vec<String>,
 }
 
-/// Returns `WHAT WAS HELD` at the first memory kill in the order of the report.
-///
-/// Returns `None` without such a kill, without stacks, and for several recordings, because their
-/// growth is one sum.
+/// Returns `WHAT WAS HELD` at the first memory kill in the order of the report. In a report of
+/// several recordings, returns it for the first memory kill that ended each job.
 #[must_use]
-pub(super) fn at_kill(view: &View<'_>) -> Option<Held> {
+pub(super) fn at_kills(view: &View<'_>) -> Vec<Held> {
     let report = &view.shown.report;
-    if report.growth.is_empty() || fleet::is_fleet_report(report) {
+    if report.growth.is_empty() {
+        return Vec::new();
+    }
+    let several = fleet::is_fleet_report(report);
+    let entries = rank::entries(view, view.shown.causes());
+    let causes = entries.iter().map(Entry::first);
+    let causes = causes.filter(|cause| {
+        let death = cause.death;
+        death.is_memory_kill() && !death.memory.top.is_empty()
+    });
+    let ended_a_job = |cause: &Cause<'_>| jobs::ended_by(view, cause).is_some();
+    let wanted = causes.enumerate();
+    let wanted = wanted.filter(|(at, cause)| *at == 0 || several && ended_a_job(cause));
+    let most = if several { MAX_KILLS } else { 1 };
+    let held = wanted.take(most).filter_map(|(_, cause)| {
+        let death = cause.death;
+        let mut more = Vec::new();
+        let classes = classes(view, death, &mut more);
+        let node = death.node.as_deref().map(sanitize::name);
+        let on = node.map_or_else(String::new, |node| format!(" ON {node}"));
+        (!classes.is_empty()).then(|| Held {
+            kill: format!("{}{on}", cause.label()),
+            classes,
+            more,
+        })
+    });
+    held.collect()
+}
+
+/// What the class that held most had at a kill.
+#[derive(Debug)]
+pub(super) struct Largest {
+    /// `2 WorkerDict 6.4 GiB (3.2 each)`.
+    pub(super) amount: String,
+    /// `3.0 GiB by dp_actor.py:470 update_policy, in reduce_scatter_tensor`.
+    pub(super) line: Option<String>,
+}
+
+/// Returns what held most at a kill, and the line that holds most of that, in short.
+#[must_use]
+pub(super) fn largest(view: &View<'_>, death: &Death) -> Option<Largest> {
+    let found = found(death).into_iter().next()?;
+    if found.private.0 == 0 {
         return None;
     }
-    let entries = rank::entries(view, view.shown.causes());
-    let mut causes = entries.iter().map(Entry::first);
-    let cause = causes.find(|cause| {
-        let death = cause.death;
-        death.verdict.killer.is_memory_kill() && !death.memory.top.is_empty()
-    })?;
-    let mut more = Vec::new();
-    let classes = classes(view, cause.death, &mut more);
-    (!classes.is_empty()).then(|| Held {
-        kill: cause.label(),
-        classes,
-        more,
+    let (_, lines) = class(view, &found, death, &mut Vec::new());
+    let line = lines.first().map(|line| in_short(line));
+    let line = line.or_else(|| {
+        let runs = facts::runs_own_code(death);
+        facts::running(death)
+            .filter(|_| runs)
+            .map(|line| in_short(&line))
+    });
+    Some(Largest {
+        amount: found.amount(),
+        line,
     })
 }
 
-fn classes(view: &View<'_>, death: &Death, more: &mut Vec<String>) -> Vec<(String, Vec<String>)> {
+/// Shortens `a.py:5 C.f, in b.py:7 g (in lib.so: h)` to `a.py:5 C.f, in g`: the job's own line, and
+/// the function that it had called.
+fn in_short(line: &str) -> String {
+    let (line, remark) = match line.split_once(MAY_BE_FREED) {
+        Some((line, _)) => (line, MAY_BE_FREED),
+        None => (line, ""),
+    };
+    let line = line.split(" (in ").next().unwrap_or(line);
+    let mut parts = line.split(", in ");
+    let own = parts.next().unwrap_or(line);
+    let called = parts.last().map(|last| {
+        let function = last.split_once(' ').map_or(last, |(_, function)| function);
+        format!(", in {function}")
+    });
+    format!("{own}{}{remark}", called.unwrap_or_default())
+}
+
+/// Returns the classes at a kill, the largest first. A class of forked children that count what they
+/// share with their parent comes last.
+fn found(death: &Death) -> Vec<HeldByClass<'_>> {
     let mut found = words::by_class(&death.memory);
+    let twice = facts::counted_twice(death).is_some();
+    let is_again = |class: &str| twice && class.ends_with(&subprocess(""));
+    found.sort_by_key(|class| (is_again(&class.class), std::cmp::Reverse(class.private)));
+    found
+}
+
+fn classes(view: &View<'_>, death: &Death, more: &mut Vec<String>) -> Vec<(String, Vec<String>)> {
+    let mut found = found(death);
     let whole = Bytes(found.iter().map(|class| class.private.0).sum());
     let matters = |bytes| bytes >= SMALLEST && share(bytes, whole) >= SMALLEST_SHARE;
     found.retain(|class| view.shown.all || matters(class.private));
-    found.sort_by_key(|class| std::cmp::Reverse(class.private));
     let most = if view.shown.all {
         usize::MAX
     } else {
@@ -103,13 +172,14 @@ fn class(
 ) -> (String, Vec<String>) {
     let of_class = words::class(victim) == held.class;
     let mut deaths: Vec<&Death> = of_class.then_some(victim).into_iter().collect();
-    deaths.extend((held.top.iter()).filter_map(|member| death_of(view, member.pid)));
+    let of = victim.recording_id;
+    deaths.extend((held.top.iter()).filter_map(|member| death_of(view, member.pid, of)));
     let mut text = held.amount();
     let calls = calls(held, &deaths);
     if !calls.is_empty() {
         text.push_str(&format!(", in {}", words::join(&calls)));
     }
-    let growth = growth_of(view, &held.class, &deaths);
+    let growth = growth_of(view, &held.class, &deaths, victim.recording_id);
     let growth = growth.filter(|growth| !are_of_others(growth, victim, held));
     let mut lines = match growth {
         Some(growth) if u64::from(growth.processes) > held.processes => {
@@ -173,8 +243,11 @@ fn lines(
     held: &HeldByClass<'_>,
     deaths: &[&Death],
 ) -> Vec<String> {
-    let lines = || growth.lines.iter().filter(|line| line.line.is_some());
-    let mut known = largest(
+    let full = view.shown.all || view.shown.detail;
+    let lines = growth.lines.iter().filter(|line| line.line.is_some());
+    let lines: Vec<&GrowthLine> = lines.filter(|line| full || !is_start_up(line)).collect();
+    let lines = || lines.iter().copied();
+    let mut known = sorted(
         lines().filter_map(|line| Some((line.held_bytes?, line))),
         held,
     );
@@ -183,17 +256,13 @@ fn lines(
     let mut by = "by";
     if known.is_empty() {
         let taken = lines().filter(|line| line.held_bytes.is_none());
-        known = largest(taken.map(|line| (line.grown_bytes, line)), held);
+        known = sorted(taken.map(|line| (line.grown_bytes, line)), held);
         known.retain(|(bytes, _)| *bytes <= held.private);
         // Such memory was taken. Whether it was still held is not known.
         by = "taken by";
         // Memory that each call adds and none frees is still there.
         let kept = deaths.iter().any(|death| keeps_what_it_takes(death));
-        freed = if kept {
-            ""
-        } else {
-            " (may have been freed since)"
-        };
+        freed = if kept { "" } else { MAY_BE_FREED };
     }
     let most = if view.shown.all {
         usize::MAX
@@ -208,13 +277,22 @@ fn lines(
     .collect()
 }
 
+/// Returns whether a line only imports a module, as every process of a job does when it starts.
+fn is_start_up(line: &GrowthLine) -> bool {
+    let inside = line.inside.as_deref().unwrap_or_default();
+    line.file.starts_with(IMPORTS) || inside.contains(IMPORTS) || line.function == "<module>"
+}
+
+/// Start of the name of Python's own code for imports.
+const IMPORTS: &str = "<frozen importlib";
+
 fn keeps_what_it_takes(death: &Death) -> bool {
     let calls = death.activity.calls.as_ref();
     calls.is_some_and(|calls| calls.per_call_bytes.is_some())
 }
 
 /// Returns the lines with a large enough share of what the class held, the largest first.
-fn largest<'a>(
+fn sorted<'a>(
     lines: impl Iterator<Item = (Bytes, &'a GrowthLine)>,
     held: &HeldByClass<'_>,
 ) -> Vec<(Bytes, &'a GrowthLine)> {
@@ -246,7 +324,12 @@ fn last_line(deaths: &[&Death]) -> Option<String> {
     ))
 }
 
-fn growth_of<'a>(view: &View<'a>, class: &str, deaths: &[&Death]) -> Option<&'a Growth> {
+fn growth_of<'a>(
+    view: &View<'a>,
+    class: &str,
+    deaths: &[&Death],
+    recording: Option<u32>,
+) -> Option<&'a Growth> {
     let drives = |death: &&Death| death.process.role == Role::Driver;
     let name = if deaths.iter().any(drives) {
         "driver"
@@ -254,12 +337,15 @@ fn growth_of<'a>(view: &View<'a>, class: &str, deaths: &[&Death]) -> Option<&'a 
         class.trim_end_matches(&subprocess(""))
     };
     let mut growth = view.shown.report.growth.iter();
-    growth.find(|growth| growth.class == name)
+    let is_own = |growth: &&Growth| {
+        growth.class == name && (growth.recording_id.is_none() || growth.recording_id == recording)
+    };
+    growth.find(is_own)
 }
 
-fn death_of<'a>(view: &View<'a>, pid: Pid) -> Option<&'a Death> {
+fn death_of<'a>(view: &View<'a>, pid: Pid, recording: Option<u32>) -> Option<&'a Death> {
     let mut deaths = view.shown.report.deaths.iter();
-    deaths.find(|death| death.process.pid == pid)
+    deaths.find(|death| death.process.pid == pid && death.recording_id == recording)
 }
 
 #[cfg(test)]
@@ -298,7 +384,7 @@ mod tests {
         }];
         let shown = SelectedReport::whole(&report);
         let style = sample::style();
-        at_kill(&View::new(&shown, &style))
+        at_kills(&View::new(&shown, &style)).pop()
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     judge::report::{Job, Outcome, Recovery, Report, SurvivedDeath},
+    path,
     show::{
         causes::{self, Cause},
         clause, sanitize,
@@ -20,6 +21,17 @@ const MAX_HIT: usize = 2;
 /// jobs come first.
 #[must_use]
 pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String, String)> {
+    told(view, most, |job| line(view, job, causes, false))
+}
+
+/// Returns the same in short: without the arguments of its program, and without why a death ended
+/// it, which that death's block says.
+#[must_use]
+pub fn short_lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String, String)> {
+    told(view, most, |job| line(view, job, causes, true))
+}
+
+fn told(view: &View<'_>, most: usize, line: impl Fn(&Job) -> String) -> Vec<(String, String)> {
     let mut jobs: Vec<&Job> = view.shown.report.jobs.iter().collect();
     let many = jobs.len() > most;
     if many {
@@ -28,7 +40,7 @@ pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String,
     let kept = if many { most } else { jobs.len() };
     let mut lines: Vec<(String, String)> = jobs[..kept]
         .iter()
-        .map(|job| parts(label(view, job), line(view, job, causes)))
+        .map(|job| parts(label(view, job), line(job)))
         .collect();
     if many {
         lines.push((
@@ -94,28 +106,67 @@ pub fn probably(job: &Job) -> &'static str {
     }
 }
 
-fn line(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
+fn line(view: &View<'_>, job: &Job, causes: &[Cause<'_>], short: bool) -> String {
     let mut text = String::new();
     if let Some(ended) = job.ended {
         text.push_str(&view.style.zone.seconds(ended));
     }
-    let ran = [run(job), job.entrypoint.as_deref().map(sanitize::name)];
+    let entrypoint = job.entrypoint.as_deref();
+    let (ran, sign) = if short {
+        ([run(job), entrypoint.map(program)], ", ")
+    } else {
+        ([run(job), entrypoint.map(sanitize::name)], ": ")
+    };
     let ran: Vec<String> = ran.into_iter().flatten().collect();
     if !ran.is_empty() {
-        text.push_str(&format!(" ({})", ran.join(": ")));
+        text.push_str(&format!(" ({})", ran.join(sign)));
     }
     let mut text = text.trim_start().to_owned();
-    let because = sanitize::line(&clause::because(&job.because), sanitize::EVIDENCE);
-    let because = because.trim_end_matches('.');
+    let because = why(job);
     match ended_by_label(view, job, causes) {
+        Some(label) if short => {
+            let probably = probably(job);
+            text.push_str(&format!(": {probably}ended by {label}"));
+        }
         Some(label) => {
             let probably = probably(job);
             text.push_str(&format!(": {probably}ended by {label}: {because}."));
         }
         None => text.push_str(&format!(": {because}.")),
     }
-    text.push_str(&survived(view, job, causes));
-    text.push_str(&hit_too(view, job, causes));
+    let more = survived(view, job, causes) + &hit_too(view, job, causes);
+    if !more.is_empty() && !text.ends_with('.') {
+        text.push('.');
+    }
+    text + &more
+}
+
+/// Returns how it is known what ended a job.
+#[must_use]
+pub fn why(job: &Job) -> String {
+    let because = sanitize::line(&clause::because(&job.because), sanitize::EVIDENCE);
+    because.trim_end_matches('.').to_owned()
+}
+
+/// Returns the module or script of a command line, and the name of its experiment: `main_ppo,
+/// experiment gsm8k-7b`.
+fn program(entrypoint: &str) -> String {
+    let mut words = entrypoint.split_whitespace();
+    let module = words.clone().skip_while(|word| *word != "-m").nth(1);
+    let module = module.map(|name| name.rsplit('.').next().unwrap_or(name));
+    let script = words.clone().find(|word| word.ends_with(".py"));
+    let program = module
+        .or_else(|| script.map(path::base))
+        .or_else(|| words.next().map(path::base));
+    let named = entrypoint.split_whitespace().find_map(|word| {
+        let (key, value) = word.split_once('=')?;
+        key.ends_with("experiment_name").then_some(value)
+    });
+    let mut text = sanitize::name(program.unwrap_or(entrypoint));
+    if let Some(name) = named {
+        let name = name.trim_matches(['\'', '"']);
+        text.push_str(&format!(", experiment {}", sanitize::name(name)));
+    }
     text
 }
 

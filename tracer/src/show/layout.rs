@@ -15,6 +15,9 @@ use super::sanitize::columns;
 /// Width of a label with its indent, in columns.
 pub(super) const LABEL: usize = 11;
 
+/// Indent of the later lines of a headline, in columns.
+const HANGING: usize = 8;
+
 /// Text that grows line by line and never exceeds its width.
 #[derive(Debug)]
 pub struct Page {
@@ -58,13 +61,17 @@ impl Page {
     /// Adds a paragraph. It begins with `lead` in `style`, and its later lines are indented by
     /// `indent`.
     pub fn paragraph(&mut self, lead: &str, style: Style, text: &str, indent: usize) {
+        self.styled(lead, style, text, Style::new(), indent);
+    }
+
+    fn styled(&mut self, lead: &str, style: Style, text: &str, of_text: Style, indent: usize) {
         let first = columns(lead);
         for (number, line) in wrap(text, self.width, first, indent).iter().enumerate() {
+            let line = line.style(of_text);
             if number == 0 {
                 self.text.push_str(&format!("{}{line}", lead.style(style)));
             } else {
-                self.text.push_str(&" ".repeat(indent));
-                self.text.push_str(line);
+                self.text.push_str(&format!("{}{line}", " ".repeat(indent)));
             }
             self.end_line();
         }
@@ -76,14 +83,15 @@ impl Page {
         self.end_line();
     }
 
-    /// Adds a headline: a bold lead, text beside it, and a word at the right edge.
-    pub fn headline(&mut self, lead: &str, text: &str, right: &str, right_style: Style) {
+    /// Adds a headline: a lead in its style, text beside it, and a word at the right edge.
+    pub fn headline(&mut self, lead: &str, style: Style, text: &str, right: &str, of_right: Style) {
         let first = columns(lead);
         let reserved = columns(right) + 2;
-        let lines = wrap(text, self.width.saturating_sub(reserved), first, first);
+        let width = self.width.saturating_sub(reserved);
+        let lines = wrap(text, width, first, HANGING);
         for (number, line) in lines.iter().enumerate() {
             if number > 0 {
-                self.text.push_str(&" ".repeat(first));
+                self.text.push_str(&" ".repeat(HANGING));
                 self.text.push_str(line);
                 self.end_line();
                 continue;
@@ -94,9 +102,9 @@ impl Page {
                 .max(2);
             self.text.push_str(&format!(
                 "{}{line}{}{}",
-                lead.bold(),
+                lead.style(style),
                 " ".repeat(gap),
-                right.style(right_style)
+                right.style(of_right)
             ));
             self.end_line();
         }
@@ -105,18 +113,23 @@ impl Page {
     /// Adds a fact with its label: `  who      raylet 1998: SIGKILL`. A label has at most eight
     /// letters.
     pub fn fact(&mut self, label: &str, text: &str) {
-        self.labelled(label, text, LABEL);
+        self.labelled(label, text, Style::new(), LABEL);
+    }
+
+    /// Adds a fact whose text is bold.
+    pub fn bold_fact(&mut self, label: &str, text: &str) {
+        self.labelled(label, text, Style::new().bold(), LABEL);
     }
 
     /// Adds one of several texts under a label. Only the first has the label, and later lines of a
     /// text have a larger indent.
     pub fn item(&mut self, label: &str, text: &str) {
-        self.labelled(label, text, LABEL + 2);
+        self.labelled(label, text, Style::new(), LABEL + 2);
     }
 
-    fn labelled(&mut self, label: &str, text: &str, indent: usize) {
+    fn labelled(&mut self, label: &str, text: &str, style: Style, indent: usize) {
         let lead = format!("  {label:<width$} ", width = LABEL - 3);
-        self.paragraph(&lead, Style::new().dimmed(), text, indent);
+        self.styled(&lead, Style::new().dimmed(), text, style, indent);
     }
 
     fn end_line(&mut self) {
@@ -212,7 +225,7 @@ mod tests {
         fn no_line_exceeds_the_width(text in "[a-z任 ]{0,400}", width in 40usize..130) {
             let mut page = Page::new(width);
             page.fact("who", &text);
-            page.headline("KILL 1  ", &text, "PROVEN", Style::new());
+            page.headline("KILL 1  ", Style::new(), &text, "PROVEN", Style::new());
             for line in plain(page).lines() {
                 prop_assert!(columns(line) <= width, "{line:?}");
             }
@@ -234,7 +247,13 @@ mod tests {
     fn later_lines_have_a_hanging_indent() {
         let mut page = Page::new(30);
         page.fact("who", "raylet 1998 sent SIGKILL to it");
-        page.headline("KILL 1  ", "the kernel killed it", "PROVEN", Style::new());
+        page.headline(
+            "KILL 1  ",
+            Style::new(),
+            "the kernel killed it",
+            "PROVEN",
+            Style::new(),
+        );
         insta::assert_snapshot!(plain(page), @r"
           who      raylet 1998 sent
                    SIGKILL to it

@@ -5,12 +5,15 @@
 //! them removes these if the output is not a terminal (anstream does).
 
 pub mod alike;
+pub mod answer;
+pub mod brief;
 pub mod cascade;
 pub mod causes;
 pub mod clocks;
 pub mod csv;
 pub mod diff;
 pub mod doctor;
+pub mod document;
 pub mod downsample;
 pub mod evidence;
 pub mod facts;
@@ -41,6 +44,7 @@ pub mod recording_filter;
 pub mod redact;
 pub mod sanitize;
 pub mod select;
+pub mod settings;
 mod shared_files;
 pub mod summary;
 pub mod text;

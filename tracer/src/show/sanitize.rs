@@ -161,6 +161,21 @@ pub(super) fn html(text: &str) -> String {
     escaped
 }
 
+/// Returns the clauses of a text that fit into `room` characters; the whole text if not even the
+/// first does.
+#[must_use]
+pub fn whole_clauses(text: &str, room: usize) -> &str {
+    let Some((end, _)) = text.char_indices().nth(room) else {
+        return text;
+    };
+    let fitting = &text[..end];
+    let ends = [": ", "; "].map(|sign| fitting.rfind(sign));
+    ends.into_iter()
+        .flatten()
+        .max()
+        .map_or(text, |end| &text[..end])
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! Renders a memory death in five lines, for a chat, an alert or a Kubernetes Event.
 //!
-//! The lines are the cause, the victim, its call and line, one fix, and how to see more. If another
+//! The lines are the cause, the call and line, one fix, what it costs, and how to see more. If another
 //! process than the victim had grown, that process replaces the call.
 
 use std::collections::BTreeSet;
@@ -11,11 +11,12 @@ use crate::{
     event::Role,
     judge::report::{Death, Killer, Mechanism, Relation, Report},
     show::{
-        Style,
+        Style, brief,
         causes::{self, Cause, has_remedy_for_same_job},
         facts, sanitize,
         select::SelectedReport,
         size::size,
+        view::View,
         words,
     },
     signals,
@@ -23,9 +24,10 @@ use crate::{
 
 /// Longest line, in characters.
 const LINE: usize = 190;
-
-/// Room for a remedy behind the label of its line.
-const FIX_ROOM: usize = LINE - 8;
+/// Longest line on a terminal or in a chat, in columns.
+const COLUMNS: usize = 100;
+/// Width of a label.
+const LABEL: usize = 8;
 
 /// What the lines may disclose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,14 +64,45 @@ pub fn lines(report: &Report, death: &Death, disclosure: Disclosure, more: &str)
     } else {
         "cause  "
     };
+    let (fix, cost) = fix(report, death, LINE - LABEL);
+    let call = || {
+        format!(
+            "call    {}{}",
+            call(death),
+            whose(report, death, disclosure)
+        )
+    };
     [
         format!("{killed} {}", cause(death, disclosure)),
-        format!("victim  {}", victim(report, death, disclosure)),
-        third.unwrap_or_else(|| format!("call    {}", call(death))),
-        format!("fix     {}", fix(report, death)),
+        third.unwrap_or_else(call),
+        format!("fix     {fix}"),
+        format!("cost    {cost}"),
         format!("more    {more}"),
     ]
     .map(|line| sanitize::line(&line, LINE))
+}
+
+/// Returns the five lines for a terminal. Only the last one, a command, may be longer than that.
+fn short_lines(view: &View<'_>, death: &Death, more: &str) -> [String; 5] {
+    let report = &view.shown.report;
+    let all = lines(report, death, Disclosure::All, more);
+    let (fix, cost) = fix(report, death, COLUMNS - LABEL);
+    let cause = if death.is_memory_kill() {
+        let why = brief::why(view, death);
+        let why = why.split("; ").next().unwrap_or_default();
+        let lead = all[0].split(' ').next().unwrap_or_default();
+        format!("{lead:<7} {}: {why}", brief::headline(death))
+    } else {
+        all[0].clone()
+    };
+    let cut = |line: &str| sanitize::cut_columns(line, COLUMNS);
+    [
+        cut(&cause),
+        cut(&all[1]),
+        cut(&format!("fix     {fix}")),
+        cut(&format!("cost    {cost}")),
+        all[4].clone(),
+    ]
 }
 
 /// Renders the most important first cause in five lines, or one line if no death is abnormal.
@@ -97,10 +130,8 @@ pub fn text(shown: &SelectedReport, style: &Style) -> String {
         ""
     };
     let more = format!("{command} --kill {number}{again}");
-    let mut lines = lines(report, cause.death, Disclosure::All, &more);
-    if shown.totals.causes > 1 {
-        lines[0].push_str(&format!(" (1 of {} first causes)", shown.totals.causes));
-    }
+    let view = View::new(shown, style);
+    let lines = short_lines(&view, cause.death, &more);
     let mut text = lines.join("\n");
     text.push('\n');
     text
@@ -199,33 +230,27 @@ pub fn public_name(death: &Death) -> String {
     }
 }
 
-fn victim(report: &Report, death: &Death, disclosure: Disclosure) -> String {
-    let resident = death.memory.own.resident().filter(|bytes| bytes.0 > 0);
-    // Otherwise it is beside the name.
-    let resident = resident.filter(|_| disclosure == Disclosure::Public);
+/// Returns `; job 02000000, pod rl-0, host gpu-07`, for those who do not see the report.
+fn whose(report: &Report, death: &Death, disclosure: Disclosure) -> String {
+    if disclosure == Disclosure::All {
+        return String::new();
+    }
     let recordings = &report.recordings;
     let mut own = recordings.iter();
     let own = own.find(|one| Some(one.id) == death.recording_id);
     let host = own.or(recordings.first()).map(|one| &one.host.name);
     let kubernetes = death.process.place.kubernetes.as_ref();
     let pod = kubernetes.and_then(|one| one.pod.as_ref());
-    let name = match disclosure {
-        Disclosure::All => words::subject(death),
-        Disclosure::Public => public_name(death),
-    };
     let parts = [
-        Some(name),
-        resident.map(|bytes| format!("{} resident", size(bytes))),
-        death
-            .work
-            .job_id
-            .as_ref()
-            .map(|job| format!("job {}", job.0)),
+        (death.work.job_id.as_ref()).map(|job| format!("job {}", job.0)),
         pod.map(|pod| format!("pod {}", sanitize::name(pod))),
         host.map(|host| format!("host {}", sanitize::name(host))),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
-    parts.join(", ")
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!("; {}", parts.join(", "))
 }
 
 /// `grew    TaskRunner, pid 3120, held 402.6 GiB …; the victim held 3.3 GiB`.
@@ -252,8 +277,8 @@ fn call(death: &Death) -> String {
 }
 
 /// Returns the first remedy for this death, else one for another memory kill of its job, and says
-/// so.
-fn fix(report: &Report, death: &Death) -> String {
+/// so; and what it costs. Both are at most `room` characters.
+fn fix(report: &Report, death: &Death, room: usize) -> (String, String) {
     let findings = || report.findings.iter();
     let of_it = findings().find(|one| one.deaths.contains(&death.id) && !one.remedy.is_empty());
     let own = BTreeSet::from([death.id]);
@@ -262,31 +287,24 @@ fn fix(report: &Report, death: &Death) -> String {
         (Some(finding), _) => (Some(finding), ""),
         (None, beside) => (beside(), " (for another kill of this job)"),
     };
-    let text = finding.and_then(|finding| {
-        let length = |part: &str| part.chars().count();
-        let room = FIX_ROOM.saturating_sub(length(whose));
-        let text = whole_clauses(finding.remedy.first()?.trim_end_matches('.'), room);
-        let cost = finding.cost.as_ref().map(|cost| format!(" (cost: {cost})"));
-        // A cost that is cut short says nothing.
-        let room = room.saturating_sub(length(text));
-        let cost = cost.filter(|cost| length(cost) <= room).unwrap_or_default();
-        Some(format!("{text}{cost}{whose}"))
-    });
-    text.unwrap_or_else(|| "unknown".to_owned())
+    let Some((finding, remedy)) = finding.and_then(|one| Some((one, one.remedy.first()?))) else {
+        return ("unknown".to_owned(), "unknown".to_owned());
+    };
+    let left = room.saturating_sub(whose.chars().count());
+    let remedy = sanitize::whole_clauses(remedy.trim_end_matches('.'), left);
+    let cost = finding.cost.as_deref().unwrap_or("none known");
+    (format!("{remedy}{whose}"), cost_within(cost, room))
 }
 
-/// Returns the clauses of a text that fit into `room` characters; the whole text if not even the
-/// first does.
-fn whole_clauses(text: &str, room: usize) -> &str {
-    let Some((end, _)) = text.char_indices().nth(room) else {
-        return text;
-    };
-    let fitting = &text[..end];
-    let ends = [": ", "; "].map(|sign| fitting.rfind(sign));
-    ends.into_iter()
-        .flatten()
-        .max()
-        .map_or(text, |end| &text[..end])
+/// Returns the clauses of a cost that fit, and says that there is more.
+fn cost_within(cost: &str, room: usize) -> String {
+    const MORE: &str = "; and more";
+    if cost.chars().count() <= room {
+        return cost.to_owned();
+    }
+    let kept = sanitize::whole_clauses(cost, room.saturating_sub(MORE.len()));
+    let kept = sanitize::line(kept, room.saturating_sub(MORE.len()));
+    format!("{kept}{MORE}")
 }
 
 #[cfg(test)]
@@ -311,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn cost_without_room_is_left_out() {
+    fn fix_has_its_cost() {
         let mut report = sample::verl();
         let death = most_important_cause(&report)
             .expect("a first cause")
@@ -323,12 +341,23 @@ mod tests {
             deaths: vec![death.id],
             ..Finding::new("many-workers", Certainty::Inferred, "4 of 1 GiB each")
         }];
-        assert_eq!(fix(&report, &death), "num_cpus=4");
-        report.findings[0].cost = Some("short".into());
-        assert_eq!(fix(&report, &death), "num_cpus=4 (cost: short)");
+        let room = LINE - LABEL;
+        let (found, cost) = fix(&report, &death, room);
+        assert_eq!(found, "num_cpus=4");
+        assert!(
+            cost.ends_with("…; and more") && cost.chars().count() <= room,
+            "{cost}"
+        );
+        report.findings[0].cost = Some("slower; and it changes the training".into());
+        assert_eq!(
+            fix(&report, &death, room).1,
+            "slower; and it changes the training"
+        );
+        assert_eq!(fix(&report, &death, 20).1, "slower; and more");
         report.findings[0].cost = None;
         report.findings[0].remedy = vec![format!("a=4 b=2: set both: {}", "why ".repeat(60))];
-        assert_eq!(fix(&report, &death), "a=4 b=2: set both");
+        let told = fix(&report, &death, room);
+        assert_eq!(told, ("a=4 b=2: set both".into(), "none known".into()));
     }
 
     #[test]

@@ -345,17 +345,11 @@ pub fn cgroup(path: &str) -> String {
     }
 }
 
-/// Returns `PROVEN`, `INFERRED` or `UNKNOWN`, that of the reason if it differs, and a mark while
-/// evidence may still come.
+/// Returns how certain it is who ended the process: `PROVEN`, `INFERRED` or `UNKNOWN`, with a mark
+/// while evidence may still come. Where the reason is less certain, the text about it says so.
 #[must_use]
 pub fn certainty(death: &Death) -> String {
-    let word = |certainty: Certainty| certainty.name().to_uppercase();
-    let reason = death.verdict.reason_certainty;
-    let word = if reason == death.verdict.certainty {
-        word(reason)
-    } else {
-        format!("{}, REASON {}", word(death.verdict.certainty), word(reason))
-    };
+    let word = death.verdict.certainty.name().to_uppercase();
     let open = if death.verdict.settled {
         ""
     } else {

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-/// The remedy that `report` prints first under WHAT TO CHANGE.
+/// The remedy that `report` prints first under WHAT TO CHANGE, without those that raise a limit.
 #[derive(Debug, PartialEq)]
 pub(super) struct FirstRemedy {
     /// The text, as printed.
@@ -24,9 +24,14 @@ pub(super) enum Remedy {
     Line,
 }
 
-/// Returns the first remedy that is printed.
+/// Findings whose first remedy is another limit, which no setting of the job changes.
+const LIMITS: [&str; 2] = ["hidden-limit", "low-threshold"];
+
+/// Returns the first remedy that is printed and leaves limits alone.
 pub(super) fn first(report: &Value) -> Option<FirstRemedy> {
-    let finding = report["findings"].as_array()?.first()?;
+    let mut findings = report["findings"].as_array()?.iter();
+    let of_limit = |rule: &str| LIMITS.contains(&rule);
+    let finding = findings.find(|one| !one["rule"].as_str().is_some_and(of_limit))?;
     let saving = |key: &str| finding["saving"][key].as_str().map(str::to_owned);
     Some(FirstRemedy {
         text: finding["remedy"][0].as_str()?.to_owned(),

@@ -19,6 +19,8 @@ function look(from, to) {
   const range = Math.min(Math.max(to - from, Math.min(20, whole)), whole);
   const start = Math.min(Math.max(from, FULL.from), FULL.to - range);
   chart.view = { from: start, to: start + range };
+  // What the tip says is of another moment now.
+  chart.tip.hidden = chart.cursor.hidden = true;
   if (chart.waiting) return;
   chart.waiting = true;
   requestAnimationFrame(() => { chart.waiting = false; render(); });
@@ -39,7 +41,7 @@ function render() {
   // Read once: after a change of the page it would be laid out again for each reading.
   chart.width = chart.content.clientWidth;
   const above = chart.box.scrollTop, below = above + chart.box.clientHeight;
-  const seen = LANES.filter(lane => lane.top < below && lane.top + lane.height > above);
+  const seen = LANES.filter(lane => chart.prints || (lane.top < below && lane.top + lane.height > above));
   // Two or three pixels a column: half the work, and no peak is lost.
   const count = Math.max(Math.round((chart.width - LEFT) / (FLEET ? 3 : 2)), 50);
   for (const lane of LANES) groupMarks(lane);
@@ -183,6 +185,9 @@ function listen() {
   const again = () => look(chart.view.from, chart.view.to);
   new ResizeObserver(() => { measure(); again(); }).observe(chart.box);
   if (FLEET) chart.box.addEventListener('scroll', again, { passive: true });
+  // A printed page has all lanes.
+  addEventListener('beforeprint', () => { chart.prints = true; measure(); render(); });
+  addEventListener('afterprint', () => { chart.prints = false; again(); });
   new IntersectionObserver(([entry]) => { bars.seen = entry.isIntersecting; placeBars(); }).observe(bars.section);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', render);
 }
@@ -193,7 +198,7 @@ function legend() {
     made.style.background = made.style.borderColor = `var(${colour})`;
     return made;
   };
-  const items = LAYERS.names.map((name, index) => el('li', { title: name }, key(`--c${index}`), name));
+  const items = LAYERS.names.map((name, index) => el('li', { title: name }, key(LAYERS.paints[index]), name));
   if (LANES.some(lane => lane.node.t.length)) {
     items.push(el('li', {}, key('--store'), 'shared memory (object store)'));
     items.push(el('li', {}, key('--rest'), 'other programs and the kernel'));
@@ -203,7 +208,10 @@ function legend() {
   if (glyphs.size > 1) glyphs.set('deaths of different kinds', MIXED);
   if (FOLDED.size) glyphs.set('deaths that followed', '+');
   for (const [words, glyph] of glyphs) items.push(el('li', {}, el('b', { textContent: glyph }), ` ${words}`));
+  if (LANES.some(lane => lane.calls?.length)) items.push(el('li', {}, 'above: the calls of the process that held most'));
   document.getElementById('legend').append(...items);
+  const over = el('p', { className: 'hint', hidden: !isScaled, textContent: 'Children made by fork count what they share with their parent. The colours are scaled to what was in use.' });
+  document.getElementById('legend').after(over);
 }
 
 function limitsLegend(lane, key) {

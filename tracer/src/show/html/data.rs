@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{
     ChartSeries,
+    calls::{self, CallData},
     lanes::{Lane, Lanes},
     limits::{self, LimitLine},
     series::{Groups, Scale, Series},
@@ -74,6 +75,8 @@ struct LaneData {
     limits_left_out: usize,
     #[serde(flatten)]
     series: Series,
+    /// Calls of the process that held most.
+    calls: Vec<CallData>,
 }
 
 #[derive(Debug, Serialize)]
@@ -186,6 +189,7 @@ fn of_lane(
         limits,
         limits_left_out,
         series,
+        calls: calls::of(&timelines, scale.began),
     }
 }
 

@@ -35,10 +35,25 @@ function deathTable() {
       { label: 'Ended by', value: death => death.killer, cell: death => KILLERS[death.killer].words },
       { label: 'Certainty', value: death => death.sure, cell: death => sure(death) },
       { label: 'Job', value: death => death.job, cell: death => text(death.job) },
-      { label: 'What happened', value: death => death.headline, cell: death => death.headline, kind: 'wide' },
     ],
   });
   if (DATA.deaths_left_out) section.append(el('p', { className: 'hint', textContent: `${DATA.deaths_left_out} later deaths are too many for one page: narrow it with --since, --until or --match.` }));
+}
+
+// Each line of settings gets a button that copies them.
+function copyButtons() {
+  for (const line of document.querySelectorAll('.settings')) {
+    const settings = [...line.querySelectorAll('code')].map(code => code.textContent).filter(text => text.includes('=')).join(' ');
+    if (!settings) continue;
+    const button = el('button', { type: 'button', className: 'copy', textContent: 'Copy' });
+    button.setAttribute('aria-label', `Copy ${settings}`);
+    button.addEventListener('click', async () => {
+      try { await navigator.clipboard.writeText(settings); button.textContent = 'Copied'; }
+      catch { getSelection().selectAllChildren(line); button.textContent = 'Selected'; }
+      setTimeout(() => { button.textContent = 'Copy'; }, 1500);
+    });
+    line.append(' ', button);
+  }
 }
 
 // Of one node nobody asks which.
@@ -47,15 +62,32 @@ function nodeColumn(name) {
 }
 
 function sure(death) {
-  return el('span', { className: death.sure === 'PROVEN' ? 'sure proven' : 'sure', textContent: death.sure });
+  return el('span', { className: death.sure.startsWith('PROVEN') ? 'sure proven' : 'sure', textContent: death.sure });
 }
 
 function processTable() {
   const section = document.getElementById('processes');
   section.hidden = !PROCESSES.length;
   if (section.hidden) return;
+  // What held most comes first. Ray's own helpers that lived on are folded.
+  const helps = process => HELPERS.has(process.role) && !DEATHS.has(process.death);
+  const sorted = [...PROCESSES].sort((one, other) => other.peak - one.peak);
+  const helpers = sorted.filter(helps), others = sorted.filter(process => !helps(process));
+  const listed = others.length ? others : sorted;
+  processRows(section, listed, 'Processes');
+  if (others.length && helpers.length) {
+    const box = el('details', {}, el('summary', { textContent: `${helpers.length} processes of Ray itself, which lived on` }));
+    box.addEventListener('toggle', () => { if (box.open && box.children.length === 1) processRows(box, helpers, 'Processes of Ray itself'); });
+    section.append(box);
+  }
+  if (DATA.left_out) section.append(el('p', { className: 'hint', textContent: `${DATA.left_out} more processes, short or small, are in the recording.` }));
+}
+
+const HELPERS = new Set(['raylet', 'gcs', 'dashboard', 'agent']);
+
+function processRows(section, rows, caption) {
   table(section, {
-    caption: 'Processes', placeholder: 'Filter: a name, pid, class …', rows: PROCESSES,
+    caption, placeholder: 'Filter: a name, pid, class …', rows,
     text: process => [process.name, DATA.groups[process.group], process.pid, process.role, text(process.worker), LANES[process.lane].name].join(' '),
     columns: [
       { label: 'Process', value: process => process.name, cell: process => process.name, kind: 'name' },
@@ -69,7 +101,6 @@ function processTable() {
       { label: 'Death', value: process => DEATHS.get(process.death)?.number ?? null, cell: death_of },
     ],
   });
-  if (DATA.left_out) section.append(el('p', { className: 'hint', textContent: `${DATA.left_out} more processes, short or small, are in the recording.` }));
 }
 
 function death_of(process) {
@@ -116,7 +147,12 @@ function sectionOf(death) {
 
 function detail(death) {
   const box = el('div', { className: 'death' });
-  const facts = death.facts.flatMap(([label, words]) => [el('dt', { textContent: label }), el('dd', { textContent: words, className: label === 'minute' ? 'figures' : '' })]);
+  // Later rows of a table have no label of their own.
+  let last = '';
+  const facts = death.facts.flatMap(([label, words]) => {
+    last = label || last;
+    return [el('dt', { textContent: label }), el('dd', { textContent: words, className: last === 'minute' ? 'figures' : '' })];
+  });
   if (death.root !== null && DEATHS.has(death.root)) {
     facts.unshift(el('dt', { textContent: 'cause' }), el('dd', {}, link(DEATHS.get(death.root), `${DEATHS.get(death.root).label} ${DEATHS.get(death.root).headline}`)));
   }

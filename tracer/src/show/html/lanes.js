@@ -27,9 +27,13 @@ const MARKED = (() => {
 })();
 const ARROWS = MARKED.map(to => ({ to, from: DEATHS.has(to.cause) ? headOf(DEATHS.get(to.cause)) : null })).filter(({ from }) => from && from.t !== null && from.lane !== null);
 
+// Of more lanes than these, those that are scrolled away are not laid out.
+const MANY = 24;
+
 // Puts the lanes into the chart.
 function makeLanes() {
   chart.box.classList.toggle('fleet', FLEET);
+  chart.box.classList.toggle('many', LANES.length > MANY);
   chart.content.style.setProperty('--left', `${LEFT}px`);
   for (const lane of LANES) {
     lane.hasMemory = lane.node.t.length > 0 || lane.processes.some(process => process.t.length);
@@ -97,8 +101,7 @@ function placeMarks(lane) {
 function join(group, death) {
   group.deaths.push(death);
   group.folded += FOLDED.get(death.id) || 0;
-  const digits = number => number > 1 ? String(number).length : 0;
-  group.wide = Math.max(27, 23 + 8 * digits(group.deaths.length) + (group.folded ? 8 + 8 * String(group.folded).length : 0));
+  group.wide = Math.max(27, 12 + 8 * words_of(group.deaths).length);
   return group;
 }
 
@@ -107,6 +110,11 @@ const folded = deaths => deaths.reduce((sum, death) => sum + (FOLDED.get(death.i
 function words_of(deaths) {
   const one = deaths.every(death => death.killer === deaths[0].killer);
   const glyph = one ? KILLERS[deaths[0].killer].mark : MIXED;
+  // Of one node there is room for its number.
+  if (!FLEET && deaths.length <= 2 && deaths.every(death => death.label)) {
+    const [first, second] = deaths.map(death => death.label.replace('\u00a0', ' '));
+    return second ? `${first} and ${second.split(' ')[1]}` : first;
+  }
   return (deaths.length > 1 ? `${glyph}${deaths.length}` : glyph) + (folded(deaths) ? `+${folded(deaths)}` : '');
 }
 
@@ -125,17 +133,20 @@ function mark(button, x, deaths) {
   const what = deaths.length > 1 ? `${deaths.length} ${first} from ${clock(deaths[0].t, true)}` : `${called(deaths[0])} ${deaths[0].headline}`;
   button.title = followers ? `${what}; ${followers} more ${followers === 1 ? 'death' : 'deaths'}${FLEET ? ' on this node' : ''}` : what;
   button.setAttribute('aria-label', button.title);
-  button.style.transform = `translateX(${markX(x) - 11}px)`;
+  button.style.transform = `translateX(${markX(x, 12 + 7 * button.textContent.length) - 11}px)`;
 }
 
-const markX = x => Math.min(Math.max(x, LEFT), chart.width - 23);
+const markX = (x, wide = 23) => Math.min(Math.max(x, LEFT), chart.width - wide);
 
-// One death opens; several are zoomed into until they come apart.
+// One death opens; several are zoomed into until they come apart, or until less than some seconds are shown.
+const CLOSEST = 4e3;
 function chooseMark(button) {
   const { deaths } = button;
   const first = deaths[0].t, last = deaths[deaths.length - 1].t;
-  if (deaths.length === 1 || last - first < 30) openDeath(deaths[0].id);
-  else { const margin = (last - first) * 0.3; look(first - margin, last + margin); }
+  const margin = Math.max((last - first) * 0.3, CLOSEST);
+  const nearer = last - first + 2 * margin < 0.8 * (chart.view.to - chart.view.from);
+  if (deaths.length === 1 || last - first < 30 || !nearer) openDeath(deaths[0].id);
+  else look(first - margin, last + margin);
 }
 
 // Where the mark of a death is; of one outside of the view, beyond the edge on its side.

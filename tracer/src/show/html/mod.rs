@@ -5,6 +5,7 @@
 //! script element, which the page shows as text only. The style and the scripts are plain files
 //! beside this one.
 
+mod calls;
 mod chart_series;
 mod data;
 mod lanes;
@@ -41,16 +42,20 @@ pub fn render(
     known: &KnownNames,
 ) -> Result<String, serde_json::Error> {
     let view = View::new(&shown, style);
-    let (title, summary) = (summary::title(&view), summary::render(&view));
+    let summary = summary::render(&view);
     // The page has room for all of the evidence.
     shown.detail = true;
     let data = serde_json::to_string(&data::of(&shown, style, charts))?;
     // The page is made from copies of the data, and a report may have a hundred megabytes.
     drop(shown);
     Ok(filled(&[
-        ("{{title}}", &known.replace_in(&sanitize::html(&title))),
+        (
+            "{{title}}",
+            &known.replace_in(&sanitize::html(&summary.title)),
+        ),
         ("{{style}}", STYLE),
-        ("{{summary}}", &known.replace_in(&summary)),
+        ("{{summary}}", &known.replace_in(&summary.top)),
+        ("{{sections}}", &known.replace_in(&summary.sections)),
         ("{{data}}", &inert(&known.replace_in(&data))),
         ("{{script}}", &SCRIPTS.concat()),
     ]))

@@ -5,11 +5,12 @@ makeLanes();
 if (LANES.some(lane => lane.hasMemory) || (FLEET && MARKED.length)) {
   document.getElementById('memory').hidden = false;
   measure();
-  legend();
   listen();
   render();
+  legend();
 }
 processTable();
+copyButtons();
 
 function follow() {
   const id = /^#death-(\d+)$/.exec(location.hash);

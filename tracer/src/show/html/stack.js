@@ -1,16 +1,19 @@
 // What is drawn: private memory stacked by class, read at one moment for each column of pixels.
 
-// The classes that held most have a colour of their own; the last layer holds all others.
+// The classes that held most have a colour of their own, if they matter; the last layer holds all others, in one grey.
 const SHOWN = 9;
+const MATTERS = 0.03;
 const LAYERS = (() => {
   const peaks = new Map();
   for (const process of PROCESSES) peaks.set(process.group, (peaks.get(process.group) || 0) + process.peak);
-  const ranked = [...peaks].filter(([, peak]) => peak > 0).sort((one, other) => other[1] - one[1]).map(([group]) => group);
-  const own = ranked.length > SHOWN + 1 ? ranked.slice(0, SHOWN) : ranked.slice(0, SHOWN + 1);
-  const names = own.map(group => DATA.groups[group]);
-  if (own.length < ranked.length) names.push(`${ranked.length - own.length} other classes`);
-  const of = new Map(ranked.map((group, rank) => [group, Math.min(rank, names.length - 1)]));
-  return { names, of };
+  const ranked = [...peaks].filter(([, peak]) => peak > 0).sort((one, other) => other[1] - one[1]);
+  const highest = LANES.reduce((top, lane) => lane.node.used.reduce((a, b) => Math.max(a, b), top), 0) || (ranked[0]?.[1] ?? 0);
+  const own = ranked.filter(([, peak], rank) => rank === 0 || peak >= MATTERS * highest).slice(0, SHOWN);
+  const names = own.map(([group]) => DATA.groups[group]), paints = own.map((_, rank) => `--c${rank}`);
+  const left = ranked.length - own.length;
+  if (left) { names.push(left === 1 ? DATA.groups[ranked[own.length][0]] : `${left} smaller classes`); paints.push('--c9'); }
+  const of = new Map(ranked.map(([group], rank) => [group, Math.min(rank, names.length - 1)]));
+  return { names, paints, of };
 })();
 
 // In each column the moment of the machine's highest use, so that a short peak is seen at any zoom; else its middle.
@@ -74,7 +77,24 @@ function stack(lane, from, to, count) {
   }
   const sum = new Float64Array(count);
   for (const layer of layers) for (let column = 0; column < count; column++) sum[column] += layer[column];
-  return { lane, from, to, count, found, layers, sum, ...readNode(lane, found), cgroups: lane.cgroups.map(one => readCgroup(lane, one, found)) };
+  const { used, store } = readNode(lane, found);
+  capped(layers, sum, used, store);
+  return { lane, from, to, count, found, layers, sum, used, store, cgroups: lane.cgroups.map(one => readCgroup(lane, one, found)) };
+}
+
+// Children made by fork may each count what they share with their parent, and samples differ by moments: together no
+// more is drawn than was in use.
+const OVER = 1.05;
+let isScaled = false;
+function capped(layers, sum, used, store) {
+  for (let column = 0; column < sum.length; column++) {
+    const room = used[column] - store[column];
+    if (!(used[column] > 0) || sum[column] <= room) continue;
+    isScaled ||= sum[column] > OVER * room;
+    const share = Math.max(room, 0) / sum[column];
+    for (const layer of layers) layer[column] *= share;
+    sum[column] = Math.max(room, 0);
+  }
 }
 
 // The highest figure that is drawn; limits count where they are not far above all else.
@@ -92,8 +112,8 @@ function ceiling(stacked, onlyRay) {
 // Names of nodes stand left of their lanes.
 const LEFT = !FLEET ? 62 : matchMedia('(max-width: 640px)').matches ? 96 : 160;
 // What stands above and below the memory: marks, and the axis of time; `thin` has neither, nor figures.
-const ALONE = { top: 28, bottom: 24, axis: true };
-const LANE = { top: 28, bottom: 5 };
+const ALONE = { top: 46, bottom: 24, axis: true };
+const LANE = { top: 46, bottom: 5 };
 const THIN = { top: 3, bottom: 3, thin: true };
 
 function prepare(canvas, width = canvas.clientWidth, height = canvas.clientHeight) {
@@ -159,11 +179,16 @@ function draw(canvas, stacked, onlyRay, frame = ALONE, size = []) {
   };
   // What is lower than a quarter of a pixel throughout is not seen.
   const isHigh = layer => layer.some(kib => kib > top / inner.height / 4);
-  stacked.layers.forEach((layer, index) => { if (isHigh(layer)) band(column => layer[column], colour(`--c${index}`)); });
+  stacked.layers.forEach((layer, index) => { if (isHigh(layer)) band(column => layer[column], colour(LAYERS.paints[index])); });
   if (isHigh(stacked.store)) band(column => stacked.store[column], colour('--store'));
   if (!onlyRay) band(column => Math.max(stacked.used[column] - base[column], 0), colour('--rest'));
   if (frame.thin) return;
-  stacked.cgroups.forEach(use => line(brush, use, x, y, colour('--limit')));
+  stacked.cgroups.forEach((use, index) => {
+    line(brush, use, x, y, colour('--limit'));
+    named(brush, stacked.lane.cgroups[index].label, use, x, y, colour('--limit'));
+  });
+  calls(brush, stacked, frame, inner, colour);
+  kills(brush, stacked, height - frame.bottom, inner, colour);
   const place = { top, y, inner, width, bottom: height - frame.bottom, colour };
   levels(brush, place);
   if (frame.axis) times(brush, stacked, place);
@@ -180,6 +205,61 @@ function line(brush, figures, x, y, paint) {
   brush.strokeStyle = paint;
   brush.lineWidth = 1.5;
   brush.stroke();
+}
+
+// The name of a line, where it is highest and there is room beside it.
+function named(brush, label, figures, x, y, paint) {
+  let highest = -1;
+  figures.forEach((kib, column) => { if (!(kib <= figures[highest])) highest = Number.isNaN(kib) ? highest : column; });
+  if (highest < 0) return;
+  const wide = brush.measureText(label).width, at = x(highest);
+  brush.textAlign = at - LEFT > wide + 12 ? 'right' : 'left';
+  brush.textBaseline = 'middle';
+  written(brush, label, at + (brush.textAlign === 'right' ? -6 : 6), y(figures[highest]) - 8, paint);
+}
+
+// Text that can be read on any colour.
+function written(brush, label, x, y, paint) {
+  brush.lineWidth = 3;
+  brush.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue('--back');
+  brush.strokeText(label, x, y);
+  brush.fillStyle = paint;
+  brush.fillText(label, x, y);
+}
+
+// The calls of the process that held most, as a band above its memory.
+function calls(brush, { lane, from, to }, frame, inner, colour) {
+  if (!lane.calls?.length) return;
+  const top = frame.top - 17, high = 14;
+  brush.textBaseline = 'middle';
+  brush.textAlign = 'left';
+  for (const [began, ended, name] of lane.calls) {
+    if (ended < from || began > to) continue;
+    const [left, right] = [began, ended].map(moment => LEFT + (Math.min(Math.max(moment, from), to) - from) / (to - from) * inner.width);
+    brush.fillStyle = colour('--panel');
+    brush.strokeStyle = colour('--line');
+    brush.lineWidth = 1;
+    brush.fillRect(left, top, right - left, high);
+    brush.strokeRect(Math.round(left) + 0.5, top + 0.5, Math.max(Math.round(right - left) - 1, 0), high - 1);
+    brush.fillStyle = colour('--text');
+    let label = name;
+    while (label && brush.measureText(label).width > right - left - 8) label = label.length > 4 ? `${label.slice(0, -2).replace(/…$/, '')}…` : '';
+    if (label && label !== '…') brush.fillText(label, left + 4, top + high / 2 + 1);
+  }
+}
+
+// A line at each kill, below its mark.
+function kills(brush, { lane, from, to }, bottom, inner, colour) {
+  for (const death of lane.deaths || []) {
+    if (death.t < from || death.t > to || KILLERS[death.killer].soft) continue;
+    const at = Math.round(LEFT + (death.t - from) / (to - from) * inner.width) + 0.5;
+    brush.strokeStyle = colour('--kill');
+    brush.lineWidth = 1.5;
+    brush.beginPath();
+    brush.moveTo(at, 24);
+    brush.lineTo(at, bottom);
+    brush.stroke();
+  }
 }
 
 // Figures at the left.

@@ -1,122 +1,146 @@
-//! Renders the first screen as HTML.
-//!
-//! It has a sentence for each first cause, and says how the jobs ended and what was missed.
+//! Renders the first screen and the sections as HTML, which can be read without JavaScript.
 
 use crate::{
     judge::report::Certainty,
     show::{
-        alike, causes::Entry, findings, fleet, gpus, growth, header, held, in_use, jobs, rank,
-        sanitize, shared_files, text_sources, view::View, words,
+        answer::{Most, Told},
+        brief,
+        document::{self, Document, Extent, Item, Section},
+        facts::Fact,
+        fleet, header, sanitize, settings,
+        view::View,
+        words,
     },
 };
 
-/// Maximum number of first causes that have a sentence here. The table has all.
-const MAX_ENTRIES: usize = 20;
-/// Maximum number of jobs that have a line.
-const MAX_JOBS: usize = 10;
+/// Maximum numbers of first causes, jobs and gaps that have a sentence here. The table has all
+/// deaths.
+const MOST: Most = Most {
+    jobs: 10,
+    causes: 20,
+    gaps: 6,
+};
 /// If there are more jobs than this, they are below the first causes, which belong on the first
 /// screen.
 const FEW_JOBS: usize = 2;
+/// The facts about what to change.
+const REMEDY: [&str; 3] = ["fix", "cost", "or"];
 
-/// `raytrace: gpu-07, 2 first causes`.
-pub(super) fn title(view: &View<'_>) -> String {
-    let report = &view.shown.report;
-    let hosts: Vec<String> = report
-        .recordings
-        .iter()
-        .map(|recording| sanitize::name(&recording.host.name))
-        .collect();
-    let count = words::count(view.shown.totals.causes, "first cause", "first causes");
-    match hosts.as_slice() {
-        [] => format!("raytrace: {count}"),
-        _ if fleet::is_fleet_report(report) => {
-            let nodes = words::count(report.nodes.len(), "node", "nodes");
-            format!("raytrace: {nodes}, {count}")
-        }
-        _ => format!("raytrace: {}, {count}", hosts.join(" ")),
+/// The parts of the page.
+#[derive(Debug)]
+pub(super) struct Summary {
+    /// The answer.
+    pub(super) title: String,
+    /// What stands above the chart.
+    pub(super) top: String,
+    /// What stands below it.
+    pub(super) sections: String,
+}
+
+/// Renders the parts of the page.
+pub(super) fn render(view: &View<'_>) -> Summary {
+    let extent = Extent {
+        answer: MOST,
+        blocks: 0,
+    };
+    let document = document::of(view, extent);
+    let title = title(view, &document);
+    Summary {
+        top: top(view, &document, &title),
+        sections: document.sections.iter().map(section).collect(),
+        title,
     }
 }
 
-/// Returns lines about memory in use at the peak, shared memory and GPUs, as far as they were seen.
-fn memory(view: &View<'_>) -> impl Iterator<Item = String> {
-    let report = &view.shown.report;
-    let lines = [
-        (in_use::LABEL, report.in_use.as_ref().map(in_use::line)),
-        ("Shared memory", shared_files::line(report)),
-        ("GPUs", gpus::line(report)),
-    ];
-    let lines = lines.into_iter();
-    lines.filter_map(|(label, line)| Some(format!("{label}: {}", line?)))
+/// `The kernel killed WorkerDict.update_actor, pid 7: cgroup /job was full, 8.0 of 8.0 GiB`.
+fn title(view: &View<'_>, document: &Document) -> String {
+    let causes = view.shown.causes();
+    let leading = document.answer.causes.first();
+    let cause = leading.and_then(|told| causes.iter().find(|one| one.death.id == told.death));
+    let text = match (cause, leading) {
+        (Some(cause), Some(told)) if told.label.starts_with("KILL\u{a0}") => {
+            let death = cause.death;
+            let why = brief::why(view, death);
+            let why = why.split("; ").next().unwrap_or_default();
+            if death.is_memory_kill() {
+                format!("{}: {why}", told.text)
+            } else {
+                told.text.clone()
+            }
+        }
+        (_, Some(told)) => told.text.clone(),
+        _ if view.shown.totals.causes == 0 => "No abnormal death".to_owned(),
+        _ => words::count(view.shown.totals.causes, "first cause", "first causes"),
+    };
+    let mut letters = text.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
 }
 
-/// Renders the section.
-pub(super) fn render(view: &View<'_>) -> String {
-    let causes = view.shown.causes();
-    let mut html = String::from("<header>\n<h1>Who killed what</h1>\n<ul class=\"about\">\n");
-    let about = header::recordings(view)
-        .into_iter()
-        .chain(text_sources::lines(view))
-        .chain(header::counts(view, &causes))
-        .chain(memory(view));
-    about.for_each(|line| item(&mut html, "", &sanitize::html(&line)));
-    for line in header::gaps(view) {
-        item(&mut html, "gap", &sanitize::html(&line));
+fn top(view: &View<'_>, document: &Document, title: &str) -> String {
+    let answer = &document.answer;
+    let mut html = format!(
+        "<header>\n<h1>{}</h1>\n<ul class=\"about\">\n",
+        escaped(title)
+    );
+    let about = if document.head.is_empty() {
+        header::recordings(view)
+    } else {
+        document.head.clone()
+    };
+    for line in about.iter().chain(&answer.close) {
+        item(&mut html, "", &escaped(line));
+    }
+    for line in &answer.gaps {
+        item(&mut html, "gap", &escaped(line));
     }
     html.push_str("</ul>\n</header>\n<ol class=\"lead\" aria-label=\"First causes and jobs\">\n");
-    let jobs = jobs::lines(view, &causes, MAX_JOBS);
-    let jobs: Vec<String> = jobs
+    let jobs: Vec<String> = answer
+        .jobs
         .iter()
-        .map(|(label, line)| format!("<b>{}</b> {}", sanitize::html(label), sanitize::html(line)))
+        .map(|(label, line)| format!("<b>{}</b> {}", escaped(label), escaped(line)))
         .collect();
-    let (before, after) = if jobs.len() > FEW_JOBS {
-        (&jobs[..0], &jobs[..])
-    } else {
-        (&jobs[..], &jobs[..0])
-    };
-    for job in before {
-        item(&mut html, "job", job);
-    }
-    let (kept, left_out) = rank::most_important(rank::entries(view, causes), MAX_ENTRIES);
-    for entry in &kept {
-        let death = entry.first().death;
-        let class = if death.verdict.killer.is_kill() {
+    let few = jobs.len() <= FEW_JOBS;
+    jobs.iter()
+        .filter(|_| few)
+        .for_each(|job| item(&mut html, "job", job));
+    for told in &answer.causes {
+        let class = if told.label.starts_with("KILL") {
             ""
         } else {
             "death"
         };
-        item(&mut html, class, &sentence(view, entry));
+        item(&mut html, class, &card(told));
     }
-    if left_out > 0 {
-        let what = words::count(left_out, "more first cause", "more first causes");
-        item(
-            &mut html,
-            "quiet",
-            &format!("<a href=\"#deaths\">… and {what}</a>"),
-        );
-    }
-    for job in after {
-        item(&mut html, "job", job);
-    }
+    jobs.iter()
+        .filter(|_| !few)
+        .for_each(|job| item(&mut html, "job", job));
     if let Some(quiet) = fleet::quiet_nodes(&view.shown.report) {
-        item(&mut html, "quiet", &sanitize::html(&quiet));
+        item(&mut html, "quiet", &escaped(&quiet));
     }
     html.push_str("</ol>\n");
-    if let Some(held) = held::at_kill(view) {
-        let heading = format!("What was held at {}", held.kill);
-        list(&mut html, "ul", &heading, held.classes);
+    let leading = answer.causes.first();
+    let remedy = leading.into_iter().flat_map(|told| &told.facts);
+    let remedy: Vec<&Fact> = remedy.filter(|fact| is_remedy(fact)).collect();
+    if !remedy.is_empty() {
+        html.push_str(&format!(
+            "<section class=\"fix\" aria-label=\"What to change first\">{}</section>\n",
+            list(&remedy)
+        ));
     }
-    let unread = growth::unread(view).into_iter().map(alone);
-    let grown = growth::lines(view).into_iter().chain(unread);
-    list(&mut html, "ul", "What grew", grown);
-    let found = findings::lines(view).into_iter().map(alone);
-    list(&mut html, "ol", "What to change", found);
-    let notes = findings::notes(view).into_iter().map(alone);
-    list(&mut html, "ul", "Also", notes);
     html.push_str(NO_SCRIPT);
     html
 }
 
 const NO_SCRIPT: &str = "<noscript><p>The timeline, the tables and the evidence need JavaScript; nothing is loaded from anywhere.</p></noscript>";
+
+fn is_remedy(fact: &Fact) -> bool {
+    REMEDY.contains(&fact.0)
+}
+
+fn escaped(text: &str) -> String {
+    sanitize::html(text)
+}
 
 fn item(html: &mut String, class: &str, content: &str) {
     if class.is_empty() {
@@ -126,62 +150,93 @@ fn item(html: &mut String, class: &str, content: &str) {
     }
 }
 
-/// Returns `KILL 1 08:41:07.482Z Ray's memory monitor killed hog (task, pid 7, 3.4 GiB) PROVEN`. In
-/// a report of several nodes it also names the node of the death, and how many deaths followed on
-/// how many nodes.
-fn sentence(view: &View<'_>, entry: &Entry<'_>) -> String {
-    let death = entry.first().death;
-    let (label, mut text, sure) = alike::heading(&entry.causes);
-    match (entry.causes.as_slice(), &death.node) {
-        ([cause], Some(node)) => {
-            text = format!("{}: {text}{}", sanitize::name(node), fleet::followed(cause));
-        }
-        (alike, _) => {
-            let deaths: Vec<_> = alike.iter().map(|cause| cause.death).collect();
-            text.push_str(&fleet::on_nodes(&deaths));
-        }
-    }
-    let class = match sure.verdict.certainty {
+/// Returns `KILL 1 08:41:07.482Z Ray's memory monitor killed hog, pid 7 PROVEN`, with its facts.
+fn card(told: &Told) -> String {
+    let class = match told.sure {
         Certainty::Proven => "sure proven",
         Certainty::Inferred | Certainty::Unknown => "sure",
     };
+    let when = match told.when.as_str() {
+        "" => String::new(),
+        when => format!("<time>{}</time> ", escaped(when)),
+    };
+    let facts: Vec<&Fact> = told.facts.iter().filter(|fact| !is_remedy(fact)).collect();
     format!(
-        "<a href=\"#death-{}\"><b>{}</b> <time>{}</time> {}</a> <span class=\"{class}\">{}</span>",
-        death.id.0,
-        sanitize::html(&label),
-        sanitize::html(&view.death_time(death)),
-        sanitize::html(&text),
-        sanitize::html(&words::certainty(sure))
+        "<a href=\"#death-{}\"><b>{}</b> {when}{}</a> <span class=\"{class}\">{}</span>{}",
+        told.death.0,
+        escaped(&told.label),
+        escaped(&told.text),
+        escaped(&told.certainty),
+        list(&facts)
     )
 }
 
-/// A text with no lines below it.
-fn alone(text: String) -> (String, Vec<String>) {
-    (text, Vec::new())
+/// Renders facts as a list of labels and texts, with settings as code.
+fn list(facts: &[&Fact]) -> String {
+    if facts.is_empty() {
+        return String::new();
+    }
+    let each = facts.iter().map(|(label, text)| {
+        let (class, text) = match *label {
+            "fix" | "or" => (format!(" class=\"{label} settings\""), with_code(text)),
+            _ => (String::new(), escaped(text)),
+        };
+        format!("<dt>{}</dt><dd{class}>{text}</dd>", escaped(label))
+    });
+    format!("\n<dl>{}</dl>", each.collect::<String>())
 }
 
-/// Writes a section with a list, each text with the lines below it. `tag` is `ul` or `ol`.
-fn list(
-    html: &mut String,
-    tag: &str,
-    heading: &str,
-    texts: impl IntoIterator<Item = (String, Vec<String>)>,
-) {
-    let mut texts = texts.into_iter().peekable();
-    if texts.peek().is_none() {
-        return;
-    }
-    html.push_str(&format!("<section><h2>{heading}</h2>\n<{tag}>\n"));
-    for (text, below) in texts {
-        let mut content = sanitize::html(&text);
-        if !below.is_empty() {
-            content.push_str("\n<ul>\n");
-            for line in below {
-                item(&mut content, "", &sanitize::html(&line));
-            }
-            content.push_str("</ul>");
+/// Escapes a text. Its settings, names and paths are code, which a script gives a button to copy.
+fn with_code(text: &str) -> String {
+    let word = |word: settings::Word<'_>| {
+        let (before, bare, after) = (
+            escaped(word.before),
+            escaped(word.bare),
+            escaped(word.after),
+        );
+        if word.is_code {
+            format!("{before}<code>{bare}</code>{after}")
+        } else {
+            format!("{before}{bare}{after}")
         }
-        item(html, "", &content);
+    };
+    let words: Vec<String> = settings::words(text).map(word).collect();
+    words.join(" ")
+}
+
+/// Renders a section: its items, each with the lines below it.
+fn section(section: &Section) -> String {
+    let tag = if section.numbered { "ol" } else { "ul" };
+    let heading = format!("{} {}", section.heading, section.of);
+    let heading = escaped(heading.trim_end());
+    let mut html = format!("<section><h2>{heading}</h2>\n<{tag}>\n");
+    for one in &section.items {
+        item(&mut html, "", &told(one));
     }
     html.push_str(&format!("</{tag}></section>\n"));
+    html
+}
+
+fn told(one: &Item) -> String {
+    let mut content = escaped(&one.text);
+    if one.parts.is_empty() {
+        return content;
+    }
+    content.push_str("\n<ul>\n");
+    for (label, text) in &one.parts {
+        match *label {
+            "" => item(&mut content, "", &escaped(text)),
+            label @ ("Fix" | "Or") => {
+                let line = format!("<b>{label}:</b> {}", with_code(text));
+                item(&mut content, "settings", &line);
+            }
+            label => item(
+                &mut content,
+                "",
+                &format!("<b>{label}:</b> {}", escaped(text)),
+            ),
+        }
+    }
+    content.push_str("</ul>");
+    content
 }

@@ -3,6 +3,8 @@
 //! This holds on GitHub too, which looks for mentions after it has rendered. Text must be on one
 //! line and harmless already (`sanitize`).
 
+use crate::show::settings::{self, Word};
+
 /// Separates `@` and `#` from a name or number behind them, so that GitHub notifies nobody. A
 /// backslash does not help, because GitHub looks for mentions in the rendered text.
 const BREAK: char = '\u{200b}';
@@ -69,16 +71,20 @@ pub(super) fn code(text: &str) -> String {
 /// there.
 #[must_use]
 pub(super) fn settings(shown: &str) -> String {
-    let word = |word: &str| {
-        let bare = word.trim_start_matches('(');
-        let bare = bare.trim_end_matches([',', ';', ':', '.', ')']);
-        if bare.contains(['=', '_', '@', '/']) {
-            word.replacen(bare, &code(bare), 1)
+    let word = |word: Word<'_>| {
+        let Word {
+            before,
+            bare,
+            after,
+            is_code,
+        } = word;
+        if is_code {
+            format!("{before}{}{after}", code(bare))
         } else {
-            text(word)
+            text(&format!("{before}{bare}{after}"))
         }
     };
-    let words: Vec<String> = shown.split(' ').map(word).collect();
+    let words: Vec<String> = settings::words(shown).map(word).collect();
     words.join(" ")
 }
 

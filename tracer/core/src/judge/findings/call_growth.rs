@@ -164,7 +164,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Fi
         "The running {} of {} had added {} in {count} {}, {} of the limit of {}{}",
         if count == 1 { "call" } else { "calls" },
         method.name,
-        of_limit.part,
+        size(method.took),
         if count == 1 { "process" } else { "processes" },
         of_limit.percent,
         of_limit.whole,
@@ -275,6 +275,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
         finding.evidence.push(line.evidence());
         // The user's own line comes first if it has most of the growth, or if no setting was found.
         if line.share >= 0.5 || !is_turned {
+            finding.about.own_line = true;
             finding.saving = Some(Saving {
                 class: class.map(str::to_owned),
                 task: Some(method.name.to_owned()),

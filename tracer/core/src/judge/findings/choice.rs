@@ -11,6 +11,15 @@ use crate::{
     judge::report::{Death, Finding},
 };
 
+/// Rules about memory that a job keeps and does not need.
+const KEEP: [&str; 5] = [
+    "leak",
+    "grows-per-call",
+    "controller-grew",
+    "children-grew",
+    "victim-not-biggest",
+];
+
 /// Removes findings about processes that another finding explains better, and growth that a leak
 /// explains.
 pub(super) fn one_per_cause(run: Run<'_>, findings: &mut Vec<Finding>) {
@@ -130,7 +139,8 @@ pub(super) fn unexplained<'a>(run: Run<'a>, findings: &[Finding]) -> Vec<&'a Dea
 ///
 /// Causes come first: those with a remedy, then by the kills and the memory that they explain.
 /// Causes that only another limit can fix come next, then findings without a cause, which keep
-/// their order.
+/// their order. A limit for which the machine has room comes before settings, because it costs
+/// neither time nor results, and after what keeps memory that it does not need.
 pub(super) fn order(run: Run<'_>, findings: &mut [Finding]) {
     let acts = acts(run);
     let kills: Vec<EventId> = run.memory_kills().map(|death| death.id).collect();
@@ -171,4 +181,25 @@ pub(super) fn order(run: Run<'_>, findings: &mut [Finding]) {
         )
     };
     findings.sort_by_cached_key(place);
+    let mut at = 0;
+    while at < findings.len() {
+        let first = findings[..at]
+            .iter()
+            .position(|one| costs_more(one, &findings[at]));
+        if let Some(first) = first {
+            findings[first..=at].rotate_right(1);
+        }
+        at += 1;
+    }
+}
+
+/// Returns whether the remedy of a finding costs more than a limit for which the machine has room:
+/// it changes a setting, where nothing is kept that is not needed.
+fn costs_more(finding: &Finding, limit: &Finding) -> bool {
+    let keeps = KEEP.contains(&finding.rule.as_str()) || finding.about.own_line;
+    let mut deaths = finding.deaths.iter();
+    limit.about.has_room
+        && !(keeps && !finding.remedy.is_empty())
+        && !finding.about.has_room
+        && deaths.any(|death| limit.deaths.contains(death))
 }

@@ -1,7 +1,7 @@
 //! Finds a cgroup's limit that Ray does not see, so the kernel kills before Ray does.
 
 use super::{
-    Run, about, children, controller, leak, merged, more_memory,
+    Run, about, children, controller, leak, low_threshold, merged, more_memory,
     rules::{Contradiction, Kind, Needs, Rule},
 };
 use crate::{
@@ -67,7 +67,18 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         ];
         let delays = keeps_growing(&growing, death);
         if !delays {
-            finding.remedy.push(raise(run, death, &cgroup, limit));
+            let (remedy, more, took) = raise(run, death, &cgroup, limit);
+            finding.remedy.push(remedy);
+            let room = more_memory::room(run, death).filter(|room| room.bytes >= more);
+            if let Some(room) = room.filter(|_| took.0 > 0) {
+                let left = size(room.bytes);
+                finding.summary.push_str(&format!(
+                    "; at least {left} of the machine were {}",
+                    room.free
+                ));
+                finding.cost = Some(low_threshold::cost(more, took));
+                finding.about.has_room = true;
+            }
         }
         // A threshold is a remedy only if all of Ray is inside the cgroup with that limit. With
         // resource isolation Ray does not read the threshold.
@@ -100,7 +111,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
 
 /// Returns findings about memory that keeps growing, by a line or in each call. A higher limit
 /// would only be hit a little later.
-fn growing(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn growing(run: Run<'_>) -> Vec<Finding> {
     let of_lines = [controller::RULE, children::RULE];
     let of_lines = of_lines.iter().flat_map(|rule| (rule.find)(run));
     // A saving is known only if the line is.
@@ -108,12 +119,13 @@ fn growing(run: Run<'_>) -> Vec<Finding> {
     of_lines.chain(leak::find(run)).collect()
 }
 
-fn keeps_growing(growing: &[Finding], death: &Death) -> bool {
+pub(super) fn keeps_growing(growing: &[Finding], death: &Death) -> bool {
     growing.iter().any(|one| one.deaths.contains(&death.id))
 }
 
-/// Returns what to type for a higher limit, and why by so much.
-fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> String {
+/// Returns what to type for a higher limit and why by so much, how much more that is, and what the
+/// running calls had taken.
+fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> (String, Bytes, Bytes) {
     let inside = || run.inside(death).iter();
     let took = inside().filter_map(|held| Some(held.private.0.saturating_sub(held.before?.0)));
     let took = Bytes(took.sum());
@@ -151,7 +163,8 @@ fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> String {
     } else {
         ""
     };
-    format!("raise the limit of {cgroup}{above} by at least {by}{rounded}: {how}")
+    let text = format!("raise the limit of {cgroup}{above} by at least {by}{rounded}: {how}");
+    (text, more, took)
 }
 
 /// Returns a limit as it is typed, `10G` or `512M`, and its size.

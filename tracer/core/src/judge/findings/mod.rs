@@ -27,6 +27,7 @@ mod idle;
 mod leak;
 mod left_over;
 mod log_warnings;
+mod low_threshold;
 mod many_workers;
 mod monitor_off;
 mod more_memory;
@@ -74,7 +75,7 @@ use rules::{Kind, Rule};
 
 /// All rules. Their order decides between findings of equal rank: causes first, then settings, then
 /// notes that name no cause.
-static ALL: [Rule; 34] = [
+static ALL: [Rule; 35] = [
     controller::RULE,
     leak::RULE,
     call_growth::RULE,
@@ -92,6 +93,7 @@ static ALL: [Rule; 34] = [
     head::RULE,
     outside_ray::RULE,
     hidden_limit::RULE,
+    low_threshold::RULE,
     monitor_off::RULE,
     own_shared::RULE,
     pinned::RULE,

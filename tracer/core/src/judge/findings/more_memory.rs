@@ -1,6 +1,7 @@
 //! Advises how much more memory a node needs.
 //!
-//! This is the last advice, after what can be changed in the workload.
+//! This is the last advice, after what can be changed in the workload. Where a limit is low and the
+//! machine has room, `low-threshold` and `hidden-limit` say so.
 
 use super::Run;
 use crate::{
@@ -24,6 +25,9 @@ pub(super) fn remedy(run: Run<'_>, death: &Death, took: Bytes) -> Option<String>
     if death.verdict.killer != Killer::RayMemoryMonitor {
         return None;
     }
+    if with_room(run, death, took).is_some() {
+        return None;
+    }
     let more = extra_memory(limit, took);
     let why = if more == took {
         "as much again as the running calls had taken"
@@ -41,6 +45,73 @@ pub(super) fn remedy(run: Run<'_>, death: &Death, took: Bytes) -> Option<String>
             size(gives)
         ),
         None => format!("about {needed} more memory for this node ({why})"),
+    })
+}
+
+/// The least share of the machine outside of Ray at which it is not called free.
+const SHARED_MACHINE: f64 = 0.25;
+
+/// The memory of a machine that was not in use during a recording.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    /// The least of it.
+    pub(super) bytes: Bytes,
+    /// `free`; where others use the machine too, it is not called that.
+    pub(super) free: &'static str,
+}
+
+/// Returns the least memory of the machine that was not in use while it was recorded.
+pub(super) fn room(run: Run<'_>, death: &Death) -> Option<Room> {
+    let mut machines = run.report.machines.iter();
+    let own = machines.find(|one| Some(one.recording_id) == death.recording_id);
+    let peak = own.map_or(run.report.peak, |one| one.peak)?;
+    let used = run.limit_members(death).and_then(|one| one.sums.as_ref());
+    let outside = used.map_or(0.0, |(tracked, node)| node.used().gib() - tracked.gib());
+    let is_shared = outside > SHARED_MACHINE * peak.total_bytes.gib();
+    Some(Room {
+        bytes: Bytes(peak.total_bytes.0.saturating_sub(peak.used_bytes.0)),
+        free: if is_shared {
+            "not in use (others use it too)"
+        } else {
+            "free"
+        },
+    })
+}
+
+/// A threshold that was lowered, and for whose default the machine had room.
+pub(super) struct Higher {
+    /// The default, as it is typed.
+    pub(super) change: String,
+    /// What was set.
+    pub(super) set: String,
+    /// How much higher it is then.
+    pub(super) gives: Bytes,
+    /// How much more is needed.
+    pub(super) more: Bytes,
+    /// The least that was not in use.
+    pub(super) room: Bytes,
+    /// How that is called.
+    pub(super) free: &'static str,
+}
+
+/// Returns the default of Ray's threshold, if somebody has lowered it, and both it and the machine
+/// have room for what is needed if the running calls had taken `took`.
+pub(super) fn with_room(run: Run<'_>, death: &Death, took: Bytes) -> Option<Higher> {
+    if death.verdict.killer != Killer::RayMemoryMonitor {
+        return None;
+    }
+    let more = extra_memory(run.limit(death)?, took);
+    let (change, gives) = higher_threshold(run, death)?;
+    let room = room(run, death)?;
+    let set = run.node(death)?.settings.iter();
+    let (_, now) = set.into_iter().find(|(key, _)| key == THRESHOLD)?;
+    (gives >= more && room.bytes >= more).then(|| Higher {
+        change,
+        set: format!("{THRESHOLD}={now}"),
+        gives,
+        more,
+        room: room.bytes,
+        free: room.free,
     })
 }
 

@@ -75,6 +75,10 @@ pub struct About {
     pub bytes: Bytes,
     /// Whether its first remedy changes a setting of what they ran.
     pub turns: bool,
+    /// Whether its first remedy changes a line of the user's own code.
+    pub own_line: bool,
+    /// Whether its first remedy raises a limit for which the machine had room.
+    pub has_room: bool,
 }
 
 impl Finding {

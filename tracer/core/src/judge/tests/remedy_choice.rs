@@ -6,8 +6,8 @@
 
 use super::{
     findings::{
-        GIB, fires, kernel_kills, monitor_started, ray_kills, sample_memory, settings, silent,
-        worker,
+        GIB, fires, kernel_kills, monitor_started, ray_kills, sample_machine, sample_memory,
+        settings, silent, worker,
     },
     scene::{RAYLET, Scene, hex, key},
 };
@@ -268,34 +268,45 @@ fn only_remedy_for_a_leak_says_that_it_delays() {
     );
 }
 
+/// Two workers whose running calls had taken 5 GiB when Ray killed one at a threshold that somebody
+/// had set. `used` is what the machine had in use in the middle of that, if it was sampled.
+fn lowered_threshold(threshold: &str, limit: u64, used: Option<u64>) -> Scene {
+    const KEY: &str = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu";
+    let mut scene = Scene::new();
+    settings(&mut scene, &[("RAY_memory_usage_threshold", threshold)]);
+    monitor_started(&mut scene, limit * GIB, 12 * GIB);
+    scene.change_process(50, |driver: &mut Process| {
+        let argv = ["-m", "verl.trainer.main_ppo", &format!("{KEY}=64")];
+        driver.argv = argv.map(str::to_owned).to_vec();
+    });
+    for pid in [7, 8] {
+        worker(&mut scene, pid, "ray::WorkerDict", 512);
+    }
+    for pid in [7, 8] {
+        let title = Observation::Title {
+            process: key(pid),
+            title: "ray::WorkerDict.compute_log_prob".into(),
+            memory: MemorySplit::default(),
+        };
+        scene.push(Source::Kernel, title);
+        sample_memory(&mut scene, pid, 3072);
+    }
+    scene.anon_at_exit = Bytes(3 * GIB);
+    if let Some(used) = used {
+        sample_machine(&mut scene, used);
+    }
+    ray_kills(&mut scene, 7);
+    scene
+}
+
 /// The remedy says how much memory the default threshold gives.
 #[test]
 fn lowered_threshold_is_the_last_remedy() {
-    const KEY: &str = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu";
     let last = |threshold: &str, limit: u64| {
-        let mut scene = Scene::new();
-        settings(&mut scene, &[("RAY_memory_usage_threshold", threshold)]);
-        monitor_started(&mut scene, limit * GIB, 12 * GIB);
-        scene.change_process(50, |driver: &mut Process| {
-            let argv = ["-m", "verl.trainer.main_ppo", &format!("{KEY}=64")];
-            driver.argv = argv.map(str::to_owned).to_vec();
-        });
-        for pid in [7, 8] {
-            worker(&mut scene, pid, "ray::WorkerDict", 512);
-        }
-        for pid in [7, 8] {
-            let title = Observation::Title {
-                process: key(pid),
-                title: "ray::WorkerDict.compute_log_prob".into(),
-                memory: MemorySplit::default(),
-            };
-            scene.push(Source::Kernel, title);
-            sample_memory(&mut scene, pid, 3072);
-        }
-        scene.anon_at_exit = Bytes(3 * GIB);
-        ray_kills(&mut scene, 7);
+        let scene = lowered_threshold(threshold, limit, None);
+        silent(&scene, "low-threshold");
         let finding = fires(&scene, "call-grew");
-        assert!(finding.remedy[0].starts_with(KEY), "{finding:?}");
+        assert!(finding.remedy[0].contains("micro_batch"), "{finding:?}");
         finding.remedy.last().cloned().unwrap_or_default()
     };
     let lowered = last("0.75", 9);
@@ -316,4 +327,27 @@ fn lowered_threshold_is_the_last_remedy() {
             && enough.contains("threshold is then 5.4 GiB higher; about 2.5 GiB more are needed"),
         "{enough}"
     );
+}
+
+/// Room on the machine costs nothing, so it comes before a smaller batch. Without room it does not.
+#[test]
+fn lowered_threshold_comes_first_where_the_machine_has_room() {
+    let scene = lowered_threshold("0.5", 6, Some(6 << 10));
+    let rules: Vec<String> = (scene.report().findings.iter())
+        .map(|finding| finding.rule.clone())
+        .collect();
+    assert_eq!(rules[..2], ["low-threshold", "call-grew"]);
+    let finding = fires(&scene, "low-threshold");
+    assert!(
+        finding.remedy[0].starts_with("RAY_memory_usage_threshold=0.95"),
+        "{finding:?}"
+    );
+    let cost = finding.cost.unwrap_or_default();
+    assert!(cost.starts_with("none in results or time"), "{cost}");
+    let grew = fires(&scene, "call-grew");
+    assert!(
+        !grew.remedy.iter().any(|text| text.contains("threshold")),
+        "{grew:?}"
+    );
+    silent(&lowered_threshold("0.5", 6, Some(9 << 10)), "low-threshold");
 }

@@ -1,0 +1,70 @@
+//! Finds a threshold of Ray's that somebody has lowered, while the machine had room.
+//!
+//! It is reported only if running calls had taken the memory, and nothing keeps it for good: a
+//! higher threshold is no remedy for a leak.
+
+use super::{
+    Run, about, call_growth, hidden_limit, merged, more_memory,
+    rules::{Contradiction, Kind, Needs, Rule},
+    spikes,
+};
+use crate::{
+    ids::{Bytes, size},
+    judge::report::{Certainty, Finding},
+};
+
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["low-threshold"],
+    kind: Kind::Limit,
+    needs: Needs::MemoryKill,
+    contradicts: &[Contradiction {
+        rule: "low-threshold",
+        other: "hidden-limit",
+        why: "one variable, two values: the lower one keeps Ray below both limits",
+    }],
+    find,
+};
+
+fn find(run: Run<'_>) -> Vec<Finding> {
+    let rules = [call_growth::RULE, spikes::RULE];
+    let grew: Vec<Finding> = rules.iter().flat_map(|rule| (rule.find)(run)).collect();
+    let growing = hidden_limit::growing(run);
+    merged(run.memory_kills().filter_map(|death| {
+        let cause = grew.iter().find(|one| one.deaths.contains(&death.id))?;
+        if hidden_limit::keeps_growing(&growing, death) {
+            return None;
+        }
+        let higher = more_memory::with_room(run, death, cause.about.bytes)?;
+        let limit = run.limit(death)?;
+        let summary = format!(
+            "Ray killed at {}, because {} was set where Ray was started; at least {} of the machine were {}",
+            size(limit),
+            higher.set,
+            size(higher.room),
+            higher.free
+        );
+        let mut finding = about("low-threshold", Certainty::Inferred, death, summary);
+        finding.remedy = vec![format!(
+            "{}: Ray's threshold is then {} higher",
+            higher.change,
+            size(higher.gives)
+        )];
+        finding.cost = Some(cost(higher.more, cause.about.bytes));
+        finding.about.has_room = true;
+        Some(((death.cluster, limit), finding))
+    }))
+}
+
+/// Says what a higher limit costs, and that the calls had not ended.
+pub(super) fn cost(more: Bytes, took: Bytes) -> String {
+    let why = if more == took {
+        "as much again as the running calls had taken"
+    } else {
+        "a quarter of the limit"
+    };
+    let more = size(more);
+    format!(
+        "none in results or time; about {more} more are needed ({why}), or more: the calls had not ended"
+    )
+}

@@ -1,0 +1,237 @@
+//! The first screen: what ended each job, who killed and why, what was held, and what to change.
+//!
+//! It is the same in every view. What it leaves out stands below it, or in `--kill N`.
+
+use crate::{
+    ids::{Bytes, EventId},
+    judge::report::{Certainty, Death},
+    show::{
+        alike, brief,
+        causes::{Cause, Entry},
+        facts::Fact,
+        fleet, header, jobs, rank, sanitize, size,
+        time::span,
+        view::View,
+        words,
+    },
+};
+
+/// Kills of one class at one limit are told as one event if they are no further apart than this.
+const SAME_EVENT_NS: i64 = 5_000_000_000;
+
+/// The first screen.
+#[derive(Debug)]
+pub struct Answer {
+    /// For each job, its label and how it ended.
+    pub jobs: Vec<(String, String)>,
+    /// The first causes, the most important first. It alone has facts.
+    pub causes: Vec<Told>,
+    /// How many deaths followed, what the machine had in use, and what is missing.
+    pub close: Vec<String>,
+    /// What the recording missed, one line each.
+    pub gaps: Vec<String>,
+    /// Commands to type next, each with what it shows.
+    pub see: Vec<(String, &'static str)>,
+}
+
+/// A first cause in a line, or a group of similar ones.
+#[derive(Debug)]
+pub struct Told {
+    /// `KILL 1`.
+    pub label: String,
+    /// Its time, and its node in a report of several recordings; empty where the text says when.
+    pub when: String,
+    /// Who ended what.
+    pub text: String,
+    /// How sure it is who did.
+    pub sure: Certainty,
+    /// That in words.
+    pub certainty: String,
+    /// The death that stands for it.
+    pub death: EventId,
+    /// Why, what was held, and what to change.
+    pub facts: Vec<Fact>,
+}
+
+/// How much of the first screen is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Most {
+    /// Jobs.
+    pub jobs: usize,
+    /// First causes.
+    pub causes: usize,
+    /// Lines about what is missing.
+    pub gaps: usize,
+}
+
+impl Most {
+    /// Everything.
+    pub const ALL: Self = Self {
+        jobs: usize::MAX,
+        causes: usize::MAX,
+        gaps: usize::MAX,
+    };
+}
+
+/// Makes the first screen. A first cause that is shown in full has no line, because its own block
+/// says it.
+#[must_use]
+pub fn of(view: &View<'_>, causes: &[Cause<'_>], entries: &[Entry<'_>], most: Most) -> Answer {
+    let jobs = if view.shown.detail {
+        jobs::lines(view, causes, most.jobs)
+    } else {
+        jobs::short_lines(view, causes, most.jobs)
+    };
+    let shown = if view.shown.detail { &[] } else { entries };
+    let mut told: Vec<Told> = Vec::new();
+    for (at, entry) in shown.iter().take(most.causes).enumerate() {
+        told.push(tell(view, &entries[0], entry, at == 0));
+    }
+    let mut close = close(view, causes);
+    let left = shown.iter().skip(most.causes);
+    let left: usize = left.map(|entry| entry.causes.len()).sum();
+    if left > 0 {
+        close.insert(0, rank::left_out(left));
+    }
+    Answer {
+        jobs,
+        causes: told,
+        close,
+        gaps: header::gaps_at_most(view, most.gaps),
+        see: see(view, causes),
+    }
+}
+
+/// Tells one first cause or group. Only the first has facts.
+fn tell(view: &View<'_>, first: &Entry<'_>, entry: &Entry<'_>, leads: bool) -> Told {
+    let death = entry.first().death;
+    let (label, headline, least) = alike::heading(&entry.causes);
+    let again = if leads { None } else { same(first, entry) };
+    let mut text = match (&again, leads, entry.causes.as_slice()) {
+        (Some(text), ..) => text.clone(),
+        (None, true, [_]) => brief::headline(death),
+        _ => headline,
+    };
+    if !leads {
+        text.push_str(&what_followed(view, entry));
+    }
+    let when = match &death.node {
+        _ if again.is_some() => String::new(),
+        Some(node) => format!("{}  {}", view.death_time(death), sanitize::name(node)),
+        None => view.death_time(death),
+    };
+    Told {
+        label,
+        when,
+        text,
+        sure: least.verdict.certainty,
+        certainty: words::certainty(least),
+        death: death.id,
+        facts: if leads {
+            brief::facts(view, entry)
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+/// Returns `0.4 s later: the same for pid 16135`, if a kill is the same event as the first one: the
+/// same killer, class and limit, soon after it.
+#[must_use]
+pub fn same(first: &Entry<'_>, entry: &Entry<'_>) -> Option<String> {
+    let ([first], [one]) = (first.causes.as_slice(), entry.causes.as_slice()) else {
+        return None;
+    };
+    let (first, one) = (first.death, one.death);
+    let limit = |death: &Death| {
+        let oom = death.memory.oom.as_ref();
+        oom.and_then(|oom| oom.cgroup.clone())
+    };
+    let later = one.when.act_time.since(first.when.act_time);
+    let alike = first.is_memory_kill()
+        && first.id != one.id
+        && first.verdict.killer == one.verdict.killer
+        && first.recording_id == one.recording_id
+        && limit(first) == limit(one)
+        && words::name(first) == words::name(one)
+        && (0..=SAME_EVENT_NS).contains(&later);
+    let later = span(u64::try_from(later).ok()?);
+    alike.then(|| format!("{later} later: the same for pid {}", one.process.pid))
+}
+
+/// `; 4 deaths followed; ended job 01000000`.
+fn what_followed(view: &View<'_>, entry: &Entry<'_>) -> String {
+    let mut text = match entry.causes.as_slice() {
+        [cause] if fleet::is_fleet_report(&view.shown.report) => fleet::followed(cause),
+        causes => {
+            let followed: usize = causes.iter().map(|cause| cause.followers().len()).sum();
+            let deaths = words::count(followed, "death", "deaths");
+            let some = (followed > 0).then(|| format!("; {deaths} followed"));
+            some.unwrap_or_default()
+        }
+    };
+    let mut ended = entry.causes.iter();
+    if let Some(job) = ended.find_map(|cause| jobs::ended_by(view, cause)) {
+        let (probably, name) = (jobs::probably(job), jobs::name(view, job));
+        text.push_str(&format!("; {probably}ended job {name}"));
+    }
+    text
+}
+
+/// Returns how many deaths followed, the most that was in use, and that nothing was lost.
+fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
+    let report = &view.shown.report;
+    if causes.is_empty() || !causes.iter().any(|cause| cause.death.is_memory_kill()) {
+        return header::counts(view, causes);
+    }
+    let followed: usize = causes.iter().map(|cause| cause.followers().len()).sum();
+    let mut parts = Vec::new();
+    parts.push(match followed {
+        0 => "No death followed.".to_owned(),
+        _ => format!("{} followed.", words::count(followed, "death", "deaths")),
+    });
+    if let Some(peak) = report.peak.filter(|_| !fleet::is_fleet_report(report)) {
+        let used: Bytes = peak.used_bytes;
+        parts.push(format!(
+            "Machine: at most {}.",
+            size::of(used, peak.total_bytes)
+        ));
+    }
+    let nothing_lost = header::gaps(view).is_empty() && !report.recordings.is_empty();
+    parts.extend(nothing_lost.then(|| "Nothing was lost.".to_owned()));
+    vec![parts.join(" ")]
+}
+
+/// Returns what to type next: all evidence of the first cause that leads, and the page.
+fn see(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<(String, &'static str)> {
+    let Some(file) = view.style.file.as_deref() else {
+        let next = "record the next run: sudo raytrace record";
+        let next = (!view.shown.report.texts.is_empty()).then(|| view.adapt_command(next));
+        return next.map(|next| (next, "")).into_iter().collect();
+    };
+    let report = format!(
+        "raytrace report {}{}",
+        sanitize::quoted(file),
+        view.style.span
+    );
+    let entries = rank::entries(view, causes.to_vec());
+    let leading = entries.first().filter(|_| !view.shown.detail);
+    let leading = leading.map(|entry| entry.first().number);
+    let all = leading.map(|number| (format!("{report} --kill {number}"), "all evidence"));
+    let page = sanitize::quoted(&page_name(file));
+    let page = (
+        format!("{report} --format html -o {page}"),
+        "the timeline, in a browser",
+    );
+    all.into_iter().chain([page]).collect()
+}
+
+/// Returns the name of the page of a recording, in the folder where the command is typed.
+fn page_name(file: &str) -> String {
+    let base = crate::path::base(file.trim_end_matches('/'));
+    let stem = base.strip_suffix(".raytrace").unwrap_or(base);
+    if stem.is_empty() || stem.starts_with('.') {
+        return "report.html".to_owned();
+    }
+    format!("{stem}.html")
+}

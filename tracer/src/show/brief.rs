@@ -1,0 +1,213 @@
+//! Tells the most important first cause in a few lines: why, what was held, the line, and the fix.
+
+use crate::{
+    ids::Bytes,
+    judge::{
+        cause::Scope,
+        report::{Death, Finding, Killer},
+    },
+    show::{
+        alike,
+        causes::{self, Entry},
+        facts::{self, Fact},
+        findings::{self, FindingText},
+        held, sanitize,
+        size::{of, size},
+        time::span,
+        view::View,
+        words,
+    },
+};
+
+/// Longest text of a row, in characters: two lines of a report at 100 columns.
+const ROW: usize = 172;
+/// Longest text of the other way: one line.
+const ONE_LINE: usize = 86;
+/// A call that added less than this is not told.
+const ADDED: u64 = 10 << 20;
+
+/// Returns `the kernel killed WorkerDict.update_actor, pid 16336`, for one memory kill. Its size
+/// and its limit have lines of their own.
+#[must_use]
+pub fn headline(death: &Death) -> String {
+    if !death.is_memory_kill() {
+        return words::headline(death);
+    }
+    let who = match death.verdict.killer {
+        Killer::RayMemoryMonitor => "Ray's memory monitor",
+        _ => "the kernel",
+    };
+    let pid = match death.process.pid.0 {
+        0 => String::new(),
+        pid => format!(", pid {pid}"),
+    };
+    let act = death.verdict.act.filter(|act| act.death_id == death.id);
+    let others = act.map_or(0, |act| act.victims.saturating_sub(1));
+    let more = match others {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    format!("{who} killed {}{pid}{more}", words::name(death))
+}
+
+/// Returns the facts of the first screen: who and why, what was held, which line, what to change,
+/// what that costs, and another way.
+#[must_use]
+pub fn facts(view: &View<'_>, entry: &Entry<'_>) -> Vec<Fact> {
+    let death = entry.first().death;
+    if !death.is_memory_kill() {
+        return other_death(view, entry);
+    }
+    let mut told: Vec<Fact> = match entry.causes.as_slice() {
+        [_] => vec![("why", why(view, death))],
+        causes => alike::facts(view, causes),
+    };
+    told.extend(facts::suspect(death).map(|text| ("bigger", text)));
+    let single = entry.causes.len() == 1;
+    let held = held::largest(view, death).filter(|_| single);
+    let line = held.as_ref().and_then(|held| held.line.clone());
+    if let Some(held) = held {
+        let added = added(view, death).unwrap_or_default();
+        told.push(("held", format!("{}{added}", held.amount)));
+    }
+    told.extend(line.map(|line| ("line", line)));
+    told.extend(remedy(view, death));
+    told.retain(|(_, text)| !text.is_empty());
+    told
+}
+
+/// Returns the facts of a death that was no memory kill.
+fn other_death(view: &View<'_>, entry: &Entry<'_>) -> Vec<Fact> {
+    let death = entry.first().death;
+    let mut told = match entry.causes.as_slice() {
+        [_] => facts::shared(view, death),
+        causes => alike::facts(view, causes),
+    };
+    let line = facts::running(death).filter(|_| facts::runs_own_code(death));
+    told.extend(line.map(|line| ("line", line)));
+    let mut found = findings::texts(view).into_iter();
+    if found.any(|one| is_for(one.finding, death)) {
+        told.extend(remedy(view, death));
+    }
+    told
+}
+
+/// Returns why a process was killed for memory, with the figures.
+#[must_use]
+pub fn why(view: &View<'_>, death: &Death) -> String {
+    let oom = death.memory.oom.as_ref();
+    let full = match (
+        death.verdict.killer,
+        oom.and_then(|oom| oom.cgroup.as_deref()),
+    ) {
+        (Killer::RayMemoryMonitor, _) => return facts::why(view, death).unwrap_or_default(),
+        (Killer::KernelOomMemcg, Some(path)) => {
+            format!("cgroup {} was full", words::cgroup(path))
+        }
+        (Killer::KernelOomMemcg, None) => "a cgroup was full; which one is not known".to_owned(),
+        _ if oom.and_then(|oom| oom.constraint) == Some(Scope::Sysrq) => {
+            "somebody asked the kernel for an OOM kill (sysrq f)".to_owned()
+        }
+        (Killer::KernelOomGlobal, _) => "the machine was out of memory".to_owned(),
+        _ => "whether a cgroup or the machine was full is not known".to_owned(),
+    };
+    let figures = oom.and_then(|oom| match (oom.usage_bytes, oom.limit_bytes) {
+        (Some(usage), Some(limit)) => Some(format!(", {}", of(usage, limit))),
+        (None, Some(limit)) => Some(format!(" at {}", size(limit))),
+        _ => None,
+    });
+    let monitor = facts::late_monitor(view, death);
+    let monitor = monitor.map_or_else(String::new, |text| format!("; {text}"));
+    let source = facts::source_of_reason(death);
+    format!("{full}{}{monitor}{source}", figures.unwrap_or_default())
+}
+
+/// Returns what the running calls had added: `; the running calls had added 3.1 GiB (14 s of the
+/// first one)`. A finding about them has the figure of all processes.
+fn added(view: &View<'_>, death: &Death) -> Option<String> {
+    let calls = death.activity.calls.as_ref()?;
+    let number = calls.died_in?;
+    let findings = view.shown.report.findings.iter();
+    let of_calls = findings
+        .filter(|one| one.rule == "call-grew" && one.deaths.contains(&death.id))
+        .find(|one| one.about.task.as_deref() == Some(&calls.task));
+    let alone = || {
+        let end = death.memory.own.private()?;
+        Some(Bytes(end.0.saturating_sub(calls.before_bytes?.0)))
+    };
+    let (bytes, several) = match of_calls {
+        Some(finding) => (finding.about.bytes, finding.about.pids.len() > 1),
+        None => (alone()?, false),
+    };
+    if bytes.0 < ADDED {
+        return None;
+    }
+    let ran = calls
+        .running_ms
+        .map(|ms| span(ms.saturating_mul(1_000_000)));
+    let which = match number {
+        1 if calls.from_start && several => "their first".to_owned(),
+        1 if calls.from_start => "its first call".to_owned(),
+        number => format!("call {number}"),
+    };
+    let ran = ran.map_or_else(String::new, |ran| format!(" ({ran} of {which})"));
+    let call = if several { "calls" } else { "call" };
+    Some(format!(
+        "; the running {call} had added {} so far{ran}",
+        size(bytes)
+    ))
+}
+
+fn is_for(finding: &Finding, death: &Death) -> bool {
+    finding.deaths.contains(&death.id) && !finding.remedy.is_empty()
+}
+
+/// Returns what to change for a death, what that costs, and another way.
+fn remedy(view: &View<'_>, death: &Death) -> Vec<Fact> {
+    let report = &view.shown.report;
+    let all = findings::texts(view);
+    let mut own = all.iter().filter(|one| is_for(one.finding, death));
+    let of_job = |one: &&FindingText<'_>| {
+        let ids = [death.id].into();
+        causes::has_remedy_for_same_job(report, one.finding, &ids)
+    };
+    let first = own.next().or_else(|| all.iter().find(of_job));
+    let Some(first) = first else {
+        if !death.is_memory_kill() {
+            return Vec::new();
+        }
+        let text = "unknown: no rule explains what filled the memory";
+        return vec![("fix", text.to_owned())];
+    };
+    let whose = if is_for(first.finding, death) {
+        ""
+    } else {
+        " (for another kill of this job)"
+    };
+    let part = |label: &str| first.part(label).map(str::to_owned);
+    let fix = part("Fix").unwrap_or_default();
+    let saves = part("Expected").map_or_else(String::new, |text| format!(": {text}"));
+    let mut told = vec![("fix", format!("{}{saves}{whose}", cut(&fix, ROW)))];
+    // A cost that is cut short says nothing.
+    told.extend(part("Cost").map(|cost| ("cost", cost)));
+    let next = own.next();
+    let other = part("Or").or_else(|| next.map(in_short));
+    told.extend(other.map(|text| ("or", cut(&text, ROW).to_owned())));
+    told
+}
+
+/// Returns the remedy of another finding, with what it saves and costs.
+fn in_short(found: &FindingText<'_>) -> String {
+    let fix = found.part("Fix").unwrap_or_default();
+    let fix = cut(fix, ONE_LINE).trim_end_matches(": set both");
+    let saves = found.part("Expected");
+    let saves = saves.map_or_else(String::new, |text| format!(": {text}"));
+    let cost = found.part("Cost");
+    let cost = cost.map_or_else(String::new, |text| format!("; costs: {text}"));
+    format!("{fix}{saves}{cost}")
+}
+
+/// Returns the first clauses of a text that fit.
+fn cut(text: &str, room: usize) -> &str {
+    sanitize::whole_clauses(text, room)
+}
