@@ -82,7 +82,12 @@ pub fn of(view: &View<'_>, causes: &[Cause<'_>], entries: &[Entry<'_>], most: Mo
     } else {
         jobs::short_lines(view, causes, most.jobs)
     };
-    let shown = if view.shown.detail { &[] } else { entries };
+    let shown: &[Entry<'_>] = match (view.shown.detail, view.shown.all) {
+        (true, _) => &[],
+        // Each has a block.
+        (false, true) => &entries[..entries.len().min(1)],
+        (false, false) => entries,
+    };
     let mut told: Vec<Told> = Vec::new();
     for (at, entry) in shown.iter().take(most.causes).enumerate() {
         told.push(tell(view, &entries[0], entry, at == 0));
@@ -181,6 +186,11 @@ fn what_followed(view: &View<'_>, entry: &Entry<'_>) -> String {
 /// Returns how many deaths followed, the most that was in use, and that nothing was lost.
 fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let report = &view.shown.report;
+    if fleet::is_fleet_report(report) {
+        let quiet = fleet::quiet_nodes(report);
+        let counts = std::iter::once(fleet::counts(view, causes));
+        return counts.chain(quiet).collect();
+    }
     if causes.is_empty() || !causes.iter().any(|cause| cause.death.is_memory_kill()) {
         return header::counts(view, causes);
     }
@@ -190,7 +200,7 @@ fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
         0 => "No death followed.".to_owned(),
         _ => format!("{} followed.", words::count(followed, "death", "deaths")),
     });
-    if let Some(peak) = report.peak.filter(|_| !fleet::is_fleet_report(report)) {
+    if let Some(peak) = report.peak {
         let used: Bytes = peak.used_bytes;
         parts.push(format!(
             "Machine: at most {}.",

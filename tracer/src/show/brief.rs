@@ -190,8 +190,13 @@ fn remedy(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let mut told = vec![("fix", format!("{}{saves}{whose}", cut(&fix, ROW)))];
     // A cost that is cut short says nothing.
     told.extend(part("Cost").map(|cost| ("cost", cost)));
-    let next = own.next();
-    let other = part("Or").or_else(|| next.map(in_short));
+    let next = own.next().map(in_short);
+    // Beside a higher limit, the way that changes the job says more than another limit.
+    let other = if first.finding.about.has_room {
+        next.or_else(|| part("Or"))
+    } else {
+        part("Or").or(next)
+    };
     told.extend(other.map(|text| ("or", cut(&text, ROW).to_owned())));
     told
 }

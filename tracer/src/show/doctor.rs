@@ -24,7 +24,6 @@ pub fn render(machine: &Machine, checks: &[Check], width: usize) -> String {
         let checks: Vec<&Check> = checks.iter().filter(of).collect();
         write(page, title, &checks);
     };
-    part(&mut page, Section::Recording, "RECORDING", None);
     for node in &machine.nodes {
         let title = |name: &str| match (&node.cluster, machine.nodes.len()) {
             (Some(cluster), 2..) => format!("{name} on raylet {}", cluster.raylet.pid),
@@ -39,6 +38,7 @@ pub fn render(machine: &Machine, checks: &[Check], width: usize) -> String {
         );
         part(&mut page, Section::Settings, &title("SETTINGS"), node.pid());
     }
+    part(&mut page, Section::Recording, "RECORDING", None);
     let rest = [(Section::Gpu, "GPU"), (Section::Disk, "DISK")];
     for (section, title) in rest {
         let checks: Vec<&Check> = checks

@@ -22,6 +22,10 @@ use crate::{
 /// Maximum number of first causes of a group that have a line.
 const MAX_ALIKE: usize = 20;
 
+/// The heading of the deaths that are listed only if they are asked for. The page has a table of
+/// all deaths instead.
+pub const NORMAL_EXITS: &str = "Normal exits";
+
 /// The whole report.
 #[derive(Debug)]
 pub struct Document {
@@ -139,7 +143,7 @@ fn blocks(view: &View<'_>, entries: Vec<Entry<'_>>, most: usize) -> (Vec<Block>,
         let leads = at == 0 && !full;
         let again = !full && at > 0 && answer::same(&kept[0], entry).is_some();
         let block = (!again).then(|| block(view, entry, leads))?;
-        (full || !block.rows.is_empty()).then_some(block)
+        (full || at == 0 || !block.rows.is_empty()).then_some(block)
     });
     (told.collect(), left_out)
 }
@@ -262,7 +266,7 @@ fn sections(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<Section> {
     all.push(section("Not the problem", found(view, no_cause)));
     all.push(section("Also", lines(findings::notes(view))));
     if view.shown.lists_normal_exits {
-        all.push(section("Normal exits", lines(normal_exits(view))));
+        all.push(section(NORMAL_EXITS, lines(normal_exits(view))));
     }
     all.push(section("Memory", memory(view)));
     if !is_headed(view) {

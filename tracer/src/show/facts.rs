@@ -562,11 +562,16 @@ fn biggest(death: &Death) -> Option<String> {
         (true, false) => " of all recorded processes",
         (false, _) => "",
     };
+    // Ray's logs list what it counts for each process.
+    let by_ray = death.recording_id.is_none() && !memcg;
+    let measure = if by_ray {
+        "by Ray's count (USS, which leaves out what forked children share)"
+    } else {
+        "of private memory"
+    };
     let smaller = smaller.map_or_else(String::new, |text| format!("; {text}"));
     let more = counted_twice(death).map_or_else(String::new, |text| format!(" ({text})"));
-    Some(format!(
-        "{shown} of private memory{scope}{age}{smaller}{more}"
-    ))
+    Some(format!("{shown} {measure}{scope}{age}{smaller}{more}"))
 }
 
 /// Returns what the processes outside the cgroup at its limit held.

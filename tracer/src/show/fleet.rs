@@ -9,7 +9,7 @@ use crate::{
     event::ProbeState,
     ids::Pid,
     judge::report::{Death, Node, Recording, Report},
-    show::{alike, causes::Cause, clocks, rank, sanitize, text_sources, view::View, words},
+    show::{causes::Cause, clocks, sanitize, text_sources, view::View, words},
 };
 
 /// Maximum number of names of nodes in one list.
@@ -226,12 +226,11 @@ fn nodes_where(report: &Report, wanted: impl Fn(&Recording) -> bool) -> Vec<&str
     names
 }
 
-/// Returns `2 first causes, 62 deaths on 9 nodes`, then a line for each of at most `most` first
-/// causes.
+/// Returns `2 first causes, 62 deaths on 9 nodes`.
 #[must_use]
-pub fn causes(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> {
+pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> String {
     if causes.is_empty() {
-        return vec!["No abnormal deaths on any node.".to_owned()];
+        return "No abnormal deaths on any node.".to_owned();
     }
     let deaths: usize = causes.iter().map(|cause| 1 + cause.cascade.len()).sum();
     // A process outside all raylets may have a host's name only.
@@ -248,55 +247,12 @@ pub fn causes(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String>
         .filter_map(|death| death.node.as_deref())
         .filter(|name| names.contains(name))
         .collect();
-    let mut lines = vec![format!(
+    format!(
         "{}, {} on {}",
         words::count(causes.len(), "first cause", "first causes"),
         words::count(deaths, "death", "deaths"),
         words::count(on.len(), "node", "nodes")
-    )];
-    let (kept, left_out) = rank::most_important(rank::entries(view, causes.to_vec()), most);
-    for entry in &kept {
-        lines.push(cause_line(view, &entry.causes));
-    }
-    if left_out > 0 {
-        lines.push(rank::left_out(left_out));
-    }
-    lines
-}
-
-/// `KILL 1  08:41:49Z  gpu-07  WorkerDict … was killed by the kernel …; 61 deaths on 8 nodes
-/// followed`. Of several causes, one that ended as most of them did stands for all.
-fn cause_line(view: &View<'_>, causes: &[Cause<'_>]) -> String {
-    let deaths: Vec<&Death> = causes.iter().map(|cause| cause.death).collect();
-    let (death, alike) = alike::majority(&deaths);
-    let typical = causes.iter().find(|cause| cause.death.id == death.id);
-    let cause = typical.unwrap_or(&causes[0]);
-    let mut text = format!(
-        "{}  {}  {}  {}",
-        cause.label(),
-        view.death_time(death),
-        node_name(death),
-        words::headline(death)
-    );
-    text.push_str(&followed(cause));
-    let all = deaths.len();
-    text.push_str(&match alike {
-        _ if all == 1 => String::new(),
-        1 => format!("; and {} similar ones", all - 1),
-        _ if alike == all => format!("; and {} alike", all - 1),
-        _ => format!(
-            "; and {} alike, {}",
-            alike - 1,
-            alike::others(&deaths, alike)
-        ),
-    });
-    let certainty = words::certainty(death).replace(' ', "\u{a0}");
-    text.push_str(&format!(" ·\u{a0}{certainty}"));
-    text
-}
-
-fn node_name(death: &Death) -> String {
-    sanitize::name(death.node.as_deref().unwrap_or("unknown node"))
+    )
 }
 
 /// `; 61 deaths on 8 nodes followed`.

@@ -63,7 +63,7 @@ mod tests;
 
 pub use raytrace_core::{clause, size};
 #[cfg(test)]
-use tests::sample;
+pub(crate) use tests::sample;
 use time::Zone;
 
 /// The style in which text is shown.

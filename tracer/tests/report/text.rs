@@ -14,10 +14,11 @@ fn report_has_kills_and_the_next_command() {
         "gpu-07 · Linux 6.18.0 · Ray 2.60.0",
         "2 first causes, 2 deaths, 3 normal exits not listed (--all)",
         "the kernel killed hog (task, pid 4001, 1.0 GiB)",
-        "/job 2.0 of 2.0 GiB",
+        "cgroup /job was full, 2.0 of 2.0 GiB",
         "SIGKILL from bash",
         "PROVEN",
-        "--format markdown --redact",
+        "--kill 1",
+        "--format html -o run.html",
     ] {
         assert!(ran.out.contains(text), "{text} in {}", ran.out);
     }

@@ -30,11 +30,11 @@ function deathTable() {
       { label: 'Time', value: death => death.t, cell: death => death.when },
       ...nodeColumn(death => text(death.node)),
       { label: 'Process', value: death => death.name, cell: death => death.name, kind: 'name' },
-      { label: 'Pid', value: death => death.pid, cell: death => text(death.pid), kind: 'number' },
+      { label: 'Pid', value: death => death.pid, cell: death => text(death.pid), kind: 'number minor' },
       { label: 'Private memory', value: death => death.kib, cell: death => memory(death.kib), kind: 'number' },
       { label: 'Ended by', value: death => death.killer, cell: death => KILLERS[death.killer].words },
-      { label: 'Certainty', value: death => death.sure, cell: death => sure(death) },
-      { label: 'Job', value: death => death.job, cell: death => text(death.job) },
+      { label: 'Certainty', value: death => death.sure, cell: death => sure(death), kind: 'tiny' },
+      { label: 'Job', value: death => death.job, cell: death => text(death.job), kind: 'minor' },
     ],
   });
   if (DATA.deaths_left_out) section.append(el('p', { className: 'hint', textContent: `${DATA.deaths_left_out} later deaths are too many for one page: narrow it with --since, --until or --match.` }));
@@ -69,21 +69,18 @@ function processTable() {
   const section = document.getElementById('processes');
   section.hidden = !PROCESSES.length;
   if (section.hidden) return;
-  // What held most comes first. Ray's own helpers that lived on are folded.
-  const helps = process => HELPERS.has(process.role) && !DEATHS.has(process.death);
+  // What held most comes first. What held little and lived on, as Ray's own helpers do, is folded.
+  const isSmall = process => process.lives && !DEATHS.has(process.death) && process.peak < LAYERS.least;
   const sorted = [...PROCESSES].sort((one, other) => other.peak - one.peak);
-  const helpers = sorted.filter(helps), others = sorted.filter(process => !helps(process));
-  const listed = others.length ? others : sorted;
-  processRows(section, listed, 'Processes');
-  if (others.length && helpers.length) {
-    const box = el('details', {}, el('summary', { textContent: `${helpers.length} processes of Ray itself, which lived on` }));
-    box.addEventListener('toggle', () => { if (box.open && box.children.length === 1) processRows(box, helpers, 'Processes of Ray itself'); });
+  const small = sorted.filter(isSmall), others = sorted.filter(process => !isSmall(process));
+  processRows(section, others.length ? others : sorted, 'Processes');
+  if (others.length && small.length) {
+    const box = el('details', { className: 'more' }, el('summary', { textContent: `${small.length} small processes that lived on` }));
+    box.addEventListener('toggle', () => { if (box.open && box.children.length === 1) processRows(box, small, 'Small processes that lived on'); });
     section.append(box);
   }
   if (DATA.left_out) section.append(el('p', { className: 'hint', textContent: `${DATA.left_out} more processes, short or small, are in the recording.` }));
 }
-
-const HELPERS = new Set(['raylet', 'gcs', 'dashboard', 'agent']);
 
 function processRows(section, rows, caption) {
   table(section, {
@@ -93,11 +90,11 @@ function processRows(section, rows, caption) {
       { label: 'Process', value: process => process.name, cell: process => process.name, kind: 'name' },
       { label: 'Pid', value: process => process.pid, cell: process => String(process.pid), kind: 'number' },
       ...nodeColumn(process => LANES[process.lane].name),
-      { label: 'Role', value: process => process.role, cell: process => process.role },
+      { label: 'Role', value: process => process.role, cell: process => process.role, kind: 'minor' },
       { label: 'Lifetime', value: process => process.start, cell: life },
       { label: 'Peak', value: process => process.t.length ? process.peak : null, cell: process => process.t.length ? size(process.peak) : '', kind: 'number' },
-      { label: 'Started', value: process => process.start, cell: process => clock(process.start) },
-      { label: 'Ended', value: process => process.lives ? null : process.end, cell: process => process.lives ? 'alive' : clock(process.end, true) },
+      { label: 'Started', value: process => process.start, cell: process => clock(process.start), kind: 'minor' },
+      { label: 'Ended', value: process => process.lives ? null : process.end, cell: process => process.lives ? 'alive' : clock(process.end, true), kind: 'minor' },
       { label: 'Death', value: process => DEATHS.get(process.death)?.number ?? null, cell: death_of },
     ],
   });

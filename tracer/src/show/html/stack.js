@@ -13,7 +13,7 @@ const LAYERS = (() => {
   const left = ranked.length - own.length;
   if (left) { names.push(left === 1 ? DATA.groups[ranked[own.length][0]] : `${left} smaller classes`); paints.push('--c9'); }
   const of = new Map(ranked.map(([group], rank) => [group, Math.min(rank, names.length - 1)]));
-  return { names, paints, of };
+  return { names, paints, of, least: MATTERS * highest };
 })();
 
 // In each column the moment of the machine's highest use, so that a short peak is seen at any zoom; else its middle.
@@ -242,9 +242,10 @@ function calls(brush, { lane, from, to }, frame, inner, colour) {
     brush.fillRect(left, top, right - left, high);
     brush.strokeRect(Math.round(left) + 0.5, top + 0.5, Math.max(Math.round(right - left) - 1, 0), high - 1);
     brush.fillStyle = colour('--text');
+    // The first words of a method are often those of its class.
     let label = name;
-    while (label && brush.measureText(label).width > right - left - 8) label = label.length > 4 ? `${label.slice(0, -2).replace(/…$/, '')}…` : '';
-    if (label && label !== '…') brush.fillText(label, left + 4, top + high / 2 + 1);
+    while (label && brush.measureText(label).width > right - left - 8) label = label.split('_').length > 2 ? label.slice(label.indexOf('_') + 1) : '';
+    brush.fillText(label, left + 4, top + high / 2 + 1);
   }
 }
 

@@ -7,7 +7,7 @@ use crate::{
         brief,
         document::{self, Document, Extent, Item, Section},
         facts::Fact,
-        fleet, header, sanitize, settings,
+        header, sanitize, settings,
         view::View,
         words,
     },
@@ -45,9 +45,11 @@ pub(super) fn render(view: &View<'_>) -> Summary {
     };
     let document = document::of(view, extent);
     let title = title(view, &document);
+    let sections = document.sections.iter();
+    let sections = sections.filter(|one| one.heading != document::NORMAL_EXITS);
     Summary {
         top: top(view, &document, &title),
-        sections: document.sections.iter().map(section).collect(),
+        sections: sections.map(section).collect(),
         title,
     }
 }
@@ -115,9 +117,6 @@ fn top(view: &View<'_>, document: &Document, title: &str) -> String {
     jobs.iter()
         .filter(|_| !few)
         .for_each(|job| item(&mut html, "job", job));
-    if let Some(quiet) = fleet::quiet_nodes(&view.shown.report) {
-        item(&mut html, "quiet", &escaped(&quiet));
-    }
     html.push_str("</ol>\n");
     let leading = answer.causes.first();
     let remedy = leading.into_iter().flat_map(|told| &told.facts);

@@ -12,7 +12,7 @@ function table(section, { caption, columns, rows, text, placeholder }) {
     const button = el('button', { type: 'button', textContent: column.label });
     const head = el('th', { scope: 'col', className: column.kind || '', 'aria-sort': 'none' }, button);
     button.addEventListener('click', () => {
-      sorted = { column: index, down: sorted.column === index ? !sorted.down : column.kind === 'number' };
+      sorted = { column: index, down: sorted.column === index ? !sorted.down : (column.kind || '').startsWith('number') };
       fill();
     });
     return head;

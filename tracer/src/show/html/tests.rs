@@ -165,7 +165,7 @@ fn lanes_use_the_gcs_nodes_clock() {
     let shown = SelectedReport::whole(&report);
     let page = render(shown, &style(), &charts, &KnownNames::default()).expect("a page");
     assert!(
-        page.contains("gpu-02: the kernel killed"),
+        page.contains("gpu-02</time> the kernel killed"),
         "the first screen names the node"
     );
     let data = data(&page);

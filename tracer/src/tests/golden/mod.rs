@@ -8,6 +8,7 @@ mod compare;
 mod forecast;
 mod listed;
 mod replay;
+mod screen;
 
 use std::{
     collections::BTreeSet,

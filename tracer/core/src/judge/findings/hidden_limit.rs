@@ -100,7 +100,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             }
         }
         if finding.remedy.is_empty() {
-            let higher = raise(run, death, &cgroup, limit);
+            let (higher, ..) = raise(run, death, &cgroup, limit);
             let only = "this only delays the kill while memory keeps growing";
             finding.remedy.push(format!("{higher}; {only}"));
         }
