@@ -8,7 +8,7 @@
 use crate::{
     event::Role,
     ids::{Bytes, Pid},
-    judge::report::{Death, Growth, GrowthLine, subprocess},
+    judge::report::{Death, Growth, GrowthLine, Killer, subprocess},
     show::{
         causes::{Cause, Entry},
         facts, fleet, growth, jobs, rank, sanitize,
@@ -89,7 +89,12 @@ pub(super) struct Largest {
 #[must_use]
 pub(super) fn largest(view: &View<'_>, death: &Death) -> Option<Largest> {
     let found = found(death).into_iter().next()?;
-    if found.private.0 == 0 {
+    let oom = death.memory.oom.as_ref();
+    let limit = oom.and_then(|oom| oom.limit_bytes);
+    // Recordings of earlier versions do not say which processes were in the full cgroup.
+    let is_outside = death.verdict.killer == Killer::KernelOomMemcg
+        && limit.is_some_and(|limit| found.private > limit);
+    if found.private.0 == 0 || is_outside {
         return None;
     }
     let (_, lines) = class(view, &found, death, &mut Vec::new());

@@ -9,8 +9,8 @@ use crate::{
         cause::Scope,
         live::LiveProcess,
         report::{
-            Certainty, Death, GroupKill, Killer, Mechanism, Memory, Outcome, Relation, Suspect,
-            TopProcess, subprocess,
+            Death, GroupKill, Killer, Mechanism, Memory, Outcome, Relation, Suspect, TopProcess,
+            subprocess,
         },
         timeline::ProcessSeries,
     },

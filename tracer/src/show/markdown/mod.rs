@@ -18,7 +18,7 @@ use crate::show::{
 
 /// Maximum number of lines of a report. Longer pastes are not read.
 const MAX_LINES: usize = 60;
-/// Maximum number of jobs, of gaps, and of items of a section.
+/// Maximum number of jobs, and of gaps.
 const MAX_EACH: usize = 5;
 
 /// How much is said.
@@ -31,26 +31,29 @@ struct Detail {
     texts: usize,
     /// Whether lines below an item are shown.
     parts: bool,
+    /// Maximum number of items of a section.
+    items: usize,
 }
 
 /// Levels of detail, from much to little. The first one that fits is taken. The last one always
 /// fits.
 const DETAILS: [Detail; 7] = [
-    detail(16, 16, usize::MAX, true),
-    detail(16, 16, 8, true),
-    detail(16, 8, 4, true),
-    detail(16, 4, 2, true),
-    detail(16, 2, 2, false),
-    detail(12, 1, 1, false),
-    detail(8, 0, 0, false),
+    detail(16, 16, usize::MAX, true, 5),
+    detail(16, 16, 8, true, 5),
+    detail(16, 8, 4, true, 5),
+    detail(16, 4, 2, true, 5),
+    detail(16, 2, 2, false, 5),
+    detail(12, 1, 1, false, 3),
+    detail(6, 0, 0, false, 1),
 ];
 
-const fn detail(causes: usize, blocks: usize, texts: usize, parts: bool) -> Detail {
+const fn detail(causes: usize, blocks: usize, texts: usize, parts: bool, items: usize) -> Detail {
     Detail {
         causes,
         blocks,
         texts,
         parts,
+        items,
     }
 }
 
@@ -170,10 +173,11 @@ fn row(row: &Row, most: usize) -> Vec<String> {
 fn section(section: &Section, detail: Detail) -> Vec<String> {
     let heading = format!("### {} {}", section.heading, section.of);
     let mut lines = vec![String::new(), heading.trim_end().to_owned()];
-    for (number, item) in (1..).zip(section.items.iter().take(MAX_EACH)) {
-        let mark = match section.numbered {
-            true => format!("{number}."),
-            false => "-".to_owned(),
+    for (number, item) in (1..).zip(section.items.iter().take(detail.items)) {
+        let mark = if section.numbered {
+            format!("{number}.")
+        } else {
+            "-".to_owned()
         };
         let indent = " ".repeat(mark.len() + 1);
         let parts = item.parts.iter().filter(|_| detail.parts);
@@ -187,7 +191,7 @@ fn section(section: &Section, detail: Detail) -> Vec<String> {
             lines.push(format!("{indent}- {label}{text}"));
         }
     }
-    let left = section.items.len().saturating_sub(MAX_EACH);
+    let left = section.items.len().saturating_sub(detail.items);
     lines.extend((left > 0).then(|| format!("- … and {left} more")));
     lines
 }

@@ -186,9 +186,10 @@ fn section(page: &mut Page, section: &Section) {
     let text = format!("{} {}", section.heading.to_uppercase(), section.of);
     heading(page, text.trim_end());
     for (number, item) in (1..).zip(&section.items) {
-        let lead = match section.numbered {
-            true => format!("  {number}. "),
-            false => "  ".to_owned(),
+        let lead = if section.numbered {
+            format!("  {number}. ")
+        } else {
+            "  ".to_owned()
         };
         items(page, &lead, item);
     }

@@ -1,7 +1,7 @@
 //! Finds a cgroup's limit that Ray does not see, so the kernel kills before Ray does.
 
 use super::{
-    Run, about, children, controller, leak, low_threshold, merged, more_memory,
+    Run, about, children, controller, leak, merged, more_memory,
     rules::{Contradiction, Kind, Needs, Rule},
 };
 use crate::{
@@ -76,7 +76,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
                     "; at least {left} of the machine were {}",
                     room.free
                 ));
-                finding.cost = Some(low_threshold::cost(more, took));
+                finding.cost = Some(more_memory::cost(more));
                 finding.about.has_room = true;
             }
         }

@@ -9,7 +9,7 @@ use super::{
     spikes,
 };
 use crate::{
-    ids::{Bytes, size},
+    ids::size,
     judge::report::{Certainty, Finding},
 };
 
@@ -50,21 +50,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             higher.change,
             size(higher.gives)
         )];
-        finding.cost = Some(cost(higher.more, cause.about.bytes));
+        finding.cost = Some(more_memory::cost(higher.more));
         finding.about.has_room = true;
         Some(((death.cluster, limit), finding))
     }))
-}
-
-/// Says what a higher limit costs, and that the calls had not ended.
-pub(super) fn cost(more: Bytes, took: Bytes) -> String {
-    let why = if more == took {
-        "as much again as the running calls had taken"
-    } else {
-        "a quarter of the limit"
-    };
-    let more = size(more);
-    format!(
-        "none in results or time; about {more} more are needed ({why}), or more: the calls had not ended"
-    )
 }

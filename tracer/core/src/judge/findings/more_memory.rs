@@ -48,6 +48,14 @@ pub(super) fn remedy(run: Run<'_>, death: &Death, took: Bytes) -> Option<String>
     })
 }
 
+/// Says what a higher limit costs, and that the calls had not ended.
+pub(super) fn cost(more: Bytes) -> String {
+    let more = size(more);
+    format!(
+        "none in results or time; about {more} more are needed, or more: the calls had not ended"
+    )
+}
+
 /// The least share of the machine outside of Ray at which it is not called free.
 const SHARED_MACHINE: f64 = 0.25;
 
