@@ -21,8 +21,6 @@ use crate::{
 
 /// Longest text of a row, in characters: two lines of a report at 100 columns.
 const ROW: usize = 172;
-/// Longest text of the other way: one line.
-const ONE_LINE: usize = 86;
 /// A call that added less than this is not told.
 const ADDED: u64 = 10 << 20;
 
@@ -190,21 +188,23 @@ fn remedy(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let mut told = vec![("fix", format!("{}{saves}{whose}", cut(&fix, ROW)))];
     // A cost that is cut short says nothing.
     told.extend(part("Cost").map(|cost| ("cost", cost)));
+    // It is never without its cost.
     let next = own.next().map(in_short);
+    let or = part("Or").map(|text| cut(&text, ROW).to_owned());
     // Beside a higher limit, the way that changes the job says more than another limit.
     let other = if first.finding.about.has_room {
-        next.or_else(|| part("Or"))
+        next.or(or)
     } else {
-        part("Or").or(next)
+        or.or(next)
     };
-    told.extend(other.map(|text| ("or", cut(&text, ROW).to_owned())));
+    told.extend(other.map(|text| ("or", text)));
     told
 }
 
 /// Returns the remedy of another finding, with what it saves and costs.
 fn in_short(found: &FindingText<'_>) -> String {
     let fix = found.part("Fix").unwrap_or_default();
-    let fix = cut(fix, ONE_LINE).trim_end_matches(": set both");
+    let fix = cut(fix, ROW).trim_end_matches(": set both");
     let saves = found.part("Expected");
     let saves = saves.map_or_else(String::new, |text| format!(": {text}"));
     let cost = found.part("Cost");

@@ -199,7 +199,7 @@ fn costs_more(finding: &Finding, limit: &Finding) -> bool {
     let keeps = KEEP.contains(&finding.rule.as_str()) || finding.about.own_line;
     let mut deaths = finding.deaths.iter();
     limit.about.has_room
-        && !(keeps && !finding.remedy.is_empty())
+        && (!keeps || finding.remedy.is_empty())
         && !finding.about.has_room
         && deaths.any(|death| limit.deaths.contains(death))
 }
