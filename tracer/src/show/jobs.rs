@@ -1,6 +1,6 @@
 //! Renders one line per job: how it ended, by which death, and which deaths it survived.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use crate::{
     judge::report::{Job, Outcome, Recovery, Report, SurvivedDeath},
@@ -154,7 +154,8 @@ fn program(entrypoint: &str) -> String {
     let mut words = entrypoint.split_whitespace();
     let module = words.clone().skip_while(|word| *word != "-m").nth(1);
     let module = module.map(|name| name.rsplit('.').next().unwrap_or(name));
-    let script = words.clone().find(|word| word.ends_with(".py"));
+    let is_script = |word: &&str| Path::new(word).extension().is_some_and(|end| end == "py");
+    let script = words.clone().find(is_script);
     let program = module
         .or_else(|| script.map(path::base))
         .or_else(|| words.next().map(path::base));
