@@ -37,7 +37,6 @@ pub(in crate::show) fn gib(amount: f64) -> Bytes {
 
 /// Returns the style of tests: 100 columns, no file.
 <<<<<<< HEAD:tracer/src/show/tests/sample.rs
-pub(in crate::show) fn style() -> Style {
 =======
 pub(crate) fn style() -> Style {
 >>>>>>> cf38d41 (show: Hold the answer of real jobs as a reviewed snapshot):tracer/src/show/sample.rs
