@@ -36,10 +36,7 @@ pub(in crate::show) fn gib(amount: f64) -> Bytes {
 }
 
 /// Returns the style of tests: 100 columns, no file.
-<<<<<<< HEAD:tracer/src/show/tests/sample.rs
-=======
 pub(crate) fn style() -> Style {
->>>>>>> cf38d41 (show: Hold the answer of real jobs as a reviewed snapshot):tracer/src/show/sample.rs
     Style {
         width: 100,
         zone: Zone::default(),
