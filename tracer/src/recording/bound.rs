@@ -9,14 +9,18 @@
 mod tests;
 
 use std::{
-    mem::Discriminant,
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use rusqlite::{Connection, Transaction};
 
-use super::{place::beside, row::Priority, schema::NewRow};
+use super::{
+    error::is_busy,
+    place::beside,
+    row::Priority,
+    schema::{Kind, NewRow},
+};
 use crate::event::{Event, Observation};
 
 /// The size of a page of SQLite, and of a page in its log with what the log's index needs for it.
@@ -81,9 +85,6 @@ impl Bound {
         ))
     }
 }
-
-/// The kind of a row. Each has a place of its own in the index, or a table of its own.
-pub(super) type Kind = Discriminant<Observation>;
 
 /// What a transaction adds at most.
 #[derive(Debug, Clone, Default)]
@@ -269,7 +270,7 @@ fn empty_log(connection: &Connection) -> rusqlite::Result<()> {
     let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     connection.busy_timeout(PATIENCE)?;
     match emptied {
-        Err(error) if super::disk::is_busy(&error) => Ok(()),
+        Err(error) if is_busy(&error) => Ok(()),
         emptied => emptied,
     }
 }

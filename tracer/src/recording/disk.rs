@@ -8,13 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 use rustix::process::{getegid, geteuid};
 
 use super::{
     bound::{self, Bound, Pieces},
     carry,
-    error::RecordingError,
+    error::{RecordingError, is_busy},
     lock,
     place::beside,
     retention::{Downsampling, Space},
@@ -59,7 +59,8 @@ impl Disk {
             source,
         };
         let connection = Connection::open(path).map_err(damaged)?;
-        schema::create(&connection, bound).map_err(damaged)?;
+        schema::create(&connection).map_err(damaged)?;
+        bound.apply(&connection).map_err(damaged)?;
         Ok(Self {
             path: path.to_owned(),
             owner,
@@ -89,7 +90,8 @@ impl Disk {
         let path = self.path.to_string_lossy();
         self.connection.execute("VACUUM INTO ?1", [path.as_ref()])?;
         let connection = Connection::open(&self.path)?;
-        schema::settings(&connection, self.bound)?;
+        schema::settings(&connection)?;
+        self.bound.apply(&connection)?;
         self.connection = connection;
         self.file = file;
         self.inode = inode;
@@ -237,14 +239,6 @@ impl Disk {
         self.connection
             .pragma_update(None, "journal_mode", "DELETE")
     }
-}
-
-/// Whether another process's lock is in the way.
-pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
-    matches!(
-        error.sqlite_error_code(),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
-    )
 }
 
 /// Makes an empty file that did not exist, and locks it. Returns it with its inode.

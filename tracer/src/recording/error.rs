@@ -13,6 +13,14 @@ fn hint(source: &std::io::Error) -> String {
     }
 }
 
+/// Whether another process's lock is in the way.
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
+    )
+}
+
 /// Why a recording could not be made or read. Each message says what was found and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {

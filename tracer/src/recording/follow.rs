@@ -8,7 +8,10 @@ use std::{
     time::SystemTime,
 };
 
-use super::{disk::is_busy, error::RecordingError, lock, merge, reader};
+use super::{
+    error::{RecordingError, is_busy},
+    lock, merge, reader,
+};
 use crate::{event::Event, ids::EventId};
 
 /// Two threads number events and pass them on. An event may reach the file after one with a higher

@@ -6,12 +6,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, ToSql, params};
 use serde_json::Value;
 
-use super::{
-    bound::{Bound, Kind},
-    frames,
-    frames::Frames,
-    row,
-};
+use super::{frames, frames::Frames, row};
 use crate::{
     event::{
         CgroupState, Event, Figures, Mapped, MemorySplit, NodeMemory, Observation, ProcessMemory,
@@ -33,7 +28,7 @@ CREATE TABLE mapped (id INTEGER PRIMARY KEY, time INTEGER NOT NULL, pid INTEGER 
 ";
 
 /// Makes the tables in an empty file.
-pub(super) fn create(connection: &Connection, bound: Bound) -> rusqlite::Result<()> {
+pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(&format!(
         "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION};
          PRAGMA journal_mode=WAL;{TABLES}{}{}{}{}",
@@ -42,7 +37,7 @@ pub(super) fn create(connection: &Connection, bound: Bound) -> rusqlite::Result<
         table_of::<CgroupState>("cgroup_memory", "path TEXT NOT NULL, "),
         frames::TABLE
     ))?;
-    settings(connection, bound)
+    settings(connection)
 }
 
 /// Returns the statement that makes the table of a kind of sample. `keys` says whose it is.
@@ -58,12 +53,14 @@ fn table_of<T: Figures>(name: &str, keys: &str) -> String {
 }
 
 /// Sets what belongs to a writing connection, not to the file.
-pub(super) fn settings(connection: &Connection, bound: Bound) -> rusqlite::Result<()> {
+pub(super) fn settings(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA cache_size=-2048;",
-    )?;
-    bound.apply(connection)
+    )
 }
+
+/// The kind of a row. Each has a place of its own in the index, or a table of its own.
+pub(super) type Kind = std::mem::Discriminant<Observation>;
 
 fn integer(figure: u64) -> i64 {
     i64::try_from(figure).unwrap_or(i64::MAX)

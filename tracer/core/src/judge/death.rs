@@ -52,6 +52,7 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
         ..Process::new(key.pid, exit.exit.comm.clone(), state.role)
     };
     let verdict = Verdict {
+        only_own_log: draft.is_by_own_log(),
         reason_certainty: draft.reason_certainty,
         settled: draft.settled,
         evidence,
@@ -61,7 +62,6 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
             .map(|cause| cause.id),
         cause_remote: draft.cause_remote,
         missing: draft.missing,
-        only_own_log: draft.only_own_log,
         ..Verdict::new(draft.killer, draft.certainty, draft.why)
     };
     let oom = draft.oom.as_ref();

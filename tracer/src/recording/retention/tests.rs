@@ -24,7 +24,7 @@ struct Scene {
 impl Scene {
     fn new(retention: Retention) -> Self {
         let connection = Connection::open_in_memory().expect("a database");
-        schema::create(&connection, Bound(1 << 40)).expect("tables");
+        schema::create(&connection).expect("tables");
         Self {
             connection,
             downsampling: Downsampling::new(retention),

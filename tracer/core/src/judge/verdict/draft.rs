@@ -12,6 +12,17 @@ use crate::{
     },
 };
 
+/// What says that Ray wanted the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::judge) enum Basis {
+    /// The process's own log alone.
+    OwnLog,
+    /// A tool of Ray's sent the signal, by an identity that was seen.
+    KnownTool,
+    /// Something else, or nothing.
+    Other,
+}
+
 /// A draft of a verdict. Its cause is a process, not yet a death.
 #[derive(Debug, Clone)]
 pub(in crate::judge) struct Draft {
@@ -30,15 +41,17 @@ pub(in crate::judge) struct Draft {
     pub(in crate::judge) oom: Option<OomReport>,
     pub(in crate::judge) missing: Option<Missing>,
     pub(in crate::judge) settled: bool,
-    /// Whether only the process's own log says why.
-    pub(in crate::judge) only_own_log: bool,
-    /// Whether a tool of Ray's sent the signal, by an identity that was seen.
-    pub(in crate::judge) by_known_tool: bool,
+    pub(in crate::judge) basis: Basis,
     /// Whether Ray ended it as it should, and that is more than a guess.
     pub(in crate::judge) normal: bool,
 }
 
 impl Draft {
+    /// Returns whether only the process's own log says why it ended.
+    pub(in crate::judge) fn is_by_own_log(&self) -> bool {
+        self.basis == Basis::OwnLog
+    }
+
     pub(super) fn new(killer: Killer, certainty: Certainty, why: Cause) -> Self {
         Self {
             killer,
@@ -52,8 +65,7 @@ impl Draft {
             oom: None,
             missing: None,
             settled: true,
-            only_own_log: false,
-            by_known_tool: false,
+            basis: Basis::Other,
             normal: false,
         }
     }
@@ -146,13 +158,17 @@ impl Draft {
 
     /// Marks a signal of a tool of Ray's, which is the sender with this certainty.
     pub(super) fn by_tool(mut self, identity: Certainty) -> Self {
-        self.by_known_tool = identity == Certainty::Proven;
+        if identity == Certainty::Proven {
+            self.basis = Basis::KnownTool;
+        }
         self.at_most(identity)
     }
 
     /// Marks a reason that only the process's own log gives.
     pub(super) fn only_by_own_log(mut self, only: bool) -> Self {
-        self.only_own_log = only;
+        if only {
+            self.basis = Basis::OwnLog;
+        }
         self
     }
 

@@ -165,7 +165,7 @@ impl Case<'_> {
         let waits = draft.cause.is_some_and(|cause| self.may_still_end(cause));
         draft.normal = recorded::is_normal(self, &draft);
         // Ray's own record may still come.
-        let guessed = draft.killer == Killer::RayIntended && !draft.normal || draft.only_own_log;
+        let guessed = draft.killer == Killer::RayIntended && !draft.normal || draft.is_by_own_log();
         draft.open_if(waits || guessed && self.may_still_learn())
     }
 

@@ -7,7 +7,7 @@
 
 use libc::SIGTERM;
 
-use super::{Case, Draft, LEARN_NS, aftermath, reasons::LOG_STAMP_NS};
+use super::{Case, Draft, LEARN_NS, aftermath, draft::Basis, reasons::LOG_STAMP_NS};
 use crate::{
     event::RayLog,
     ids::SECOND_NS,
@@ -45,7 +45,7 @@ pub(super) fn is_normal(case: &Case<'_>, draft: &Draft) -> bool {
     draft.killer == Killer::RayIntended
         && (draft.certainty == Certainty::Proven
             || case.exit.exit.code() == Some(0)
-            || draft.by_known_tool && exited_at_sigterm(case)
+            || draft.basis == Basis::KnownTool && exited_at_sigterm(case)
             // What follows from another death is shown with that one.
             || draft.cause.is_some()
             || is_rays(case)
