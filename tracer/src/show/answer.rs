@@ -26,7 +26,8 @@ pub struct Answer {
     pub jobs: Vec<(String, String)>,
     /// The first causes, the most important first. It alone has facts.
     pub causes: Vec<Told>,
-    /// How many deaths followed, what the machine had in use, and what is missing.
+    /// How many first causes there were and how many deaths followed, what the machine had in use,
+    /// and what is missing.
     pub close: Vec<String>,
     /// What the recording missed, one line each.
     pub gaps: Vec<String>,
@@ -183,7 +184,8 @@ fn what_followed(view: &View<'_>, entry: &Entry<'_>) -> String {
     text
 }
 
-/// Returns how many deaths followed, the most that was in use, and that nothing was lost.
+/// Returns how many first causes there were and how many deaths followed, the most that was in use,
+/// and that nothing was lost.
 fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let report = &view.shown.report;
     if fleet::is_fleet_report(report) {
@@ -196,10 +198,12 @@ fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     }
     let followed: usize = causes.iter().map(|cause| cause.followers().len()).sum();
     let mut parts = Vec::new();
-    parts.push(match followed {
-        0 => "No death followed.".to_owned(),
-        _ => format!("{} followed.", words::count(followed, "death", "deaths")),
-    });
+    let followed = match followed {
+        0 => "no death".to_owned(),
+        _ => words::count(followed, "death", "deaths"),
+    };
+    let first = words::count(causes.len(), "first cause", "first causes");
+    parts.push(format!("{first}; {followed} followed."));
     if let Some(peak) = report.peak {
         let used: Bytes = peak.used_bytes;
         parts.push(format!(
