@@ -84,8 +84,12 @@ fn continues(line: &str, next: &str, is_full: bool) -> Option<&'static str> {
     (is_full && !indented && !begins(next)).then_some("")
 }
 
-/// Whether keywords begin in one line and end in the next one.
+/// Whether keywords begin in one line and end in the next one. A number that the next line begins
+/// with is more often its own: `exited with code`, then `137 items were left`.
 fn breaks_words(line: &str, next: &str, blank: &str) -> bool {
+    if next.starts_with(|first: char| first.is_ascii_digit()) {
+        return false;
+    }
     let before = &line[at_least(line, line.len().saturating_sub(WINDOW))..];
     let behind = &next[..at_most(next, WINDOW)];
     let window = format!("{before}{blank}{behind}");

@@ -41,6 +41,9 @@ pub(super) fn line(
     let mut found = catalogue::find(text);
     found.retain(|one| is_believed(one.row.believed, line));
     found.retain(|one| !hosts || one.row.of == Whom::Host);
+    // A worker can print anything into its own file, also what a daemon of the host would say.
+    let by_worker = own.worker_id.is_some();
+    found.retain(|one| !(by_worker && matches!(one.row.of, Whom::Host | Whom::Part)));
     let special = found.iter().any(|one| !one.row.general);
     found.retain(|one| !(special && one.row.general));
     // Two processes may write into one line: the driver, and the worker that crashes.

@@ -185,7 +185,7 @@ fn what_followed(view: &View<'_>, entry: &Entry<'_>) -> String {
 }
 
 /// Returns how many first causes there were and how many deaths followed, the most that was in use,
-/// and that nothing was lost.
+/// and that no event was lost.
 fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let report = &view.shown.report;
     if fleet::is_fleet_report(report) {
@@ -212,7 +212,7 @@ fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
         ));
     }
     let nothing_lost = header::gaps(view).is_empty() && !report.recordings.is_empty();
-    parts.extend(nothing_lost.then(|| "Nothing was lost.".to_owned()));
+    parts.extend(nothing_lost.then(|| "No event was lost.".to_owned()));
     vec![parts.join(" ")]
 }
 

@@ -24,11 +24,11 @@ const ROW: usize = 172;
 /// A call that added less than this is not told.
 const ADDED: u64 = 10 << 20;
 
-/// Returns `the kernel killed WorkerDict.update_actor, pid 16336`, for one memory kill. Its size
-/// and its limit have lines of their own.
+/// Returns `the kernel killed WorkerDict.update_actor, pid 16336`, for one kill for memory by the
+/// kernel or by Ray. Its size and its limit have lines of their own.
 #[must_use]
 pub fn headline(death: &Death) -> String {
-    if !death.is_memory_kill() {
+    if !death.verdict.killer.is_memory_kill() {
         return words::headline(death);
     }
     let who = match death.verdict.killer {
@@ -93,6 +93,10 @@ fn other_death(view: &View<'_>, entry: &Entry<'_>) -> Vec<Fact> {
 /// Returns why a process was killed for memory, with the figures.
 #[must_use]
 pub fn why(view: &View<'_>, death: &Death) -> String {
+    // An OOM daemon has its reason in the headline.
+    if !death.verdict.killer.is_memory_kill() {
+        return facts::why(view, death).unwrap_or_default();
+    }
     let oom = death.memory.oom.as_ref();
     let full = match (
         death.verdict.killer,

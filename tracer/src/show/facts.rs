@@ -299,7 +299,7 @@ pub(super) fn why(view: &View<'_>, death: &Death) -> Option<String> {
     Some(match at.ray_threshold_bytes {
         Some(threshold) if threshold < used => {
             let above = above(Bytes(used.0 - threshold.0));
-            let (counted, limit) = (used.finer_size(), size(threshold));
+            let (counted, limit) = (used.finer_size(), threshold.finer_size());
             format!(
                 "Ray counted {counted} in use{place}, {above} above its threshold of {limit}{message}{source}"
             )

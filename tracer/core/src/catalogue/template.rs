@@ -87,6 +87,11 @@ fn of_kind(kind: &str) -> String {
         "closed" => r"\s*(?:[,}\]]|$)",
         "nodigit" => r"(?:\D|$)",
         "end" => r"\s*$",
+        // A table's next column may follow.
+        "gap" => r"(?:\s{2,}|\s*$)",
+        "stop" => r"\.?\s*(?:$|[;:(]|, )",
+        "exceeds" => r"exceeds the .*",
+        "above" => r"\d+ > \d+",
         _ => "",
     };
     if !known.is_empty() {

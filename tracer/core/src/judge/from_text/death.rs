@@ -136,13 +136,17 @@ fn role(subject: &Subject) -> Role {
 }
 
 fn sender(daemon: &Daemon) -> SenderReport {
+    let unknown = match daemon.for_memory {
+        true => Relation::OomDaemon,
+        false => Relation::Other,
+    };
     SenderReport {
         pid: daemon.pid.unwrap_or(Pid(0)),
         comm: daemon.name.clone(),
         exe: None,
         uid: None,
         container_id: None,
-        relation: programs::relation(&daemon.name, "").unwrap_or(Relation::OomDaemon),
+        relation: programs::relation(&daemon.name, "").unwrap_or(unknown),
         signal: daemon.signal,
         mechanism: Mechanism::Unknown,
         ancestors: Vec::new(),

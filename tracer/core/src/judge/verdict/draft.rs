@@ -157,11 +157,16 @@ impl Draft {
     }
 
     /// Marks a signal of a tool of Ray's, which is the sender with this certainty.
-    pub(super) fn by_tool(mut self, identity: Certainty) -> Self {
-        if identity == Certainty::Proven {
+    pub(super) fn by_tool(self, identity: Certainty) -> Self {
+        self.known(identity == Certainty::Proven).at_most(identity)
+    }
+
+    /// Marks a signal of a tool of Ray's that several observed facts show.
+    pub(super) fn known(mut self, known: bool) -> Self {
+        if known {
             self.basis = Basis::KnownTool;
         }
-        self.at_most(identity)
+        self
     }
 
     /// Marks a reason that only the process's own log gives.

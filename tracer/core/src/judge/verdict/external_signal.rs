@@ -54,9 +54,9 @@ fn by_tool(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) 
         return None;
     }
     if let Some(tool) = senders::tool(case, &signal.what) {
-        let most = tool.certainty;
+        let (most, known) = (tool.certainty, tool.is_job_stop());
         let draft = Draft::new(Killer::RayIntended, certainty, tool.cause(false));
-        return Some(draft.by_tool(most).by_text());
+        return Some(draft.by_tool(most).by_text().known(known));
     }
     let of_the_job = matches!(case.role(), Role::Worker | Role::Driver | Role::Descendant);
     let tool = own_driver(case, signal, case.key()).filter(|_| !of_the_job)?;

@@ -9,7 +9,7 @@ use libc::SIGTERM;
 
 use super::{Case, Draft, LEARN_NS, aftermath, draft::Basis, reasons::LOG_STAMP_NS};
 use crate::{
-    event::RayLog,
+    event::{RayLog, Role},
     ids::SECOND_NS,
     judge::{
         report::{Certainty, Killer},
@@ -45,17 +45,22 @@ pub(super) fn is_normal(case: &Case<'_>, draft: &Draft) -> bool {
     draft.killer == Killer::RayIntended
         && (draft.certainty == Certainty::Proven
             || case.exit.exit.code() == Some(0)
-            || draft.basis == Basis::KnownTool && exited_at_sigterm(case)
+            || draft.basis == Basis::KnownTool && ended_at_sigterm(case)
             // What follows from another death is shown with that one.
             || draft.cause.is_some()
             || is_rays(case)
             || is_confirmed(case))
 }
 
-/// Returns whether the exit code says that a handler of SIGTERM ended the process: that of a shell or
-/// of Python's `sys.exit(signum)`.
-fn exited_at_sigterm(case: &Case<'_>) -> bool {
-    matches!(case.exit.exit.code(), Some(EXIT_AT_SIGTERM | SIGTERM))
+/// Returns whether it ended as a signal of a tool lets it end: by the signal, or by a handler with the
+/// code of a shell, of Python's `sys.exit(signum)`, or of Ray's worker, which is 1
+/// (`python/ray/_private/worker.py`, `sigterm_handler`; 2.9 to 2.60).
+fn ended_at_sigterm(case: &Case<'_>) -> bool {
+    match case.exit.exit.code() {
+        None | Some(EXIT_AT_SIGTERM | SIGTERM) => true,
+        Some(1) => case.role() == Role::Worker,
+        Some(_) => false,
+    }
 }
 
 /// Returns whether the worker's own log names the request, and the raylet noted an intended end at

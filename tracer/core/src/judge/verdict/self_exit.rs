@@ -244,7 +244,9 @@ fn after_caught(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> 
         && let Some(reason) = own_reason_after(case, signal.time)
     {
         // It outlived the signal, and logged later why it ended.
-        return Some(reason.draft(case, Certainty::Inferred));
+        let only = !recorded::was_asked(case) && !recorded::is_rays(case);
+        let draft = reason.draft(case, Certainty::Inferred);
+        return Some(draft.only_by_own_log(only));
     }
     Some(exited_after(case, signal))
 }

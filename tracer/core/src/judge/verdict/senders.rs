@@ -148,6 +148,12 @@ pub(super) struct Tool {
 }
 
 impl Tool {
+    /// Whether it is `ray job stop`. Its title alone would be a guess, but the supervisor's own
+    /// watcher and the descent of what it ended were observed.
+    pub(super) fn is_job_stop(&self) -> bool {
+        self.command == Command::RayJobStop
+    }
+
     /// Returns the tool for a `ray start --block` that is ending.
     pub(super) fn leaving(pid: Pid) -> Self {
         Self {
