@@ -85,9 +85,9 @@ pub fn of(view: &View<'_>, causes: &[Cause<'_>], entries: &[Entry<'_>], most: Mo
     };
     let shown: &[Entry<'_>] = match (view.shown.detail, view.shown.all) {
         (true, _) => &[],
-        // Each has a block.
-        (false, true) => &entries[..entries.len().min(1)],
-        (false, false) => entries,
+        // Each has a block, unless their number is limited.
+        (false, true) if most.causes == usize::MAX => &entries[..entries.len().min(1)],
+        (false, _) => entries,
     };
     let mut told: Vec<Told> = Vec::new();
     for (at, entry) in shown.iter().take(most.causes).enumerate() {
