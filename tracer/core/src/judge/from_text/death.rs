@@ -136,9 +136,10 @@ fn role(subject: &Subject) -> Role {
 }
 
 fn sender(daemon: &Daemon) -> SenderReport {
-    let unknown = match daemon.for_memory {
-        true => Relation::OomDaemon,
-        false => Relation::Other,
+    let unknown = if daemon.for_memory {
+        Relation::OomDaemon
+    } else {
+        Relation::Other
     };
     SenderReport {
         pid: daemon.pid.unwrap_or(Pid(0)),
