@@ -65,10 +65,9 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             format!("limit {} B in {cgroup}", limit.0),
             format!("raylet.out: threshold {} B of {} B", threshold.0, total.0),
         ];
-        let delays = keeps_growing(&growing, death);
-        if !delays {
-            let (remedy, more, took) = raise(run, death, &cgroup, limit);
-            finding.remedy.push(remedy);
+        let (higher, more, took) = raise(run, death, &cgroup, limit);
+        if !keeps_growing(&growing, death) {
+            finding.remedy.push(higher.clone());
             let room = more_memory::room(run, death).filter(|room| room.bytes >= more);
             if let Some(room) = room.filter(|_| took.0 > 0) {
                 let left = size(room.bytes);
@@ -100,7 +99,6 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             }
         }
         if finding.remedy.is_empty() {
-            let (higher, ..) = raise(run, death, &cgroup, limit);
             let only = "this only delays the kill while memory keeps growing";
             finding.remedy.push(format!("{higher}; {only}"));
         }

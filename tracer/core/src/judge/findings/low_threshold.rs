@@ -4,13 +4,14 @@
 //! higher threshold is no remedy for a leak.
 
 use super::{
-    Run, about, call_growth, hidden_limit, merged, more_memory,
+    Run, about, call_growth, hidden_limit, merged,
+    more_memory::{self, LoweredThreshold},
     rules::{Contradiction, Kind, Needs, Rule},
     spikes,
 };
 use crate::{
     ids::size,
-    judge::report::{Certainty, Finding},
+    judge::report::{Certainty, Death, Finding},
 };
 
 /// The rule.
@@ -27,30 +28,38 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn find(run: Run<'_>) -> Vec<Finding> {
+    let kills = run.memory_kills();
+    let lowered: Vec<(&Death, LoweredThreshold)> = kills
+        .filter_map(|death| Some((death, more_memory::lowered_threshold(run, death)?)))
+        .collect();
+    if lowered.is_empty() {
+        return Vec::new();
+    }
     let rules = [call_growth::RULE, spikes::RULE];
     let grew: Vec<Finding> = rules.iter().flat_map(|rule| (rule.find)(run)).collect();
     let growing = hidden_limit::growing(run);
-    merged(run.memory_kills().filter_map(|death| {
+    merged(lowered.into_iter().filter_map(|(death, lowered)| {
         let cause = grew.iter().find(|one| one.deaths.contains(&death.id))?;
         if hidden_limit::keeps_growing(&growing, death) {
             return None;
         }
-        let higher = more_memory::with_room(run, death, cause.about.bytes)?;
+        let took = cause.about.bytes;
+        let (more, room) = more_memory::with_room(run, death, &lowered, took)?;
         let limit = run.limit(death)?;
         let summary = format!(
             "Ray killed at {}, because {} was set where Ray was started; at least {} of the machine were {}",
             size(limit),
-            higher.set,
-            size(higher.room),
-            higher.free
+            lowered.set,
+            size(room.bytes),
+            room.free
         );
         let mut finding = about("low-threshold", Certainty::Inferred, death, summary);
         finding.remedy = vec![format!(
             "{}: Ray's threshold is then {} higher",
-            higher.change,
-            size(higher.gives)
+            lowered.change,
+            size(lowered.gives)
         )];
-        finding.cost = Some(more_memory::cost(higher.more));
+        finding.cost = Some(more_memory::cost(more));
         finding.about.has_room = true;
         Some(((death.cluster, limit), finding))
     }))

@@ -25,7 +25,9 @@ pub(super) fn remedy(run: Run<'_>, death: &Death, took: Bytes) -> Option<String>
     if death.verdict.killer != Killer::RayMemoryMonitor {
         return None;
     }
-    if with_room(run, death, took).is_some() {
+    let lowered = lowered_threshold(run, death);
+    let has_room = |lowered| with_room(run, death, lowered, took).is_some();
+    if lowered.as_ref().is_some_and(has_room) {
         return None;
     }
     let more = extra_memory(limit, took);
@@ -35,16 +37,16 @@ pub(super) fn remedy(run: Run<'_>, death: &Death, took: Bytes) -> Option<String>
         "a quarter of the limit: the running calls had taken less, but had not ended"
     };
     let needed = size(more);
-    Some(match higher_threshold(run, death) {
-        Some((change, gives)) if gives >= more => format!(
-            "{change}: Ray's threshold is then {} higher; about {needed} more are needed ({why})",
-            size(gives)
-        ),
-        Some((change, gives)) => format!(
-            "about {needed} more memory for this node ({why}); {change} gives {} of it",
-            size(gives)
-        ),
-        None => format!("about {needed} more memory for this node ({why})"),
+    let Some(LoweredThreshold { change, gives, .. }) = lowered else {
+        return Some(format!("about {needed} more memory for this node ({why})"));
+    };
+    let given = size(gives);
+    Some(if gives >= more {
+        format!(
+            "{change}: Ray's threshold is then {given} higher; about {needed} more are needed ({why})"
+        )
+    } else {
+        format!("about {needed} more memory for this node ({why}); {change} gives {given} of it")
     })
 }
 
@@ -86,46 +88,34 @@ pub(super) fn room(run: Run<'_>, death: &Death) -> Option<Room> {
     })
 }
 
-/// A threshold that was lowered, and for whose default the machine had room.
-pub(super) struct Higher {
-    /// The default, as it is typed.
+/// A threshold that somebody has lowered.
+pub(super) struct LoweredThreshold {
+    /// Ray's default as a change, with what is set now.
     pub(super) change: String,
-    /// What was set.
+    /// What is set, as it was typed.
     pub(super) set: String,
-    /// How much higher it is then.
+    /// How much higher the default is.
     pub(super) gives: Bytes,
-    /// How much more is needed.
-    pub(super) more: Bytes,
-    /// The least that was not in use.
-    pub(super) room: Bytes,
-    /// How that is called.
-    pub(super) free: &'static str,
 }
 
-/// Returns the default of Ray's threshold, if somebody has lowered it, and both it and the machine
-/// have room for what is needed if the running calls had taken `took`.
-pub(super) fn with_room(run: Run<'_>, death: &Death, took: Bytes) -> Option<Higher> {
+/// Returns how much more is needed if the running calls had taken `took`, and the room of the
+/// machine, if both it and the default of Ray's threshold have room for that.
+pub(super) fn with_room(
+    run: Run<'_>,
+    death: &Death,
+    lowered: &LoweredThreshold,
+    took: Bytes,
+) -> Option<(Bytes, Room)> {
+    let more = extra_memory(run.limit(death)?, took);
+    let room = room(run, death)?;
+    (lowered.gives >= more && room.bytes >= more).then_some((more, room))
+}
+
+/// Returns the threshold at which Ray's monitor killed, if somebody has lowered it.
+pub(super) fn lowered_threshold(run: Run<'_>, death: &Death) -> Option<LoweredThreshold> {
     if death.verdict.killer != Killer::RayMemoryMonitor {
         return None;
     }
-    let more = extra_memory(run.limit(death)?, took);
-    let (change, gives) = higher_threshold(run, death)?;
-    let room = room(run, death)?;
-    let set = run.node(death)?.settings.iter();
-    let (_, now) = set.into_iter().find(|(key, _)| key == THRESHOLD)?;
-    (gives >= more && room.bytes >= more).then(|| Higher {
-        change,
-        set: format!("{THRESHOLD}={now}"),
-        gives,
-        more,
-        room: room.bytes,
-        free: room.free,
-    })
-}
-
-/// Returns the default of Ray's threshold as a change, and how much it gives, if somebody has
-/// lowered it.
-fn higher_threshold(run: Run<'_>, death: &Death) -> Option<(String, Bytes)> {
     let node = run.node(death).filter(|node| !node.isolated)?;
     let monitor = run.monitor(death)?;
     let (threshold, total) = (monitor.threshold_bytes?, monitor.total_bytes?);
@@ -137,5 +127,9 @@ fn higher_threshold(run: Run<'_>, death: &Death) -> Option<(String, Bytes)> {
         .0
         .saturating_sub(threshold.0);
     let change = Change::environment(THRESHOLD, &default.to_string()).at(node.started);
-    (fraction < default && gives > 0).then(|| (format!("{change} (now {now})"), Bytes(gives)))
+    (fraction < default && gives > 0).then(|| LoweredThreshold {
+        change: format!("{change} (now {now})"),
+        set: format!("{THRESHOLD}={now}"),
+        gives: Bytes(gives),
+    })
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::{
     ids::{EventId, size},
     judge::report::{Certainty, Death, Finding},
+    path,
 };
 
 /// The most characters of a process's name here: a compiler's command line has hundreds.
@@ -62,8 +63,7 @@ fn short(title: &str) -> String {
         return title.to_owned();
     }
     let (program, arguments) = title.split_once(' ').unwrap_or((title, ""));
-    let name = program.rsplit('/').next().unwrap_or(program);
-    let whole = format!("{name} {arguments}");
+    let whole = format!("{} {arguments}", path::base(program));
     if whole.chars().count() <= LONGEST {
         return whole;
     }
