@@ -104,7 +104,7 @@ pub fn of(view: &View<'_>, causes: &[Cause<'_>], entries: &[Entry<'_>], most: Mo
         causes: told,
         close,
         gaps: header::gaps_at_most(view, most.gaps),
-        see: see(view, causes),
+        see: see(view, entries),
     }
 }
 
@@ -217,7 +217,7 @@ fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
 }
 
 /// Returns what to type next: all evidence of the first cause that leads, and the page.
-fn see(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<(String, &'static str)> {
+fn see(view: &View<'_>, entries: &[Entry<'_>]) -> Vec<(String, &'static str)> {
     let Some(file) = view.style.file.as_deref() else {
         let next = "record the next run: sudo raytrace record";
         let next = (!view.shown.report.texts.is_empty()).then(|| view.adapt_command(next));
@@ -228,7 +228,6 @@ fn see(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<(String, &'static str)> {
         sanitize::quoted(file),
         view.style.span
     );
-    let entries = rank::entries(view, causes.to_vec());
     let leading = entries.first().filter(|_| !view.shown.detail);
     let leading = leading.map(|entry| entry.first().number);
     let all = leading.map(|number| (format!("{report} --kill {number}"), "all evidence"));

@@ -4,7 +4,7 @@ use crate::{
     ids::Bytes,
     judge::{
         cause::Scope,
-        report::{Death, Finding, Killer},
+        report::{Death, Killer},
     },
     show::{
         alike,
@@ -84,7 +84,7 @@ fn other_death(view: &View<'_>, entry: &Entry<'_>) -> Vec<Fact> {
     let line = facts::running(death).filter(|_| facts::runs_own_code(death));
     told.extend(line.map(|line| ("line", line)));
     let mut found = findings::texts(view).into_iter();
-    if found.any(|one| is_for(one.finding, death)) {
+    if found.any(|one| one.finding.is_remedy_for(death.id)) {
         told.extend(remedy(view, death));
     }
     told
@@ -160,15 +160,11 @@ fn added(view: &View<'_>, death: &Death) -> Option<String> {
     ))
 }
 
-fn is_for(finding: &Finding, death: &Death) -> bool {
-    finding.deaths.contains(&death.id) && !finding.remedy.is_empty()
-}
-
 /// Returns what to change for a death, what that costs, and another way.
 fn remedy(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let report = &view.shown.report;
     let all = findings::texts(view);
-    let mut own = all.iter().filter(|one| is_for(one.finding, death));
+    let mut own = all.iter().filter(|one| one.finding.is_remedy_for(death.id));
     let of_job = |one: &&FindingText<'_>| {
         let ids = [death.id].into();
         causes::has_remedy_for_same_job(report, one.finding, &ids)
@@ -181,7 +177,7 @@ fn remedy(view: &View<'_>, death: &Death) -> Vec<Fact> {
         let text = "unknown: no rule explains what filled the memory";
         return vec![("fix", text.to_owned())];
     };
-    let whose = if is_for(first.finding, death) {
+    let whose = if first.finding.is_remedy_for(death.id) {
         ""
     } else {
         " (for another kill of this job)"

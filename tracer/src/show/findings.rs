@@ -57,7 +57,8 @@ fn matters(finding: &Finding) -> bool {
 }
 
 /// Returns the text of each finding, in the order of their numbers, from 1. Those about what is no
-/// cause come last. Limits that Ray cannot see are shown once, however many cgroups have one, unless all or details are asked for.
+/// cause come last. Limits that Ray cannot see are shown once, however many cgroups have one, unless
+/// all or details are asked for.
 #[must_use]
 pub fn texts<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
     let findings: &'a [Finding] = &view.shown.report.findings;

@@ -1,7 +1,7 @@
 //! Renders a memory death in five lines, for a chat, an alert or a Kubernetes Event.
 //!
-//! The lines are the cause, the call and line, one fix, what it costs, and how to see more. If another
-//! process than the victim had grown, that process replaces the call.
+//! The lines are the cause, the call and line, one fix, what it costs, and how to see more. If
+//! another process than the victim had grown, that process replaces the call.
 
 use std::collections::BTreeSet;
 
@@ -280,7 +280,7 @@ fn call(death: &Death) -> String {
 /// so; and what it costs. Both are at most `room` characters.
 fn fix(report: &Report, death: &Death, room: usize) -> (String, String) {
     let findings = || report.findings.iter();
-    let of_it = findings().find(|one| one.deaths.contains(&death.id) && !one.remedy.is_empty());
+    let of_it = findings().find(|one| one.is_remedy_for(death.id));
     let own = BTreeSet::from([death.id]);
     let beside = || findings().find(|one| has_remedy_for_same_job(report, one, &own));
     let (finding, whose) = match (of_it, beside) {
