@@ -67,7 +67,6 @@ fn of_kind(kind: &str) -> String {
         "title" => ".+?",
         "quoted" => r#"[^"]*"#,
         "worker" | "node" => "[0-9a-f]{56}",
-        "actor" => "[0-9a-f]{32}",
         "task" => "[0-9a-f]{48}",
         "ip" => r"[^,)\s]+",
         "at" => r"\d{4}-\d\d-\d\dT[\d:.]{5,15}(?:Z|[+-]\d\d:?\d\d)?",
@@ -82,7 +81,6 @@ fn of_kind(kind: &str) -> String {
         "pressure" => r"pressure for .*",
         "why" | "full" | "all" => ".*",
         "blanks" => r"\s*",
-        "quote" => r#"[*\s"]*"#,
         // What must follow a word for it to be whole.
         "closed" => r"\s*(?:[,}\]]|$)",
         "nodigit" => r"(?:\D|$)",
