@@ -14,7 +14,7 @@ use crate::{
     ray::facts::RayFact,
 };
 
-fn exit_of(id: u64) -> Exit {
+pub(super) fn exit_of(id: u64) -> Exit {
     Exit {
         process: ProcessKey::new(7, id),
         ns_pid: None,

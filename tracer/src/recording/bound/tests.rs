@@ -11,34 +11,15 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::{
-    event::{
-        CgroupState, Exit, MemorySplit, ProcessMemory, PythonFrame, PythonStack, RayLog, Source,
-    },
+    event::{CgroupState, MemorySplit, ProcessMemory, PythonFrame, PythonStack, RayLog, Source},
     ids::{BootTime, Bytes, EventId, ProcessKey},
     ray::facts::RayFact,
-    recording::{Retention, Sender, Writer, read},
+    recording::{Retention, Sender, Writer, read, tests::exit_of},
 };
 
 const MIB: u64 = 1 << 20;
 /// So many deaths are among the events of each part of the flood.
 const DEATHS: u128 = 150;
-
-fn exit(id: u64) -> Observation {
-    Observation::Exit(Exit {
-        process: ProcessKey::new(7, id),
-        ns_pid: None,
-        parent: None,
-        comm: "ray::f".into(),
-        status: Some(9),
-        title: Some("ray::f".into()),
-        memory: MemorySplit::default(),
-        mm: u64::MAX,
-        uid: Some(0),
-        harvested: false,
-        pending: None,
-        tracer: None,
-    })
-}
 
 /// Returns an event that is no death. Their sizes differ, and each stack has new frames.
 fn other(id: u64) -> Observation {
@@ -99,7 +80,11 @@ fn send(sender: &Sender, ids: &mut u64, how_long: Duration) -> Vec<EventId> {
         for _ in 0..50 {
             *ids += 1;
             let is_death = (deaths.len() as u128) < due;
-            let what = if is_death { exit(*ids) } else { other(*ids) };
+            let what = if is_death {
+                Observation::Exit(exit_of(*ids))
+            } else {
+                other(*ids)
+            };
             let (id, time) = (EventId(*ids), BootTime(*ids * 1000));
             let event = Event {
                 id,
