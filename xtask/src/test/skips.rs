@@ -57,6 +57,7 @@ const EXPECTED: [ExpectedSkip; 6] = [
         tests: &[
             "each_line_of_a_wrapped_program_has_its_growth",
             "each_line_of_an_actor_has_its_growth",
+            "half_of_the_time_is_enough_for_the_lines_of_an_actor",
         ],
         message: "a site: ",
         because: "libraries that are in no environment of the tests: their lines are tried where they are installed",
