@@ -134,3 +134,33 @@ fn workers_older_than_the_recorder_are_identified() {
     );
     assert_eq!(comparison.deaths, workers);
 }
+
+/// The GCS starts before its raylet, and here the recorder before both. What `ray.init` has started
+/// ends with the program.
+#[test]
+fn normal_end_of_a_program_that_started_ray_is_no_death() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recorder = Recorder::start(&folder.path().join("a.raytrace"), &[]).expect("a recorder");
+    let own = folder.path().join("ray").display().to_string();
+    let program =
+        "import ray, sys; ray.init(num_cpus=1, _temp_dir=sys.argv[1]); ray.get(ray.put(1))";
+    let python = staging::ray("2.60.0").join("bin/python");
+    let output = Command::new(python).args(["-c", program, &own]).output();
+    let output = output.expect("a program");
+    assert!(output.status.success(), "{output:?}");
+    let recorded = recorder.stop().expect("a recording");
+    let deaths = recorded.report["deaths"].as_array().expect("deaths");
+    let is_own = |death: &&serde_json::Value| {
+        let title = death["title"].as_str();
+        title.is_some_and(|title| title.contains(&own))
+    };
+    let deaths: Vec<_> = deaths.iter().filter(is_own).collect();
+    let gcs = deaths.iter().find(|death| death["role"] == "gcs");
+    let gcs = gcs.unwrap_or_else(|| panic!("{deaths:#?}"));
+    assert!(!gcs["cluster"].is_null(), "{gcs:#}");
+    let listed: Vec<_> = deaths
+        .iter()
+        .filter(|death| death["listed"] == true)
+        .collect();
+    assert!(listed.is_empty(), "{listed:#?}");
+}

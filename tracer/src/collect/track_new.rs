@@ -71,8 +71,23 @@ impl Collector {
         if cluster.raylet_ns_pid != pid {
             self.watch_init(pid);
         }
+        self.identify_earlier_parts();
         self.logs.follow(&self.clusters, &self.processes);
         self.processes.forget_non_ray_processes();
+    }
+
+    /// Identifies parts of Ray again that were found before the raylet of their cluster, such as the
+    /// GCS, which starts first.
+    fn identify_earlier_parts(&mut self) {
+        let is_early = |known: &&KnownProcess| {
+            let rays = matches!(known.role, Role::Gcs | Role::Dashboard | Role::Agent);
+            rays && known.process.cluster.is_none()
+        };
+        let early = self.processes.all().filter(is_early);
+        let early: Vec<Pid> = early.map(|known| known.process.process.pid).collect();
+        for pid in early {
+            self.identify(pid);
+        }
     }
 
     /// Tracks the init of a raylet's container. When it dies, the kernel ends all processes of the
