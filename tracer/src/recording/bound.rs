@@ -264,13 +264,14 @@ pub(super) fn has_room_to_change(
     fits()
 }
 
-/// Copies the log into the recording and empties it, unless a reader still needs it.
-fn empty_log(connection: &Connection) -> rusqlite::Result<()> {
+/// Copies the log into the recording and empties it. Returns false if a reader still needs it.
+pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
     connection.busy_timeout(Duration::ZERO)?;
-    let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+    let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+    let blocked = connection.query_row(checkpoint, [], |row| row.get::<_, i64>(0));
     connection.busy_timeout(PATIENCE)?;
-    match emptied {
-        Err(error) if is_busy(&error) => Ok(()),
-        emptied => emptied,
+    match blocked {
+        Err(error) if is_busy(&error) => Ok(false),
+        blocked => Ok(blocked? == 0),
     }
 }

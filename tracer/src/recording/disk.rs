@@ -166,6 +166,11 @@ impl Disk {
         downsampling.work(&self.connection, at_most, has_room)
     }
 
+    /// Empties the log. Returns false if a reader still needs it.
+    pub(super) fn empties_log(&self) -> rusqlite::Result<bool> {
+        bound::empty_log(&self.connection)
+    }
+
     /// Makes the next file at `path`, which begins with what is known of live processes. This file
     /// is ended as if its recorder had ended.
     pub(super) fn next(

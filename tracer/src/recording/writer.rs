@@ -49,6 +49,8 @@ const FIRST_BATCH_POLL: Duration = Duration::from_millis(1);
 const RETRY: Duration = Duration::from_secs(2);
 /// How long closing waits for readers: `report` of a large file takes some seconds.
 const WAIT_FOR_READERS: Duration = Duration::from_secs(20);
+/// How often closing tries to write deaths for which there was no room.
+const CLOSING_RETRY: Duration = Duration::from_millis(50);
 
 /// What waits to be written.
 #[derive(Default)]
@@ -430,6 +432,15 @@ impl Writer {
     }
 }
 
+/// When a batch is written. It decides what becomes of deaths without room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    Recording,
+    Closing,
+    /// They are dropped and counted.
+    Last,
+}
+
 /// The file that is written, and when the next one is begun.
 struct Files {
     disk: Disk,
@@ -467,14 +478,16 @@ impl Files {
         Ok(())
     }
 
-    /// Writes the backlog. Only deaths for which there is no room now stay in it: a reader may end
-    /// later. What else has no room is counted.
+    /// Writes the backlog, into a new file if the old one is gone. Only deaths for which there is
+    /// no room now stay in it: a reader may end later. What else has no room is counted.
     fn write(
         &mut self,
         shared: &Shared,
         backlog: &mut Vec<Event>,
-        closing: bool,
+        attempt: Attempt,
     ) -> rusqlite::Result<()> {
+        let rewritten = self.disk.rewrite_if_missing()?;
+        shared.rewritten.fetch_or(rewritten, Ordering::Relaxed);
         // Also if writing fails: there may be room for deaths.
         if self.is_starved {
             let before = backlog.len();
@@ -484,7 +497,7 @@ impl Files {
         }
         let left = |event: &Event, bound: Bound| match (&event.what, Priority::of(&event.what)) {
             (Observation::RecordingEnded, _) => 0,
-            (Observation::Ledger(_), _) if closing => 0,
+            (Observation::Ledger(_), _) if attempt != Attempt::Recording => 0,
             (_, priority) => bound.left_after(priority),
         };
         let written = self.disk.write(backlog, left)?;
@@ -497,7 +510,7 @@ impl Files {
                 }
                 Priority::Sample => &shared.dropped_samples,
                 Priority::LogRecord => &shared.dropped_log_records,
-                Priority::Death | Priority::Urgent if !closing => {
+                Priority::Death | Priority::Urgent if attempt != Attempt::Last => {
                     stays.push(event);
                     continue;
                 }
@@ -507,6 +520,38 @@ impl Files {
         }
         *backlog = stays;
         Ok(())
+    }
+
+    /// Writes what is left and makes the recording one file. Deaths without room wait for readers
+    /// to end, and for older rows to be given up.
+    fn close(&mut self, shared: &Shared, mut backlog: Vec<Event>) -> Result<(), EndFailure> {
+        let events = |error: rusqlite::Error| {
+            shared.fail(error.to_string());
+            EndFailure::Events(error.to_string())
+        };
+        let until = Instant::now() + WAIT_FOR_READERS;
+        let mut attempt = Attempt::Closing;
+        loop {
+            self.write(shared, &mut backlog, attempt).map_err(events)?;
+            if backlog.is_empty() {
+                break;
+            }
+            let may_have_room = self.makes_room(shared).map_err(events)?;
+            if !may_have_room || Instant::now() >= until {
+                attempt = Attempt::Last;
+            } else {
+                std::thread::sleep(CLOSING_RETRY);
+            }
+        }
+        let patience = until.saturating_duration_since(Instant::now());
+        let closed = self.disk.close(patience);
+        closed.map_err(|error| EndFailure::TwoFiles(error.to_string()))
+    }
+
+    /// Gives up older rows for some time. Returns whether there may be more room later.
+    fn makes_room(&mut self, shared: &Shared) -> rusqlite::Result<bool> {
+        self.downsample(shared, Duration::ZERO)?;
+        Ok(self.downsampling.is_busy() || !self.disk.empties_log()?)
     }
 
     /// Whether a pass of downsampling is due: after some time, or because the file is too large.
@@ -566,42 +611,27 @@ fn run(shared: &Shared, mut files: Files, downsample_every: Duration) -> Option<
             (false, false) => RETRY,
             (true, false) => BATCH,
         };
-        let closing = take(shared, &mut backlog, wait);
-        let result = files.disk.rewrite_if_missing().and_then(|rewritten| {
-            shared.rewritten.fetch_or(rewritten, Ordering::Relaxed);
-            files.write(shared, &mut backlog, closing)
-        });
-        if result.is_ok() && !closing {
+        if take(shared, &mut backlog, wait) {
+            return files.close(shared, backlog).err();
+        }
+        let result = files.write(shared, &mut backlog, Attempt::Recording);
+        if result.is_ok() {
             files.rotate(shared);
         }
         // Downsampling does not run while a death waits to be written.
-        let result = result.and_then(|()| {
-            if closing {
-                return Ok(());
-            }
-            files.downsample(shared, downsample_every)
-        });
+        let result = result.and_then(|()| files.downsample(shared, downsample_every));
         if result.is_ok() && !files.downsampling.is_busy() {
             shared.settled.store(files.looked.0, Ordering::Relaxed);
         }
         has_failed = result.is_err();
         if let Err(error) = result {
-            let text = error.to_string();
-            shared.fail(text.clone());
-            if closing {
-                return Some(EndFailure::Events(text));
-            }
-        }
-        if closing {
-            let closed = files.disk.close(WAIT_FOR_READERS);
-            return closed
-                .err()
-                .map(|error| EndFailure::TwoFiles(error.to_string()));
+            shared.fail(error.to_string());
         }
     }
 }
 
-/// Waits for events and appends them to the backlog, if that has room. Returns whether to close.
+/// Waits for events and appends them to the backlog, if that has room or nothing comes any more.
+/// Returns whether to close.
 fn take(shared: &Shared, backlog: &mut Vec<Event>, wait: Duration) -> bool {
     let queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
     let retrying = !backlog.is_empty();
@@ -611,7 +641,7 @@ fn take(shared: &Shared, backlog: &mut Vec<Event>, wait: Duration) -> bool {
         .wait_timeout_while(queues, wait, idle)
         .unwrap_or_else(PoisonError::into_inner);
     queues.urgent = false;
-    if backlog.len() < DEATHS_QUEUE {
+    if backlog.len() < DEATHS_QUEUE || queues.closing {
         backlog.append(&mut queues.deaths);
         backlog.append(&mut queues.samples);
     } else {

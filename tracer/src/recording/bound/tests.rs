@@ -113,7 +113,14 @@ fn largest(path: &Path, stop: &AtomicBool) -> u64 {
     largest
 }
 
-fn flood(max_bytes: u64) {
+/// When the reader ends that is in the way of a flood.
+#[derive(Clone, Copy)]
+enum ReaderEnds {
+    Meanwhile,
+    AtClosing,
+}
+
+fn flood(max_bytes: u64, ends: ReaderEnds) {
     let folder = tempfile::tempdir().expect("folder");
     let path: PathBuf = folder.path().join("a.raytrace");
     let retention = Retention {
@@ -133,10 +140,21 @@ fn flood(max_bytes: u64) {
         let read = "BEGIN; SELECT max(id) FROM events";
         reader.execute_batch(read).expect("a transaction");
         deaths.extend(send(&sender, &mut ids, Duration::from_secs(2)));
-        reader.execute_batch("COMMIT").expect("an end");
-        drop(reader);
-        deaths.extend(send(&sender, &mut ids, Duration::from_millis(600)));
-        let summary = writer.finish();
+        let summary = match ends {
+            ReaderEnds::Meanwhile => {
+                reader.execute_batch("COMMIT").expect("an end");
+                drop(reader);
+                deaths.extend(send(&sender, &mut ids, Duration::from_millis(600)));
+                writer.finish()
+            }
+            ReaderEnds::AtClosing => {
+                let closing = scope.spawn(move || writer.finish());
+                // The reader goes on for this long.
+                thread::sleep(Duration::from_secs(1));
+                drop(reader);
+                closing.join().expect("an end")
+            }
+        };
         stop.store(true, Ordering::Relaxed);
         assert_eq!(summary.failure, None);
     });
@@ -158,12 +176,18 @@ fn flood(max_bytes: u64) {
 
 #[test]
 fn flood_stays_below_a_small_bound() {
-    flood(4 * MIB);
+    flood(4 * MIB, ReaderEnds::Meanwhile);
 }
 
 #[test]
 fn flood_stays_below_a_larger_bound() {
-    flood(16 * MIB);
+    flood(16 * MIB, ReaderEnds::Meanwhile);
+}
+
+/// Deaths wait for a reader that is still there when the recorder ends.
+#[test]
+fn flood_before_the_end_loses_no_death() {
+    flood(4 * MIB, ReaderEnds::AtClosing);
 }
 
 /// What was changed in one transaction is never more than was foreseen.
