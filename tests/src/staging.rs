@@ -28,6 +28,23 @@ pub fn view_python() -> PathBuf {
     target().join("views/bin/python")
 }
 
+/// Returns what is wrong with JSON files by a schema of `docs/reference`; empty if nothing is.
+///
+/// # Panics
+///
+/// If the checker cannot be run.
+#[must_use]
+pub fn against_schema(schema: &str, files: &[PathBuf]) -> String {
+    let mut check = Command::new(view_python());
+    check.arg(root().join("tests/views/schema.py"));
+    check.arg(root().join("docs/reference").join(schema));
+    let done = check.args(files).output();
+    let done = done.expect("cargo xtask setup installs what this needs");
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(errors.is_empty(), "{errors}");
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
 /// Returns cargo's target folder, where `cargo xtask setup` puts what it downloads.
 #[must_use]
 pub fn target() -> PathBuf {

@@ -1,7 +1,7 @@
 //! Other programs can read the exports.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -127,4 +127,55 @@ fn impossible_exports_are_refused_with_advice() {
     refused("csv", &[], "--force");
     let kept = std::fs::read_to_string(here.join("out")).expect("a file");
     assert_eq!(kept, "mine");
+}
+
+/// Returns a file with the JSON that raytrace prints about `input`.
+fn printed_json(folder: &Path, command: &str, input: &Path) -> PathBuf {
+    let mut program = Command::new(raytrace());
+    let output = program
+        .arg(command)
+        .arg(input)
+        .args(["--format", "json"])
+        .output();
+    let output = output.expect("raytrace runs");
+    assert!(!output.stdout.is_empty(), "{}: {output:?}", input.display());
+    let name = input.file_name().expect("a name").display();
+    let file = folder.join(format!("{name}.json"));
+    std::fs::write(&file, output.stdout).expect("a file");
+    file
+}
+
+/// Returns each recording of `tests/golden`, unpacked into `folder`.
+fn golden_recordings(folder: &Path) -> Vec<PathBuf> {
+    let mut unpacked = Vec::new();
+    for entry in std::fs::read_dir(staging::root().join("tests/golden")).expect("a folder") {
+        let packed = entry.expect("a file").path();
+        if !packed.to_string_lossy().ends_with(".raytrace.gz") {
+            continue;
+        }
+        let file = folder.join(packed.file_stem().expect("a name"));
+        let packed = std::fs::File::open(packed).expect("a recording");
+        let mut written = std::fs::File::create(&file).expect("a file");
+        std::io::copy(&mut flate2::read::GzDecoder::new(packed), &mut written).expect("a copy");
+        unpacked.push(file);
+    }
+    unpacked
+}
+
+/// What `report` and `explain` print keeps to docs/reference/report.schema.json.
+#[test]
+fn printed_json_keeps_to_its_schema() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path();
+    let recordings = golden_recordings(here);
+    assert!(recordings.len() > 20, "{recordings:?}");
+    let reports = recordings
+        .iter()
+        .map(|file| printed_json(here, "report", file));
+    let texts = ["raylet-kill.txt", "kernel-kill.txt", "driver-end.txt"];
+    let samples = staging::root().join("xtask/src/bench/explain");
+    let explained = texts.map(|text| printed_json(here, "explain", &samples.join(text)));
+    let files: Vec<PathBuf> = reports.chain(explained).collect();
+    let checked = staging::against_schema("report.schema.json", &files);
+    assert!(checked.ends_with("keep to the schema\n"), "{checked}");
 }

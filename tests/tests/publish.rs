@@ -188,6 +188,9 @@ fn deaths_reach_prometheus_alerts_and_logs() {
     println!("{series} series");
     assert!(series <= 500, "{series} series");
     let before = published_lines(&own);
+    let lines = own.join("deaths.jsonl");
+    let checked = staging::against_schema("publish.schema.json", &[lines]);
+    assert!(checked.ends_with("keep to the schema\n"), "{checked}");
     drop(publisher);
     let _publisher = restart_publisher(&folder, &own, &before, &text);
     // The recorder leaves one file, although the publisher follows it.

@@ -20,7 +20,8 @@ use crate::{
 
 /// A death in the JSON. The order of the fields is the order in the JSON.
 #[derive(Serialize)]
-struct DeathJson<'a> {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct DeathJson<'a> {
     id: EventId,
     recording_id: Option<u32>,
     cluster: Option<u32>,
@@ -45,6 +46,7 @@ struct DeathJson<'a> {
 
 /// A verdict in the JSON.
 #[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct VerdictJson<'a> {
     killer: Killer,
     certainty: Certainty,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 /// A process id (a thread group id), in the initial pid namespace unless a field says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pid(pub u32);
 
 impl fmt::Display for Pid {
@@ -66,6 +67,7 @@ impl WallTime {
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
 #[serde(transparent)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bytes(pub u64);
 
 /// Formats a size as people read it: `402.6 GiB`, `54 MiB` below a tenth of a GiB, `512 KiB` below
@@ -183,6 +185,7 @@ impl fmt::Display for ProcessKey {
 /// the constants say.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HexId(pub String);
 
 impl HexId {

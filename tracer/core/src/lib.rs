@@ -23,5 +23,7 @@ pub mod path;
 pub mod phrase;
 pub mod python;
 pub mod ray;
+#[cfg(feature = "schema")]
+mod schema;
 pub mod signals;
 pub mod size;

@@ -115,6 +115,7 @@ pub struct Sender {
 
 /// An ancestor of a sender, or a tracer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ancestor {
     /// Its thread group id.
     pub pid: Pid,

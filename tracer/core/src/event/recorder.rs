@@ -62,6 +62,7 @@ pub struct Previous {
 /// How a recording observes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Mode {
     /// eBPF programs are attached: acts are observed.
     Ebpf,
@@ -71,6 +72,7 @@ pub enum Mode {
 
 /// One hook or file that the recorder wants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Probe {
     /// `oom/mark_victim`, `/dev/kmsg`, …
     pub name: String,
@@ -86,6 +88,7 @@ pub struct Probe {
 /// Whether a probe works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ProbeState {
     /// Attached.
     Ok,
@@ -100,6 +103,7 @@ pub enum ProbeState {
 /// The loss ledger of one hook: `seen = submitted + filtered + ring_full + map_full`, `received =
 /// written + dropped`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ledger {
     /// The hook, as the probe's name.
     pub hook: String,

@@ -57,6 +57,7 @@ pub struct NativeFrame {
 /// Why growth has no stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Unsampled {
     /// The time for stacks was spent.
     NoTime,

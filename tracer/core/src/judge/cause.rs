@@ -18,6 +18,7 @@ use crate::{
 
 /// Why a process ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Cause {
     /// The kernel's OOM killer chose it.
@@ -336,6 +337,7 @@ pub enum Cause {
 
 /// A kill by the kernel's OOM killer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelOom {
     /// Which memory was full; `None` if that is not known.
     pub scope: Option<Scope>,
@@ -353,6 +355,7 @@ pub struct KernelOom {
 
 /// Which memory was full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// A memory cgroup's.
@@ -406,6 +409,7 @@ impl Scope {
 
 /// A process that a cause names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProcessRef {
     /// Its pid.
     pub pid: Pid,
@@ -429,6 +433,7 @@ impl ProcessRef {
 
 /// A resource with a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Resource {
     /// CPU time, at the soft limit (`RLIMIT_CPU`, SIGXCPU).

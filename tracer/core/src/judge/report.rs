@@ -47,6 +47,7 @@ use crate::{
 
 /// Everything that is known about one recording (or several, or some log files).
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// Version of this contract.
     pub schema: u32,
@@ -125,6 +126,7 @@ impl Report {
 
 /// A text that `explain` read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TextSource {
     /// Its name as given, or inside the archive.
     pub name: String,
@@ -138,6 +140,7 @@ pub struct TextSource {
 
 /// A source that raytrace observed and that went away.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LostProbe {
     /// The probe's name: `GCS 192.0.2.2:6379`.
     pub name: String,
@@ -151,6 +154,7 @@ pub struct LostProbe {
 
 /// One recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Recording {
     /// Number in this report.
     pub id: u32,
@@ -201,6 +205,7 @@ impl Recording {
 
 /// A machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Host {
     /// Node name.
     pub name: String,
@@ -214,6 +219,7 @@ pub struct Host {
 
 /// The part of a cluster on this machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClusterReport {
     /// Number in this report.
     pub id: u32,
@@ -251,6 +257,7 @@ pub struct ClusterReport {
 
 /// Ray's memory monitor.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Monitor {
     /// Whether it runs.
     pub enabled: bool,
@@ -264,6 +271,7 @@ pub struct Monitor {
 
 /// A job and its end.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Job {
     /// The driver's recording, in a report of several.
     pub recording_id: Option<u32>,
@@ -304,6 +312,7 @@ impl Job {
 
 /// A framework, or a library of Ray's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobFramework {
     /// Its name, `verl`.
     pub name: String,
@@ -313,6 +322,7 @@ pub struct JobFramework {
 
 /// A step of training that is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobStep {
     /// Its number, from 1.
     pub step: u64,
@@ -381,6 +391,7 @@ pub enum Basis {
 
 /// A death that a job survived.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SurvivedDeath {
     /// The death.
     pub death_id: EventId,
@@ -407,6 +418,7 @@ pub enum Recovery {
 
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// The driver exited with 0.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What a process is to Ray.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Role {
     /// A worker of Ray. Tasks and actors run in it.
     Worker,

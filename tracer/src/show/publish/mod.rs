@@ -317,6 +317,8 @@ fn number(bytes: Bytes) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::{
         judge::{
@@ -394,6 +396,32 @@ mod tests {
         let public = public(&report);
         let line = death(&origin(false), &report, &public, 0).expect("a line");
         insta::assert_snapshot!(serde_json::to_string_pretty(&line).expect("JSON"));
+    }
+
+    /// Returns the keys of a line that `docs/reference/publish.schema.json` lists.
+    fn documented(event: &str) -> Vec<String> {
+        let schema = include_str!("../../../../docs/reference/publish.schema.json");
+        let schema: Value = serde_json::from_str(schema).expect("JSON");
+        let kinds = schema["oneOf"].as_array().expect("kinds");
+        let kind = kinds.iter().find(|kind| kind["title"] == event);
+        let keys = kind.and_then(|kind| kind["properties"].as_object());
+        keys.expect("properties").keys().cloned().collect()
+    }
+
+    #[test]
+    fn each_key_of_a_death_is_in_the_schema() {
+        let reports = [staged(), sample::hostile(), sample::burst()];
+        let written = reports.iter().map(|report| text(report, true));
+        let written = written.collect::<Vec<_>>().join("\n");
+        let lines = written.lines().map(serde_json::from_str);
+        let lines: Vec<Map<String, Value>> = lines.map(|line| line.expect("JSON")).collect();
+        let written: BTreeSet<String> = lines
+            .into_iter()
+            .flat_map(|line| line.into_iter().map(|(key, _)| key))
+            .collect();
+        let listed: BTreeSet<String> = documented("raytrace.death").into_iter().collect();
+        let unlisted: Vec<_> = written.difference(&listed).collect();
+        assert!(unlisted.is_empty(), "{unlisted:?}");
     }
 
     #[test]

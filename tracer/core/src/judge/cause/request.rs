@@ -36,6 +36,7 @@ impl Serialize for Command {
 
 /// What a program may ask Ray for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
     /// `ray.kill`.

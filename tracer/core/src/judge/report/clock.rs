@@ -7,6 +7,7 @@ use crate::ids::HexId;
 
 /// What a node's kernel says about its clock: the worst in a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockState {
     /// The largest error in microseconds, if the source that sets it is right.
     pub max_error_us: u64,
@@ -17,6 +18,7 @@ pub struct ClockState {
 /// How far a node's clock is ahead of that of the node with the GCS, by messages between the two.
 /// Negative if it is behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockOffset {
     /// The least that it is ahead, in ms.
     pub ahead_at_least_ms: Option<i64>,

@@ -96,6 +96,7 @@ impl Death {
 
 /// When a process died, by each clock.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct When {
     /// The time of the act that killed it, if known, else of the exit.
     pub time: Option<Utc>,
@@ -132,10 +133,12 @@ impl When {
 
 /// The process that died.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
     /// Pid in the initial namespace. In `explain`, the pid that the text has, or 0 if it has none,
     /// which is null in the JSON.
     #[serde(serialize_with = "known_pid")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Pid>"))]
     pub pid: Pid,
     /// Pid in its own namespace.
     pub ns_pid: Option<Pid>,
@@ -176,6 +179,7 @@ impl Process {
 
 /// What a process did for Ray.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Work {
     /// Worker id.
     pub worker_id: Option<HexId>,
@@ -195,6 +199,7 @@ pub struct Work {
 
 /// How a process ended, by its wait status.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct End {
     /// Exit code, when it exited by itself.
     pub exit_code: Option<i32>,
@@ -204,6 +209,7 @@ pub struct End {
 
 /// Memory at a death.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Memory {
     /// Of the process itself.
     #[serde(rename = "memory")]
@@ -247,6 +253,7 @@ impl Memory {
 
 /// A warning that was active when its limit killed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ActiveWarning {
     /// How long before the kill it was given.
     pub ms_before: u64,
@@ -263,6 +270,7 @@ pub struct ActiveWarning {
 
 /// What a process was running when it died.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Activity {
     /// The innermost line in `stack_at_death` of the user's own code, else of the framework's, but
     /// not of a library: `train.py:33 step`.

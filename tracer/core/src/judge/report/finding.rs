@@ -7,6 +7,7 @@ use crate::ids::{Bytes, EventId, HexId, Pid};
 
 /// A setting that affects memory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Setting {
     /// Its key.
     pub key: String,
@@ -24,6 +25,7 @@ pub struct Setting {
 
 /// A cause and its remedy.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// The rule.
     pub rule: String,
@@ -54,6 +56,7 @@ pub struct Finding {
 
 /// What a remedy is expected to save.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Saving {
     /// The class whose processes will hold less.
     pub class: Option<String>,

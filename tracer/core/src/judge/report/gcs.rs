@@ -6,6 +6,7 @@ use crate::ids::HexId;
 
 /// What titles and logs do not say. Each field is `None` if the GCS does not say it either.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GcsReport {
     /// The name that the actor was given. For a subprocess, that of its worker's actor.
     pub actor_name: Option<String>,
@@ -21,6 +22,7 @@ pub struct GcsReport {
 
 /// What the GCS says about the actors of a class. Each list is sorted and has at most eight names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GcsOwner {
     /// Names that were given.
     pub actor_names: Vec<String>,

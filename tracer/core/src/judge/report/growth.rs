@@ -12,6 +12,7 @@ pub const NOT_SAMPLED: &str = "(not sampled)";
 
 /// What the processes of an actor class or task grew by, and through which lines.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Growth {
     /// Its recording; `None` in a report on a single one.
     pub recording_id: Option<u32>,
@@ -32,6 +33,7 @@ pub struct Growth {
 
 /// Growth of which no stack was seen, for one reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnsampledGrowth {
     /// The reason.
     pub reason: Unsampled,
@@ -41,6 +43,7 @@ pub struct UnsampledGrowth {
 
 /// One line or function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrowthLine {
     /// The file as Python names it.
     pub file: String,
@@ -70,6 +73,7 @@ pub struct GrowthLine {
 
 /// Why the stacks of a process are not known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UnreadStacks {
     /// The process id.
     pub pid: Pid,

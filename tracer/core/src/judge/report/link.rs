@@ -8,6 +8,7 @@ use crate::ids::{EventId, HexId, Pid};
 /// The death that caused another one, by what Ray's own processes say. It may be in another
 /// recording, or in the same one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CauseLink {
     /// The cause's recording.
     pub recording_id: u32,
@@ -100,6 +101,7 @@ pub struct NoRecording;
 
 /// Why a death is the cause of one on another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LinkRule {
     /// It was the death of the owner.
@@ -119,6 +121,7 @@ pub enum LinkRule {
 
 /// A node that has a recording, or that a recording names.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Node {
     /// Its name: the host's, or the one that Ray gave it if several are on one host.
     pub name: String,
@@ -177,6 +180,7 @@ pub struct Machine {
 
 /// What the GCS said when it declared a node dead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeclaredDead {
     /// The time.
     pub time: Option<Utc>,
@@ -192,6 +196,7 @@ pub struct DeclaredDead {
 
 /// A time in which no recorder ran on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Gap {
     /// The start.
     pub from: Utc,

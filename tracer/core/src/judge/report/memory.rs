@@ -13,6 +13,7 @@ use crate::{
 
 /// The machine's memory in use, `MemTotal` − `MemFree`, as a sum that counts each byte once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InUse {
     /// The time.
     pub time: Utc,
@@ -46,6 +47,7 @@ pub struct InUse {
 
 /// The machine's shared memory by file. A file counts once, however many processes have mapped it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SharedUse {
     /// The time.
     pub time: Utc,
@@ -61,6 +63,7 @@ pub struct SharedUse {
 
 /// A file that is shared memory, mapped by many or by nobody.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SharedFileUse {
     /// Its path as its process sees it, or `memfd:NAME`.
     pub name: String,
@@ -79,6 +82,7 @@ pub struct SharedFileUse {
 
 /// What a file of shared memory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SharedKind {
     /// A raylet's object store.
@@ -93,6 +97,7 @@ pub enum SharedKind {
 
 /// A process's memory at death.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryReport {
     /// Anonymous memory.
     pub anon_bytes: Option<Bytes>,
@@ -131,6 +136,7 @@ impl MemoryReport {
 
 /// GPU memory of a process.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GpuUse {
     /// Device index.
     pub device: u32,
@@ -156,6 +162,7 @@ impl GpuUse {
 
 /// A GPU over the recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GpuReport {
     /// NVML's index.
     pub device: u32,
@@ -174,6 +181,7 @@ pub struct GpuReport {
 /// Errors of one code on one GPU by the work of one process, as NVIDIA's driver reported them in
 /// the kernel log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GpuError {
     /// PCI address of the GPU: `0000:65:00`.
     pub gpu: String,
@@ -197,10 +205,12 @@ pub struct GpuError {
 
 /// An OOM kill's context.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OomReport {
     /// `memcg`, `none` (global), `cpuset`, `mempolicy`, `sysrq` (asked for) in the JSON; `None`
     /// when not known.
     #[serde(serialize_with = "constraint")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub constraint: Option<Scope>,
     /// The cgroup at its limit.
     pub cgroup: Option<String>,
@@ -242,6 +252,7 @@ impl OomReport {
 
 /// The process that held the memory that a victim was killed for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Suspect {
     /// Its pid.
     pub pid: Pid,
@@ -257,6 +268,7 @@ pub struct Suspect {
 
 /// A cgroup limit and its use.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CgroupUse {
     /// The cgroup.
     pub cgroup: String,
@@ -268,6 +280,7 @@ pub struct CgroupUse {
 
 /// One of the biggest processes at a death.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopProcess {
     /// Its pid.
     pub pid: Pid,
@@ -287,6 +300,7 @@ pub struct TopProcess {
 
 /// What the list of the biggest processes leaves out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopRest {
     /// How many processes.
     pub processes: u32,
@@ -298,6 +312,7 @@ pub struct TopRest {
 
 /// What processes outside the cgroup at its limit held. None of it counts against that limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OutsideCgroup {
     /// How many processes.
     pub processes: u32,
@@ -307,6 +322,7 @@ pub struct OutsideCgroup {
 
 /// The smaller processes of one class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RestOfClass {
     /// The actor class, else the task.
     pub class: String,
@@ -384,6 +400,7 @@ pub(in crate::judge) fn class_of_title(title: &str) -> Option<String> {
 
 /// Memory of an actor class, a task, a driver or a part of Ray.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Owner {
     /// The recording, in a report of several.
     pub recording_id: Option<u32>,
@@ -441,6 +458,7 @@ pub struct HourRate {
 
 /// The kind of an owner of memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum OwnerKind {
     /// An actor class.
@@ -479,6 +497,7 @@ impl Owner {
 
 /// The node's highest use.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Peak {
     /// The time.
     pub time: Utc,
@@ -503,6 +522,7 @@ impl Peak {
 
 /// A memory cgroup when it was nearest to its limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitPeak {
     /// The cgroup.
     pub cgroup: String,

@@ -7,6 +7,7 @@ use crate::ids::{Bytes, Pid};
 
 /// The calls of one method or task in a worker that died.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CallsReport {
     /// `Class.method` or the task: what ran at death, else what grew most.
     pub task: String,
@@ -36,6 +37,7 @@ impl CallsReport {
 
 /// The node at a death.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AtDeath {
     /// What Ray's monitor counted.
     pub ray_used_bytes: Option<Bytes>,
@@ -50,6 +52,7 @@ pub struct AtDeath {
 /// The last minute before a death. Each list has a figure for each of `seconds`, or `None` if
 /// nothing was known yet.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LastMinute {
     /// The moments, relative to the death: −60 to 0.
     pub seconds: Vec<f64>,
@@ -69,6 +72,7 @@ pub struct LastMinute {
 
 /// Another process before a death.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopBefore {
     /// Its pid.
     pub pid: Pid,
@@ -80,6 +84,7 @@ pub struct TopBefore {
 
 /// A cgroup's limit before a death.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitBefore {
     /// The cgroup.
     pub cgroup: String,
@@ -91,6 +96,7 @@ pub struct LimitBefore {
 
 /// What a thread mapped before a death. Mapped memory need not have been touched.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MappedBefore {
     /// When, relative to the death.
     pub seconds: f64,

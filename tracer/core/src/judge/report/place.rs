@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// Pod and job of a process; both `None` on a plain machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Place {
     /// Its pod, where it ran in Kubernetes.
     pub kubernetes: Option<Kubernetes>,
@@ -13,6 +14,7 @@ pub struct Place {
 
 /// A pod, as far as it is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Kubernetes {
     /// `RAY_CLUSTER_NAME` of the raylet: the `RayCluster`.
     pub cluster: Option<String>,
@@ -30,6 +32,7 @@ pub struct Kubernetes {
 
 /// A Slurm job, from the cgroup's path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Slurm {
     /// Its id.
     pub job_id: String,

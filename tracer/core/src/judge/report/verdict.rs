@@ -72,6 +72,7 @@ impl Verdict {
 /// One act that ended several processes: a decision of Ray's memory monitor, or one sender's
 /// signals within a second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GroupKill {
     /// The death that stands for all of them in lists of first causes.
     pub death_id: EventId,
@@ -83,6 +84,7 @@ pub struct GroupKill {
 
 /// What is printed of a killer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KillerWords {
     /// The name in the JSON and on the command line.
     #[serde(skip)]
@@ -213,6 +215,7 @@ impl Killer {
 
 /// How sure a verdict is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
     /// The act was observed.
@@ -237,6 +240,7 @@ impl Certainty {
 
 /// A piece of evidence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// The time.
     pub time: Option<Utc>,
@@ -251,6 +255,7 @@ pub struct Evidence {
 
 /// The sender of the signal that killed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SenderReport {
     /// Its pid.
     pub pid: Pid,
@@ -275,6 +280,7 @@ pub struct SenderReport {
 
 /// What a sender is to its victim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
     /// Its parent.
@@ -293,6 +299,7 @@ pub enum Relation {
 
 /// How a signal came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
     /// `kill(2)`.
