@@ -11,6 +11,7 @@ import json
 import math
 import os
 import re
+import sqlite3
 import sys
 import time
 from collections import defaultdict
@@ -22,6 +23,9 @@ KERNEL, TIMER = 128, -2
 KILL, TERM = 9, 15
 # Signals that ask a process to end, so that one that caught them may have ended for that.
 ASK = {1, 2, 3, 15}
+# Signals whose default action writes a core dump, and those whose default action does not end a process (signal(7)).
+DUMPS = {3, 4, 5, 6, 7, 8, 11, 24, 25, 31}
+HARMLESS = {17, 18, 19, 20, 21, 22, 23, 28}
 # How a sender's path is called in a report. What a tracer puts in has no sending that is traced.
 MECHANISMS = {
     "kill": {"kill"}, "tgkill": {"tgkill"}, "pidfd": {"pidfd"}, "queue": {"sigqueue"}, "thread_queue": {"sigqueue"},
@@ -63,9 +67,23 @@ class Trace:
             if int(event.fields["sig"]) == number and event.fields["res"] in ("0", "4")
         ]
 
+    def fatal(self, pid):
+        """Returns the first delivery with the default action to end the process."""
+        return next((
+            event for event in self.delivered[pid]
+            if int(event.fields["sa_handler"], 16) == 0 and int(event.fields["sig"]) not in HARMLESS
+        ), None)
+
     def killed_by(self, pid, number):
-        """Returns the sending that ended the process: the first that no handler took."""
+        """Returns the sending that ended the process: the one that was delivered with the default action, else the
+        first that no handler took."""
         queued = self.queued(pid, number)
+        fatal = self.fatal(pid)
+        # A thread that ends with the others is delivered a SIGKILL that nobody sent.
+        if fatal and number != KILL and int(fatal.fields["sig"]) == number:
+            sent = [event for event in queued if event.time <= fatal.time and event.fields["code"] == fatal.fields["code"]]
+            if sent:
+                return sent[0]
         for handled in self.handled(pid, number):
             before = [event for event in queued if event.time <= handled.time]
             if before:
@@ -97,7 +115,11 @@ class Truth:
         })
 
     def by_signal(self, trace):
-        sent = trace.killed_by(self.pid, self.signal)
+        signal, fatal = self.signal, trace.fatal(self.pid)
+        if signal == KILL and fatal and int(fatal.fields["sig"]) in DUMPS:
+            # It was writing its core dump, which a SIGKILL cuts short. The status is that of the SIGKILL.
+            signal = int(fatal.fields["sig"])
+        sent = trace.killed_by(self.pid, signal)
         if sent is None:
             # A tracer put it in. Who the tracer is, is all that can be said.
             self.killers = {"signal"}
@@ -108,20 +130,20 @@ class Truth:
         order = self.act["order"]
         self.sender = {by}
         mark = trace.marked.get(self.pid)
-        if self.signal == KILL and code == KERNEL and mark and mark.tid == sent.tid:
+        if signal == KILL and code == KERNEL and mark and mark.tid == sent.tid:
             self.killers, self.sender = OOM, None
             self.groups()
         elif code == TIMER and not plan:
             # Whichever process runs when the timer expires.
             self.killers, self.sender = {"kernel-other"}, None
         elif code == KERNEL or code > 0:
-            self.killers, self.sender = {"crash"} if by == self.pid and self.signal != KILL else {"kernel-other"}, None
+            self.killers, self.sender = {"crash"} if by == self.pid and signal != KILL else {"kernel-other"}, None
         elif by == self.pid:
             self.killers, self.sender = {"crash"}, None
-            if trace.handled(self.pid, self.signal):
+            if trace.handled(self.pid, signal):
                 # It was sent again by its handler: the first sender is meant, and that is never proven.
                 self.killers = set()
-        elif order.get("pdeath") == self.signal and by == self.row.get("parent") and not plan:
+        elif order.get("pdeath") == signal and by == self.row.get("parent") and not plan:
             self.killers, self.mechanisms = {"signal", "ray-collapse", "ray-intended", "kernel-other"}, {"parent-death"}
         else:
             self.killers = {"signal"}
@@ -202,6 +224,13 @@ def boot_time(text):
     return wall - time.time() + time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def first_seen(folder):
+    """Returns when the recorder found each process, in seconds since boot."""
+    recording = sqlite3.connect(f"file:{os.path.join(folder, 'a.raytrace')}?mode=ro", uri=True)
+    rows = recording.execute("SELECT pid, min(time) FROM events WHERE kind = 'process' GROUP BY pid")
+    return {pid: nanoseconds / 1e9 for pid, nanoseconds in rows}
+
+
 def read(folder, name):
     with open(os.path.join(folder, name), errors="replace") as file:
         return file.read()
@@ -211,6 +240,7 @@ def compare(folder, report):
     """Returns how many deaths were compared, what is wrong, and what is only inferred and wrong."""
     trace, log = Trace(read(folder, "trace.txt")), read(folder, "kernel.log")
     started = boot_time(report["recordings"][0]["started"])
+    known = first_seen(folder)
     rows = [json.loads(line) for line in read(folder, "acts.jsonl").splitlines()]
     deaths = defaultdict(list)
     for death in report["deaths"]:
@@ -222,7 +252,9 @@ def compare(folder, report):
         for victim in row.get("victims", []):
             staged.add(victim["pid"])
             count += 1
-            truth = Truth(trace, row, victim, log, started)
+            # What was sent before it was found is from before the recorder, for this process.
+            since = max(started, known.get(victim["pid"], 0)) if row["early"] else started
+            truth = Truth(trace, row, victim, log, since)
             of = f"seed {row['seed']} act {row['act']['number']}, pid {victim['pid']}"
             for death in deaths[victim["pid"]]:
                 proven, inferred = truth.wrong(death)
