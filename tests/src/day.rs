@@ -266,6 +266,8 @@ pub(crate) fn process(process: ProcessKey, name: &str, role: Role) -> Observatio
         ns_pid: None,
         parent: Some(Pid(RAYLET)),
         process_group: None,
+        slurm: None,
+        pod: None,
         comm: name.chars().take(15).collect(),
         argv: vec![name.into()],
         exe: None,

@@ -116,6 +116,29 @@ pub fn slurm(path: &str) -> Option<SlurmJob> {
     })
 }
 
+/// Returns the job and step in the title of a slurmstepd: `slurmstepd: [12.batch]` (Slurm 22.05,
+/// `_step_setup` of `src/slurmd/slurmstepd/slurmstepd.c`).
+#[must_use]
+pub fn job_of_stepd(argv: &[String]) -> Option<SlurmJob> {
+    let title = argv.first()?.strip_prefix("slurmstepd: [")?;
+    let (job, step) = title.split(']').next()?.split_once('.')?;
+    let number = !job.is_empty() && job.bytes().all(|byte| byte.is_ascii_digit());
+    number.then(|| SlurmJob {
+        job: job.to_owned(),
+        step: Some(step.to_owned()),
+    })
+}
+
+/// Returns the number of a task in a path that names a Slurm job: `…/job_7/step_0/user/task_3`.
+#[must_use]
+pub fn slurm_task(path: &str) -> Option<u32> {
+    slurm(path)?;
+    let mut parts = path
+        .split('/')
+        .skip_while(|part| !part.starts_with("step_"));
+    parts.find_map(|part| part.strip_prefix("task_")?.parse().ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,6 +300,21 @@ mod tests {
         assert_eq!(pod_uid(&format!("/user.slice/pod{other}")), None);
         let forged = "/system.slice/slurmstepd.scope/job_7/step_0/user/task_0/slurm/job_8/step_1";
         assert_eq!(slurm(forged).map(|found| found.job).as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn stepd_title_names_job_and_step() {
+        let job = |title: &str| job_of_stepd(&[title.to_owned()]);
+        let found = job("slurmstepd: [12.batch]").expect("a job");
+        assert_eq!(
+            (found.job.as_str(), found.step.as_deref()),
+            ("12", Some("batch"))
+        );
+        assert_eq!(job("slurmstepd: [x.0]"), None);
+        assert_eq!(job("/usr/sbin/slurmstepd"), None);
+        let path = "/slurm_node1/uid_1/job_36/step_0/task_1";
+        assert_eq!(slurm_task(path), Some(1));
+        assert_eq!(slurm_task("/job_36/step_0/task_1"), None);
     }
 
     #[test]

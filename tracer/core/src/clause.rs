@@ -8,9 +8,11 @@ mod link;
 mod missing;
 mod process;
 mod ray;
+mod slurm;
 
 pub use link::{link_reason, remote};
 pub use missing::missing;
+pub use slurm::{slurm_act, slurm_ended, slurm_reason};
 
 use crate::{
     event::Role,
@@ -227,6 +229,7 @@ impl ClauseContext {
 
     fn clause(&self, cause: &Cause) -> String {
         kernel::by_memory(cause, self.number)
+            .or_else(|| self.by_slurm(cause))
             .or_else(|| self.by_signal(cause))
             .or_else(|| self.by_kernel(cause))
             .or_else(|| self.by_itself(cause))

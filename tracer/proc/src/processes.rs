@@ -14,7 +14,7 @@ use procfs::{FromRead as _, process};
 
 use crate::{
     bounded, cgroup_namespace, cgroup_path,
-    event::{Process, Role},
+    event::{Process, Role, SlurmJob},
     ids::{BootTime, CLOCK_TICK_NS, Pid, ProcessKey},
     memory,
     ray::identify,
@@ -120,6 +120,19 @@ fn named_cgroup(pid: Pid) -> Option<String> {
     cgroup_namespace::as_shown(pid).map(cgroup_namespace::absolute)
 }
 
+/// Returns the Slurm job of a process by its cgroups of all hierarchies: Slurm may limit CPUs, or
+/// only find its processes again (the freezer), and leave memory alone.
+fn slurm_job(pid: Pid) -> Option<SlurmJob> {
+    let paths = cgroup_namespace::all_as_shown(pid);
+    let jobs = paths.iter().filter_map(|path| cgroup_path::slurm(path));
+    let found = jobs.max_by_key(|job| job.step.is_some())?;
+    Some(SlurmJob {
+        job: found.job,
+        step: found.step,
+        ..SlurmJob::default()
+    })
+}
+
 /// Returns the innermost pid of a process, if it differs.
 fn ns_pid(pid: Pid) -> Option<Pid> {
     innermost(&memory::status(pid)?).filter(|inner| *inner != pid)
@@ -164,6 +177,7 @@ pub fn describe(pid: Pid) -> Option<Process> {
     let argv = argv(pid);
     // The id is valid even where the path above it is not known.
     let cgroup = named_cgroup(pid);
+    let named = cgroup.as_deref().and_then(cgroup_path::slurm).is_some();
     let exe = std::fs::read_link(folder.join("exe")).ok();
     Some(Process {
         process: ProcessKey {
@@ -181,6 +195,8 @@ pub fn describe(pid: Pid) -> Option<Process> {
         container_id: cgroup.as_deref().and_then(cgroup_path::container),
         cgroup: cgroup.filter(|path| !cgroup_namespace::leads_out(path)),
         cluster: None,
+        slurm: slurm_job(pid).filter(|_| !named).map(Box::new),
+        pod: None,
     })
 }
 

@@ -43,7 +43,7 @@ use samples::Samples;
 
 use crate::{
     event::{Event, Ledger, LimitWarning, Mode, Observation, Previous, Probe, Role, Source},
-    ids::{BootTime, MINUTE_NS, Pid},
+    ids::{BootTime, MINUTE_NS, Pid, ProcessKey},
     judge::{
         live::Live,
         report::{Death, Report, Utc},
@@ -62,6 +62,8 @@ pub struct Collector {
     samples: Samples,
     growth: GrowthForwarder,
     last_clock: LastClock,
+    /// The process that hands signals on to the wrapped command.
+    supervisor: Option<ProcessKey>,
     /// Events of the kernel that did not fit into the queue to the collector.
     missed: Arc<AtomicU64>,
     costs: Costs,
@@ -96,6 +98,7 @@ impl Collector {
                 wall_offset: wall_offset(),
                 time: BootTime(0),
             },
+            supervisor: None,
             missed: Arc::default(),
             costs: Costs::default(),
         }
@@ -115,6 +118,7 @@ impl Collector {
         let mut started = crate::observe::host::started(mode);
         started.previous = previous;
         started.supervisor = supervisor.and_then(observe::processes::key);
+        self.supervisor = started.supervisor;
         if let Some(supervisor) = started.supervisor {
             self.processes.report_signals_to(supervisor);
         }
@@ -125,6 +129,16 @@ impl Collector {
         for probe in probes {
             self.out
                 .emit_now(Source::Recorder, Observation::Probe(probe));
+        }
+    }
+
+    /// Records a signal that the supervisor of the wrapped command got, with its sender as /proc
+    /// shows it. Where the kernel reports signals, it has reported this one.
+    pub fn was_signalled(&mut self, number: i32, code: i32, (pid, uid): (Pid, u32)) {
+        if let Some(target) = self.supervisor.filter(|_| self.processes.by_pidfds()) {
+            let what = observe::signals::received(target, (number, code), (pid, uid));
+            self.out
+                .emit_now(Source::Recorder, Observation::Signal(what));
         }
     }
 

@@ -11,6 +11,7 @@ use crate::{
     observe::{
         clock, clusters,
         processes::{self, describe},
+        slurm,
     },
     ray::identify,
 };
@@ -56,6 +57,7 @@ impl Collector {
                 .unwrap_or("no folder that is known")
         );
         self.processes.track(process.process);
+        slurm::look_at_environment(&mut process);
         let found = Observation::Cluster(cluster.clone());
         self.out.emit_now(Source::Proc, found);
         self.gcs.ask(&process, &cluster);
@@ -71,6 +73,7 @@ impl Collector {
         if cluster.raylet_ns_pid != pid {
             self.watch_init(pid);
         }
+        self.watch_step(pid);
         self.identify_earlier_parts();
         self.logs.follow(&self.clusters, &self.processes);
         self.processes.forget_non_ray_processes();
@@ -96,6 +99,26 @@ impl Collector {
         let init = processes::in_namespace(raylet, Pid(1));
         if let Some(init) = init.filter(|init| self.processes.get(*init).is_none()) {
             self.watch_root(init);
+        }
+    }
+
+    /// Tracks the tasks of the Slurm step that a process runs in. Slurm asks only them to end, and
+    /// ends the rest of the step when they have ended.
+    fn watch_step(&mut self, of: Pid) {
+        for task in slurm::tasks(of) {
+            if self.processes.get(task).is_some() {
+                continue;
+            }
+            if let Some(mut process) = describe(task) {
+                process.role = Role::Descendant;
+                slurm::look_at_environment(&mut process);
+                let known = KnownProcess {
+                    process,
+                    role: Role::Descendant,
+                    identified: false,
+                };
+                self.processes.track_known(known, &mut self.out);
+            }
         }
     }
 
@@ -212,12 +235,14 @@ impl Collector {
             return false;
         };
         process.cluster = Some(cluster);
+        slurm::look_at_environment(&mut process);
         let known = KnownProcess {
             process,
             role: Role::Other,
             identified: false,
         };
         self.processes.track_known(known, &mut self.out);
+        self.watch_step(pid);
         if !self.identify(pid) {
             self.processes.expect(key, clock::boot());
         }

@@ -33,7 +33,7 @@ use crate::{
     recording::{Retention, Writer},
 };
 use supervisor::{Part, Start};
-use wrapped::Wrapped;
+use wrapped::{Told, Wrapped};
 
 /// The most bytes of a user's texts: name, home, shell. glibc proposes 1024.
 const USER_BYTES: usize = 1 << 16;
@@ -403,7 +403,14 @@ impl Session {
             tokio::select! {
                 biased;
                 step = self.observers.step() => if step == Step::Second { self.second(); },
-                () = Wrapped::wait(wrapped.as_ref()) => return,
+                told = Wrapped::wait(wrapped.as_ref()) => match told {
+                    Told::Ended => return,
+                    Told::Signalled(signal) => {
+                        let (number, code) = (signal.number, signal.code);
+                        let sender = (Pid(signal.pid), signal.uid);
+                        self.observers.collector.was_signalled(number, code, sender);
+                    }
+                },
                 // Beside a wrapped command, all signals are blocked.
                 _ = signals.hangup.recv() => {}
                 _ = signals.interrupt.recv() => return,

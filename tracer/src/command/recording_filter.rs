@@ -20,6 +20,12 @@ pub struct RecordingFilterArgs {
     /// Only this cluster: its session's name, or part of it.
     #[arg(long, value_name = "SESSION", help_heading = "Selection")]
     cluster: Option<String>,
+    /// Only this Slurm job: its number, as squeue prints it.
+    #[arg(long, value_name = "NUMBER", value_parser = slurm_job, help_heading = "Selection")]
+    slurm_job: Option<String>,
+    /// Only this pod: NAMESPACE/NAME, its name, or its uid.
+    #[arg(long, value_name = "POD", help_heading = "Selection")]
+    pod: Option<String>,
 }
 
 impl RecordingFilterArgs {
@@ -29,6 +35,8 @@ impl RecordingFilterArgs {
             node: self.node.clone(),
             job: self.job.clone(),
             cluster: self.cluster.clone(),
+            slurm_job: self.slurm_job.clone(),
+            pod: self.pod.clone(),
         }
     }
 }
@@ -40,6 +48,14 @@ pub(super) fn job(text: &str) -> Result<HexId, String> {
         .ok_or_else(|| format!("invalid job id {text}: 8 hexadecimal digits, for example 01000000"))
 }
 
+/// Parses the number of a Slurm job.
+pub(super) fn slurm_job(text: &str) -> Result<String, String> {
+    let number = (1..=10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+    number.then(|| text.to_owned()).ok_or_else(|| {
+        format!("invalid Slurm job {text}: a number, for example 4711; of an array's task, the one that squeue -o %A prints")
+    })
+}
+
 /// Returns what is selected of recording `number` in the report: all of its events, those of a job,
 /// or nothing.
 pub(super) fn of_recording(
@@ -47,6 +63,10 @@ pub(super) fn of_recording(
     (report, number): (&Report, u32),
     events: RecorderEvents,
 ) -> anyhow::Result<Option<RecorderEvents>> {
+    if filter.slurm_job.is_some() || filter.pod.is_some() {
+        let message = "--slurm-job and --pod select deaths of a report; name its job here: --job ID --cluster SESSION";
+        return Err(usage(message.to_owned()));
+    }
     if !filter.has_recording(report, number) {
         return Ok(None);
     }

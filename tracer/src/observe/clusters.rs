@@ -178,6 +178,29 @@ pub fn has_readable_environment(pid: Pid) -> bool {
     environment(pid).is_some()
 }
 
+/// The variables that say which Slurm job a process is of, what memory that requested, and when it
+/// ends.
+const SLURM: [&str; 6] = [
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_MEM_PER_NODE",
+    "SLURM_MEM_PER_CPU",
+    "SLURM_CPUS_ON_NODE",
+    "SLURM_JOB_END_TIME",
+];
+
+/// Returns those of Slurm's variables that [`super::slurm`] reads.
+pub(super) fn slurm_variables(pid: Pid) -> Vec<(String, String)> {
+    let bytes = environment(pid).unwrap_or_default();
+    let texts = bytes.split(|byte| *byte == 0);
+    let entries = texts.filter_map(|entry| std::str::from_utf8(entry).ok()?.split_once('='));
+    let wanted = entries.filter(|(key, value)| SLURM.contains(key) && value.len() < NAME);
+    wanted
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .take(SLURM.len())
+        .collect()
+}
+
 fn environment(pid: Pid) -> Option<Vec<u8>> {
     let read = move || bounded::of_process(pid, "environ", ENVIRONMENT_BYTES).ok();
     timed_read::run_optional(pid, read)

@@ -15,6 +15,8 @@ pub mod packages;
 pub mod ray_logs;
 pub mod sessions;
 pub mod shared_files;
+pub mod signals;
+pub mod slurm;
 
 pub use raytrace_proc::{
     cgroup_namespace, cgroups, clock, maps, memory, pagemap, processes, read_errors, rooted,

@@ -37,6 +37,8 @@ pub(crate) fn worker(process: ProcessKey) -> Observation {
         ns_pid: None,
         parent: None,
         process_group: None,
+        slurm: None,
+        pod: None,
         comm: "ray::f".into(),
         argv: Vec::new(),
         exe: None,

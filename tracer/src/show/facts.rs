@@ -235,7 +235,7 @@ fn who(sender: &SenderReport) -> String {
     let from_logs = sender.mechanism == Mechanism::Unknown && sender.uid.is_none();
     let is_program = matches!(
         sender.relation,
-        Relation::OomDaemon | Relation::ContainerRuntime
+        Relation::OomDaemon | Relation::ContainerRuntime | Relation::WorkloadManager
     );
     let how = if from_logs && is_program {
         ""
@@ -250,7 +250,7 @@ fn who(sender: &SenderReport) -> String {
     let mut details: Vec<String> = Vec::new();
     // Logs name the kubelet and batch systems too.
     let relation = words::relation(sender.relation)
-        .filter(|_| !from_logs || sender.relation != Relation::ContainerRuntime);
+        .filter(|_| !from_logs || !is_program || sender.relation == Relation::OomDaemon);
     details.extend(relation.map(str::to_owned));
     if sender.relation != Relation::Ray {
         details.extend(sender.uid.map(|uid| format!("uid {uid}")));

@@ -1,8 +1,8 @@
-//! Restricts a report to one node, job or cluster: `--node`, `--job`, `--cluster`.
+//! Restricts a report to one node, job, cluster, Slurm job or pod.
 
 use crate::{
     ids::HexId,
-    judge::report::{ClusterReport, Death, Job, Report, Setting},
+    judge::report::{ClusterReport, Death, Job, Kubernetes, Place, Report, Setting},
     show::sanitize,
 };
 
@@ -22,6 +22,10 @@ pub struct RecordingFilter {
     pub job: Option<HexId>,
     /// A session's name, or part of it.
     pub cluster: Option<String>,
+    /// The number of a Slurm job.
+    pub slurm_job: Option<String>,
+    /// A pod: `NAMESPACE/NAME`, or its name.
+    pub pod: Option<String>,
 }
 
 impl RecordingFilter {
@@ -37,8 +41,11 @@ impl RecordingFilter {
         let other_cluster = |one: &ClusterReport| !self.is_of_cluster(Some(one));
         let mut clusters = report.clusters.iter();
         let mut jobs = report.jobs.iter();
+        let mut places = report.deaths.iter();
         self.cluster.is_some() && clusters.any(other_cluster)
             || self.job.is_some() && jobs.any(|one| !self.has_job(report, one))
+            || (self.slurm_job.is_some() || self.pod.is_some())
+                && places.any(|death| !self.is_of_place(report, death))
     }
 
     /// Returns whether a death is on the node, of the job and of the cluster that are asked for.
@@ -53,12 +60,52 @@ impl RecordingFilter {
                 .any(|name| is_called(name, text))
                 || cluster().is_some_and(|cluster| has_id(cluster, text))
         };
+        let in_cluster = |one: &Death| self.is_of_cluster(self::cluster(report, one.cluster));
+        let of_job = |one: &Death| {
+            let mut asked = self.job.iter();
+            asked.all(|job| self.is_of_job(report, job, one))
+        };
+        let of_place = |one: &Death| self.is_of_place(report, one);
         self.node.as_deref().is_none_or(on_node)
-            && self.is_of_cluster(cluster())
-            && self
-                .job
-                .as_ref()
-                .is_none_or(|job| self.is_of_job(report, job, death))
+            && (in_cluster(death) || is_beside(report, death, in_cluster))
+            && (of_job(death) || is_beside(report, death, |one| in_cluster(one) && of_job(one)))
+            && (of_place(death) || is_beside(report, death, of_place))
+    }
+
+    /// Returns whether a death is of the Slurm job and the pod that are asked for: its process, or
+    /// the raylet of its cluster.
+    fn is_of_place(&self, report: &Report, death: &Death) -> bool {
+        let own = &death.process.place;
+        let raylets = cluster(report, death.cluster).map(|cluster| &cluster.place);
+        self.is_at(own) || own.is_empty() && raylets.is_some_and(|place| self.is_at(place))
+    }
+
+    fn is_at(&self, place: &Place) -> bool {
+        let job = place.slurm.as_ref().map(|slurm| slurm.job_id.as_str());
+        let in_pod = |text: &str| {
+            let pod = place.kubernetes.as_ref();
+            pod.is_some_and(|pod| is_pod(pod, text))
+        };
+        (self.slurm_job.as_deref()).is_none_or(|asked| job == Some(asked))
+            && self.pod.as_deref().is_none_or(in_pod)
+    }
+
+    /// Returns the error if no death and no cluster is of the Slurm job or the pod.
+    fn missing_place(&self, report: &Report) -> Option<String> {
+        let places = || {
+            let clusters = report.clusters.iter().map(|cluster| &cluster.place);
+            clusters.chain(report.deaths.iter().map(|death| &death.process.place))
+        };
+        if places().any(|place| self.is_at(place)) {
+            return None;
+        }
+        if let Some(job) = &self.slurm_job {
+            let known = places().filter_map(|place| Some(place.slurm.as_ref()?.job_id.clone()));
+            return Some(missing("--slurm-job", job, known.collect()));
+        }
+        let pod = self.pod.as_ref()?;
+        let known = places().filter_map(|place| pod_name(place.kubernetes.as_ref()?));
+        Some(missing("--pod", pod, known.collect()))
     }
 
     /// Returns whether the death is that of a process of the job, or the one that ended the job.
@@ -86,8 +133,23 @@ impl RecordingFilter {
             }
             None => (job.recording_id).is_some_and(|id| is_recorded_on(report, id, text)),
         };
+        let ended_by = || {
+            let mut deaths = report.deaths.iter();
+            deaths.find(|death| job.ended_by_death_id == Some(death.id))
+        };
+        let in_place = || match own {
+            Some(own) => self.is_at(&own.place),
+            None => ended_by().is_some_and(|death| self.is_of_place(report, death)),
+        };
+        let of_cluster = match own {
+            None => {
+                ended_by().is_some_and(|death| self.is_of_cluster(cluster(report, death.cluster)))
+            }
+            own => self.is_of_cluster(own),
+        };
         self.job.as_ref().is_none_or(|id| job.job_id == *id)
-            && self.is_of_cluster(own)
+            && (self.cluster.is_none() || of_cluster)
+            && (self.slurm_job.is_none() && self.pod.is_none() || in_place())
             && self.node.as_deref().is_none_or(reaches_node)
     }
 
@@ -111,6 +173,9 @@ impl RecordingFilter {
         {
             let known = clusters().filter_map(|one| one.session.clone());
             return Some(missing("--cluster", text, known.collect()));
+        }
+        if let Some(message) = self.missing_place(report) {
+            return Some(message);
         }
         let mut jobs = report.jobs.iter();
         let mut deaths = report.deaths.iter();
@@ -157,6 +222,7 @@ impl RecordingFilter {
         self.is_of_cluster(Some(one))
             && self.node.as_deref().is_none_or(on_node)
             && (self.job.as_ref()).is_none_or(|job| has_job(report, one, job))
+            && self.is_at(&one.place)
     }
 
     /// Returns whether a setting is in such a cluster, and is set for the job that is asked for or
@@ -192,6 +258,43 @@ fn has_job(report: &Report, one: &ClusterReport, job: &HexId) -> bool {
     let mut deaths = report.deaths.iter();
     jobs.any(|known| known.job_id == *job && is_same(known.cluster))
         || deaths.any(|death| death.work.job_id.as_ref() == Some(job) && is_same(death.cluster))
+}
+
+/// Returns whether a process that is not known to be of a cluster died beside one that is asked for:
+/// by the same act, or as its cause or effect. The GCS and helpers may have no cluster.
+fn is_beside(report: &Report, death: &Death, is_asked: impl Fn(&Death) -> bool) -> bool {
+    if death.cluster.is_some() || !death.process.place.is_empty() {
+        return false;
+    }
+    let act = |one: &Death| one.verdict.act.map(|act| act.death_id);
+    let is_near = |one: &Death| {
+        act(death).is_some() && act(one) == act(death)
+            || death.verdict.cause() == Some(one.id)
+            || one.verdict.cause() == Some(death.id)
+    };
+    report
+        .deaths
+        .iter()
+        .any(|one| is_near(one) && is_asked(one))
+}
+
+/// Returns whether a pod is called so: `NAMESPACE/NAME`, its name, or its uid.
+fn is_pod(pod: &Kubernetes, text: &str) -> bool {
+    let by_name = match text.split_once('/') {
+        Some((namespace, name)) => {
+            pod.namespace.as_deref() == Some(namespace) && pod.pod.as_deref() == Some(name)
+        }
+        None => pod.pod.as_deref() == Some(text),
+    };
+    by_name || pod.pod_uid.as_deref() == Some(text)
+}
+
+fn pod_name(pod: &Kubernetes) -> Option<String> {
+    match (&pod.namespace, &pod.pod) {
+        (Some(namespace), Some(name)) => Some(format!("{namespace}/{name}")),
+        (None, Some(name)) => Some(name.clone()),
+        (_, None) => pod.pod_uid.clone(),
+    }
 }
 
 fn cluster(report: &Report, number: Option<u32>) -> Option<&ClusterReport> {
@@ -274,7 +377,10 @@ fn has_id(cluster: &ClusterReport, text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::sample;
+    use crate::{
+        judge::report::{GroupKill, Slurm},
+        show::sample,
+    };
 
     #[test]
     fn deaths_match_node_job_and_cluster() {
@@ -285,6 +391,7 @@ mod tests {
             node: node.map(str::to_owned),
             job: job.and_then(HexId::parse),
             cluster: cluster.map(str::to_owned),
+            ..RecordingFilter::default()
         };
         let count = |filter: &RecordingFilter| {
             let deaths = report.deaths.iter();
@@ -321,6 +428,52 @@ mod tests {
         assert!(with(Some("gpu-07"), None, None).has_recording(&report, number));
         assert!(!with(Some("gpu-08"), None, None).has_recording(&report, number));
         assert!(!with(Some("gpu-07"), None, None).has_recording(&report, number + 1));
+    }
+
+    /// The raylet's job holds for its cluster. A helper without a cluster is kept with its act.
+    #[test]
+    fn slurm_job_and_pod_select_their_deaths_and_what_died_beside() {
+        let mut report = sample::verl();
+        let slurm = |job: &str| Place {
+            slurm: Some(Slurm {
+                job_id: job.to_owned(),
+                step_id: None,
+            }),
+            ..Place::default()
+        };
+        for death in &mut report.deaths {
+            (death.cluster, death.process.place) = (None, slurm("7"));
+            (death.verdict.act, death.verdict.cause_death_id) = (None, None);
+        }
+        report.clusters[0].place = slurm("7");
+        report.deaths[0].process.place = slurm("8");
+        report.deaths[1].process.place = Place::default();
+        let act = GroupKill {
+            death_id: report.deaths[0].id,
+            victims: 2,
+            signalled: 2,
+        };
+        for at in [0, 1] {
+            report.deaths[at].verdict.act = Some(act);
+        }
+        let count = |filter: &RecordingFilter| {
+            let deaths = report.deaths.iter();
+            deaths
+                .filter(|death| filter.has_death(&report, death))
+                .count()
+        };
+        let of_job = |job: &str| RecordingFilter {
+            slurm_job: Some(job.to_owned()),
+            ..RecordingFilter::default()
+        };
+        assert_eq!(count(&of_job("8")), 2);
+        assert_eq!(count(&of_job("7")), report.deaths.len() - 2);
+        assert_eq!(of_job("7").not_found_message(&report), None);
+        let unknown = of_job("9").not_found_message(&report);
+        assert_eq!(
+            unknown.as_deref(),
+            Some("--slurm-job 9: not found; there are 7, 8")
+        );
     }
 
     /// A job belongs to each node of its cluster.

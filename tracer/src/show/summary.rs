@@ -200,6 +200,7 @@ fn sender(death: &Death) -> &'static str {
         (_, Relation::SameJob) => " from its own job",
         (_, Relation::Ray) => " from Ray",
         (_, Relation::ContainerRuntime) => " from the container runtime",
+        (_, Relation::WorkloadManager) => " from the workload manager",
         (_, Relation::OomDaemon) => " from an OOM daemon",
         (_, Relation::Other) => " from outside Ray",
     }

@@ -6,7 +6,7 @@ use crate::{
     event::{LimitOwner, Role},
     ids::{Bytes, EventId, Pid},
     judge::{
-        cause::Scope,
+        cause::{Cause, Scope, SlurmEnd, SlurmReason},
         live::LiveProcess,
         report::{
             Death, GroupKill, Killer, Mechanism, Memory, Outcome, Relation, Suspect, TopProcess,
@@ -245,6 +245,12 @@ fn with_others(death: &Death, alone: &str, act: GroupKill) -> String {
     let sender = death.sender.as_ref();
     let sent = sender.and_then(|sender| Some((sender, sender.signal?)));
     match (death.verdict.killer, sent) {
+        (Killer::Signal, Some(_)) if let Some(end) = slurm_end(&death.verdict.cause) => format!(
+            "{}: {} processes died; the first: {}",
+            sanitize::line(&clause::slurm_act(end), sanitize::EVIDENCE),
+            act.victims,
+            subject(death)
+        ),
         (Killer::Signal, Some((sender, signal))) => {
             let sender = format!("{} {}", sanitize::name(&sender.comm), sender.pid);
             let (signal, victims) = (signals::name(signal), act.victims);
@@ -276,6 +282,18 @@ pub fn headline_of(subject: &str, deaths: &[&Death], clause: &str) -> String {
             format!("the kernel killed {subject}: the machine was out of memory")
         }
         _ => format!("{subject} {clause}"),
+    }
+}
+
+/// Returns Slurm's act, also where the process caught its signal.
+fn slurm_end(cause: &Cause) -> Option<&SlurmEnd> {
+    match cause {
+        Cause::Slurm(end) if end.reason != SlurmReason::Requested => Some(end),
+        Cause::CaughtSignalThenExit { cause, .. }
+        | Cause::CaughtSignalThenReraise { cause }
+        | Cause::CaughtSignalThenAbort { cause, .. }
+        | Cause::CaughtSignalThenRaylet { cause } => slurm_end(cause),
+        _ => None,
     }
 }
 
@@ -412,6 +430,7 @@ pub fn relation(relation: Relation) -> Option<&'static str> {
         Relation::Parent => Some("its parent"),
         Relation::SameJob => Some("a process of the same job"),
         Relation::ContainerRuntime => Some("a container runtime"),
+        Relation::WorkloadManager => Some("a workload manager"),
         Relation::OomDaemon => Some("an OOM daemon"),
         Relation::Ray | Relation::Other => None,
     }

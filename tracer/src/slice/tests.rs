@@ -87,6 +87,8 @@ fn process(pid: u32, parent: u32, role: Role, name: &str, uid: u32) -> Observati
         ns_pid: None,
         parent: Some(Pid(parent)),
         process_group: None,
+        slurm: None,
+        pod: None,
         comm: name.into(),
         argv: vec![name.into(), format!("--data=/home/{name}")],
         exe: Some(format!("/opt/{name}")),

@@ -119,6 +119,8 @@ impl Stage {
             ns_pid: None,
             parent: Some(Pid(parent)),
             process_group: None,
+            slurm: None,
+            pod: None,
             comm: comm.chars().take(15).collect(),
             argv: vec![comm.into()],
             exe: None,

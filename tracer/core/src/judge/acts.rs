@@ -10,7 +10,10 @@ use crate::{
     event::{Ancestor, RayLog, Signal},
     ids::{BootTime, ByProcess, EventId, Pid, SECOND_NS},
     judge::{
-        report::{Death, GroupKill, Killer, Memory, SenderReport, TopBefore, TopProcess, TopRest},
+        report::{
+            Death, GroupKill, Killer, Memory, Relation, SenderReport, TopBefore, TopProcess,
+            TopRest,
+        },
         state::{timestamped::Timestamped, world::World},
     },
     ray::facts::{MonitorKill, RayFact},
@@ -262,7 +265,12 @@ fn volleys(
 
 fn act(world: &World, killed_by: &KilledBy, volley: &[usize], deaths: &[Death]) -> GroupKill {
     let members = || volley.iter().map(|at| &deaths[*at]);
-    let first = members().min_by_key(|death| (death.when.act_time, death.id));
+    // Slurm signals the batch script and what started Ray first. Nobody looks for those.
+    let is_script = |death: &Death| {
+        let relation = death.sender.as_ref().map(|sender| sender.relation);
+        relation == Some(Relation::WorkloadManager) && !death.process.role.is_ray_or_driver()
+    };
+    let first = members().min_by_key(|death| (is_script(death), death.when.act_time, death.id));
     let biggest =
         members().max_by_key(|death| (death.memory.own.resident(), std::cmp::Reverse(death.id)));
     let for_memory = members().all(|death| death.verdict.killer == Killer::RayMemoryMonitor);

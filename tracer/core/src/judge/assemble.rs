@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::{
-    cgroup_path::is_within,
-    event::Cluster,
+    cgroup_path::{self, is_within},
+    event::{Cluster, Mode},
     ids::{Bytes, ProcessKey},
     judge::{
-        acts, death, findings, jobs, log_mentions, order, peers, pending,
+        acts,
+        cause::Cause,
+        death, findings, jobs, log_mentions, order, peers, pending,
         query::{gpus, message_times, monitor, owners, place, shared_files},
         ray_log_versions,
         report::{
@@ -46,6 +48,7 @@ pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
     acts::group(world, &mut deaths);
     let jobs = jobs::all(world, &deaths, |state| world.cluster_number(state.cluster));
     jobs::link_drivers(&jobs, &mut deaths);
+    list_what_slurm_acted_on(&mut deaths);
     order::keep(&mut deaths);
     let mut report = Report {
         schema: SCHEMA,
@@ -88,8 +91,21 @@ pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
     report.findings = findings::all(&facts, &report);
     report.notes.extend(ray_log_versions::note(&report));
     report.notes.extend(unread_kills(world));
+    report.notes.extend(asked_to_end(world));
     report.notes.extend(left_out(world));
     report
+}
+
+/// Lists the ends of tasks and scripts that Slurm ended listed processes for: they are first causes.
+fn list_what_slurm_acted_on(deaths: &mut [Death]) {
+    let of_slurm = |death: &&Death| death.listed && matches!(death.verdict.cause, Cause::Slurm(_));
+    let causes = deaths.iter().filter(of_slurm);
+    let causes: HashSet<u64> = causes
+        .filter_map(|death| Some(death.verdict.cause()?.0))
+        .collect();
+    for death in deaths {
+        death.listed |= causes.contains(&death.id.0);
+    }
 }
 
 /// Returns the cgroups with a limit, with the clusters whose memory counts against it.
@@ -142,6 +158,38 @@ fn left_out(world: &World) -> Vec<String> {
         )),
     }
     notes
+}
+
+/// Returns a note on the first SIGTERM that reached the recorder of a wrapped command. Where the
+/// kernel's hooks are missing, it is all that shows who ended the command.
+fn asked_to_end(world: &World) -> Option<String> {
+    let (_, started) = world.started.as_ref()?;
+    let signals = world.signals_to(started.supervisor?);
+    let asked = signals
+        .iter()
+        .find(|seen| seen.what.signal == libc::SIGTERM)?;
+    let sender = &asked.what.sender;
+    if started.mode != Mode::Procfs || sender.process.pid.0 == 0 {
+        return None;
+    }
+    let at = world
+        .clock
+        .wall(asked.time)
+        .map_or_else(String::new, |at| format!(" at {:.0}", at.0.timestamp()));
+    let by = format!(
+        "SIGTERM from {} (pid {}, uid {})",
+        sender.comm, sender.process.pid, sender.uid
+    );
+    let job = cgroup_path::job_of_stepd(&sender.argv);
+    let is_slurm = sender.comm == "slurmstepd" && sender.uid == 0;
+    Some(match job.filter(|_| is_slurm) {
+        Some(job) => format!(
+            "Slurm asked job {0}, step {1} to end{at}: {by}; by scancel, a time limit, preemption, a failed node or the end of its srun: sacct -j {0} -o JobID,State,ExitCode,Reason",
+            job.job,
+            job.step.unwrap_or_default()
+        ),
+        None => format!("the wrapped command was asked to end{at}: {by}"),
+    })
 }
 
 /// Returns a note for each version of Ray whose kill records no grammar reads.

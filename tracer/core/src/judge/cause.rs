@@ -6,10 +6,12 @@
 //! never parsed again.
 
 mod request;
+mod slurm;
 
 use serde::Serialize;
 
 pub use request::{Command, Request};
+pub use slurm::{SlurmEnd, SlurmReason};
 
 use crate::{
     event::{Role, Sender, ShortOf},
@@ -67,6 +69,8 @@ pub enum Cause {
         /// Who sent it; `None` if that is not known.
         sender: Option<ProcessRef>,
     },
+    /// A signal of Slurm's.
+    Slurm(SlurmEnd),
     /// Its parent-death signal (`PR_SET_PDEATHSIG`).
     ParentDeath {
         /// Its parent.

@@ -5,6 +5,7 @@ use crate::{
     ids::{HexId, ProcessKey},
     judge::{
         act::{self, FatalAct},
+        cause::{Cause, SlurmReason},
         evidence,
         query::{gcs, headroom, minute, place},
         report::{
@@ -39,7 +40,7 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
     let title = state.title_now();
     let named = title.as_deref().and_then(identify::title);
     let evidence = evidence::gather(world, exit, &draft);
-    let listed = listed(state, exit, &draft);
+    let listed = listed(world, state, exit, &draft);
     let actor = gcs::actor_of(world, state).filter(|_| state.role == Role::Worker);
     let job_id = state.job_id.clone().or_else(|| world.ray_job(key));
     let process = Process {
@@ -147,9 +148,18 @@ fn activity(world: &World, exit: &ExitSeen, state: &ProcessState) -> Activity {
 
 /// Whether this death is listed. Normal exits, ends that Ray intended, and children that their
 /// parent ended are not. An end that Ray is only guessed to have intended is.
-fn listed(state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
+fn listed(world: &World, state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
     let rays = state.role.is_ray_or_driver();
+    // What a Slurm job runs beside Ray is tracked for the reasons of Slurm's acts.
+    let commands = world
+        .started
+        .as_ref()
+        .is_some_and(|(_, started)| started.supervisor.is_some());
     let wrapped = state.role == Role::Other && state.cluster.is_none();
+    let is_beside = !rays && state.cluster.is_none() && state.slurm().is_some() && !commands;
+    if is_beside && !ended_by_slurm(draft) && !draft.killer.is_kernel_oom() {
+        return false;
+    }
     match draft.killer {
         Killer::RayIntended => !draft.normal,
         Killer::Exit => {
@@ -160,11 +170,36 @@ fn listed(state: &ProcessState, exit: &ExitSeen, draft: &Draft) -> bool {
             let by_parent = draft.sender.as_ref().is_some_and(|sender| {
                 matches!(sender.relation, Relation::Parent | Relation::SameJob)
             });
-            rays || !by_parent
+            (rays || !by_parent) && !is_cleaned_up(world, exit, draft)
         }
         Killer::Unknown => exit.exit.status != Some(0),
         _ => true,
     }
+}
+
+fn ended_by_slurm(draft: &Draft) -> bool {
+    let sender = draft.sender.as_ref();
+    sender.is_some_and(|one| one.relation == Relation::WorkloadManager)
+}
+
+/// Whether Slurm ended what its script had left, and no driver of the job lived any more.
+fn is_cleaned_up(world: &World, exit: &ExitSeen, draft: &Draft) -> bool {
+    let Cause::Slurm(ended) = &draft.why else {
+        return false;
+    };
+    let by_slurm = |end: &ExitSeen| match act::of(world, end) {
+        FatalAct::Killed(seen) => seen.what.sender.process.pid == ended.stepd.pid,
+        _ => false,
+    };
+    let lives = |driver: &ProcessState| {
+        let job = driver.slurm().map(|slurm| slurm.job);
+        driver.role == Role::Driver
+            && job == ended.job_id
+            && world
+                .exit(driver.key)
+                .is_none_or(|end| end.time >= exit.time || by_slurm(end))
+    };
+    matches!(ended.reason, SlurmReason::TaskEnded { .. }) && !world.processes.iter().any(lives)
 }
 
 /// Whether it is a short-lived helper of Ray that ended before it had an id, a title or arguments.

@@ -13,7 +13,7 @@ const PROGRAMS: [(&str, Relation); 21] = [
     ("nohang", Relation::OomDaemon),
     ("low-memory-monitor", Relation::OomDaemon),
     ("Talos' OOM controller", Relation::OomDaemon),
-    // Programs that start and end containers and batch jobs, for memory and for any other reason.
+    // Programs that start and end containers, for memory and for any other reason.
     ("runc", Relation::ContainerRuntime),
     ("crun", Relation::ContainerRuntime),
     ("youki", Relation::ContainerRuntime),
@@ -25,10 +25,11 @@ const PROGRAMS: [(&str, Relation); 21] = [
     ("podman", Relation::ContainerRuntime),
     ("conmon", Relation::ContainerRuntime),
     ("crio", Relation::ContainerRuntime),
-    ("slurmstepd", Relation::ContainerRuntime),
-    ("Slurm", Relation::ContainerRuntime),
-    ("LSF", Relation::ContainerRuntime),
-    ("PBS", Relation::ContainerRuntime),
+    // Programs that start and end batch jobs.
+    ("slurmstepd", Relation::WorkloadManager),
+    ("Slurm", Relation::WorkloadManager),
+    ("LSF", Relation::WorkloadManager),
+    ("PBS", Relation::WorkloadManager),
 ];
 
 /// The kernel keeps this many bytes of a name.
@@ -57,7 +58,10 @@ mod tests {
         let runtime = Some(Relation::ContainerRuntime);
         assert_eq!(relation("", "containerd-shim"), runtime);
         assert_eq!(relation("kubelet", ""), runtime);
-        assert_eq!(relation("slurmstepd", ""), runtime);
+        assert_eq!(
+            relation("slurmstepd-wlm", "slurmstepd"),
+            Some(Relation::WorkloadManager)
+        );
         assert_eq!(relation("earlyoom", ""), Some(Relation::OomDaemon));
         assert_eq!(relation("", "low-memory-moni"), Some(Relation::OomDaemon));
         for other in [

@@ -29,6 +29,7 @@ use rustix::{
 
 use self::{handing_on::HandingOn, identity::Identity, witness::Witness};
 pub(super) use command::Gate;
+pub(super) use signals::{BYTES, Received};
 
 /// What this process is after the split.
 pub(super) enum Part {
@@ -38,12 +39,17 @@ pub(super) enum Part {
     Supervisor(ExitCode),
 }
 
+/// What the supervisor tells the recorder: COMMAND has ended, or a signal follows ([`Received`]).
+pub(super) const ENDED: u8 = b'.';
+pub(super) const SIGNALLED: u8 = b's';
+
 /// What the recorder needs to start COMMAND.
 pub(super) struct Start {
     pub(super) supervisor: u32,
     pub(super) command: u32,
     pub(super) gate: Gate,
-    /// The recorder writes a byte once COMMAND runs, the supervisor writes one when it has ended.
+    /// The recorder writes a byte once COMMAND runs. The supervisor writes each SIGTERM that it gets,
+    /// and [`ENDED`] when COMMAND has ended.
     pub(super) stream: UnixStream,
 }
 
@@ -165,6 +171,7 @@ impl Supervisor {
     /// Takes what the supervisor and the witness got.
     fn take_signals(&mut self) {
         while let Some(signal) = signals::next(&self.signals) {
+            self.tell(signal);
             self.handing_on.received(Instant::now(), signal);
         }
         while let Some(witness) = &mut self.witness
@@ -172,6 +179,14 @@ impl Supervisor {
             && let Some(signal) = witness.next()
         {
             self.handing_on.witnessed(Instant::now(), signal);
+        }
+    }
+
+    /// Tells the recorder of a request to end. Without eBPF, it sees no other.
+    fn tell(&mut self, signal: signals::Received) {
+        if signal.number == libc::SIGTERM {
+            let told = [&[SIGNALLED][..], &signal.to_bytes()].concat();
+            let _recorder_is_gone_or_slow = self.stream.write(&told);
         }
     }
 
@@ -234,7 +249,7 @@ impl Supervisor {
         };
         if pid == self.command {
             self.command_end = Some(end);
-            let _recorder_is_gone = self.stream.write_all(b".");
+            let _recorder_is_gone = self.stream.write_all(&[ENDED]);
         } else if pid == self.recorder {
             self.recorder_end = Some(end);
             if let End::Killed(signal) = end {

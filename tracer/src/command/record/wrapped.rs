@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use rustix::io::Errno;
 use tokio::net::UnixStream;
 
-use super::supervisor::Start;
+use super::supervisor::{BYTES, Received, SIGNALLED, Start};
 use crate::{
     collect::Collector,
     command::{Failure, code},
@@ -37,14 +37,37 @@ impl Wrapped {
         Ok(Self(stream))
     }
 
-    /// Waits for the command to end, or for its supervisor to be killed. Without a command it
-    /// never returns.
-    pub(super) async fn wait(wrapped: Option<&Self>) {
-        match wrapped {
-            Some(Self(stream)) => drop(stream.readable().await),
-            None => std::future::pending().await,
+    /// Waits for the command to end, for its supervisor to be killed, or for a signal that the
+    /// supervisor got. Without a command it never returns.
+    pub(super) async fn wait(wrapped: Option<&Self>) -> Told {
+        let Some(Self(stream)) = wrapped else {
+            return std::future::pending().await;
+        };
+        loop {
+            let mut kind = [0];
+            if stream.readable().await.is_err() {
+                return Told::Ended;
+            }
+            match stream.try_read(&mut kind) {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Ok(1) if kind == [SIGNALLED] => {
+                    let mut bytes = [0; BYTES];
+                    if stream.try_read(&mut bytes).is_ok_and(|read| read == BYTES) {
+                        return Told::Signalled(Received::from_bytes(&bytes));
+                    }
+                }
+                _ => return Told::Ended,
+            }
         }
     }
+}
+
+/// What a supervisor told.
+pub(super) enum Told {
+    /// The command has ended, or its supervisor has.
+    Ended,
+    /// The supervisor got this signal.
+    Signalled(Received),
 }
 
 /// Fails if a program is neither a file nor in a folder of `PATH`.

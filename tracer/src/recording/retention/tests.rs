@@ -130,6 +130,8 @@ fn described(pid: u32, role: Role) -> Observation {
         ns_pid: None,
         parent: None,
         process_group: None,
+        slurm: None,
+        pod: None,
         comm: "x".into(),
         argv: Vec::new(),
         exe: None,

@@ -24,6 +24,7 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
         | Cause::SignalOfUnknownOrigin { running: by, .. }
         | Cause::StoppedThenOrphaned { ended: by, .. }
         | Cause::SiblingDied { sibling: by, .. } => party(scrubber, by),
+        Cause::Slurm(end) => party(scrubber, &mut end.stepd),
         Cause::CaughtSignalThenExit { cause, .. }
         | Cause::CaughtSignalThenReraise { cause }
         | Cause::CaughtSignalThenAbort { cause, .. }

@@ -100,6 +100,10 @@ pub(in crate::judge) struct Node {
     /// Whether its memory monitor watches only the user cgroup (resource isolation).
     pub(in crate::judge) isolated: bool,
     pub(in crate::judge) object_store: Option<Bytes>,
+    /// The user of its raylet.
+    pub(in crate::judge) uid: Option<u32>,
+    /// The Slurm job of its raylet.
+    pub(in crate::judge) slurm_job: Option<String>,
 }
 
 /// A driver.

@@ -40,6 +40,7 @@ mod outside_ray;
 mod own_shared;
 mod part_of;
 mod pinned;
+mod pod;
 mod precision;
 mod ranks;
 mod ray_remote;
@@ -50,6 +51,7 @@ mod rules;
 mod second_cluster;
 mod settings;
 mod shared_memory;
+mod slurm;
 mod spikes;
 mod store_filled;
 mod teardown;
@@ -75,7 +77,7 @@ use rules::{Kind, Rule};
 
 /// All rules. Their order decides between findings of equal rank: causes first, then settings, then
 /// notes that name no cause.
-static ALL: [Rule; 35] = [
+static ALL: [Rule; 37] = [
     controller::RULE,
     leak::RULE,
     call_growth::RULE,
@@ -104,6 +106,8 @@ static ALL: [Rule; 35] = [
     framework::NO_HELP,
     object_store::RULE,
     advice::RULE,
+    slurm::RULE,
+    pod::RULE,
     second_cluster::RULE,
     left_over::RULE,
     gpu_orphan::RULE,

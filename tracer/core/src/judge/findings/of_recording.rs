@@ -159,6 +159,8 @@ fn node(world: &World, node: Node) -> Node {
         cgroup: raylet.cgroup.clone(),
         ended: world.exit(raylet.key).map(|exit| exit.time),
         isolated: isolated.unwrap_or(false),
+        uid: raylet.uid,
+        slurm_job: raylet.slurm().map(|slurm| slurm.job),
         ..node
     }
 }

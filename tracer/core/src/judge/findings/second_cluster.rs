@@ -30,7 +30,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         heads().any(|other| {
             other.raylet.is_some_and(|first| {
                 let lives = other.ended.is_none_or(|ended| ended > own.start);
-                !first.same(own) && first.start < own.start && lives
+                let shared = is_of_one_user(other, second);
+                !first.same(own) && first.start < own.start && lives && shared
             })
         })
     };
@@ -47,4 +48,10 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         })
     });
     found.collect()
+}
+
+/// Whether the driver could have joined the other cluster: that is no other user's, and of no other
+/// Slurm job.
+fn is_of_one_user(one: &Node, other: &Node) -> bool {
+    one.uid == other.uid && one.slurm_job == other.slurm_job
 }

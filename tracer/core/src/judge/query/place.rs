@@ -4,7 +4,7 @@
 
 use crate::{
     cgroup_path,
-    event::Cluster,
+    event::{Cluster, Role, SlurmJob},
     ids::ProcessKey,
     judge::{
         report::{Kubernetes, Place, Slurm},
@@ -14,16 +14,26 @@ use crate::{
 
 /// Returns the place of a process.
 pub(in crate::judge) fn of(world: &World, state: &ProcessState) -> Place {
-    let path = state.cgroup.as_deref();
-    let slurm = path.and_then(cgroup_path::slurm).map(|found| Slurm {
+    let slurm = slurm_job(world, state).map(|found| Slurm {
         job_id: found.job,
         step_id: found.step,
     });
     let raylet = state.cluster.and_then(|raylet| world.cluster(raylet));
+    let raylet = raylet.or_else(|| in_same_pod(world, state));
     Place {
         kubernetes: pod(world, state, raylet),
         slurm,
     }
+}
+
+/// Returns the Slurm job of a process: its own, else that of the raylet that started it. A driver
+/// may connect from another job.
+pub(in crate::judge) fn slurm_job(world: &World, state: &ProcessState) -> Option<SlurmJob> {
+    let raylets = || {
+        let raylet = state.cluster.filter(|_| state.role != Role::Driver)?;
+        world.processes.get(raylet)?.slurm()
+    };
+    state.slurm().or_else(raylets)
 }
 
 /// Returns the place of a raylet.
@@ -52,6 +62,18 @@ fn pod(world: &World, state: &ProcessState, cluster: Option<&Cluster>) -> Option
         container_id: state.container_id.clone(),
         ..found
     })
+}
+
+/// Returns the cluster of a raylet in the same pod. The init of a container belongs to no cluster,
+/// and its end is what a deletion, a failed probe and an eviction begin with.
+fn in_same_pod<'a>(world: &'a World, state: &ProcessState) -> Option<&'a Cluster> {
+    let own = state.cgroup.as_deref().and_then(cgroup_path::pod_uid)?;
+    let is_in_it = |cluster: &&Cluster| {
+        let raylet = world.processes.get(cluster.raylet);
+        let path = raylet.and_then(|raylet| raylet.cgroup.as_deref());
+        path.and_then(cgroup_path::pod_uid).as_ref() == Some(&own)
+    };
+    world.clusters.iter().find(is_in_it)
 }
 
 /// Whether a process is in its raylet's pod, as far as the uids of both are known.

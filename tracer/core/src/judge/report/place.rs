@@ -30,6 +30,14 @@ pub struct Kubernetes {
     pub container_id: Option<String>,
 }
 
+impl Place {
+    /// Returns whether neither is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kubernetes.is_none() && self.slurm.is_none()
+    }
+}
+
 /// A Slurm job, from the cgroup's path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
-    event::{Call, Exec, FileId, MemorySplit, Process, Role, Worker},
+    cgroup_path,
+    event::{Call, Exec, FileId, MemorySplit, PodNames, Process, Role, SlurmJob, Worker},
     ids::{BootTime, ByProcess, Bytes, EventId, HexId, Pid, ProcessKey},
     ray::identify,
 };
@@ -23,6 +24,9 @@ pub(in crate::judge) struct ProcessState {
     pub(in crate::judge) uid: Option<u32>,
     pub(in crate::judge) cgroup: Option<String>,
     pub(in crate::judge) container_id: Option<String>,
+    /// Its Slurm job, where `cgroup` does not name it.
+    slurm: Option<Box<SlurmJob>>,
+    pub(in crate::judge) pod: Option<Box<PodNames>>,
     pub(in crate::judge) cluster: Option<ProcessKey>,
     pub(in crate::judge) role: Role,
     pub(in crate::judge) worker_id: Option<HexId>,
@@ -68,6 +72,8 @@ impl ProcessState {
             uid: None,
             cgroup: None,
             container_id: None,
+            slurm: None,
+            pod: None,
             cluster: None,
             role: Role::Other,
             worker_id: None,
@@ -135,6 +141,23 @@ impl ProcessState {
         self.ns_pid.unwrap_or(self.key.pid)
     }
 
+    /// Returns its Slurm job: by the path of its cgroup, else by what else was found.
+    pub(in crate::judge) fn slurm(&self) -> Option<SlurmJob> {
+        let by_path = self.cgroup.as_deref().and_then(cgroup_path::slurm);
+        let told = self.slurm.as_deref();
+        match by_path {
+            Some(found) => {
+                let told = told.filter(|told| told.job == found.job);
+                Some(SlurmJob {
+                    job: found.job,
+                    step: found.step,
+                    ..told.cloned().unwrap_or_default()
+                })
+            }
+            None => told.cloned(),
+        }
+    }
+
     /// Returns its job. A driver's worker id begins with it.
     pub(in crate::judge) fn job(&self) -> Option<HexId> {
         let of_id = || HexId::parse(self.worker_id.as_ref()?.0.get(..8)?);
@@ -197,6 +220,8 @@ pub(in crate::judge) struct Processes {
     known: ByProcess<ProcessState>,
     /// Processes whose end was not seen. Even a long recording has few of them at each death.
     alive: FxHashSet<ProcessKey>,
+    /// Processes whose parent is not known, by that parent's pid. Init is left out.
+    roots: FxHashMap<Pid, Vec<ProcessKey>>,
     /// The latest process with each pid.
     by_pid: FxHashMap<Pid, ProcessKey>,
     /// The latest process with each pid of Ray's own namespace, by cluster.
@@ -290,6 +315,8 @@ impl Processes {
         state.uid = inherited.uid;
         state.cgroup = inherited.cgroup;
         state.container_id = inherited.container_id;
+        state.slurm = inherited.slurm;
+        state.pod = inherited.pod;
         state.cluster = inherited.cluster;
         state.role = child_role(inherited.role);
         state.job_id = inherited.job_id;
@@ -362,6 +389,13 @@ impl Processes {
         state.exe = process.exe.clone().or(state.exe.take());
         state.cgroup = process.cgroup.clone().or(state.cgroup.take());
         state.container_id = process.container_id.clone().or(state.container_id.take());
+        state.pod = process.pod.clone().or(state.pod.take());
+        // Its environment is read once.
+        let told = state.slurm.take();
+        state.slurm = match (process.slurm.clone(), told) {
+            (Some(new), Some(told)) if new.memory.is_none() && new.job == told.job => Some(told),
+            (new, told) => new.or(told),
+        };
         state.cluster = process.cluster.or(state.cluster);
         // A worker stays a worker, whatever its rewritten command line says later.
         if role != Role::Other && !matches!(state.role, Role::Worker | Role::Driver) {
@@ -372,8 +406,34 @@ impl Processes {
         {
             state.retitle(title);
         }
+        self.note_root(process);
         let worker_id = identify::worker_id(&process.argv);
         self.index(process.process, worker_id);
+    }
+
+    fn note_root(&mut self, process: &Process) {
+        let parent = process.parent.filter(|parent| parent.0 > 1);
+        if let Some(parent) = parent.filter(|parent| self.latest(*parent).is_none()) {
+            let roots = self.roots.entry(parent).or_default();
+            let key = process.process.truncated();
+            if !roots.contains(&key) {
+                roots.push(key);
+            }
+        }
+    }
+
+    /// Returns the processes that a process started which is not known itself.
+    pub(in crate::judge) fn started_by_stranger(&self, parent: ProcessKey) -> Vec<&ProcessState> {
+        let roots = self.roots.get(&parent.pid).map_or(&[][..], Vec::as_slice);
+        let roots = roots.iter().filter_map(|key| self.get(*key));
+        let younger = |state: &&ProcessState| parent.truncated().start <= state.key.start;
+        roots.filter(younger).collect()
+    }
+
+    /// Returns all processes whose parent is not known.
+    pub(in crate::judge) fn roots(&self) -> impl Iterator<Item = &ProcessState> {
+        let roots = self.roots.values().flatten();
+        roots.filter_map(|key| self.get(*key))
     }
 
     pub(in crate::judge) fn identified(&mut self, worker: &Worker) {
@@ -415,6 +475,14 @@ impl Processes {
         let Some(state) = self.known.remove(&short) else {
             return;
         };
+        if let Some(parent) = state.parent
+            && let Some(roots) = self.roots.get_mut(&parent)
+        {
+            roots.retain(|key| *key != short);
+            if roots.is_empty() {
+                self.roots.remove(&parent);
+            }
+        }
         if self.by_pid.get(&key.pid) == Some(&short) {
             self.by_pid.remove(&key.pid);
         }

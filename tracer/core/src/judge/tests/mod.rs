@@ -23,4 +23,5 @@ mod ray_cleanup;
 mod remedy_choice;
 mod scene;
 mod signals;
+mod slurm;
 mod timeline;

@@ -203,6 +203,8 @@ impl Scene {
                 ns_pid: None,
                 parent: Some(Pid(parent)),
                 process_group: None,
+                slurm: None,
+                pod: None,
                 comm: comm.into(),
                 argv: vec![
                     if role == Role::Raylet {

@@ -3,7 +3,7 @@
 use super::{
     Case, Draft, LATE_NS, mechanism, reasons,
     senders::{self, is_supervisor, own_driver, relation},
-    starter,
+    slurm, starter,
 };
 use crate::{
     event::{Role, Signal},
@@ -37,6 +37,14 @@ pub(super) fn verdict(
     }
     if let Some(draft) = by_jobs_watcher(case, signal, certainty) {
         return draft.sent(signal, Relation::Ray, mechanism);
+    }
+    if relation == Relation::WorkloadManager
+        && let Some(judged) = slurm::judge(case, signal)
+    {
+        return Draft::new(Killer::Signal, certainty, Cause::Slurm(judged.end))
+            .caused_by(judged.cause)
+            .by_text()
+            .sent(signal, relation, mechanism);
     }
     let cause = Cause::Signal {
         signal: signal.what.signal,

@@ -21,6 +21,7 @@ mod reasons;
 mod recorded;
 mod self_exit;
 mod senders;
+mod slurm;
 mod starter;
 mod unattributed_signal;
 mod watched;

@@ -391,10 +391,13 @@ pub(super) fn ends_the_rest(
 
 /// Returns what a sender is to its victim.
 pub(super) fn relation(case: &Case<'_>, sender: &Sender) -> Relation {
-    if is_child(case, case.key(), sender.process) {
+    let program = by_program(case, sender);
+    // slurmstepd starts the tasks that it signals.
+    let child = is_child(case, case.key(), sender.process);
+    if child && program != Some(Relation::WorkloadManager) {
         return Relation::Parent;
     }
-    if let Some(relation) = by_program(case, sender) {
+    if let Some(relation) = program {
         return relation;
     }
     let Some(state) = case.world.processes.get(sender.process) else {

@@ -13,19 +13,19 @@ pub(super) const ALL: u64 = u64::MAX;
 /// Bytes of a signal set of the kernel.
 const SET_BYTES: usize = 8;
 /// Bytes of a stored [`Received`].
-pub(super) const BYTES: usize = 24;
+pub(in crate::command::record) const BYTES: usize = 24;
 
 /// A signal that was received, and its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Received {
-    pub(super) number: i32,
+pub(in crate::command::record) struct Received {
+    pub(in crate::command::record) number: i32,
     /// `si_code`.
-    pub(super) code: i32,
+    pub(in crate::command::record) code: i32,
     /// The sender, if a process sent it.
-    pub(super) pid: u32,
-    pub(super) uid: u32,
+    pub(in crate::command::record) pid: u32,
+    pub(in crate::command::record) uid: u32,
     /// The value of `sigqueue`.
-    pub(super) value: u64,
+    pub(in crate::command::record) value: u64,
 }
 
 /// `siginfo_t` of a queued signal, on 64-bit machines.
@@ -52,7 +52,7 @@ impl Received {
         bytes
     }
 
-    pub(super) fn from_bytes(bytes: &[u8; BYTES]) -> Self {
+    pub(in crate::command::record) fn from_bytes(bytes: &[u8; BYTES]) -> Self {
         let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
         let mut value = [0; 8];
         value.copy_from_slice(&bytes[16..]);

@@ -1,0 +1,81 @@
+//! Finds what to change when Slurm ended a job: its time, its memory, or a checkpoint before the end.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Run,
+    rules::{Kind, Needs, Rule},
+};
+use crate::judge::{
+    cause::{Cause, SlurmEnd, SlurmReason},
+    report::{Certainty, Death, Finding},
+};
+
+/// The rule.
+pub(super) const RULE: Rule = Rule {
+    ids: &["slurm-ended"],
+    kind: Kind::Note,
+    needs: Needs::Nothing,
+    contradicts: &[],
+    find,
+};
+
+/// Asks Slurm for a signal before it ends a job.
+const WARN: &str = "to save a checkpoint before the end: #SBATCH --signal=USR1@90 with a handler in the program, and #SBATCH --requeue (examples/warn)";
+
+fn find(run: Run<'_>) -> Vec<Finding> {
+    let mut acts: BTreeMap<_, Vec<(&SlurmEnd, &Death)>> = BTreeMap::new();
+    for death in run.report.deaths.iter().filter(|death| death.listed) {
+        if let Some(end) = ended(&death.verdict.cause) {
+            let step = (end.job_id.as_deref(), end.step_id.as_deref());
+            acts.entry(step).or_default().push((end, death));
+        }
+    }
+    acts.into_values().filter_map(|act| finding(&act)).collect()
+}
+
+/// Returns Slurm's act, also where the process caught its signal.
+fn ended(cause: &Cause) -> Option<&SlurmEnd> {
+    match cause {
+        Cause::Slurm(end) => Some(end),
+        Cause::CaughtSignalThenExit { cause, .. }
+        | Cause::CaughtSignalThenReraise { cause }
+        | Cause::CaughtSignalThenAbort { cause, .. }
+        | Cause::CaughtSignalThenRaylet { cause } => ended(cause),
+        _ => None,
+    }
+}
+
+fn finding(act: &[(&SlurmEnd, &Death)]) -> Option<Finding> {
+    // What was asked first may not show the reason that the later kill shows.
+    let shown = |end: &SlurmEnd| end.reason != SlurmReason::NotShown;
+    let (end, _) = act.iter().find(|(end, _)| shown(end)).or(act.first())?;
+    let job = end.job_id.as_deref().unwrap_or("JOB");
+    let ask = format!("see why: sacct -j {job} -o JobID,State,ExitCode,Reason");
+    let remedy = match &end.reason {
+        SlurmReason::NotShown => vec![
+            ask,
+            "if it was the time limit: more --time".to_owned(),
+            WARN.to_owned(),
+        ],
+        SlurmReason::TimeLimit => vec!["more --time".to_owned(), WARN.to_owned()],
+        SlurmReason::OverMemory { .. } => {
+            vec!["more --mem, or less memory in the job".to_owned(), ask]
+        }
+        SlurmReason::OtherTaskFailed { code, .. } => vec![format!(
+            "look at the output of the task that exited with code {code}; without --kill-on-bad-exit the other tasks go on"
+        )],
+        SlurmReason::TaskEnded { .. } => {
+            vec!["the batch script must wait for what it starts in the background: wait".to_owned()]
+        }
+        SlurmReason::Requested => return None,
+    };
+    let step = end.step_id.as_deref();
+    let step = step.map_or_else(String::new, |step| format!(", step {step}"));
+    let summary = format!("Slurm ended job {job}{step} (slurmstepd {})", end.stepd.pid);
+    Some(Finding {
+        remedy,
+        deaths: act.iter().map(|(_, death)| death.id).collect(),
+        ..Finding::new("slurm-ended", Certainty::Inferred, summary)
+    })
+}

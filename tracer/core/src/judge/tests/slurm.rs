@@ -1,0 +1,243 @@
+//! Tests signals of slurmstepd: the reason as far as it shows, and what is only cleaned up.
+
+use libc::{SIGKILL, SIGTERM, SIGUSR1};
+
+use super::{
+    findings::sample_memory,
+    scene::{RAYLET, Scene, key},
+};
+use crate::{
+    event::{Observation, Role, SlurmJob},
+    ids::{Bytes, ProcessKey},
+    judge::{
+        cause::{Cause, SlurmEnd, SlurmReason},
+        report::{Certainty, Death, Killer, Relation},
+    },
+};
+
+/// The slurmstepd, which is not tracked.
+const STEPD: u32 = 6;
+const CGROUP: &str = "/slurm_n1/uid_1000/job_12/step_";
+
+/// A node in the step of a job: the script or task (pid 8) has started the driver.
+fn job(step: &str) -> Scene {
+    let mut scene = Scene::new();
+    scene.process(8, STEPD, "slurm_script", Role::Descendant);
+    for pid in [8, 50, RAYLET] {
+        scene.change_process(pid, |process| {
+            process.cgroup = Some(format!("{CGROUP}{step}/task_0"));
+        });
+    }
+    scene
+}
+
+/// slurmstepd sends a signal to a process, which dies of it or not.
+fn sends(scene: &mut Scene, signal: i32, pid: u32, kills: bool) {
+    scene.signal(STEPD, pid, signal, 0, kills);
+    let sent = scene
+        .events
+        .iter_mut()
+        .rev()
+        .find_map(|event| match &mut event.what {
+            Observation::Signal(signal) => Some(signal),
+            _ => None,
+        });
+    let sent = sent.expect("a signal");
+    sent.sender.comm = "slurmstepd".into();
+    sent.sender.uid = 0;
+    sent.sender.process = ProcessKey::new(STEPD, 1);
+}
+
+fn end(death: &Death) -> &SlurmEnd {
+    match &death.verdict.cause {
+        Cause::Slurm(end) => end,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn slurm_is_a_workload_manager_that_asked_first() {
+    let mut scene = job("0");
+    sends(&mut scene, SIGTERM, 8, false);
+    scene.after(29_800_000);
+    sends(&mut scene, SIGKILL, RAYLET, true);
+    scene.after(50).exit(RAYLET, SIGKILL);
+    let death = scene.death(RAYLET);
+    assert_eq!(death.verdict.killer, Killer::Signal);
+    assert_eq!(death.verdict.certainty, Certainty::Proven);
+    assert_eq!(death.verdict.reason_certainty, Certainty::Inferred);
+    assert_eq!(
+        death.sender.as_ref().expect("a sender").relation,
+        Relation::WorkloadManager
+    );
+    let end = end(&death);
+    assert_eq!(
+        (end.job_id.as_deref(), end.step_id.as_deref()),
+        (Some("12"), Some("0"))
+    );
+    assert_eq!(
+        (end.asked_ms, &end.reason),
+        (Some(29_800), &SlurmReason::NotShown)
+    );
+    assert!(death.listed);
+    let report = scene.report();
+    let found = report
+        .findings
+        .iter()
+        .find(|one| one.rule == "slurm-ended")
+        .expect("a finding");
+    assert!(found.remedy[0].contains("sacct -j 12 "), "{found:?}");
+    let sentence = crate::clause::summary(&death);
+    assert!(
+        sentence.contains("Slurm ended job 12, step 0 (slurmstepd 6)"),
+        "{sentence}"
+    );
+}
+
+/// After the script ended by itself, Slurm only cleans up. A driver that still ran was ended.
+#[test]
+fn cleanup_after_the_script_is_no_first_cause() {
+    for driver_lives in [false, true] {
+        let mut scene = job("batch");
+        if !driver_lives {
+            scene.exit(50, 0);
+        }
+        scene.exit(8, 0);
+        scene.after(5_000);
+        if driver_lives {
+            sends(&mut scene, SIGKILL, 50, true);
+        }
+        sends(&mut scene, SIGKILL, RAYLET, true);
+        scene.after(50);
+        if driver_lives {
+            scene.exit(50, SIGKILL);
+        }
+        scene.exit(RAYLET, SIGKILL);
+        let death = scene.death(RAYLET);
+        let reason = &end(&death).reason;
+        assert!(
+            matches!(reason, SlurmReason::TaskEnded { batch: true, .. }),
+            "{reason:?}"
+        );
+        assert_eq!(death.listed, driver_lives);
+    }
+}
+
+/// The script that Slurm itself ended is no reason.
+#[test]
+fn script_that_slurm_ended_is_part_of_the_act() {
+    let mut scene = job("batch");
+    sends(&mut scene, SIGTERM, 8, true);
+    scene.after(3_000).exit(8, SIGTERM);
+    scene.after(3_000);
+    sends(&mut scene, SIGKILL, RAYLET, true);
+    scene.after(50).exit(RAYLET, SIGKILL);
+    let death = scene.death(RAYLET);
+    assert_eq!(end(&death).reason, SlurmReason::NotShown);
+    let script = scene.death(8);
+    assert_eq!(
+        script.sender.expect("a sender").relation,
+        Relation::WorkloadManager
+    );
+}
+
+#[test]
+fn failed_task_is_the_first_cause() {
+    let mut scene = job("0");
+    scene.process(20, STEPD, "rank.sh", Role::Descendant);
+    scene.change_process(20, |process| {
+        process.cgroup = Some(format!("{CGROUP}0/task_1"));
+    });
+    let failed = scene.exit(20, 3 << 8);
+    scene.after(200_000);
+    sends(&mut scene, SIGKILL, RAYLET, true);
+    scene.after(50).exit(RAYLET, SIGKILL);
+    let death = scene.death(RAYLET);
+    assert_eq!(death.verdict.cause_death_id, Some(failed));
+    let expected = SlurmReason::OtherTaskFailed {
+        pid: key(20).pid,
+        task: Some(1),
+        code: 3,
+    };
+    assert_eq!(end(&death).reason, expected);
+}
+
+/// A signal that somebody has Slurm send does not say that Slurm ended a step.
+#[test]
+fn other_signals_were_requested() {
+    let mut scene = job("0");
+    sends(&mut scene, SIGUSR1, RAYLET, true);
+    scene.after(50).exit(RAYLET, SIGUSR1);
+    let death = scene.death(RAYLET);
+    assert_eq!(end(&death).reason, SlurmReason::Requested);
+}
+
+/// Without a cgroup that limits memory, slurmstepd counts and kills. Samples show that it may have.
+#[test]
+fn memory_above_the_request_is_over_memory_kill() {
+    for (requested, over) in [(1, true), (4, false)] {
+        let mut scene = Scene::new();
+        scene.change_process(RAYLET, |process| {
+            process.slurm = Some(Box::new(SlurmJob {
+                job: "12".into(),
+                memory: Some(Bytes(requested << 30)),
+                ..SlurmJob::default()
+            }));
+        });
+        scene.process(7, RAYLET, "ray::A", Role::Worker);
+        scene.change_process(7, |process| process.cluster = Some(key(RAYLET)));
+        sample_memory(&mut scene, 7, 2048);
+        sends(&mut scene, SIGKILL, 7, true);
+        scene.after(50).exit(7, SIGKILL);
+        let death = scene.death(7);
+        let end = end(&death);
+        assert_eq!(end.job_id.as_deref(), Some("12"));
+        assert_eq!(
+            matches!(end.reason, SlurmReason::OverMemory { .. }),
+            over,
+            "{end:?}"
+        );
+    }
+}
+
+/// The init of a container belongs to no cluster. It has the names of the raylet in the same pod,
+/// and of no other pod.
+#[test]
+fn init_of_a_container_has_the_names_of_its_pod() {
+    let own = "91b1bae4-2e2b-4ae4-8a6c-6b2b4ca1d3f0";
+    let other = "11111111-2222-3333-4444-555555555555";
+    for (uid, named) in [(own, true), (other, false)] {
+        let mut scene = Scene::new();
+        let path = |uid: &str| Some(format!("/kubepods/burstable/pod{uid}/a"));
+        scene.change_cluster(|cluster| {
+            let names = [
+                ("RAY_CLUSTER_NAMESPACE", "team-a"),
+                ("RAY_CLOUD_INSTANCE_ID", "head"),
+            ];
+            let names = names.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            cluster.settings = names.to_vec();
+        });
+        scene.change_process(RAYLET, |process| process.cgroup = path(own));
+        scene.process(8, 1, "bash", Role::Other);
+        scene.change_process(8, |process| process.cgroup = path(uid));
+        scene.signal(66, 8, SIGKILL, 0, true);
+        let sent = scene
+            .events
+            .iter_mut()
+            .rev()
+            .find_map(|event| match &mut event.what {
+                Observation::Signal(signal) => Some(signal),
+                _ => None,
+            });
+        sent.expect("a signal").sender.comm = "runc".into();
+        scene.after(50).exit(8, SIGKILL);
+        let pod = scene.death(8).process.place.kubernetes.expect("a pod");
+        assert_eq!(pod.pod.as_deref(), named.then_some("head"));
+        assert_eq!(pod.namespace.as_deref(), named.then_some("team-a"));
+        let report = scene.report();
+        let found = report.findings.iter().find(|one| one.rule == "pod-stopped");
+        let remedy = &found.expect("a finding").remedy[0];
+        let by_name = "kubectl get events -n team-a --field-selector involvedObject.name=head";
+        assert_eq!(remedy.contains(by_name), named, "{remedy}");
+    }
+}
