@@ -58,7 +58,7 @@ struct VerdictJson<'a> {
     cause_death_id: Option<EventId>,
     act: Option<GroupKill>,
     cause_remote: &'a Option<Remote>,
-    cause_link: &'a Option<CauseLink>,
+    cause_link: &'a Option<Box<CauseLink>>,
     missing: &'a Option<Missing>,
     only_own_log: bool,
 }

@@ -15,7 +15,7 @@ use super::{
     view::output,
 };
 use crate::{
-    judge::{self, diff::compare, report::Report},
+    judge::{self, Details, diff::compare, report::Report},
     show::{Style, diff, json, recording_filter::RecordingFilter, time::Zone},
 };
 
@@ -138,7 +138,7 @@ fn of_many(files: &[PathBuf]) -> anyhow::Result<(Report, bool)> {
         outlines,
         failed,
         recording_files::TimeRange::default(),
-        false,
+        (false, Details::All),
     )?;
     if joined.damaged {
         for note in &joined.report.notes {

@@ -15,7 +15,7 @@ use super::usage;
 use crate::{
     ids::MINUTE_NS,
     judge::{
-        self, Judge, fleet,
+        self, Details, Judge, fleet,
         report::{Report, Utc},
         timeline::TimelineBuilder,
     },
@@ -114,13 +114,13 @@ pub(super) fn bounds(outlines: &[Outline]) -> Option<(Utc, Utc)> {
     Some((began, ended))
 }
 
-/// Judges the files that `range` needs and joins their reports. With `draws`, the series over time
-/// are read too.
+/// Judges the files that `range` needs and joins their reports, with these details of deaths. With
+/// `draws`, the series over time are read too.
 pub(super) fn join(
     outlines: Vec<Outline>,
     failed: Vec<(PathBuf, RecordingError)>,
     range: TimeRange,
-    draws: bool,
+    (draws, details): (bool, Details),
 ) -> anyhow::Result<JoinedReport> {
     let all = outlines.len();
     let needed: Vec<Outline> = (outlines.into_iter())
@@ -138,10 +138,9 @@ pub(super) fn join(
     let mut damaged = !failed.is_empty();
     let (mut reports, mut charts) = (Vec::new(), Vec::new());
     let parts = draws.then_some(groups.len());
-    for (group, judged) in groups
-        .iter()
-        .zip(in_parallel(&groups, |group| judge(group, parts)))
-    {
+    for (group, judged) in groups.iter().zip(in_parallel(&groups, |group| {
+        judge(group, parts, details.clone())
+    })) {
         match judged {
             Ok(part) => {
                 damaged |= part.damaged;
@@ -204,8 +203,13 @@ struct Part {
 
 /// Judges one recorder's files. Its series are read too if `parts` is set: the number of parts that
 /// are drawn.
-fn judge(files: &[PathBuf], parts: Option<usize>) -> Result<Part, RecordingError> {
-    let (mut judge, mut series) = (Judge::default(), parts.map(|_| TimelineBuilder::default()));
+fn judge(
+    files: &[PathBuf],
+    parts: Option<usize>,
+    details: Details,
+) -> Result<Part, RecordingError> {
+    let mut judge = Judge::with_details(details);
+    let mut series = parts.map(|_| TimelineBuilder::default());
     let told = recording::parts_in_batches(files, |batch| {
         for event in &batch {
             judge.observe(event);
@@ -267,7 +271,13 @@ mod tests {
     fn of_folder(folder: &Path) -> JoinedReport {
         let files = expand(&[folder.to_owned()]).expect("recordings");
         let (outlines, failed) = outlines(&files);
-        join(outlines, failed, TimeRange::default(), false).expect("one can be read")
+        join(
+            outlines,
+            failed,
+            TimeRange::default(),
+            (false, Details::All),
+        )
+        .expect("one can be read")
     }
 
     fn names(joined: &JoinedReport, file: &str) -> bool {
@@ -322,7 +332,12 @@ mod tests {
         let begun = std::time::Instant::now();
         let joined = loop {
             let (outlines, failed) = outlines(std::slice::from_ref(&path));
-            match join(outlines, failed, TimeRange::default(), false) {
+            match join(
+                outlines,
+                failed,
+                TimeRange::default(),
+                (false, Details::All),
+            ) {
                 Ok(joined) if !joined.report.deaths.is_empty() => break joined,
                 _ => assert!(begun.elapsed().as_secs() < 60, "nothing was written"),
             }

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     event::Observation,
     ids::{BootTime, EventId, HexId, MINUTE_NS},
-    judge::{Judge, report::Utc},
+    judge::{Details, Judge, report::Utc},
     recording::{self, ReadSummary},
     show::{causes, sanitize, select::Kill, time::Zone},
     slice::{Members, SliceError, Window, end_of},
@@ -183,7 +183,13 @@ struct Chosen {
 /// of the death in these files.
 fn only_its_recorder(kill: Kill, chosen: &mut Chosen) -> anyhow::Result<EventId> {
     let (outlines, failed) = recording_files::outlines(&chosen.recorders.concat());
-    let report = recording_files::join(outlines, failed, TimeRange::default(), false)?.report;
+    let report = recording_files::join(
+        outlines,
+        failed,
+        TimeRange::default(),
+        (false, Details::All),
+    )?
+    .report;
     let unknown = || usage(kill.not_found_message(causes::all(&report).len()));
     let death = kill.death(&report).ok_or_else(unknown)?;
     let recorder = usize::try_from(death.recording()).unwrap_or(usize::MAX);

@@ -20,7 +20,10 @@ use super::{
     usage,
 };
 use crate::{
-    judge::report::{Killer, Report, Utc},
+    judge::{
+        Details,
+        report::{Killer, Report, Utc},
+    },
     show::{
         Style, fail,
         html::{self, ChartSeries},
@@ -182,6 +185,30 @@ impl ViewArgs {
     /// Adds the tables of frameworks that were named. It must be called before anything is judged.
     pub(super) fn add_frameworks(&self) -> anyhow::Result<()> {
         frameworks::add(&self.frameworks)
+    }
+
+    /// Returns which deaths are shown with all that is known of them, as far as that depends on
+    /// the format alone. `--kill` names one by its number among all.
+    pub(super) fn details(&self) -> Details {
+        let all = matches!(self.format, Format::Json | Format::Html);
+        // A text to match may be in the evidence.
+        if all || self.matching.is_some() {
+            Details::All
+        } else {
+            Details::none()
+        }
+    }
+
+    /// Whether one death is shown with all that is known of it.
+    pub(super) fn shows_one(&self) -> bool {
+        self.kill.is_some()
+    }
+
+    /// Returns the deaths that are shown.
+    pub(super) fn shown(&self, report: Report) -> anyhow::Result<Details> {
+        let selection = self.selection(&report)?;
+        let shown = select(report, &selection).report.deaths;
+        Ok(Details::Of(shown.iter().map(|death| death.id).collect()))
     }
 
     /// Returns whether the format shows memory over time.

@@ -46,7 +46,7 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
             death
                 .memory
                 .last_minute
-                .as_ref()
+                .as_deref()
                 .filter(|_| memory)
                 .and_then(minute::line),
         ),
@@ -63,7 +63,7 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let minute = death
         .memory
         .last_minute
-        .as_ref()
+        .as_deref()
         .filter(|_| view.shown.detail);
     let rows = minute.into_iter();
     let rows = rows.flat_map(|minute| minute::table(minute, view.style.width));
@@ -82,7 +82,7 @@ pub fn short(view: &View<'_>, death: &Death, leads: bool) -> Vec<Fact> {
     // The first screen has what the running calls had added.
     let leaks =
         || (death.activity.calls.as_ref()).is_some_and(|calls| calls.per_call_bytes.is_some());
-    let minute = death.memory.last_minute.as_ref().filter(|_| memory);
+    let minute = death.memory.last_minute.as_deref().filter(|_| memory);
     let told = known([
         ("growth", calls(view, death).filter(|_| !leads || leaks())),
         ("before", minute.and_then(minute::line)),
@@ -220,7 +220,7 @@ pub fn shared(view: &View<'_>, death: &Death) -> Vec<Fact> {
         ("why", why(view, death)),
         ("cause", remote_cause(death)),
         ("missing", missing(view, death)),
-        ("limit", death.memory.oom.as_ref().and_then(limit)),
+        ("limit", death.memory.oom.as_deref().and_then(limit)),
         ("monitor", late_monitor(view, death)),
     ])
     .collect()

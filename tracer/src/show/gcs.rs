@@ -45,12 +45,12 @@ mod tests {
     fn gcs_facts_are_one_escaped_line() {
         let mut death = sample::death(1, 7, 0, Killer::Crash, Cause::signal(11));
         assert_eq!(line(&death), None);
-        death.work.gcs = Some(GcsReport {
+        death.work.gcs = Some(Box::new(GcsReport {
             actor_name: Some("keeper\u{1b}[2J".into()),
             placement_group_id: HexId::parse("9ac9259dfb1626d9219186a8328c01000000"),
             job_entrypoint: Some("python train.py".into()),
             ..GcsReport::default()
-        });
+        }));
         let shown = line(&death).expect("a line");
         assert!(!shown.contains('\u{1b}'), "{shown}");
         assert!(shown.starts_with("actor keeper"), "{shown}");

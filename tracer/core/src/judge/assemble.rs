@@ -150,7 +150,7 @@ fn left_out(world: &World) -> Vec<String> {
         }
     }
     let exits = world.exits.values();
-    let dropped = exits.filter(|exit| exit.around.live_processes.dropped);
+    let dropped = exits.filter(|exit| exit.around.live_processes_dropped());
     match dropped.count() {
         0 => {}
         many => notes.push(format!(

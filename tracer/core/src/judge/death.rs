@@ -86,7 +86,7 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
                 .and_then(|title| title.actor_class)
                 .or_else(|| state.actor_class.clone()),
             task_name: state.doing(),
-            gcs: gcs::report(world, state, job_id.as_ref()),
+            gcs: gcs::report(world, state, job_id.as_ref()).map(Box::new),
             job_id,
             attempt: None,
         },
@@ -114,7 +114,7 @@ fn memory(
     Memory {
         own: exit.around.memory.clone(),
         gpu: exit.around.gpu.clone(),
-        oom,
+        oom: oom.map(Box::new),
         at_death: at_death(world, exit),
         last_minute: last_minute(world, exit, &biggest.top),
         top: biggest.top,
@@ -122,7 +122,7 @@ fn memory(
         top_outside: biggest.outside,
         suspect: None,
         shared: exit.around.shared.clone(),
-        warning,
+        warning: warning.map(Box::new),
     }
 }
 
@@ -254,7 +254,7 @@ fn at_death(world: &World, exit: &ExitSeen) -> Option<AtDeath> {
     })
 }
 
-fn last_minute(world: &World, exit: &ExitSeen, top: &[TopProcess]) -> Option<LastMinute> {
+fn last_minute(world: &World, exit: &ExitSeen, top: &[TopProcess]) -> Option<Box<LastMinute>> {
     let mut minute = exit.around.minute.clone()?;
     (minute.top).retain(|row| top.iter().any(|one| one.pid == row.pid));
     let key = exit.exit.process.truncated();

@@ -39,6 +39,7 @@ mod verdict;
 pub mod warning;
 
 pub use programs::is_system_program;
+pub use settled::Details;
 
 #[cfg(test)]
 mod tests;
@@ -90,6 +91,15 @@ impl Judge {
             self.keep_surroundings(event.id);
         }
         self.changes += u64::from(event.what.bears_on_verdicts());
+    }
+
+    /// Creates a judge for a report that shows these details. Only [`Judge::settle`] drops others.
+    #[must_use]
+    pub fn with_details(details: Details) -> Self {
+        Self {
+            settled: Settled::with_details(details),
+            ..Self::default()
+        }
     }
 
     /// Returns how many deaths are judged already.
@@ -156,6 +166,12 @@ impl Judge {
     #[must_use]
     pub fn cluster(&self, process: ProcessKey) -> Option<ProcessKey> {
         self.world.processes.get(process)?.cluster
+    }
+
+    /// Returns the user of a process, as far as it was seen.
+    #[must_use]
+    pub fn user(&self, process: ProcessKey) -> Option<u32> {
+        self.world.processes.get(process)?.uid
     }
 
     /// Returns the report, with no more events to come.

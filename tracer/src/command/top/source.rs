@@ -103,7 +103,7 @@ impl Source {
     /// Detaches the observers, if there are any.
     pub(super) async fn close(self) {
         if let Self::Live(live) = self {
-            live.close().await;
+            Box::pin(live.close()).await;
         }
     }
 }

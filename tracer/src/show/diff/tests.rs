@@ -79,13 +79,13 @@ fn sections_are_written_in_columns() {
 #[test]
 fn death_count_includes_warnings() {
     let (mut a, b) = (run("true", 64.8, true), run("true", 64.8, true));
-    a.deaths[0].memory.warning = Some(ActiveWarning {
+    a.deaths[0].memory.warning = Some(Box::new(ActiveWarning {
         ms_before: 74_000,
         soonest_ms: 60_000,
         latest_ms: 110_000,
         grower: None,
         likely_victim: None,
-    });
+    }));
     let row = |a: &Report, b: &Report| {
         let shown = text(a, b);
         let row = shown.lines().find(|line| line.contains("hog by"));

@@ -213,7 +213,7 @@ fn memory(line: &mut Map<String, Value>, death: &Death) {
         limit_bytes,
         usage_bytes,
         ..
-    }) = &death.memory.oom
+    }) = death.memory.oom.as_deref()
     {
         put(
             line,

@@ -447,13 +447,13 @@ mod tests {
         let mut daemon = shell.clone();
         daemon.what = "sent SIGTERM to \"python3 train.py --api-key hush\"".into();
         death.verdict.evidence.extend([shell, daemon]);
-        death.work.gcs = Some(GcsReport {
+        death.work.gcs = Some(Box::new(GcsReport {
             actor_name: Some("keeper".into()),
             placement_group: Some("of user lin".into()),
             job_entrypoint: Some("python3 /home/lin/train.py --api-key sk-123".into()),
             node_name: Some("gpu-07.corp.example.com".into()),
             ..GcsReport::default()
-        });
+        }));
         report.owners = vec![Owner {
             class: "Keeper".into(),
             gcs: Some(GcsOwner {

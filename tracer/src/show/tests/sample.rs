@@ -418,7 +418,7 @@ fn agent_kill() -> Death {
             "oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/ray/ray-node_550e/system,task_memcg=/ray/ray-node_550e/system/leaf,task=ray::DashboardA,pid=2143",
         ),
     ];
-    death.memory.oom = Some(OomReport {
+    death.memory.oom = Some(Box::new(OomReport {
         constraint: Some(Scope::Memcg),
         cgroup: Some(system.into()),
         limit_bytes: Some(gib(24.0)),
@@ -428,7 +428,7 @@ fn agent_kill() -> Death {
         invoker_pid: Some(Pid(1998)),
         invoker_comm: Some("grpcpp_sync_ser".into()),
         score_adj: Some(0),
-    });
+    }));
     death.memory.top = vec![
         top(3120, "ray::TaskRunner.run", 402.7, false),
         top(2143, "ray::DashboardAgent", 22.9, true),
@@ -537,7 +537,7 @@ pub(in crate::show) fn burst() -> Report {
             );
             let mut one = anonymous(titled(one, Role::Worker, "ray::Rollout.generate"), 1.9);
             one.verdict.evidence = vec![piece(time, "kernel", "marked as the OOM victim")];
-            one.memory.oom = Some(OomReport {
+            one.memory.oom = Some(Box::new(OomReport {
                 constraint: Some(Scope::Memcg),
                 cgroup: Some("/job".into()),
                 limit_bytes: Some(gib(2.0)),
@@ -547,7 +547,7 @@ pub(in crate::show) fn burst() -> Report {
                 invoker_pid: Some(Pid(500 + number)),
                 invoker_comm: Some("ray::Rollout.gen".into()),
                 score_adj: Some(1000),
-            });
+            }));
             one
         })
         .collect();

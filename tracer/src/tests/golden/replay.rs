@@ -8,10 +8,11 @@ use crate::{
     golden,
     ids::{BootTime, EventId},
     judge::{
-        self, Judge,
+        self, Details, Judge,
         cause::Cause,
-        report::{Death, Killer},
+        report::{Death, Killer, Report},
     },
+    show::{markdown, sample, select::SelectedReport, summary, text},
 };
 
 /// Returns whether an event was read from a log.
@@ -110,6 +111,22 @@ fn live_settled_verdicts_match_the_report() {
     assert!(wrong.is_empty(), "{}\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Returns what is printed of a report that shows no death alone.
+fn printed(report: &Report) -> String {
+    let (shown, style) = (SelectedReport::whole(report), sample::style());
+    let text = text::render(&shown, &style) + &markdown::render(&shown, &style);
+    text + &summary::text(&shown, &style)
+}
+
+fn judged_early(events: &[Event], details: Details) -> Judge {
+    let mut judge = Judge::with_details(details);
+    for event in events {
+        judge.observe(event);
+        judge.settle(0);
+    }
+    judge
+}
+
 /// The deaths of a long recording are judged before its end, which must not change verdicts. These
 /// recordings are short, so each ends with an event ten minutes later.
 #[test]
@@ -120,11 +137,7 @@ fn deaths_judged_before_the_end_are_the_same() {
         late.id = EventId(late.id.0 + 1);
         late.time = late.time.plus(600_000_000_000);
         events.push(late);
-        let mut judge = Judge::default();
-        for event in &events {
-            judge.observe(event);
-            judge.settle(0);
-        }
+        let judge = judged_early(&events, Details::All);
         let early = judge.settled();
         let (now, then) = (judge.into_report(), judge::judge(&events));
         assert_eq!(now.deaths.len(), then.deaths.len(), "{name}");
@@ -132,6 +145,8 @@ fn deaths_judged_before_the_end_are_the_same() {
             let moved: Vec<String> = differences(one, other).collect();
             assert_eq!((one.id, moved), (other.id, Vec::new()), "{name}");
         }
+        let brief = judged_early(&events, Details::none()).into_report();
+        assert_eq!(printed(&brief), printed(&now), "{name}");
         early
     });
     assert!(judged.iter().sum::<usize>() > 100, "{judged:?}");

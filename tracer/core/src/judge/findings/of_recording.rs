@@ -18,7 +18,12 @@ use crate::{
         acts,
         query::{headroom, live_processes},
         report::{Death, Killer},
-        state::{gpus::GpuOffload, processes::ProcessState, snapshot::Member, world::World},
+        state::{
+            gpus::GpuOffload,
+            processes::ProcessState,
+            snapshot::{LiveProcesses, Member},
+            world::World,
+        },
         warning::Warning,
     },
     ray::{
@@ -48,7 +53,7 @@ pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
     };
     let not_kept = |death: &&Death| {
         let exit = world.exits.get(&death.id);
-        exit.is_some_and(|exit| exit.around.live_processes.dropped)
+        exit.is_some_and(|exit| exit.around.live_processes_dropped())
     };
     let not_kept = deaths.iter().filter(not_kept).map(|death| death.id);
     Facts {
@@ -79,7 +84,9 @@ pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
 }
 
 fn limit_members(world: &World, death: &Death) -> Option<LimitMembers> {
-    let live = &world.exits.get(&death.id)?.around.live_processes;
+    let around = &world.exits.get(&death.id)?.around;
+    let nobody = LiveProcesses::default();
+    let live = around.live_processes.as_deref().unwrap_or(&nobody);
     let cluster = usize::try_from(death.cluster?).ok()?;
     let raylet = world.clusters.get(cluster)?.raylet;
     let limit = death

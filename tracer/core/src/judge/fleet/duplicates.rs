@@ -87,14 +87,14 @@ fn link_to_others(report: &mut Report) {
             pid,
             killer,
         });
-        death.verdict.cause_link = Some(CauseLink {
+        death.verdict.cause_link = Some(Box::new(CauseLink {
             recording_id: cause.recording(),
             death_id: cause,
             node: String::new(),
             rule: LinkRule::SameMachine,
             link_certainty: Certainty::Inferred,
             because: LinkReason::SameMachine,
-        });
+        }));
     }
 }
 

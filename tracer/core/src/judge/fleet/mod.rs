@@ -180,14 +180,14 @@ fn apply(report: &mut Report, places: &Places, death: usize, found: rules::Found
         None => {}
     }
     verdict.cause_remote = Some(remote);
-    verdict.cause_link = Some(CauseLink {
+    verdict.cause_link = Some(Box::new(CauseLink {
         recording_id: id.recording(),
         death_id: id,
         node: node.unwrap_or_default(),
         rule,
         link_certainty: Certainty::Inferred,
         because,
-    });
+    }));
     if let Some(killer) = changed {
         report.deaths[death].listed = killer != Killer::RayIntended;
     }

@@ -117,7 +117,7 @@ impl LimitForecaster {
     /// Records a death. If a limit killed, the next warning is a new one.
     pub fn died(&mut self, death: &Death) {
         let killer = death.verdict.killer;
-        let Some(name) = limit_warnings::limit_of(killer, death.memory.oom.as_ref()) else {
+        let Some(name) = limit_warnings::limit_of(killer, death.memory.oom.as_deref()) else {
             return;
         };
         let of_kill = |limit: &&mut LimitForecast| limit.limit_owner == name;

@@ -72,7 +72,7 @@ pub(super) fn build(
         sender: verdict.daemon.as_ref().map(sender),
         memory: Memory {
             own: memory(oom),
-            oom: oom.map(oom_report),
+            oom: oom.map(oom_report).map(Box::new),
             at_death: verdict.memory.as_ref().and_then(at_death),
             top,
             top_rest,

@@ -70,7 +70,10 @@ pub(in crate::judge) fn around(
 }
 
 fn calls<'a>(world: &'a World, state: &ProcessState) -> Option<&'a Calls> {
-    world.calls.get(&state.key.truncated())
+    world
+        .calls
+        .get(&state.key.truncated())
+        .map(|calls| &**calls)
 }
 
 /// Returns since when a worker of tasks has had nothing to do.

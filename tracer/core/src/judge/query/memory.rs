@@ -8,7 +8,6 @@ use crate::{
         query::{live_processes, minute, monitor, oom},
         report::{MemoryReport, OutsideCgroup, TopProcess, TopRest},
         state::{
-            calls::Calls,
             processes::ProcessState,
             recent_samples::Outside,
             snapshot::{Biggest, Names, Snapshot},
@@ -50,15 +49,15 @@ pub(in crate::judge) fn snapshot(
     // The one that the others are below.
     let outermost = full.iter().min_by_key(|path| path.len());
     Snapshot {
-        minute: Some(minute::last_minute(world, exit, time, &biggest)),
+        minute: Some(Box::new(minute::last_minute(world, exit, time, &biggest))),
         biggest,
-        live_processes: live_processes::around(
+        live_processes: Some(Box::new(live_processes::around(
             world,
             names,
             exit.process,
             memory.private(),
             outermost.map(String::as_str),
-        ),
+        ))),
         memory,
         gpu,
         shared: world.shared_files.biggest(&world.processes),
@@ -194,7 +193,9 @@ fn names<'a>(world: &'a World, of: &Of<'a>) -> [Option<&'a str>; 2] {
         return [None, None];
     }
     let calls = world.calls.get(&state.key.truncated());
-    let title = calls.and_then(Calls::latest).or(state.title.as_deref());
+    let title = calls
+        .and_then(|calls| calls.latest())
+        .or(state.title.as_deref());
     let named = title.and_then(|title| title.strip_prefix("ray::"));
     [named.map(str::trim_end), state.actor_class.as_deref()]
 }

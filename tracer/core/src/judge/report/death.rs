@@ -16,7 +16,7 @@ use crate::{
     judge::cause::Cause,
 };
 
-/// One death.
+/// One death. What most deaths do not have is in boxes: a report may have thousands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Death {
     /// The row of the exit event.
@@ -192,7 +192,7 @@ pub struct Work {
     /// Job id.
     pub job_id: Option<HexId>,
     /// What the GCS says in addition, if it was asked (`record --gcs`).
-    pub gcs: Option<GcsReport>,
+    pub gcs: Option<Box<GcsReport>>,
     /// Attempt number of the task, if a log has it.
     pub attempt: Option<u32>,
 }
@@ -217,7 +217,7 @@ pub struct Memory {
     /// Its GPU memory.
     pub gpu: Vec<GpuUse>,
     /// The OOM kill's context.
-    pub oom: Option<OomReport>,
+    pub oom: Option<Box<OomReport>>,
     /// The node at that moment.
     pub at_death: Option<AtDeath>,
     /// The biggest processes at that moment, and the one that died even if it is smaller. Where it
@@ -233,9 +233,9 @@ pub struct Memory {
     /// The biggest files of shared memory at that moment, mapped by many or by nobody.
     pub shared: Vec<SharedFileUse>,
     /// Its last minute; `None` for a normal exit, and if no samples are known.
-    pub last_minute: Option<LastMinute>,
+    pub last_minute: Option<Box<LastMinute>>,
     /// The warning of the limit that killed, if one was active.
-    pub warning: Option<ActiveWarning>,
+    pub warning: Option<Box<ActiveWarning>>,
 }
 
 impl Memory {

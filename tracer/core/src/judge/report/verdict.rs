@@ -34,7 +34,7 @@ pub struct Verdict {
     /// A cause that is not in this node's recording.
     pub cause_remote: Option<Remote>,
     /// That cause as a death of the report, if its node was recorded too.
-    pub cause_link: Option<CauseLink>,
+    pub cause_link: Option<Box<CauseLink>>,
     /// What would settle an `unknown`.
     pub missing: Option<Missing>,
     /// Whether only the process's own log says why. Its user can write anything there.

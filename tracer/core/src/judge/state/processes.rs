@@ -217,7 +217,8 @@ const FIRST_ARGUMENTS: usize = 6;
 /// All processes, by pid and truncated start.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct Processes {
-    known: ByProcess<ProcessState>,
+    /// In boxes: a table has room for twice as many.
+    known: ByProcess<Box<ProcessState>>,
     /// Processes whose end was not seen. Even a long recording has few of them at each death.
     alive: FxHashSet<ProcessKey>,
     /// Processes whose parent is not known, by that parent's pid. Init is left out.
@@ -232,12 +233,12 @@ pub(in crate::judge) struct Processes {
 
 impl Processes {
     pub(in crate::judge) fn get(&self, key: ProcessKey) -> Option<&ProcessState> {
-        self.known.get(&key.truncated())
+        self.known.get(&key.truncated()).map(|state| &**state)
     }
 
     /// Returns the latest process with this pid.
     pub(in crate::judge) fn latest(&self, pid: Pid) -> Option<&ProcessState> {
-        self.known.get(self.by_pid.get(&pid)?)
+        self.get(*self.by_pid.get(&pid)?)
     }
 
     pub(in crate::judge) fn by_ray_pid(
@@ -245,8 +246,7 @@ impl Processes {
         cluster: ProcessKey,
         pid: Pid,
     ) -> Option<&ProcessState> {
-        self.known
-            .get(self.by_ray_pid.get(&(cluster.truncated(), pid))?)
+        self.get(*self.by_ray_pid.get(&(cluster.truncated(), pid))?)
     }
 
     /// Returns the worker or driver of a cluster with this id.
@@ -256,7 +256,7 @@ impl Processes {
         worker: &HexId,
     ) -> Option<&ProcessState> {
         let found = self.by_worker.get(worker)?;
-        let mut states = found.iter().rev().filter_map(|key| self.known.get(key));
+        let mut states = found.iter().rev().filter_map(|key| self.get(*key));
         states.find(|state| state.belongs_to(cluster))
     }
 
@@ -275,12 +275,12 @@ impl Processes {
     }
 
     pub(in crate::judge) fn iter(&self) -> impl Iterator<Item = &ProcessState> {
-        self.known.values()
+        self.known.values().map(|state| &**state)
     }
 
     /// Returns the processes whose end was not seen.
     pub(in crate::judge) fn alive(&self) -> impl Iterator<Item = &ProcessState> {
-        self.alive.iter().filter_map(|key| self.known.get(key))
+        self.alive.iter().filter_map(|key| self.get(*key))
     }
 
     /// Returns the process, and makes it if it is new. An exact start replaces a truncated one.
@@ -289,7 +289,7 @@ impl Processes {
         self.by_pid.insert(key.pid, short);
         let state = self.known.entry(short).or_insert_with(|| {
             self.alive.insert(short);
-            ProcessState::unknown(key)
+            Box::new(ProcessState::unknown(key))
         });
         if key.start > state.key.start {
             state.key = key;

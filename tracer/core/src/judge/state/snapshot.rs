@@ -21,8 +21,9 @@ pub(in crate::judge) struct Snapshot {
     /// The biggest processes of the machine, then those of each cgroup that may have been full.
     pub(in crate::judge) biggest: Vec<Biggest>,
     pub(in crate::judge) memory: MemoryReport,
-    pub(in crate::judge) live_processes: LiveProcesses,
-    pub(in crate::judge) minute: Option<LastMinute>,
+    /// `None` if nobody asks.
+    pub(in crate::judge) live_processes: Option<Box<LiveProcesses>>,
+    pub(in crate::judge) minute: Option<Box<LastMinute>>,
     pub(in crate::judge) gpu: Vec<GpuUse>,
     pub(in crate::judge) shared: Vec<SharedFileUse>,
     /// The most that the monitor of its raylet counted in the last seconds, and its threshold.
@@ -41,6 +42,13 @@ pub(in crate::judge) struct Biggest {
 }
 
 impl Snapshot {
+    /// Whether the live processes were known, and are not kept.
+    pub(in crate::judge) fn live_processes_dropped(&self) -> bool {
+        self.live_processes
+            .as_ref()
+            .is_some_and(|live| live.dropped)
+    }
+
     /// Returns the biggest processes in `cgroup`; those of the machine if it was not taken for one
     /// that may have been full.
     pub(in crate::judge) fn biggest_in(&self, cgroup: Option<&str>) -> Biggest {
@@ -65,11 +73,11 @@ pub(in crate::judge) struct LiveProcesses {
 
 impl LiveProcesses {
     /// Stands for processes that are not kept.
-    pub(in crate::judge) fn dropped() -> Self {
-        Self {
+    pub(in crate::judge) fn dropped() -> Box<Self> {
+        Box::new(Self {
             dropped: true,
             ..Self::default()
-        }
+        })
     }
 }
 

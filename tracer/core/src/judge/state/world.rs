@@ -78,7 +78,7 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) processes: Processes,
     /// Drivers for which no worker was seen to run anything yet.
     waiting_drivers: Vec<ProcessKey>,
-    pub(in crate::judge) calls: ByProcess<Calls>,
+    pub(in crate::judge) calls: ByProcess<Box<Calls>>,
     pub(in crate::judge) owners: Owners,
     shares: Shares,
     pub(in crate::judge) gpus: Gpus,
@@ -93,7 +93,7 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) exiting_since: ByProcess<(BootTime, Option<bool>)>,
     pub(in crate::judge) victims: Vec<Timestamped<OomVictim>>,
     /// All exits, in the order in which they were seen.
-    pub(in crate::judge) exits: BTreeMap<EventId, ExitSeen>,
+    pub(in crate::judge) exits: BTreeMap<EventId, Box<ExitSeen>>,
     exit_of: ByProcess<EventId>,
     pub(in crate::judge) kernel_log: Vec<Timestamped<KernelLog>>,
     pub(in crate::judge) ray_log_records: RayLogRecords,
@@ -314,7 +314,8 @@ impl World {
 
     /// Returns what a worker works for by now, if it had no title when it grew.
     fn becomes(&self, process: ProcessKey) -> Option<String> {
-        let first = self.calls.get(&process.truncated()).and_then(Calls::first);
+        let calls = self.calls.get(&process.truncated());
+        let first = calls.and_then(|calls| calls.first());
         let class = self.processes.get(process).and_then(ProcessState::class);
         class.or(first)
     }
@@ -633,7 +634,7 @@ impl World {
             exit: exit.clone(),
             around: Box::default(),
         };
-        self.exits.insert(id, seen);
+        self.exits.insert(id, Box::new(seen));
     }
 
     /// Records a line of Ray's logs. Text of a worker's own files is evidence about that worker
@@ -781,7 +782,8 @@ impl World {
 
     /// Returns the exit of a process, if it was seen.
     pub(in crate::judge) fn exit(&self, key: ProcessKey) -> Option<&ExitSeen> {
-        self.exits.get(self.exit_of.get(&key.truncated())?)
+        let id = self.exit_of.get(&key.truncated())?;
+        self.exits.get(id).map(|exit| &**exit)
     }
 
     pub(in crate::judge) fn signals_to(&self, key: ProcessKey) -> &[Timestamped<Signal>] {
@@ -884,7 +886,7 @@ fn before_the_reaper(victims: &[Timestamped<OomVictim>], exit: &Exit) -> Option<
 }
 
 /// Returns the title of the call of a process at `time`.
-fn called(calls: &ByProcess<Calls>, process: ProcessKey, time: BootTime) -> Option<Title> {
+fn called(calls: &ByProcess<Box<Calls>>, process: ProcessKey, time: BootTime) -> Option<Title> {
     calls.get(&process)?.title_at(time)
 }
 

@@ -72,7 +72,7 @@ fn is_the_keepers(death: &Death) {
         job_entrypoint: some("python train.py"),
         node_name: some("gpu-07"),
     };
-    assert_eq!(*gcs, expected);
+    assert_eq!(**gcs, expected);
 }
 
 /// The GCS's rows may arrive before or after the worker is seen.

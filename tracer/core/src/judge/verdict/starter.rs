@@ -62,6 +62,7 @@ fn failed_beside<'a>(case: &Case<'a>, signal: &Timestamped<Signal>) -> Option<&'
             failed(&seen.exit) && is_child(case, seen.exit.process, signal.what.sender.process)
         })
         .min_by_key(|seen| seen.time)
+        .map(|seen| &**seen)
 }
 
 /// Returns the tool if `ray start --block` sent this signal as it ended itself.
