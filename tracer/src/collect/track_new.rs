@@ -158,7 +158,8 @@ impl Collector {
 
     /// Identifies every process that is due.
     pub(super) fn identify_due(&mut self) {
-        for look in self.processes.due_looks(clock::boot()) {
+        let due = self.processes.due_looks(clock::boot(), self.out.judge());
+        for look in due {
             if !self.identify(look.0.pid) {
                 self.processes.look_later(look);
             }

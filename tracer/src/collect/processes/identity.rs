@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use super::{KnownProcess, Processes};
 use crate::{
+    budget::{Budgets, Most, Payer, Rate},
     collect::{clusters::Clusters, output::Output},
     event::{Observation, Process, Role, Source, Worker},
     ids::{BootTime, ProcessKey},
+    judge::Judge,
     observe::{clusters, packages, processes},
     ray::log::{FileKind, file_name},
 };
@@ -20,13 +22,39 @@ const LOOKS_NS: [i64; 5] = [
     10_000_000_000,
 ];
 
+/// How many processes are looked at. Each look costs about 70 µs, and a user may start thousands of
+/// processes at once. Further looks come later.
+const LOOKS: Most<Rate> = Most {
+    cluster: Rate {
+        each_second: 100,
+        at_once: 2_000,
+    },
+    user: Rate {
+        each_second: 100,
+        at_once: 2_000,
+    },
+    whole: Rate {
+        each_second: 200,
+        at_once: 4_000,
+    },
+};
+
 /// A process that is to be identified, the time of its exec, and how often this was tried.
 pub(in crate::collect) type DueLook = (ProcessKey, BootTime, usize);
 
 /// The processes that are to be identified.
-#[derive(Default)]
 pub(super) struct Identities {
     due: Vec<DueLook>,
+    budgets: Budgets,
+}
+
+impl Default for Identities {
+    fn default() -> Self {
+        Self {
+            due: Vec::new(),
+            budgets: Budgets::new(LOOKS),
+        }
+    }
 }
 
 impl Identities {
@@ -46,10 +74,29 @@ impl Identities {
         self.due.retain(|(known, ..)| !known.same(process));
     }
 
-    fn take(&mut self, now: BootTime) -> Vec<DueLook> {
+    /// Takes the processes that are due, first those that were looked at least often, as far as
+    /// the budgets of their payers allow.
+    fn take(&mut self, now: BootTime, payer: impl Fn(ProcessKey) -> Payer) -> Vec<DueLook> {
         let ready =
             |look: &DueLook| now.since(look.1) >= LOOKS_NS.get(look.2).copied().unwrap_or(0);
-        self.due.extract_if(.., |look| ready(look)).collect()
+        let mut ready: Vec<DueLook> = self.due.extract_if(.., |look| ready(look)).collect();
+        if ready.is_empty() {
+            return ready;
+        }
+        ready.sort_by_key(|(_, exec, looks)| (*looks, *exec));
+        let payers: Vec<Payer> = ready.iter().map(|look| payer(look.0)).collect();
+        let mut shares = (self.budgets).shares(payers.iter().copied(), u64::MAX, now);
+        let mut payers = payers.into_iter();
+        let mut may_look = || {
+            let payer = payers.next()?;
+            let share = shares.get_mut(&payer.cluster)?;
+            *share = share.checked_sub(1)?;
+            self.budgets.spend(payer, 1, now);
+            Some(())
+        };
+        let taken = ready.extract_if(.., |_| may_look().is_some()).collect();
+        self.due.append(&mut ready);
+        taken
     }
 }
 
@@ -70,9 +117,15 @@ pub(in crate::collect) struct Looked {
 }
 
 impl Processes {
-    /// Returns the processes that are due to be identified.
-    pub(in crate::collect) fn due_looks(&mut self, now: BootTime) -> Vec<DueLook> {
-        self.identities.take(now)
+    /// Returns the processes that are due to be identified. `judge` knows whose they are.
+    pub(in crate::collect) fn due_looks(&mut self, now: BootTime, judge: &Judge) -> Vec<DueLook> {
+        self.identities.take(now, |process| {
+            let user = judge.user(process);
+            // Those of a user whose cluster is not known count as one.
+            let none = || ProcessKey::new(0, user.map_or(0, |user| u64::from(user) + 1));
+            let cluster = judge.cluster(process).unwrap_or_else(none);
+            Payer { cluster, user }
+        })
     }
 
     /// Schedules the next try for one of them.
@@ -176,5 +229,43 @@ fn emit_settings(driver: &Process, raylet: Option<&Process>, out: &mut Output) {
             packages,
         };
         out.emit_now(Source::Proc, what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payer(process: ProcessKey) -> Payer {
+        let user = u32::from(process.pid.0 >= 10_000);
+        Payer {
+            cluster: ProcessKey::new(user, 0),
+            user: Some(user),
+        }
+    }
+
+    /// A user's thousands of processes are looked at later, and another user's at once.
+    #[test]
+    fn many_processes_are_looked_at_within_a_budget() {
+        let mut identities = Identities::default();
+        let at = |ms: u64| BootTime(1_000_000_000 + ms * 1_000_000);
+        for pid in 1..=3_000 {
+            identities.expect(ProcessKey::new(pid, 0), at(0));
+        }
+        let first = identities.take(at(150), payer);
+        assert_eq!(first.len(), 2_000);
+        identities.expect(ProcessKey::new(10_000, 0), at(0));
+        let second = identities.take(at(150), payer);
+        let pids: Vec<u32> = second.iter().map(|(process, ..)| process.pid.0).collect();
+        assert_eq!(pids, [10_000]);
+        // A second look at the first ones waits until each was looked at once.
+        for (process, exec, looks) in first {
+            identities.due.push((process, exec, looks + 1));
+        }
+        let looks = (1..=150).flat_map(|tenth| identities.take(at(150 + tenth * 100), payer));
+        let looks: Vec<usize> = looks.map(|(.., looks)| looks).collect();
+        assert!((1_490..=1_500).contains(&looks.len()), "{}", looks.len());
+        assert!(looks.is_sorted(), "{looks:?}");
+        assert_eq!(looks.iter().filter(|looks| **looks == 0).count(), 1_000);
     }
 }
