@@ -22,7 +22,7 @@ const SAYS: [(&str, &[&str]); 12] = [
         &[
             "Ray's memory monitor killed",
             "WorkerDict",
-            "Ray counted # GiB in use of # GiB, the limit of its container or cgroup",
+            "Ray counted # GiB in its cgroup of # GiB",
             "RAY_memory_usage_threshold=# has no effect",
             "RAY_object_store_memory=# has no effect",
             "param_offload=True",

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory as _, Parser, Subcommand};
 
 #[cfg(feature = "record")]
 use crate::command::record::{self, RecordArgs};
@@ -19,14 +19,31 @@ use crate::command::{
     top::{self, TopArgs},
 };
 
+/// The options of every command. They are last, as their heading comes last.
+const GENERAL: &str = "General";
+
 /// Flight recorder for memory deaths on Ray clusters: who killed each process, what grew, and what
 /// to change.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
+#[command(disable_help_flag = true, disable_version_flag = true)]
+#[command(after_long_help = "Examples:
+  sudo raytrace record              Record this node while a job runs
+  raytrace report                   Read the newest recording: who killed, what grew, what to change
+  raytrace explain driver.log       Explain a death of which there are only logs
+  sudo raytrace doctor              See who will kill first on this machine")]
 pub struct Cli {
-    /// Increase log verbosity (-v, -vv); `RUST_LOG` overrides it.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count, display_order = 998)]
+    /// Log more: -v, -vv.
+    ///
+    /// `RUST_LOG` overrides it.
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = GENERAL)]
     pub verbose: u8,
+    /// Print help: -h in short, --help with details and examples.
+    #[arg(short, long, global = true, action = ArgAction::Help, help_heading = GENERAL)]
+    help: Option<bool>,
+    /// Print version.
+    #[arg(short = 'V', long, action = ArgAction::Version, help_heading = GENERAL)]
+    version: Option<bool>,
     /// The subcommand.
     #[command(subcommand)]
     pub command: Command,

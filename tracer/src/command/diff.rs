@@ -33,7 +33,7 @@ pub enum DiffFormat {
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "raytrace diff [OPTIONS] A B\n       raytrace diff [OPTIONS] A... --to B...",
-    after_help = "Examples:
+    after_long_help = "Examples:
   raytrace diff before.raytrace after.raytrace      Compare before and after a change of a setting
   raytrace diff verl.raytrace easyr1.raytrace       Compare two frameworks on the same job
   raytrace diff a.raytrace b.raytrace --format json | jq '.explains'
@@ -47,8 +47,9 @@ Exit codes:
   6  a recording is damaged or from a newer raytrace"
 )]
 pub struct DiffArgs {
-    /// Two recordings, or two folders with the recordings of one run each; with --to, those of the
-    /// first run.
+    /// Two recordings, or two folders with the recordings of one run each.
+    ///
+    /// With --to, these are the recordings of the first run.
     #[arg(required = true, value_name = "A B")]
     files: Vec<PathBuf>,
     /// Recordings of the second run, if a run has several and no separate folder.

@@ -27,7 +27,7 @@ use crate::{
 
 /// Arguments of `doctor`.
 #[derive(Debug, Clone, Copy, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   sudo raytrace doctor                      Check every raylet of this machine
   sudo --preserve-env raytrace doctor       Check what `ray start` would do in this shell
   sudo raytrace doctor --raylet-pid 12104   Check one of them

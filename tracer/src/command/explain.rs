@@ -25,7 +25,7 @@ const BEGINNING: usize = 64 << 10;
 
 /// Arguments of `explain`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   raytrace explain /tmp/ray/session_latest             Read all logs of a session
   raytrace explain driver.log raylet.out dmesg.txt     Read some of them
   raytrace explain gpu-01 gpu-02                       Join nodes: a folder for each, with its logs
@@ -41,8 +41,9 @@ Exit codes:
 pub struct ExplainArgs {
     /// Logs, session folders, or tar archives of them; `-` reads standard input [default: -].
     files: Vec<PathBuf>,
-    /// Time zone of log lines that do not name one: +08:00 or Asia/Shanghai
-    /// [default: derived from the logs].
+    /// Time zone of log lines that name none: +08:00 [default: derived from the logs].
+    ///
+    /// An offset from UTC or a name: +08:00 or Asia/Shanghai.
     #[arg(
         long,
         alias = "timezone",

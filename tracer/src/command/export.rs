@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use clap::ValueEnum as _;
 
 use super::{
     code,
@@ -47,7 +48,7 @@ pub enum ExportFormat {
 
 /// Arguments of `export`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   raytrace export run.raytrace --format chrome-trace -o run.json
   raytrace export run.raytrace --format chrome-trace --with ray.json -o merged.json
                                      Merge with ray.json, which `ray timeline` wrote
@@ -65,12 +66,14 @@ Exit codes:
 
 Columns and kinds: docs/reference/format.md")]
 pub struct ExportArgs {
-    /// Recordings, or folders of them [default: the newest in this folder, else in
-    /// /var/lib/raytrace].
+    /// Recordings, or folders of them [default: the newest].
+    ///
+    /// The newest is looked for in this folder, else in /var/lib/raytrace.
     files: Vec<PathBuf>,
     /// Output format.
+    // Without one, the formats are listed.
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Output")]
-    format: ExportFormat,
+    format: Option<ExportFormat>,
     /// Merge with the output of `ray timeline` (chrome-trace only).
     #[arg(long, value_name = "RAY.json", help_heading = "Input")]
     with: Option<PathBuf>,
@@ -86,7 +89,8 @@ pub struct ExportArgs {
 
 /// Runs the subcommand.
 pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
-    if args.with.is_some() && args.format != ExportFormat::ChromeTrace {
+    let format = args.format.ok_or_else(without_format)?;
+    if args.with.is_some() && format != ExportFormat::ChromeTrace {
         return Err(usage(
             "--with works with --format chrome-trace only: leave it out",
         ));
@@ -96,20 +100,34 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         named => recording_files::expand(named)?,
     };
     let ray = args.with.as_deref().map(ray_timeline).transpose()?;
-    let (parts, damaged) = parts(&files, &args.filter.to_filter(), ReadDepth::of(args.format))?;
+    let (parts, damaged) = parts(&files, &args.filter.to_filter(), ReadDepth::of(format))?;
     let made = Export { parts, ray };
     match &args.output {
         Some(path) => {
             // If the export cannot be made, no file must be left.
-            let write = made.writer(args.format)?;
+            let write = made.writer(format)?;
             let output = output::create(path, args.force, files.first().map(PathBuf::as_path))?;
             write_and_flush(write, BufWriter::new(output))
                 .with_context(|| format!("cannot write {}", path.display()))?;
-            anstream::eprintln!("Wrote {}{}", path.display(), next_step(args.format));
+            anstream::eprintln!("Wrote {}{}", path.display(), next_step(format));
         }
-        None => print(made, args.format)?,
+        None => print(made, format)?,
     }
     Ok(ExitCode::from(if damaged { code::RECORDING } else { 0 }))
+}
+
+/// Returns the error for an export without a format: the formats, one line each.
+fn without_format() -> anyhow::Error {
+    let line = |format: &ExportFormat| {
+        let value = format.to_possible_value()?;
+        let what = value.get_help()?;
+        Some(format!("\n  --format {:<14} {what}", value.get_name()))
+    };
+    let lines: String = ExportFormat::value_variants()
+        .iter()
+        .filter_map(line)
+        .collect();
+    usage(format!("name a format:{lines}"))
 }
 
 /// Reads what `filter` selects of each recorder's recordings, and tells whether anything was

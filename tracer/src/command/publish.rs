@@ -41,7 +41,7 @@ const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Arguments of `publish`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   raytrace publish --json -                             Print a line for each death and warning
   raytrace publish --json - --metrics 127.0.0.1:9464    Serve metrics too
   raytrace publish --directory /data/raytrace --metrics 0.0.0.0:9464
@@ -58,15 +58,18 @@ pub struct PublishArgs {
     /// Folder of the recordings.
     #[arg(long, value_name = "DIR", default_value = place::FALLBACK, help_heading = "Input")]
     directory: PathBuf,
-    /// Append a JSON line for each death (once its verdict is final), each warning while the
-    /// recorder runs, and each loss or gap in the recording; - is stdout.
+    /// Append JSON lines to this file; - is stdout.
+    ///
+    /// There is a line for each death (once its verdict is final), each warning while the recorder
+    /// runs, and each loss or gap in the recording.
     #[arg(long, value_name = "PATH|-", help_heading = "Output")]
     json: Option<PathBuf>,
     /// Serve Prometheus metrics at this address, under /metrics.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = parse_address, help_heading = "Output")]
     metrics: Option<SocketAddr>,
-    /// Create a Warning Event on the pod of each first cause and memory kill; needs a service
-    /// account that may create and patch Events.
+    /// Create a Warning Event on the pod of each first cause and memory kill.
+    ///
+    /// It needs a service account that may create and patch Events.
     #[arg(long, help_heading = "Output")]
     k8s_events: bool,
     /// Folder with the service account's token and the cluster's certificate.
@@ -75,8 +78,9 @@ pub struct PublishArgs {
     /// Include command lines, paths and names of non-Ray processes.
     #[arg(long, help_heading = "Output")]
     with_arguments: bool,
-    /// State file, to resume after a restart [default: publish.json in `$STATE_DIRECTORY`, else in
-    /// ~/.local/state/raytrace].
+    /// State file, to resume after a restart.
+    ///
+    /// The default is publish.json in `$STATE_DIRECTORY`, else in ~/.local/state/raytrace.
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     state: Option<PathBuf>,
 }

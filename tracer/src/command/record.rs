@@ -54,7 +54,7 @@ static MAX_SIZE: LazyLock<String> =
     clippy::struct_excessive_bools,
     reason = "they are flags of a command line"
 )]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   sudo raytrace record                      Record every cluster, now or when one starts
   sudo raytrace record -o oom.raytrace --duration 2h
                                             Record two hours into this file
@@ -84,11 +84,14 @@ pub struct RecordArgs {
     /// Stop after this time: 90s, 15m, 2h.
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Output")]
     duration: Option<Duration>,
-    /// Keep all samples of the last TIME; downsample older ones, beginning with those far from
-    /// deaths.
+    /// Keep all samples of the last TIME.
+    ///
+    /// Older ones are downsampled, beginning with those far from deaths.
     #[arg(long, value_name = "TIME", default_value = KEEP.as_str(), value_parser = parse_duration, help_heading = "Output")]
     keep: Duration,
-    /// Keep the file with its -wal below this size by downsampling older samples: 500MiB, 8GiB.
+    /// Keep the file below this size: 500MiB, 8GiB.
+    ///
+    /// The file with its -wal is kept below it by downsampling older samples.
     #[arg(long, value_name = "SIZE", default_value = MAX_SIZE.as_str(), value_parser = parse_size, help_heading = "Output")]
     max_size: u64,
     /// Record only the cluster with this session folder (/tmp/ray/session_…).
@@ -97,8 +100,10 @@ pub struct RecordArgs {
     /// Record only the cluster of this raylet.
     #[arg(long, value_name = "PID", value_parser = super::parse_pid, help_heading = "What to record")]
     raylet_pid: Option<u32>,
-    /// Record only clusters of this user (whose raylet runs as the user); hide names of other
-    /// users' processes.
+    /// Record only clusters of this user.
+    ///
+    /// These are the clusters whose raylet runs as the user. Names of other users' processes are
+    /// hidden.
     #[arg(long, value_name = "NAME|UID", value_parser = parse_user, help_heading = "What to record")]
     user: Option<u32>,
     /// Fail instead of falling back to procfs mode.
@@ -107,7 +112,9 @@ pub struct RecordArgs {
     /// Fail instead of waiting for Ray to start.
     #[arg(long, help_heading = "Requirements")]
     require_ray: bool,
-    /// Fail if any probe (a hook in the kernel, or the kernel log) is missing.
+    /// Fail if any probe is missing.
+    ///
+    /// A probe is a hook in the kernel, or the kernel log.
     #[arg(long, help_heading = "Requirements")]
     require_all_probes: bool,
     /// Do not read Python stacks.
@@ -116,7 +123,9 @@ pub struct RecordArgs {
     /// Run COMMAND as root instead of as the user who ran sudo.
     #[arg(long, help_heading = "Recorder")]
     as_root: bool,
-    /// Move the recorder into its own memory cgroup: the job's limits then do not apply to it.
+    /// Move the recorder into its own memory cgroup.
+    ///
+    /// The job's limits then do not apply to it.
     #[arg(long, help_heading = "Recorder")]
     own_cgroup: bool,
     /// Sample memory ten times a second all the time, not only near a limit (for measurements).
@@ -125,13 +134,15 @@ pub struct RecordArgs {
     /// Give the thread that reads Python stacks this share of its time, in percent (for tests).
     #[arg(long, hide = true, value_name = "PERCENT", default_value_t = 100)]
     stacks_time: u32,
-    /// Ask Ray's GCS every 10 s for names of actors, placement groups and jobs, with the raylet's
-    /// token if it needs one.
+    /// Ask Ray's GCS for names of actors, placement groups and jobs.
+    ///
+    /// It is asked every 10 s, with the raylet's token if it needs one.
     #[arg(long, help_heading = "What to record")]
     gcs: bool,
-    /// Run this command, also record everything that it starts, and end as it ends. Signals to
-    /// raytrace reach the command, except SIGKILL and SIGSTOP. Clusters on this node are recorded
-    /// as without a command: as root those of all users.
+    /// Run this command, also record everything that it starts, and end as it ends.
+    ///
+    /// Signals to raytrace reach the command, except SIGKILL and SIGSTOP. Clusters on this node are
+    /// recorded as without a command: as root those of all users.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }

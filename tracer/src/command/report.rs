@@ -17,7 +17,7 @@ use crate::{
 
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   raytrace report                                  Read the newest recording
   raytrace report gpu-01.raytrace gpu-02.raytrace  Join several nodes
   raytrace report /var/lib/raytrace --since -2h    Read only the files of that time
@@ -36,8 +36,9 @@ Exit codes:
   6  a recording is damaged or from a newer raytrace
   8  --fail-on or --fail-above matched")]
 pub struct ReportArgs {
-    /// Recordings of one or many nodes, or folders of them [default: the newest in this folder,
-    /// else in /var/lib/raytrace].
+    /// Recordings of one or many nodes, or folders of them [default: the newest].
+    ///
+    /// The newest is looked for in this folder, else in /var/lib/raytrace.
     files: Vec<PathBuf>,
     #[command(flatten)]
     view: ViewArgs,

@@ -30,7 +30,7 @@ const AFTER_DEATH_NS: i64 = MINUTE_NS;
 
 /// Arguments of `slice`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   raytrace slice node.raytrace --job 02000000 -o job.raytrace
   raytrace slice node.raytrace --kill 1 -o kill.raytrace
   raytrace slice /var/lib/raytrace --since 08:00:00 --until 08:30:00 -o half-hour.raytrace
@@ -41,15 +41,19 @@ Exit codes:
   6  a recording is damaged or from a newer raytrace")]
 #[command(group = clap::ArgGroup::new("part").required(true).multiple(true).args(["job", "kill", "since", "until"]))]
 pub struct SliceArgs {
-    /// Recordings, or their folder; with --since and --until only the files of that time are read.
+    /// Recordings, or their folder.
+    ///
+    /// With --since and --until only the files of that time are read.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Keep only this job: its processes, its node and limits, and nothing about other jobs or
-    /// users.
+    /// Keep only this job.
+    ///
+    /// The slice has its processes, its node and limits, and nothing about other jobs or users.
     #[arg(long, value_name = "ID", value_parser = job, help_heading = "Selection")]
     job: Option<HexId>,
-    /// Session of the job's cluster, or part of its name, if several clusters of the machine have a
-    /// job with this id.
+    /// Session of the job's cluster, or part of its name.
+    ///
+    /// It is needed if several clusters of the machine have a job with this id.
     #[arg(
         long,
         value_name = "SESSION",
@@ -57,12 +61,16 @@ pub struct SliceArgs {
         help_heading = "Selection"
     )]
     cluster: Option<String>,
-    /// Keep ten minutes before this death and one after: the number after KILL or DEATH in the
-    /// report on the same files, or '#ID' with the id from the JSON.
+    /// Keep ten minutes before this death and one after.
+    ///
+    /// The id is the number after KILL or DEATH in the report on the same files, or '#ID' with the
+    /// id from the JSON.
     #[arg(long, value_name = "ID", conflicts_with_all = ["since", "until"], help_heading = "Selection")]
     kill: Option<Kill>,
-    /// Keep events after this time, and 90 s before it as context: 08:41:07 (in UTC, the last time
-    /// that it was 08:41:07), 2026-11-20T08:41:07+08:00, or -10m (ten minutes before the end of the
+    /// Keep events after this time: 08:41:07, -10m.
+    ///
+    /// 90 s before it are kept as context. A time is 08:41:07 (in UTC, the last time that it was
+    /// 08:41:07), 2026-11-20T08:41:07+08:00, or -10m (ten minutes before the end of the
     /// recordings).
     #[arg(
         long,
@@ -79,8 +87,9 @@ pub struct SliceArgs {
         help_heading = "Selection"
     )]
     until: Option<String>,
-    /// Output file; it must not exist. What several recorders have seen goes into a file for each:
-    /// NAME-1, NAME-2.
+    /// Output file; it must not exist.
+    ///
+    /// What several recorders have seen goes into a file for each: NAME-1, NAME-2.
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: PathBuf,
 }

@@ -25,7 +25,7 @@ const KEYS: usize = 256;
 
 /// Arguments of `top`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_long_help = "Examples:
   sudo raytrace top                 Watch every Ray cluster of this machine; write nothing
   sudo raytrace top run.raytrace    Follow what `raytrace record` is writing; attach nothing
   raytrace top                      Watch without root: no verdict is proven

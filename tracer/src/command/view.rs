@@ -71,7 +71,9 @@ pub struct ViewArgs {
         help_heading = "Output"
     )]
     format: Format,
-    /// Print a five-line summary: cause, call and line, one fix, its cost, where to read more.
+    /// Print a summary of five lines.
+    ///
+    /// They are the cause, the line that grew, one fix, its cost, and where to read more.
     #[arg(long, conflicts_with = "format", help_heading = "Output")]
     summary: bool,
     /// Write to this file; it must not exist.
@@ -89,26 +91,34 @@ pub struct ViewArgs {
         help_heading = "Output"
     )]
     tz: Zone,
-    /// Also use this table of settings of a framework (docs/reference/frameworks.md); may be given
-    /// several times.
+    /// Also use this table of settings of a framework.
+    ///
+    /// It may be given several times; docs/reference/frameworks.md has the form.
     #[arg(long = "frameworks", value_name = "FILE.json", help_heading = "Output")]
     frameworks: Vec<PathBuf>,
-    /// Redact arguments, host and user names, addresses and paths; keep names of classes, methods
-    /// and Python files.
+    /// Redact arguments, names of hosts and users, addresses and paths.
+    ///
+    /// Names of classes, methods and Python files are kept.
     #[arg(long, help_heading = "Output")]
     redact: bool,
-    /// Show one first cause in full: the number after KILL or DEATH, or '#ID' with the id from the
-    /// JSON. Numbers hold for the same files, --since and --until.
+    /// Show one first cause in full: the number after KILL or DEATH.
+    ///
+    /// '#ID' selects a death by its id in the JSON. Numbers hold for the same files, --since and
+    /// --until.
     #[arg(long, value_name = "ID", help_heading = "Selection")]
     kill: Option<Kill>,
-    /// Show deaths that match: a pid of the host or the container, the first 4 or more digits of a
-    /// worker, actor, task, job, node or container id, or part of a name.
+    /// Show deaths that match a pid, an id or a name.
+    ///
+    /// TEXT is a pid of the host or the container, the first 4 or more digits of a worker, actor,
+    /// task, job, node or container id, or part of a name.
     #[arg(long = "match", value_name = "TEXT", value_parser = NonEmptyStringValueParser::new(), help_heading = "Selection")]
     matching: Option<String>,
     #[command(flatten)]
     filter: RecordingFilterArgs,
-    /// Show deaths after this time: 08:41:07 (the last time that it was 08:41:07; in UTC, or the
-    /// zone of --tz), 2026-11-20T08:41:07Z, or -10m (ten minutes before the end of the recordings).
+    /// Show deaths after this time: 08:41:07, -10m.
+    ///
+    /// A time is 08:41:07 (the last time that it was 08:41:07; in UTC, or the zone of --tz),
+    /// 2026-11-20T08:41:07Z, or -10m (ten minutes before the end of the recordings).
     #[arg(
         long,
         value_name = "TIME",
@@ -127,11 +137,12 @@ pub struct ViewArgs {
     /// Show everything: do not fold, and list normal exits.
     #[arg(long, help_heading = "Selection")]
     all: bool,
-    #[arg(long, help = fail::FAIL_ON.as_str(), value_name = "KILLER,…", num_args = 0..=1, default_missing_value = fail::MEMORY_KILLERS.as_str(),
+    #[arg(long, help = "Exit with code 8 if a first cause shown was one of these killers [default: memory kills]", long_help = fail::FAIL_ON.as_str(), value_name = "KILLER,…", num_args = 0..=1, default_missing_value = fail::MEMORY_KILLERS.as_str(),
           value_parser = fail::parse_killers, help_heading = "Scripts")]
     fail_on: Option<Killers>,
-    /// Exit with code 8 if memory exceeded this share of its nearest limit (Ray's threshold, a
-    /// cgroup, the machine): 85%.
+    /// Exit with code 8 if memory exceeded this share of its nearest limit: 85%.
+    ///
+    /// Limits are Ray's threshold, a cgroup's limit and the machine.
     #[arg(long, value_name = "PERCENT", help_heading = "Scripts")]
     fail_above: Option<fail::Share>,
 }

@@ -123,8 +123,8 @@ fn tell(view: &View<'_>, first: &Entry<'_>, entry: &Entry<'_>, leads: bool) -> T
     }
     let when = match &death.node {
         _ if again.is_some() => String::new(),
-        Some(node) => format!("{}  {}", view.death_time(death), sanitize::name(node)),
-        None => view.death_time(death),
+        Some(node) => format!("{}  {}", view.death_second(death), sanitize::name(node)),
+        None => view.death_second(death),
     };
     Told {
         label,

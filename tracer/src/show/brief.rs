@@ -4,7 +4,7 @@ use crate::{
     ids::Bytes,
     judge::{
         cause::Scope,
-        report::{Death, Killer},
+        report::{Certainty, Death, Killer},
     },
     show::{
         alike,
@@ -62,13 +62,14 @@ pub fn facts(view: &View<'_>, entry: &Entry<'_>) -> Vec<Fact> {
     };
     told.extend(facts::suspect(death).map(|text| ("bigger", text)));
     let single = entry.causes.len() == 1;
-    let held = held::largest(view, death).filter(|_| single);
-    let line = held.as_ref().and_then(|held| held.line.clone());
+    let added = added(view, death);
+    // The figure of a line and that of a call differ in what they count.
+    let held = held::largest(view, death, added.is_none()).filter(|_| single);
     if let Some(held) = held {
-        let added = added(view, death).unwrap_or_default();
+        let added = added.unwrap_or_default();
         told.push(("held", format!("{}{added}", held.amount)));
+        told.extend(held.line.map(|line| ("line", line)));
     }
-    told.extend(line.map(|line| ("line", line)));
     told.extend(remedy(view, death));
     told.retain(|(_, text)| !text.is_empty());
     told
@@ -122,6 +123,23 @@ pub fn why(view: &View<'_>, death: &Death) -> String {
     let monitor = monitor.map_or_else(String::new, |text| format!("; {text}"));
     let source = facts::source_of_reason(death);
     format!("{full}{}{monitor}{source}", figures.unwrap_or_default())
+}
+
+/// Returns why a process was killed for memory, in some words.
+#[must_use]
+pub fn short_why(death: &Death) -> String {
+    let at = death.memory.at_death.as_ref();
+    let threshold = at.and_then(|at| at.ray_threshold_bytes);
+    let limit = death.memory.oom.as_ref().and_then(|oom| oom.limit_bytes);
+    match (death.verdict.killer, threshold, limit) {
+        (Killer::RayMemoryMonitor, Some(threshold), _) => {
+            format!("above {}", threshold.finer_size())
+        }
+        (Killer::KernelOomMemcg, _, Some(limit)) => format!("cgroup full at {}", size(limit)),
+        (Killer::KernelOomMemcg, ..) => "a cgroup was full".to_owned(),
+        (Killer::KernelOomGlobal, ..) => "machine full".to_owned(),
+        _ => "for memory".to_owned(),
+    }
 }
 
 /// Returns what the running calls had added: `; the running calls had added 3.1 GiB (14 s of the
@@ -182,15 +200,13 @@ fn remedy(view: &View<'_>, death: &Death) -> Vec<Fact> {
     } else {
         " (for another kill of this job)"
     };
-    let part = |label: &str| first.part(label).map(str::to_owned);
-    let fix = part("Fix").unwrap_or_default();
-    let saves = part("Expected").map_or_else(String::new, |text| format!(": {text}"));
-    let mut told = vec![("fix", format!("{}{saves}{whose}", cut(&fix, ROW)))];
+    let mut told = vec![("fix", fix(first, whose))];
     // A cost that is cut short says nothing.
-    told.extend(part("Cost").map(|cost| ("cost", cost)));
+    let cost = first.part("Cost").map(str::to_owned);
+    told.extend(cost.map(|cost| ("cost", cost)));
     // It is never without its cost.
-    let next = own.next().map(in_short);
-    let or = part("Or").map(|text| cut(&text, ROW).to_owned());
+    let next = own.next().filter(|next| differs(first, next)).map(in_short);
+    let or = first.part("Or").map(|text| cut(text, ROW).to_owned());
     // Beside a higher limit, the way that changes the job says more than another limit.
     let other = if first.finding.about.has_room {
         next.or(or)
@@ -201,15 +217,42 @@ fn remedy(view: &View<'_>, death: &Death) -> Vec<Fact> {
     told
 }
 
+/// Returns whether another finding advises something else, not the same setting once more.
+fn differs(first: &FindingText<'_>, next: &FindingText<'_>) -> bool {
+    let change = |one: &FindingText<'_>| {
+        let fix = one.part("Fix").unwrap_or_default();
+        fix.split(' ').next().unwrap_or_default().to_owned()
+    };
+    !change(first).contains('=') || change(first) != change(next)
+}
+
+/// Returns what to change, what that saves, and how sure it is.
+fn fix(found: &FindingText<'_>, whose: &str) -> String {
+    let inferred = found.finding.certainty != Certainty::Proven;
+    let inferred = if inferred { " (inferred)" } else { "" };
+    let saves = found.finding.saving.as_ref();
+    let saves = saves.map_or_else(String::new, |saving| format!(": −{}", size(saving.bytes)));
+    let fix = found.part("Fix").unwrap_or_default();
+    let end = format!("{saves}{inferred}{whose}");
+    let fix = cut(fix, ROW.saturating_sub(end.chars().count()));
+    format!("{fix}{end}")
+}
+
 /// Returns the remedy of another finding, with what it saves and costs.
 fn in_short(found: &FindingText<'_>) -> String {
     let fix = found.part("Fix").unwrap_or_default();
     let fix = cut(fix, ROW).trim_end_matches(": set both");
-    let saves = found.part("Expected");
-    let saves = saves.map_or_else(String::new, |text| format!(": {text}"));
-    let cost = found.part("Cost");
+    let saves = found.finding.saving.as_ref();
+    let saves = saves.map_or_else(String::new, |saving| format!(": −{}", size(saving.bytes)));
+    let told = format!("{fix}{saves}");
+    let room = ROW.saturating_sub(told.chars().count() + 9);
+    let cost = found.part("Cost").map(|cost| {
+        // The first clause of a cost is always whole.
+        let first = cost.split("; ").next().unwrap_or(cost).chars().count();
+        sanitize::with_more(cost, room.max(first + sanitize::MORE.len() + 2))
+    });
     let cost = cost.map_or_else(String::new, |text| format!("; costs: {text}"));
-    format!("{fix}{saves}{cost}")
+    format!("{told}{cost}")
 }
 
 /// Returns the first clauses of a text that fit.

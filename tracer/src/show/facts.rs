@@ -292,7 +292,7 @@ pub(super) fn why(view: &View<'_>, death: &Death) -> Option<String> {
     let message = message.unwrap_or_default();
     let place = match (counted_cgroup(view, death), counted_limit(view, death)) {
         (Some(path), _) => format!(" in cgroup {}", sanitize::name(&words::cgroup(path))),
-        (None, Some(limit)) => format!(" of {}, the limit of its container or cgroup", size(limit)),
+        (None, Some(limit)) => format!(" in its cgroup of {}", size(limit)),
         (None, None) => String::new(),
     };
     let source = source_of_reason(death);
@@ -301,14 +301,14 @@ pub(super) fn why(view: &View<'_>, death: &Death) -> Option<String> {
             let above = above(Bytes(used.0 - threshold.0));
             let (counted, limit) = (used.finer_size(), threshold.finer_size());
             format!(
-                "Ray counted {counted} in use{place}, {above} above its threshold of {limit}{message}{source}"
+                "Ray counted {counted}{place}, {above} above its threshold of {limit}{message}{source}"
             )
         }
         Some(threshold) => {
             let (used, threshold) = use_above(used, threshold);
-            format!("Ray counted {used} in use{place}; it kills above {threshold}{message}{source}")
+            format!("Ray counted {used}{place}; it kills above {threshold}{message}{source}")
         }
-        None => format!("Ray counted {} in use{place}{message}{source}", size(used)),
+        None => format!("Ray counted {}{place}{message}{source}", size(used)),
     })
 }
 

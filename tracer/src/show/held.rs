@@ -12,7 +12,7 @@ use crate::{
     show::{
         causes::{Cause, Entry},
         facts, fleet, growth, jobs, rank, sanitize,
-        size::{share, size},
+        size::{percent, share, size},
         view::View,
         words::{self, HeldByClass},
     },
@@ -79,15 +79,16 @@ pub(super) fn at_kills(view: &View<'_>) -> Vec<Held> {
 /// What the class that held most had at a kill.
 #[derive(Debug)]
 pub(super) struct Largest {
-    /// `2 WorkerDict 6.4 GiB (3.2 each)`.
+    /// `2 WorkerDict 6.4 GiB`.
     pub(super) amount: String,
-    /// `3.0 GiB by dp_actor.py:470 update_policy, in reduce_scatter_tensor`.
+    /// `3.0 GiB by dp_actor.py:470 update_policy`.
     pub(super) line: Option<String>,
 }
 
-/// Returns what held most at a kill, and the line that holds most of that, in short.
+/// Returns what held most at a kill, and the line that holds most of that, in short: with its
+/// figure if `figure` says so.
 #[must_use]
-pub(super) fn largest(view: &View<'_>, death: &Death) -> Option<Largest> {
+pub(super) fn largest(view: &View<'_>, death: &Death, figure: bool) -> Option<Largest> {
     let found = found(death).into_iter().next()?;
     let oom = death.memory.oom.as_ref();
     let limit = oom.and_then(|oom| oom.limit_bytes);
@@ -98,34 +99,57 @@ pub(super) fn largest(view: &View<'_>, death: &Death) -> Option<Largest> {
         return None;
     }
     let (_, lines) = class(view, &found, death, &mut Vec::new());
-    let line = lines.first().map(|line| in_short(line));
-    let line = line.or_else(|| {
-        let runs = facts::runs_own_code(death);
-        facts::running(death)
-            .filter(|_| runs)
-            .map(|line| in_short(&line))
-    });
-    Some(Largest {
-        amount: found.amount(),
-        line,
-    })
+    let line = lines.into_iter().next();
+    let line = line.or_else(|| of_more(view, &found, death));
+    let line = line.or_else(|| facts::running(death).filter(|_| facts::runs_own_code(death)));
+    let line = line.map(|line| in_short(&line, figure));
+    let amount = found.amount();
+    let amount = amount.split(" (").next().unwrap_or_default().to_owned();
+    Some(Largest { amount, line })
 }
 
-/// Shortens `a.py:5 C.f, in b.py:7 g (in lib.so: h)` to `a.py:5 C.f, in g`: the job's own line, and
-/// the function that it had called.
-fn in_short(line: &str) -> String {
+/// Returns the line that took most in a class of which more processes grew than lived at the kill.
+fn of_more(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> Option<String> {
+    let growth = growth_of(view, &held.class, &[victim], victim.recording_id)?;
+    let own = growth
+        .lines
+        .iter()
+        .filter(|line| line.line.is_some() && !is_start_up(line));
+    let most = own.max_by_key(|line| line.grown_bytes)?;
+    let part = percent(most.grown_bytes, growth.grown_bytes);
+    let place = growth::place(most);
+    let own = place.split(", in ").next().unwrap_or(&place);
+    Some(format!("{own} ({part} of what grew)"))
+}
+
+/// Shortens `1.0 GiB by a.py:5 C.f, in b.py:7 g (in lib.so: h)` to the job's own line, with or
+/// without its figure.
+fn in_short(line: &str, figure: bool) -> String {
     let (line, remark) = match line.split_once(MAY_BE_FREED) {
-        Some((line, _)) => (line, MAY_BE_FREED),
+        Some((line, _)) => (line, " (may be freed)"),
         None => (line, ""),
     };
     let line = line.split(" (in ").next().unwrap_or(line);
-    let mut parts = line.split(", in ");
-    let own = parts.next().unwrap_or(line);
-    let called = parts.last().map(|last| {
-        let function = last.split_once(' ').map_or(last, |(_, function)| function);
-        format!(", in {function}")
-    });
-    format!("{own}{}{remark}", called.unwrap_or_default())
+    let own = line.split(", in ").next().unwrap_or(line);
+    let own = without_class(own);
+    let own = match own.split_once("by ") {
+        Some((_, place)) if !figure => place,
+        _ => &own,
+    };
+    format!("{own}{remark}")
+}
+
+/// Shortens `a.py:5 C.f` to `a.py:5 f`: the file and the line say which class it is.
+fn without_class(line: &str) -> String {
+    match line.rsplit_once(' ') {
+        Some((place, function)) if place.contains(".py:") => {
+            format!(
+                "{place} {}",
+                function.rsplit('.').next().unwrap_or(function)
+            )
+        }
+        _ => line.to_owned(),
+    }
 }
 
 /// Returns the classes at a kill, the largest first. A class of forked children that count what they

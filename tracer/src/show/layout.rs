@@ -145,9 +145,39 @@ impl Page {
 pub(super) fn wrap(text: &str, width: usize, first: usize, indent: usize) -> Vec<String> {
     let room = |taken: usize| width.saturating_sub(taken).max(10);
     let text = with_units(&bound(text));
-    let words = break_words(WordSeparator::AsciiSpace.find_words(&text), room(indent));
+    let words = WordSeparator::AsciiSpace.find_words(&text);
+    let words: Vec<Word<'_>> = words.flat_map(|word| parts(word, room(indent))).collect();
     let lines = wrap_first_fit(&words, &[room(first) as f64, room(indent) as f64]);
     lines.into_iter().map(line_of).collect()
+}
+
+/// Breaks a word that is longer than a line, after commas and bound spaces if that is enough. A number, a path or a
+/// setting stays whole, so that it can be copied: the terminal wraps it.
+fn parts(word: Word<'_>, room: usize) -> Vec<Word<'_>> {
+    if columns(word.word) <= room {
+        return vec![word];
+    }
+    let is_copied = |one: char| one.is_ascii_alphanumeric() || "/=_.:+-".contains(one);
+    let whole = |part: &str| {
+        part.trim_end_matches([',', '\u{a0}'])
+            .chars()
+            .all(is_copied)
+            && part.contains(|one: char| one.is_ascii_digit() || one == '/')
+    };
+    let mut found = Vec::new();
+    for piece in word.word.split_inclusive([',', '\u{a0}']) {
+        let piece = Word::from(piece);
+        if whole(piece.word) {
+            found.push(piece);
+        } else {
+            found.extend(break_words([piece], room));
+        }
+    }
+    if let Some(last) = found.last_mut() {
+        last.whitespace = word.whitespace;
+        last.penalty = word.penalty;
+    }
+    found
 }
 
 fn line_of(words: &[Word<'_>]) -> String {
@@ -199,7 +229,9 @@ fn with_units(text: &str) -> String {
     let mut before = "";
     let mut kept = String::new();
     for word in text.split(' ') {
-        if is_unit(word) && is_figure(before.trim_start_matches('(')) {
+        let names = before.trim_start_matches('(') == "pid"
+            && word.starts_with(|one: char| one.is_ascii_digit());
+        if names || is_unit(word) && is_figure(before.trim_start_matches('(')) {
             kept.push('\u{a0}');
         } else if !kept.is_empty() {
             kept.push(' ');
@@ -229,6 +261,27 @@ mod tests {
             for line in plain(page).lines() {
                 prop_assert!(columns(line) <= width, "{line:?}");
             }
+        }
+    }
+
+    proptest! {
+        /// A pid, a path or a number can be copied from a line, however narrow the page is.
+        #[test]
+        fn nothing_breaks_inside_a_word_that_is_copied(
+            before in "[a-z ]{0,60}",
+            word in "(pid=[0-9]{1,9}|/[a-z0-9_./-]{0,90}|[a-z.]{1,60}=[0-9]{1,9}|[0-9]{1,30}(\\.[0-9]{1,9})?)",
+            list in any::<bool>(),
+            after in "[a-z ]{0,60}",
+            width in 10usize..200,
+        ) {
+            let comma = if list { "a," } else { "" };
+            let mut page = Page::new(width);
+            let text = format!("{before} {comma}{word} {after}");
+            page.fact("why", &text);
+            page.headline("KILL 1  ", Style::new(), &text, "PROVEN", Style::new());
+            let page = plain(page);
+            let found = page.split([' ', '\n', ',']).filter(|one| *one == word.trim_end_matches(','));
+            prop_assert!(found.count() >= 2, "{word} in {page}");
         }
     }
 

@@ -170,10 +170,55 @@ pub fn whole_clauses(text: &str, room: usize) -> &str {
     };
     let fitting = &text[..end];
     let ends = [": ", "; "].map(|sign| fitting.rfind(sign));
-    ends.into_iter()
-        .flatten()
-        .max()
-        .map_or(text, |end| &text[..end])
+    let kept = ends.into_iter().flatten().max();
+    let kept = kept.map_or(text, |end| &text[..end]);
+    // A remark in parentheses is kept whole or not at all.
+    match kept.rfind(" (") {
+        Some(open) if !kept[open..].contains(')') => &kept[..open],
+        _ => kept,
+    }
+}
+
+/// Returns a text without what stands in parentheses.
+#[must_use]
+pub fn without_remarks(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(" (") {
+        kept.push_str(before);
+        rest = after.split_once(')').map_or("", |(_, next)| next);
+    }
+    kept + rest
+}
+
+/// Returns the words of a text that fit into `width` columns, with an ellipsis if there are more.
+/// No word is cut, unless it is the only one.
+#[must_use]
+pub fn whole_words(text: &str, width: usize) -> String {
+    let cut = cut_columns(text, width);
+    if cut == text {
+        return cut;
+    }
+    match cut.rfind(' ') {
+        Some(end) if text[end..].starts_with(' ') => {
+            format!("{} …", cut[..end].trim_end_matches([' ', ',', ':', ';']))
+        }
+        _ => cut,
+    }
+}
+
+/// Says that clauses were left out.
+pub const MORE: &str = "; and more";
+
+/// Returns the clauses of a text that fit, and says that there is more.
+#[must_use]
+pub fn with_more(text: &str, room: usize) -> String {
+    if text.chars().count() <= room {
+        return text.to_owned();
+    }
+    let room = room.saturating_sub(MORE.len());
+    let kept = line(whole_clauses(text, room), room);
+    format!("{kept}{MORE}")
 }
 
 #[cfg(test)]
@@ -196,6 +241,17 @@ mod tests {
         fn short_plain_text_is_unchanged(text in "[a-zA-Z0-9_.:/=()-]{0,60}") {
             prop_assert_eq!(line(&text, 60), text);
         }
+    }
+
+    #[test]
+    fn only_whole_words_and_remarks_are_kept() {
+        assert_eq!(whole_words("at a/b.py:470, in f", 14), "at …");
+        assert_eq!(whole_words("at a/b.py:470, in f", 17), "at a/b.py:470 …");
+        assert_eq!(whole_words("a/b.py:470", 5), "a/b.…");
+        assert_eq!(whole_words("short", 5), "short");
+        assert_eq!(whole_clauses("set a (now 3; b 4): then", 16), "set a");
+        assert_eq!(whole_clauses("set a (now 3): then", 16), "set a (now 3)");
+        assert_eq!(without_remarks("set a (now 3): then (b)"), "set a: then");
     }
 
     #[test]

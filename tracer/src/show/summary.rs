@@ -13,7 +13,8 @@ use crate::{
     show::{
         Style, brief,
         causes::{self, Cause, has_remedy_for_same_job},
-        facts, sanitize,
+        facts, held,
+        sanitize::{self, columns},
         select::SelectedReport,
         size::size,
         view::View,
@@ -86,23 +87,56 @@ pub fn lines(report: &Report, death: &Death, disclosure: Disclosure, more: &str)
 fn short_lines(view: &View<'_>, death: &Death, more: &str) -> [String; 5] {
     let report = &view.shown.report;
     let all = lines(report, death, Disclosure::All, more);
+    let lead = all[0].split(' ').next().unwrap_or_default();
+    let causes = short_causes(view, death).map(|text| format!("{lead:<7} {text}"));
+    let grew = held_lines(view, death);
+    let grew: Vec<String> = grew.iter().map(|line| format!("line    {line}")).collect();
+    let has_suspect = !all[1].starts_with("call");
     let (fix, cost) = fix(report, death, COLUMNS - LABEL);
-    let cause = if death.is_memory_kill() {
-        let why = brief::why(view, death);
-        let why = why.split("; ").next().unwrap_or_default();
-        let lead = all[0].split(' ').next().unwrap_or_default();
-        format!("{lead:<7} {}: {why}", brief::headline(death))
-    } else {
-        all[0].clone()
+    let fits = |text: &String| columns(text) <= COLUMNS;
+    let first = |texts: &[String], other: &String| {
+        let found = texts.iter().find(|text| fits(text));
+        found.or(texts.last()).unwrap_or(other).clone()
     };
-    let cut = |line: &str| sanitize::cut_columns(line, COLUMNS);
+    let memory = death.is_memory_kill();
+    let cut = |line: &str| sanitize::whole_words(line, COLUMNS);
     [
-        cut(&cause),
-        cut(&all[1]),
+        cut(&first(if memory { &causes } else { &[] }, &all[0])),
+        cut(&first(
+            if memory && !has_suspect {
+                grew.as_slice()
+            } else {
+                &[]
+            },
+            &all[1],
+        )),
         cut(&format!("fix     {fix}")),
         cut(&format!("cost    {cost}")),
         all[4].clone(),
     ]
+}
+
+/// Returns who killed a process for memory and why, the most detailed text first.
+fn short_causes(view: &View<'_>, death: &Death) -> [String; 4] {
+    let who = brief::headline(death);
+    let ray = who.replacen("Ray's memory monitor", "Ray", 1);
+    let without_pid = ray.split(", pid ").next().unwrap_or_default();
+    let why = brief::why(view, death);
+    let why = why.split("; ").next().unwrap_or_default();
+    let short = brief::short_why(death);
+    let sure = words::certainty(death).to_lowercase();
+    [
+        format!("{who}: {why} [{sure}]"),
+        format!("{ray}: {short} [{sure}]"),
+        format!("{without_pid}: {short} [{sure}]"),
+        format!("{who} [{sure}]"),
+    ]
+}
+
+/// Returns the line that holds most of what was held, with and without its figure.
+fn held_lines(view: &View<'_>, death: &Death) -> Vec<String> {
+    let line = |figure| held::largest(view, death, figure)?.line;
+    [line(true), line(false)].into_iter().flatten().collect()
 }
 
 /// Renders the most important first cause in five lines, or one line if no death is abnormal.
@@ -292,20 +326,15 @@ fn fix(report: &Report, death: &Death, room: usize) -> (String, String) {
         return ("unknown".to_owned(), "unknown".to_owned());
     };
     let left = room.saturating_sub(whose.chars().count());
-    let remedy = sanitize::whole_clauses(remedy.trim_end_matches('.'), left);
+    let remedy = remedy.trim_end_matches('.');
+    let remedy = if remedy.chars().count() > left {
+        sanitize::without_remarks(remedy)
+    } else {
+        remedy.to_owned()
+    };
+    let remedy = sanitize::whole_clauses(&remedy, left);
     let cost = finding.cost.as_deref().unwrap_or("none known");
-    (format!("{remedy}{whose}"), cost_within(cost, room))
-}
-
-/// Returns the clauses of a cost that fit, and says that there is more.
-fn cost_within(cost: &str, room: usize) -> String {
-    const MORE: &str = "; and more";
-    if cost.chars().count() <= room {
-        return cost.to_owned();
-    }
-    let kept = sanitize::whole_clauses(cost, room.saturating_sub(MORE.len()));
-    let kept = sanitize::line(kept, room.saturating_sub(MORE.len()));
-    format!("{kept}{MORE}")
+    (format!("{remedy}{whose}"), sanitize::with_more(cost, room))
 }
 
 #[cfg(test)]

@@ -52,6 +52,17 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Formats the same in whole seconds.
+    #[must_use]
+    pub fn death_second(&self, death: &Death) -> String {
+        let zone = &self.style.zone;
+        match death.when.time.or(death.when.exit_time) {
+            Some(time) if !self.dated => zone.seconds(time),
+            Some(time) => format!("{} {}", zone.date(time), zone.seconds(time)),
+            None => self.death_time(death),
+        }
+    }
+
     /// Formats a time of day, with its date if that is needed.
     #[must_use]
     pub fn time(&self, time: Option<Utc>) -> String {

@@ -242,7 +242,7 @@ fn advice_fits_the_owner_of_the_cgroup() {
     );
     assert_eq!(
         with("/job"),
-        "raise the limit of /job by at least a quarter: write 3840M to its memory.max (memory.limit_in_bytes with cgroup v1)"
+        "raise the limit of /job from 3.0 to 3.8 GiB or more: write 3840M to its memory.max (memory.limit_in_bytes with cgroup v1)"
     );
 }
 

@@ -14,10 +14,10 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     if machine.mode.is_none() {
         return checks;
     }
-    checks.extend(attached(&machine.probes));
-    let others = machine.probes.iter().filter(|probe| {
-        probe.state != ProbeState::Ok && (machine.mode == Some(Mode::Ebpf) || probe.name != "ebpf")
-    });
+    let of_ebpf = |probe: &&Probe| machine.mode == Some(Mode::Ebpf) || probe.name != "ebpf";
+    let probes: Vec<&Probe> = machine.probes.iter().filter(of_ebpf).collect();
+    checks.extend(attached(&probes));
+    let others = probes.iter().filter(|probe| probe.state != ProbeState::Ok);
     checks.extend(others.map(|probe| not_attached(probe, machine)));
     checks.push(output(machine));
     checks
@@ -54,20 +54,22 @@ fn mode(machine: &Machine) -> Check {
     .command(advice)
 }
 
-fn attached(probes: &[Probe]) -> Option<Check> {
+fn attached(probes: &[&Probe]) -> Option<Check> {
     let names: Vec<&str> = probes
         .iter()
         .filter(|probe| probe.state == ProbeState::Ok)
         .map(|probe| probe.name.as_str())
         .collect();
-    let text = format!("{}: can be attached", names.join(", "));
+    let text = format!("{} of {} probes can be attached", names.len(), probes.len());
     (!names.is_empty()).then(|| {
         Check::new("recording.probes", Section::Recording, State::Ok, text).value(&names.join(" "))
     })
 }
 
+/// The whole reason is among the probes of the JSON.
 fn not_attached(probe: &Probe, machine: &Machine) -> Check {
     let reason = probe.reason.as_deref().unwrap_or("no reason given");
+    let reason = short(reason);
     let state = if probe.required {
         State::Problem
     } else {
@@ -87,6 +89,19 @@ fn not_attached(probe: &Probe, machine: &Machine) -> Check {
     .value(&found)
     .expected(&"ok")
     .command(machine.advice.clone())
+}
+
+/// Longest reason of a missing probe, in characters, so that it stays on one line.
+const LONGEST_REASON: usize = 64;
+
+/// Returns the first clauses of a reason: what is missed comes first, and the error after it.
+fn short(reason: &str) -> &str {
+    let ends = reason.match_indices(": ").map(|(at, _)| at);
+    let fitting = ends
+        .chain([reason.len()])
+        .filter(|end| reason[..*end].chars().count() <= LONGEST_REASON);
+    let first = reason.find(": ").unwrap_or(reason.len());
+    &reason[..fitting.last().unwrap_or(first)]
 }
 
 fn output(machine: &Machine) -> Check {

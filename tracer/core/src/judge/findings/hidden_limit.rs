@@ -17,8 +17,6 @@ use crate::{
 
 /// Processes that hold this many times the limit had not taken their memory under it.
 const FAR_TOO_SMALL: f64 = 1.25;
-/// A value that was rounded up by more than this is said to be.
-const ROUNDED: f64 = 1.01;
 /// The share of the limit that rounding the threshold may cost.
 const ROUNDING_COSTS: f64 = 0.02;
 /// The share of the limit at which Ray should act.
@@ -75,7 +73,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
                     "; at least {left} of the machine were {}",
                     room.free
                 ));
-                finding.cost = Some(more_memory::cost(more));
+                finding.cost = Some(more_memory::cost(took));
                 finding.about.has_room = true;
             }
         }
@@ -134,35 +132,30 @@ fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> (String, By
         .map_or(listed, |own| own.max(listed));
     // Where the processes had been moved into a cgroup that is far too small, its limit is no
     // measure.
-    let (above, limit) = if held.gib() > FAR_TOO_SMALL * limit.gib() {
-        (
-            format!(" above the {} that its processes held,", size(held)),
-            held,
-        )
+    let (above, least) = if held.gib() > FAR_TOO_SMALL * limit.gib() {
+        (format!(" (its processes held {})", size(held)), held)
     } else {
         (String::new(), limit)
     };
-    let more = more_memory::extra_memory(limit, took);
-    let by = if more == took {
-        format!("the {} that the running calls had taken", size(took))
-    } else {
-        "a quarter".to_owned()
-    };
-    let wanted = Bytes(limit.0 + more.0);
-    let (value, rounded) = typed(wanted);
+    let more = more_memory::extra_memory(least, took);
+    let (value, wanted) = typed(Bytes(least.0 + more.0));
     let how = if let Some(unit) = unit(cgroup) {
         format!("systemctl set-property {unit} MemoryMax={value}")
     } else {
         let start = Start::of_cgroup(cgroup).unwrap_or_else(|| run.started(death));
         Change::MemoryLimit(value).at(start)
     };
-    let rounded = if rounded.gib() > ROUNDED * wanted.gib() {
-        ", rounded up"
-    } else {
-        ""
-    };
-    let text = format!("raise the limit of {cgroup}{above} by at least {by}{rounded}: {how}");
+    let from_to = from_to(limit, wanted);
+    let text = format!("raise the limit of {cgroup} from {from_to} or more{above}: {how}");
     (text, more, took)
+}
+
+/// Returns `8.0 to 12.0 GiB`. A unit that both have is not repeated.
+fn from_to(from: Bytes, to: Bytes) -> String {
+    let (from, to) = (size(from), size(to));
+    let unit = to.rsplit(' ').next().unwrap_or_default();
+    let from = from.strip_suffix(unit).map_or(from.as_str(), str::trim_end);
+    format!("{from} to {to}")
 }
 
 /// Returns a limit as it is typed, `10G` or `512M`, and its size.

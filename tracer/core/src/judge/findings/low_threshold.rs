@@ -44,22 +44,19 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             return None;
         }
         let took = cause.about.bytes;
-        let (more, room) = more_memory::with_room(run, death, &lowered, took)?;
+        let (_, room) = more_memory::with_room(run, death, &lowered, took)?;
         let limit = run.limit(death)?;
         let summary = format!(
-            "Ray killed at {}, because {} was set where Ray was started; at least {} of the machine were {}",
+            "Ray killed at {}, because {} was set where Ray was started (its default is {} higher); at least {} of the machine were {}",
             size(limit),
             lowered.set,
+            size(lowered.gives),
             size(room.bytes),
             room.free
         );
         let mut finding = about("low-threshold", Certainty::Inferred, death, summary);
-        finding.remedy = vec![format!(
-            "{}: Ray's threshold is then {} higher",
-            lowered.change,
-            size(lowered.gives)
-        )];
-        finding.cost = Some(more_memory::cost(more));
+        finding.remedy = vec![lowered.change];
+        finding.cost = Some(more_memory::cost(took));
         finding.about.has_room = true;
         Some(((death.cluster, limit), finding))
     }))

@@ -5,7 +5,7 @@ use crate::ray::framework::{self, RemedyGoal};
 
 /// The cost of two bytes.
 pub(super) const COST: &str =
-    "parameters, gradients and optimizer states are rounded to bfloat16: watch the reward";
+    "it trains in bfloat16 (parameters, gradients, optimizer states): watch the reward";
 /// The share of the memory that is saved.
 pub(super) const SHARE: f64 = 0.5;
 /// The setting of the sharding strategy. Strategies other than FSDP read another precision setting.

@@ -43,7 +43,7 @@ pub(super) fn add_smaller_copies(run: Run<'_>, ranks: &Copies, finding: &mut Fin
         let bytes = ranks.copies.times(1.0 - left);
         finding.saving = ranks.training.then(|| saving(bytes));
         finding.remedy.insert(0, both(precision, fewer));
-        finding.cost = Some(format!("{}; {}", fewer.cost(), precision::COST));
+        finding.cost = Some(format!("{}; {}", precision::COST, fewer.cost()));
         finding.evidence.push(STILL_TO_COME.to_owned());
         return true;
     }
