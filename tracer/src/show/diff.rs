@@ -78,14 +78,14 @@ fn head(side: &Side, style: &Style) -> String {
 }
 
 /// Returns a line for each of the first jobs, like `job 01000000 FAILED: WorkerDict by
-/// ray-memory-monitor, above its threshold of 5.6 of 6.0 GiB`.
+/// Ray's memory monitor, above its threshold of 5.6 of 6.0 GiB`.
 fn jobs(side: &Side) -> Vec<String> {
     let told = |job: &JobEnd| {
         let by = job.class.as_ref().zip(job.killer);
         let by = by.map_or_else(String::new, |(class, killer)| {
             let probably = if job.probable { "probably " } else { "" };
             let class = sanitize::name(class);
-            format!(": {probably}{class} by {}", killer.name())
+            format!(": {probably}{class} {}", ended_by(killer))
         });
         let limit = job.limit_bytes.map_or_else(String::new, |limit| {
             let total = job.limit_of_bytes;
@@ -108,6 +108,23 @@ fn jobs(side: &Side) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Returns a killer in words. The JSON has its id.
+fn ended_by(killer: Killer) -> &'static str {
+    match killer {
+        Killer::RayMemoryMonitor => "by Ray's memory monitor",
+        Killer::KernelOomMemcg => "by the kernel (cgroup full)",
+        Killer::KernelOomGlobal => "by the kernel (machine full)",
+        Killer::KernelOom => "by the kernel (out of memory)",
+        Killer::KernelOther => "by the kernel (not for memory)",
+        Killer::RayIntended => "by Ray, on purpose",
+        Killer::RayCollapse => "after another death",
+        Killer::Signal => "by a signal",
+        Killer::Crash => "by a crash",
+        Killer::Exit => "by an exit of its own",
+        Killer::Unknown => "by an unknown killer",
+    }
 }
 
 fn settings(page: &mut Page, diff: &Diff) {
@@ -300,9 +317,9 @@ fn count(deaths: u32, warned: Option<WarnedKills>) -> String {
 fn deaths(page: &mut Page, diff: &Diff) {
     let rows = diff.deaths.iter().map(|death| {
         let what = format!(
-            "{} by {}",
+            "{} {}",
             sanitize::name(&death.class),
-            death.killer.name()
+            ended_by(death.killer)
         );
         let delta = i64::from(death.b) - i64::from(death.a);
         let delta = if delta == 0 {
@@ -366,19 +383,10 @@ fn fits(page: &mut Page, diff: &Diff) {
         };
         page.paragraph("  ", Colour::new(), none, 2);
     }
-    let line = |fit: &Fit| {
-        // Users copy the key from here.
-        let key = sanitize::line(&fit.key, sanitize::EVIDENCE);
-        format!("{key}: {}", sanitize::line(&fit.why, sanitize::EVIDENCE))
-    };
-    for (number, fit) in (1..).zip(&diff.explains) {
+    for (number, text) in (1..).zip(reasons(&diff.explains)) {
         let lead = format!("  {number} ");
-        page.paragraph(
-            &lead,
-            Colour::new().bold(),
-            &format!("{} (inferred)", line(fit)),
-            4,
-        );
+        let text = format!("{text} (inferred)");
+        page.paragraph(&lead, Colour::new().bold(), &text, 4);
     }
     if !diff.may_explain.is_empty() {
         let keys = diff.may_explain.iter();
@@ -388,14 +396,28 @@ fn fits(page: &mut Page, diff: &Diff) {
         let lead = "  Changed as well, and may matter; their effects cannot be told apart: ";
         page.paragraph(lead, Colour::new().dimmed(), &keys.join(", "), 4);
     }
-    for fit in &diff.cannot_explain {
-        page.paragraph(
-            "  Cannot be the reason: ",
-            Colour::new().dimmed(),
-            &line(fit),
-            4,
-        );
+    for text in reasons(&diff.cannot_explain) {
+        let lead = "  Cannot be the reason: ";
+        page.paragraph(lead, Colour::new().dimmed(), &text, 4);
     }
+}
+
+/// Returns `KEY, KEY: why`. Settings with the same reason are told together.
+fn reasons(fits: &[Fit]) -> Vec<String> {
+    let mut told: Vec<(&str, Vec<String>)> = Vec::new();
+    for fit in fits {
+        // Users copy the key from here.
+        let key = sanitize::line(&fit.key, sanitize::EVIDENCE);
+        match told.iter_mut().find(|(why, _)| *why == fit.why) {
+            Some((_, keys)) => keys.push(key),
+            None => told.push((&fit.why, vec![key])),
+        }
+    }
+    let told = told.into_iter().map(|(why, keys)| {
+        let why = sanitize::line(why, sanitize::EVIDENCE);
+        format!("{}: {why}", keys.join(", "))
+    });
+    told.collect()
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use crate::{
     ids::Bytes,
     judge::{
         cause::Cause,
-        diff::compare,
-        report::{ActiveWarning, Killer, Owner, Report, Setting},
+        diff::{Fit, compare},
+        report::{ActiveWarning, Certainty, Killer, Owner, Report, Setting},
     },
     show::{Style, sample},
 };
@@ -67,8 +67,8 @@ fn sections_are_written_in_columns() {
     GROWTH PER CALL  A      B      change
       WorkerDict     3 MiB  3 MiB  0
 
-    DEATHS                       A  B  change
-      hog by ray-memory-monitor  1  0  −1
+    DEATHS                         A  B  change
+      hog by Ray's memory monitor  1  0  −1
 
     WHAT EXPLAINS THE CHANGE
       1 worker.actor.offload.offload_params: parameters move from GPU to host memory, in A only;
@@ -97,7 +97,7 @@ fn death_count_includes_warnings() {
     };
     assert_eq!(
         row(&a, &b),
-        "|hog by ray-memory-monitor|1 (warned 74 s before)|1|0"
+        "|hog by Ray's memory monitor|1 (warned 74 s before)|1|0"
     );
     a.deaths.extend([a.deaths[0].clone(), b.deaths[0].clone()]);
     if let Some(warning) = &mut a.deaths[1].memory.warning {
@@ -205,4 +205,17 @@ fn hostile_names_are_made_harmless() {
         !shown.contains(['\u{1b}', '\u{202e}', '\u{7}']),
         "{shown:?}"
     );
+}
+
+/// Settings with the same reason are told together.
+#[test]
+fn no_reason_is_told_twice() {
+    let fit = |key: &str, why: &str| Fit {
+        key: key.into(),
+        class: None,
+        why: why.into(),
+        certainty: Certainty::Inferred,
+    };
+    let told = super::reasons(&[fit("a", "x"), fit("b", "y"), fit("c", "x")]);
+    assert_eq!(told, ["a, c: x", "b: y"]);
 }

@@ -51,6 +51,8 @@ pub(super) fn find(diff: &Diff, a: &Report, b: &Report) -> Fits {
         }
         if change.key == COMMAND {
             by_effect.extend(command(diff, change));
+        } else if is_model(change) {
+            by_effect.extend(another_model(diff, change));
         } else if change.key == CGROUP_LIMIT {
             by_effect.extend(cgroup_limit(diff, change));
         } else if let Some(found) = known_effect(diff, change).or_else(|| advised(change, a, b)) {
@@ -69,12 +71,13 @@ pub(super) fn find(diff: &Diff, a: &Report, b: &Report) -> Fits {
         }
     }
     by_effect.append(&mut by_proportion);
-    // Another program explains more than any of its settings. What Ray counts explains more than
+    // Another model or program explains more than any setting. What Ray counts explains more than
     // how often it checks.
     by_effect.sort_by_key(|fit| match fit.key.as_str() {
-        COMMAND => 0,
-        COUNTED | CGROUP_LIMIT => 1,
-        _ => 2,
+        key if names_a_model(key) => 0,
+        COMMAND => 1,
+        COUNTED | CGROUP_LIMIT => 2,
+        _ => 3,
     });
     let mut may_explain = Vec::new();
     match (open.as_slice(), by_effect.is_empty()) {
@@ -181,6 +184,38 @@ fn is_same_way(owner: &OwnerChange, direction: f64) -> bool {
 /// Returns whether a setting decides when Ray kills, and moves no memory itself.
 fn decides(change: &SettingChange) -> bool {
     framework::decides_kills(&change.key) || change.key == COUNTED || change.key == THRESHOLD
+}
+
+/// Ends of the keys with which frameworks name the model that is trained.
+const MODELS: [&str; 4] = [
+    "model.path",
+    "model.model_path",
+    "model_name_or_path",
+    "pretrain",
+];
+
+fn names_a_model(key: &str) -> bool {
+    MODELS
+        .iter()
+        .any(|end| key.trim_start_matches('-').ends_with(end))
+}
+
+/// Returns whether the model is another one. A run that does not say which it had may have had the
+/// same one.
+fn is_model(change: &SettingChange) -> bool {
+    let both = in_force(change.a.as_ref()).is_some() && in_force(change.b.as_ref()).is_some();
+    names_a_model(&change.key) && both
+}
+
+/// Returns the fit of another model, if memory changed: what the class that changed most gained or
+/// lost.
+fn another_model(diff: &Diff, change: &SettingChange) -> Option<Fit> {
+    let most = moved(diff).max_by_key(|owner| owner.peak_delta().unsigned_abs())?;
+    Some(fit(
+        change,
+        Some(&most.class),
+        format!("another model; {}", peaks(most)),
+    ))
 }
 
 /// Returns the fit of another command, if memory or deaths changed.
@@ -338,9 +373,12 @@ fn threshold(diff: &Diff, change: &SettingChange) -> Option<Fit> {
     let (a, b) = kills(diff, &[Killer::RayMemoryMonitor]);
     let (c, d) = kills(diff, &BY_KERNEL);
     (a != b).then(|| {
-        let why = format!(
-            "it decides when Ray's monitor kills; the monitor killed {a} in A, {b} in B; the kernel killed {c} in A, {d} in B"
-        );
+        let mut why =
+            format!("it decides when Ray's monitor kills; the monitor killed {a} in A, {b} in B");
+        // Each killer that killed.
+        if c + d > 0 {
+            why.push_str(&format!("; the kernel killed {c} in A, {d} in B"));
+        }
         fit(change, None, why)
     })
 }
