@@ -131,7 +131,7 @@ fn wheel_installs_and_records() {
     proves_a_kill_as_root(&program, folder.path());
 }
 
-/// Runs the README's second command from the fresh environment.
+/// Runs the check of the installation in `docs/usage/install.md` from the fresh environment.
 fn proves_a_kill_as_root(program: &Path, folder: &Path) {
     let file = folder.join("kill.raytrace");
     run(Command::new(program)

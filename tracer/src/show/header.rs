@@ -173,10 +173,18 @@ fn log_zone(report: &Report, recording: u32) -> Option<String> {
     })
 }
 
+/// Longest reason why a hook of the kernel is missing, in characters.
+const HOOK_REASON: usize = 72;
+
 fn probe_line(probe: &crate::event::Probe) -> String {
     let name = sanitize::name(&probe.name);
     let reason = probe.reason.as_deref().unwrap_or("no reason given");
-    let reason = sanitize::line(reason, sanitize::ADVICE);
+    let mut reason = sanitize::line(reason, sanitize::ADVICE);
+    // What is missed without a hook comes first, and the error of the kernel after it. The JSON has
+    // both.
+    if name.contains('/') {
+        reason = sanitize::whole_clauses(&reason, HOOK_REASON).to_owned();
+    }
     match probe.state {
         ProbeState::Missing => format!("probe {name} is missing: {reason}"),
         ProbeState::Degraded | ProbeState::Ok | ProbeState::Gone => {
