@@ -242,6 +242,7 @@ impl ClauseContext {
 fn unknown(cause: &Cause) -> String {
     match cause {
         Cause::SuddenEnd => "ended suddenly (the logs do not show why)".into(),
+        Cause::EndAfterError { says } => format!("ended suddenly, right after this error: {says}"),
         Cause::NotSeen => "ended; how is unknown".into(),
         _ => "ended; the cause is unknown".into(),
     }

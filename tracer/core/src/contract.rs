@@ -12,8 +12,8 @@ use crate::{
         missing::Missing,
         report::{
             Activity, CauseLink, Certainty, Death, End, Evidence, GroupKill, Killer, LinkReason,
-            Memory, NoRecording, OutcomeReason, Process, Recovery, Remote, SenderReport, Verdict,
-            When, Work,
+            Memory, NoRecording, OutcomeReason, Process, Recovery, Remote, SenderReport, When,
+            Work,
         },
     },
 };
@@ -51,6 +51,7 @@ struct VerdictJson<'a> {
     killer: Killer,
     certainty: Certainty,
     reason_certainty: Certainty,
+    memory_kill: bool,
     cause: &'a Cause,
     summary: String,
     settled: bool,
@@ -64,13 +65,15 @@ struct VerdictJson<'a> {
 }
 
 impl<'a> VerdictJson<'a> {
-    fn of(verdict: &'a Verdict, summary: String) -> Self {
+    fn of(death: &'a Death) -> Self {
+        let verdict = &death.verdict;
         Self {
             killer: verdict.killer,
             certainty: verdict.certainty,
             reason_certainty: verdict.reason_certainty,
+            memory_kill: death.is_memory_kill(),
             cause: &verdict.cause,
-            summary,
+            summary: clause::summary(death),
             settled: verdict.settled,
             evidence: &verdict.evidence,
             cause_death_id: verdict.cause_death_id,
@@ -93,7 +96,7 @@ impl Serialize for Death {
             process: &self.process,
             work: &self.work,
             end: &self.end,
-            verdict: VerdictJson::of(&self.verdict, clause::summary(self)),
+            verdict: VerdictJson::of(self),
             sender: &self.sender,
             memory: &self.memory,
             activity: &self.activity,

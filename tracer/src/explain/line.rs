@@ -25,6 +25,17 @@ pub(super) struct LogLine {
     pub(super) repeated: u64,
 }
 
+impl LogLine {
+    /// Returns whether a worker printed the line, as Ray's driver shows it. A worker can print
+    /// anything, also what another program would say.
+    pub(super) fn is_of_worker(&self) -> bool {
+        let parts = ["raylet", "gcs_server", "autoscaler"];
+        let speaker = self.speaker.as_ref();
+        speaker
+            .is_some_and(|speaker| speaker.pid.is_some() && !parts.contains(&speaker.name.as_str()))
+    }
+}
+
 /// The process that printed a line, as Ray's driver shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Speaker {

@@ -19,6 +19,7 @@ mod ray_monitor;
 mod ray_remarks;
 mod rejoin;
 mod rows;
+mod said;
 mod scan;
 mod source;
 mod stamp;

@@ -274,12 +274,13 @@ fn about_worker(fact: &RayFact) -> Option<(Subject, Claim)> {
             let memory = Claim::RayMemory(Box::default());
             (worker(worker_id.as_ref(), Some(*pid)), memory)
         }
+        // Ray up to 2.35 names no worker.
         RayFact::Disconnected {
-            worker_id: Some(id),
+            worker_id,
             exit_type,
             driver: false,
             ..
-        } => (worker(Some(id), None), disconnected(*exit_type)?),
+        } => (worker(worker_id.as_ref(), None), disconnected(*exit_type)?),
         RayFact::OwnerDied {
             worker_id,
             owner_worker_id,

@@ -2,7 +2,7 @@
 
 use libc::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
-use super::{HexIds, line::LogLine, ray_exit, stamp};
+use super::{HexIds, line::LogLine, ray_exit, said, stamp};
 use crate::{
     catalogue::{self, Found, Says, Where, Whom},
     event::Role,
@@ -41,8 +41,8 @@ pub(super) fn line(
     let mut found = catalogue::find(text);
     found.retain(|one| is_believed(one.row.believed, line));
     found.retain(|one| !hosts || one.row.of == Whom::Host);
-    // A worker can print anything into its own file, also what a daemon of the host would say.
-    let by_worker = own.worker_id.is_some();
+    // A worker can print anything, also what a daemon of the host would say.
+    let by_worker = own.worker_id.is_some() || line.is_of_worker();
     found.retain(|one| !(by_worker && matches!(one.row.of, Whom::Host | Whom::Part)));
     let special = found.iter().any(|one| !one.row.general);
     found.retain(|one| !(special && one.row.general));
@@ -83,6 +83,12 @@ fn statements(found: &Found<'_>, line: &LogLine, own: &Subject, place: Place) ->
     let Some(claim) = claim(found, line) else {
         return Vec::new();
     };
+    // That a service of the host ended is no end of the job, but memory that it ran out of is.
+    let for_memory = matches!(&claim, Claim::KernelOom(_))
+        || matches!(&claim, Claim::Daemon(daemon) if daemon.for_memory);
+    if !for_memory && found.get("unit").is_some_and(catalogue::is_host_unit) {
+        return Vec::new();
+    }
     let statement = |subject| Statement {
         place,
         stamp: stamp_of(found, line.stamp),
@@ -202,7 +208,6 @@ fn worker(found: &Found<'_>) -> Subject {
 
 fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
     Some(match &found.row.claim {
-        Says::Nothing => return None,
         Says::Signalled { signal } => signalled(found, *signal)?,
         Says::Status => by_code(found.number("code")?)?,
         Says::Exited { code } => Claim::Exit {
@@ -241,6 +246,15 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
             reporter: Some(found.fill(by)),
             ..KernelOom::default()
         })),
+        Says::TakenBack { by } => Claim::TakenBack { by: by.clone() },
+        Says::Before { says } => Claim::ErrorBefore {
+            says: short(&found.fill(says)),
+        },
+        // `ray.cancel` raises the same in a worker.
+        Says::Interrupted if line.speaker.is_none() => Claim::ErrorBefore {
+            says: said::INTERRUPT.to_owned(),
+        },
+        Says::Interrupted | Says::Nothing => return None,
         Says::Died => Claim::Died,
         Says::Lost => Claim::Lost,
         Says::RayExit => ray_exit::exit(found.get("type").unwrap_or(""), found.get("detail")?),

@@ -9,11 +9,13 @@ use super::{
     ray_actor::Actors,
     ray_component::Components,
     ray_monitor::Monitor,
-    ray_remarks, rows, warnings,
+    ray_remarks, rows,
+    said::Said,
+    warnings,
 };
 use crate::{
     event::Role,
-    ids::MINUTE_NS,
+    ids::{MINUTE_NS, Pid},
     judge::{
         from_text::{
             claim::{Claim, PidNamespace, Place, Stamp, Statement, Subject, Text, TextMention},
@@ -50,6 +52,8 @@ pub(super) struct Source {
     is_log: bool,
     /// How many of the next lines may be quotes from the log of a raylet that has ended.
     quoted: u32,
+    /// What the text said last that may be why a process ends: an error, or Ctrl+C.
+    said: Said,
     /// Whether this worker's broken connection to its peers has been noted.
     told_of_peers: bool,
     found: Vec<Statement>,
@@ -83,6 +87,7 @@ impl Source {
             folder,
             is_log: is_log(base),
             quoted: 0,
+            said: Said::default(),
             told_of_peers: false,
             found: Vec::new(),
         }
@@ -123,6 +128,12 @@ impl Source {
 
     fn take_line(&mut self, line: &LogLine, place: Place, gathered: &mut TextEvidence) {
         let before = self.found.len();
+        // What a worker prints of the kernel, the raylet or the GCS is a quotation.
+        let by_worker = self.own.worker_id.is_some() || line.is_of_worker();
+        let of_ray = |(name, _): &(String, Pid)| matches!(name.as_str(), "raylet" | "gcs_server");
+        if by_worker && line.component.as_ref().is_some_and(of_ray) {
+            return self.raylet(line, place);
+        }
         let has = |group| line.keywords.groups.has(group);
         note_raylet(line, gathered);
         if has(Groups::RAY_REMARKS) && self.folder.is_some() {
@@ -138,7 +149,7 @@ impl Source {
         if has(Groups::COMPONENT) || self.components.is_open() {
             self.components.line(line, place, &mut self.found, gathered);
         }
-        if has(Groups::KERNEL) || self.kernel.is_open() {
+        if !by_worker && (has(Groups::KERNEL) || self.kernel.is_open()) {
             self.kernel.line(line, place, &mut self.found);
             kernel::gpu_error(line, place, &mut gathered.remarks);
         }
@@ -170,7 +181,8 @@ impl Source {
                 .line(line, own, place, &mut gathered.remarks);
         }
         self.raylet(line, place);
-        let tells = |one: &Statement| !matches!(one.claim, Claim::FatalError { .. });
+        self.said.join(before, &mut self.found);
+        let tells = |one: &Statement| !one.claim.is_no_end();
         let claimed = self.found[before..].iter().any(tells) || self.monitor.is_open();
         if has(Groups::WARNING) {
             if self.is_log {
@@ -217,7 +229,8 @@ impl Source {
     /// Reads the pid of a raylet from the log lines that the driver quotes after its end.
     fn raylet(&mut self, line: &LogLine, place: Place) {
         if line.keywords.groups.has(Groups::CATALOGUE)
-            && line.text.contains("Raylet is terminated. Termination is")
+            && line.text.contains("Raylet is terminated")
+            && line.text.contains("Termination is")
         {
             self.quoted = QUOTED;
             return;

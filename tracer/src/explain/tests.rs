@@ -4,6 +4,7 @@ mod apart;
 mod chunks;
 mod claims;
 mod damage;
+mod false_reading;
 mod fixtures;
 mod forms;
 mod joins;

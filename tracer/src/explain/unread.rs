@@ -5,7 +5,10 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::{pattern, scan};
-use crate::judge::from_text::claim::Place;
+use crate::{
+    catalogue::{self, Kind},
+    judge::from_text::claim::Place,
+};
 
 /// At most this many lines are shown.
 const MAX_LINES: usize = 5;
@@ -52,8 +55,14 @@ impl Unread {
     }
 }
 
+/// Whether a row says that a line tells of no death: a remark, an after-effect, a wanted end.
+fn is_known(text: &str) -> bool {
+    let rows = catalogue::find(text);
+    rows.iter().any(|found| found.row.kind != Kind::Death)
+}
+
 fn shown((place, line): (Place, &[u8])) -> Option<(Place, String)> {
     let lines = scan::unwrap_line(line).into_iter();
-    let mut found = lines.filter(|line| LOOKS.is_match(&line.text));
+    let mut found = lines.filter(|line| LOOKS.is_match(&line.text) && !is_known(&line.text));
     found.next().map(|line| (place, super::cut(&line.text)))
 }

@@ -3,7 +3,10 @@
 use crate::{
     event::{Mode, ProbeState},
     ids::Bytes,
-    judge::report::{Death, Killer, LostProbe, Peak, Recording, Report},
+    judge::{
+        cause,
+        report::{Death, Killer, LostProbe, Peak, Recording, Report, Verdict},
+    },
     show::{
         causes::Cause,
         fleet, limit, sanitize,
@@ -262,8 +265,12 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     }
     if shown.totals.causes > 0 && !memory && !shown.filtered {
         // An unknown killer may have killed for memory.
-        let mut killers = causes.iter().map(|cause| cause.death.verdict.killer);
-        let known = if killers.any(|killer| killer == Killer::Unknown) {
+        let mut verdicts = causes.iter().map(|cause| &cause.death.verdict);
+        let open = |verdict: &Verdict| {
+            let has_reason = matches!(verdict.cause, cause::Cause::EndAfterError { .. });
+            verdict.killer == Killer::Unknown && !has_reason
+        };
+        let known = if verdicts.any(open) {
             "No death is known to be a kill for memory; one whose killer is unknown may be."
         } else {
             "No kill for memory."

@@ -108,6 +108,18 @@ pub enum Says {
         #[serde(default)]
         global: bool,
     },
+    /// What this program claimed last was not done.
+    TakenBack {
+        /// That program.
+        by: String,
+    },
+    /// An error that stands shortly before a sudden end, in these words.
+    Before {
+        /// The words.
+        says: String,
+    },
+    /// Somebody pressed Ctrl+C.
+    Interrupted,
     /// It ended.
     Died,
     /// Its connection broke.

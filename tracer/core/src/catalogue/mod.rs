@@ -40,6 +40,9 @@ pub struct Program {
     /// Which of its messages have no row, and why.
     #[serde(default)]
     pub left_out: String,
+    /// Units of systemd that belong to the host and run no job.
+    #[serde(default)]
+    pub host_units: Vec<String>,
     /// Its lines.
     pub rows: Vec<Row>,
 }
@@ -109,7 +112,10 @@ impl Found<'_> {
     /// Fills the holes of a sentence.
     #[must_use]
     pub fn fill(&self, sentence: &str) -> String {
-        template::fill(sentence, |hole| self.get(hole).unwrap_or_default())
+        template::fill(sentence, |hole| match hole {
+            "matched" => self.text().trim(),
+            hole => self.get(hole).unwrap_or_default(),
+        })
     }
 }
 
@@ -153,6 +159,16 @@ static ALL: LazyLock<Catalogue> = LazyLock::new(|| {
         words,
     }
 });
+
+/// Returns whether a unit of systemd belongs to the host and runs no job: `snapd.service`,
+/// `getty@tty1.service`.
+#[must_use]
+pub fn is_host_unit(unit: &str) -> bool {
+    let name = unit.strip_suffix(".service").unwrap_or(unit);
+    let name = name.split('@').next().unwrap_or(name);
+    let mut units = ALL.programs.iter().flat_map(|program| &program.host_units);
+    units.any(|known| known == name)
+}
 
 /// Returns the programs with their rows.
 #[must_use]

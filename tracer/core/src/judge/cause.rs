@@ -333,6 +333,11 @@ pub enum Cause {
 
     /// It ended suddenly. An OOM kill, `kill -9`, a crash and `os._exit` look alike.
     SuddenEnd,
+    /// It ended suddenly, and the text has an error right before.
+    EndAfterError {
+        /// The error.
+        says: String,
+    },
     /// It ended, and nothing says why.
     Unexplained,
     /// It ended, and nothing says how.

@@ -32,6 +32,7 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
         Cause::MemoryDaemon { says, .. }
         | Cause::SystemProgram { says, .. }
         | Cause::RayletEndedItself { says }
+        | Cause::EndAfterError { says }
         | Cause::NodeDrained { says } => {
             *says = scrubber.text(says);
         }

@@ -188,6 +188,16 @@ pub enum Claim {
         /// The error.
         says: String,
     },
+    /// An error that the text has shortly before its sudden end.
+    ErrorBefore {
+        /// The error.
+        says: String,
+    },
+    /// What a daemon of this name claimed in the line before was not done.
+    TakenBack {
+        /// That daemon.
+        by: String,
+    },
     /// A signal ended it; who sent it is not in the text.
     Signalled(i32),
     /// One digit in its raylet's record says that memory was the reason (`disconnect_type=4`). That
@@ -203,6 +213,20 @@ pub enum Claim {
     UnparsedKill,
     /// It ended.
     Died,
+}
+
+impl Claim {
+    /// Whether it does not say that a process ended.
+    #[must_use]
+    pub fn is_no_end(&self) -> bool {
+        matches!(
+            self,
+            Self::Identity
+                | Self::FatalError { .. }
+                | Self::ErrorBefore { .. }
+                | Self::TakenBack { .. }
+        )
+    }
 }
 
 /// Figures of a kill by Ray's memory monitor.

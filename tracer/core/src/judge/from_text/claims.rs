@@ -19,6 +19,8 @@ const MAX_STATEMENTS: usize = 12;
 const MAX_ALIKE: usize = 64;
 /// Kills of one pid by the kernel that are further apart are those of two processes.
 const REUSED_NS: i64 = 2 * MINUTE_NS;
+/// A daemon takes a claim back at most this many lines below it.
+const TAKEN_BACK_LINES: u64 = 3;
 /// At most this many claims without a name are kept.
 const MAX_NAMELESS: usize = 200;
 
@@ -35,9 +37,7 @@ impl ProcessClaims {
     /// Whether anything says that the process ended.
     #[must_use]
     pub(crate) fn is_death(&self) -> bool {
-        self.statements
-            .iter()
-            .any(|one| !matches!(one.claim, Claim::Identity | Claim::FatalError { .. }))
+        self.statements.iter().any(|one| !one.claim.is_no_end())
     }
 
     /// Whether the same line is known already, from a copy of the log.
@@ -83,6 +83,8 @@ pub struct AllClaims {
     by_actor: HashMap<HexId, Vec<usize>>,
     by_pid: HashMap<(bool, Pid), Vec<usize>>,
     raylets: Vec<usize>,
+    /// The process of the last claim.
+    last: Option<usize>,
     /// Claims without a line that says whom they concern.
     pub nameless: Vec<Statement>,
     /// Number of claims that were dropped because there were too many.
@@ -92,6 +94,9 @@ pub struct AllClaims {
 impl AllClaims {
     /// Adds a claim to those of its subject.
     pub fn add(&mut self, mut statement: Statement) {
+        if let Claim::TakenBack { by } = &statement.claim {
+            return self.take_back(by, &statement);
+        }
         for name in [&mut statement.subject.class, &mut statement.subject.task] {
             *name = name.take().map(plain);
         }
@@ -118,14 +123,31 @@ impl AllClaims {
             }
         };
         self.all[at].add(statement);
+        self.last = Some(at);
         self.index(at);
+    }
+
+    /// Removes what a daemon claimed in the lines above, if that was the last claim of all.
+    fn take_back(&mut self, by: &str, statement: &Statement) {
+        let last = self.last.and_then(|at| self.all.get_mut(at));
+        let Some(claims) = last.map(|process| &mut process.statements) else {
+            return;
+        };
+        let is_meant = |one: &mut Statement| {
+            let lines = statement.place.line.saturating_sub(one.place.line);
+            let near = one.place.text == statement.place.text && lines <= TAKEN_BACK_LINES;
+            near && matches!(&one.claim, Claim::Daemon(daemon) if daemon.name == by)
+        };
+        claims.pop_if(is_meant);
     }
 
     fn add_nameless(&mut self, statement: Statement) {
         // Each error of a driver repeats that some worker died.
         let repeats = matches!(statement.claim, Claim::Died | Claim::Lost)
-            && (self.nameless.iter())
-                .any(|one| discriminant(&one.claim) == discriminant(&statement.claim));
+            && (self.nameless.iter()).any(|one| {
+                discriminant(&one.claim) == discriminant(&statement.claim)
+                    && one.subject.of == statement.subject.of
+            });
         if repeats {
             return;
         }

@@ -107,12 +107,12 @@ fn name(subject: &Subject) -> String {
         .or(subject.comm.as_ref());
     known.cloned().unwrap_or_else(|| match role(subject) {
         Role::Raylet => "raylet".into(),
-        Role::Worker => "worker".into(),
-        _ if !subject.is_named() => match &subject.of {
-            Some(of) => format!("a process of {of}"),
-            None => "a process".into(),
+        role => match &subject.of {
+            Some(of) if !subject.is_named() => format!("a process of {of}"),
+            _ if role == Role::Worker => "worker".into(),
+            _ if !subject.is_named() => "a process".into(),
+            _ => "process".into(),
         },
-        _ => "process".into(),
     })
 }
 

@@ -28,7 +28,7 @@ use std::collections::{BTreeSet, HashMap};
 use jiff::tz::TimeZone;
 
 use crate::{
-    ids::{BootTime, EventId, SECOND_NS},
+    ids::{BootTime, EventId, Pid, SECOND_NS},
     judge::{
         findings,
         missing::Missing,
@@ -36,7 +36,7 @@ use crate::{
         report::{self, ClusterReport, Death, Evidence, Monitor, Report, TextSource, TopProcess},
     },
     path,
-    ray::{identify, log::kill},
+    ray::{facts::TopUser, identify, log::kill},
 };
 use claim::{Claim, MonitorState, Place, Statement, Subject};
 use death::build;
@@ -87,10 +87,16 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     }
     let facts = facts::of(gathered, &made);
     let on = nodes::of_deaths(gathered, &folders, &made);
+    let first_lines = notes::first_lines(&made);
     let mut deaths: Vec<Death> = made.into_iter().map(|made| made.death).collect();
     unsettled::add(read, &mut deaths, &candidates);
     let version = version(gathered);
-    notes.extend(notes::all(gathered, &deaths, version.as_deref()));
+    notes.extend(notes::all(
+        gathered,
+        &deaths,
+        &first_lines,
+        version.as_deref(),
+    ));
     notes.extend(version.map(|version| format!("Ray {version}, by the wording of its messages")));
     let mut report = Report {
         message_times: Vec::new(),
@@ -178,7 +184,10 @@ fn made(gathered: &TextEvidence, clock: &Clock, case: &Case<'_>) -> Made {
         let words = format!("Ray's kill record calls it {by_lease}, the first task of its lease");
         named_by_lease = Some((place, words));
     }
+    let call = running_call(&subject, &claims);
     let mut made = build(clock, &subject, dated_by, verdict);
+    let task = &mut made.death.work.task_name;
+    *task = call.or_else(|| task.take());
     made.bare = bare;
     made.candidate = case.candidate;
     made.folder.clone_from(&subject.folder);
@@ -197,6 +206,25 @@ fn made(gathered: &TextEvidence, clock: &Clock, case: &Case<'_>) -> Made {
     made
 }
 
+/// Returns the call that a killed actor ran, by Ray's table of the largest processes:
+/// `WorkerDict.update_actor`.
+fn running_call(subject: &Subject, claims: &[&Statement]) -> Option<String> {
+    let class = subject.class.as_deref()?;
+    let user = listed(subject.pid?, claims)?;
+    let title = identify::title(&user.command)?;
+    let call = title.task.filter(|_| !user.command.ends_with("..."))?;
+    let (of, _) = call.rsplit_once('.')?;
+    (of == class).then_some(call)
+}
+
+/// Returns the row of a process in Ray's table of the largest processes.
+fn listed<'a>(pid: Pid, claims: &[&'a Statement]) -> Option<&'a TopUser> {
+    claims.iter().find_map(|one| match &one.claim {
+        Claim::RayMemory(memory) => memory.top.iter().find(|user| user.pid == pid),
+        _ => None,
+    })
+}
+
 /// Returns the task that a killed worker ran, if Ray's table of the largest processes has another
 /// name for it than Ray's kill record. The record names the first task of the worker's lease.
 fn running_task(subject: &Subject, claims: &[&Statement]) -> Option<(Place, String)> {
@@ -204,10 +232,7 @@ fn running_task(subject: &Subject, claims: &[&Statement]) -> Option<(Place, Stri
     let task = subject.task.as_deref().filter(|_| !is_actor)?;
     let pid = subject.pid?;
     claims.iter().find_map(|one| {
-        let Claim::RayMemory(memory) = &one.claim else {
-            return None;
-        };
-        let user = memory.top.iter().find(|user| user.pid == pid)?;
+        let user = listed(pid, &[*one])?;
         let title = identify::title(&user.command)?;
         let shown = title.task.filter(|_| title.actor_class.is_none())?;
         // Ray cuts long titles.

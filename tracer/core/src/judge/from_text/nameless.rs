@@ -29,7 +29,7 @@ pub(super) fn add(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) 
             continue;
         }
         match told.iter_mut().find(|known| alike(known, one)) {
-            Some(known) if rank(&one.claim) < rank(&known.claim) => *known = one,
+            Some(known) if tells_more(one, known) => *known = one,
             Some(_) => {}
             None => told.push(one),
         }
@@ -41,10 +41,34 @@ pub(super) fn add(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) 
     counted(gathered, clock, made);
 }
 
+/// Whether the first of two claims about one death says more. A job stands for its steps.
+fn tells_more(one: &Statement, known: &Statement) -> bool {
+    let (rank_of_one, rank_of_known) = (rank(&one.claim), rank(&known.claim));
+    let is_job = |one: &Statement| {
+        let of = one.subject.of.as_deref();
+        of.is_some_and(|of| of.starts_with("Slurm job "))
+    };
+    rank_of_one < rank_of_known || (rank_of_one == rank_of_known && is_job(one) && !is_job(known))
+}
+
+/// Whether a task of Slurm ended after Slurm had ended its job.
+fn is_after_cancel(one: &Statement, nameless: &[Statement]) -> bool {
+    let of = one.subject.of.as_deref();
+    let above = |other: &Statement| {
+        other.place < one.place
+            && other.place.text == one.place.text
+            && matches!(&other.claim, Claim::Daemon(daemon) if daemon.name == "Slurm")
+    };
+    of.is_some_and(|of| of.starts_with("Slurm task ")) && nameless.iter().any(above)
+}
+
 /// Whether two claims without a name may speak of the same death. Claims of one kind may, unless
 /// daemons name different victims. Ray prints that a worker died and that its connection broke one
 /// after the other.
 fn alike(one: &Statement, other: &Statement) -> bool {
+    if are_apart(one, other) {
+        return false;
+    }
     match (&one.claim, &other.claim) {
         // systemd reports what its daemon did. It may do so again, later.
         (Claim::Daemon(daemon), Claim::Daemon(again)) if daemon.unit.is_some() => {
@@ -66,15 +90,24 @@ fn alike(one: &Statement, other: &Statement) -> bool {
     }
 }
 
+/// Whether the text says that they are of two units, pods or jobs. A job of Slurm has steps.
+fn are_apart(one: &Statement, other: &Statement) -> bool {
+    let of = |one: &'_ Statement| one.subject.of.clone().unwrap_or_default();
+    let apart = |kind: &str| {
+        let (one, other) = (of(one), of(other));
+        let names = one.strip_prefix(kind).zip(other.strip_prefix(kind));
+        names.is_some_and(|(one, other)| one != other)
+    };
+    let jobs = job(one).zip(job(other));
+    apart("unit ") || apart("pod ") || jobs.is_some_and(|(one, other)| one != other)
+}
+
 /// Returns the job of a statement about a job or step of Slurm.
 fn job(one: &Statement) -> Option<&str> {
-    let (_, name) = one
-        .subject
-        .of
-        .as_deref()?
-        .strip_prefix("Slurm ")?
-        .split_once(' ')?;
-    name.split('.').next()
+    let of = one.subject.of.as_deref()?;
+    let name = of.strip_prefix("Slurm job ");
+    let name = name.or_else(|| of.strip_prefix("Slurm step "))?;
+    name.split(['.', '+']).next()
 }
 
 /// Whether no named death accounts for a claim.
@@ -91,7 +124,7 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
         }
         Claim::Daemon(_) => true,
         Claim::Intended(_) => !killed_by(Killer::RayIntended),
-        Claim::Exit { .. } => !killed_by(Killer::Exit),
+        Claim::Exit { .. } => !killed_by(Killer::Exit) && !is_after_cancel(one, nameless),
         Claim::Crash { .. } => !killed_by(Killer::Crash),
         Claim::Collapse { .. } => !killed_by(Killer::RayCollapse),
         // "It died" only repeats a death that the text names better.
@@ -102,8 +135,14 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
         | Claim::Lost
         | Claim::Unregistered
         | Claim::UnparsedKill
-        | Claim::Died => made.is_empty() && nameless.iter().all(|other| weak(&other.claim)),
-        Claim::Identity | Claim::FatalError { .. } => false,
+        | Claim::Died => {
+            let mut others = nameless.iter();
+            made.is_empty() && others.all(|other| weak(&other.claim) || are_apart(one, other))
+        }
+        Claim::Identity
+        | Claim::FatalError { .. }
+        | Claim::ErrorBefore { .. }
+        | Claim::TakenBack { .. } => false,
     }
 }
 
@@ -119,6 +158,8 @@ fn weak(claim: &Claim) -> bool {
             | Claim::UnparsedKill
             | Claim::Died
             | Claim::FatalError { .. }
+            | Claim::ErrorBefore { .. }
+            | Claim::TakenBack { .. }
             | Claim::Identity
     )
 }

@@ -1,6 +1,13 @@
 //! Notes what texts say besides deaths and findings: after-effects, Ray's counts, what was dropped.
 
-use super::{claim::Claim, silent_nodes, text_evidence::TextEvidence};
+use std::collections::BTreeMap;
+
+use super::{
+    Made,
+    claim::{Claim, NotedLine},
+    silent_nodes,
+    text_evidence::TextEvidence,
+};
 use crate::judge::{
     cause::Cause,
     ray_log_versions,
@@ -13,12 +20,18 @@ const PAGE: &str =
 
 /// Returns the notes: after-effects, Ray's count compared with what was found, and what was
 /// dropped.
-pub(super) fn all(gathered: &TextEvidence, deaths: &[Death], version: Option<&str>) -> Vec<String> {
+pub(super) fn all(
+    gathered: &TextEvidence,
+    deaths: &[Death],
+    first_lines: &FirstLines,
+    version: Option<&str>,
+) -> Vec<String> {
     let mut notes = Vec::new();
     let nameless = gathered.claims.nameless.iter();
     let unread = nameless.filter(|one| matches!(one.claim, Claim::UnparsedKill));
     notes.extend(ray_log_versions::unread(unread.count(), version));
-    notes.extend(after_effects(gathered, deaths));
+    notes.extend(errors_before(gathered, first_lines));
+    notes.extend(after_effects(gathered, deaths, first_lines));
     notes.extend(gathered.remarks.unread.iter().map(|(place, line)| {
         let place = super::source(gathered, *place);
         format!("{place} looks like the report of a death, and raytrace does not know it: {line}")
@@ -87,7 +100,43 @@ fn counted_twice(deaths: &[Death]) -> Option<String> {
     })
 }
 
-fn after_effects(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
+/// The line of the first death in each text.
+pub(super) type FirstLines = BTreeMap<usize, u64>;
+
+/// Returns the line of the first death in each text.
+pub(super) fn first_lines(made: &[Made]) -> FirstLines {
+    let mut lines = FirstLines::new();
+    for made in made.iter().filter(|made| made.death.listed) {
+        let line = lines.entry(made.place.text).or_insert(u64::MAX);
+        *line = made.place.line.min(*line);
+    }
+    lines
+}
+
+/// Whether a time-out stands above all deaths of its text. Then it does not follow from them.
+fn is_before(kind: &str, noted: &NotedLine, first_lines: &FirstLines) -> bool {
+    let first = first_lines.get(&noted.place.text);
+    // A collective waits for minutes; other errors may be printed before the death that they follow.
+    matches!(kind, "NCCL timeout" | "gloo timeout")
+        && first.is_some_and(|line| noted.place.line < *line)
+}
+
+/// Quotes the time-outs that stand above the first death.
+fn errors_before(gathered: &TextEvidence, first_lines: &FirstLines) -> Vec<String> {
+    let effects = gathered.remarks.after_effects.iter();
+    let before = effects.filter(|(kind, noted)| is_before(kind, noted, first_lines));
+    let words = before.map(|(kind, noted)| {
+        let place = super::source(gathered, noted.place);
+        format!("{kind} before the first death, at {place}: {}", noted.quote)
+    });
+    words.collect()
+}
+
+fn after_effects(
+    gathered: &TextEvidence,
+    deaths: &[Death],
+    first_lines: &FirstLines,
+) -> Option<String> {
     let by_nccl = deaths
         .iter()
         .any(|death| death.listed && ended_by_nccl(death));
@@ -95,6 +144,7 @@ fn after_effects(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
     let effects = gathered.remarks.after_effects.iter();
     let effects: Vec<_> = effects
         .filter(|(kind, _)| !(by_nccl && kind.starts_with("NCCL")))
+        .filter(|(kind, noted)| !is_before(kind, noted, first_lines))
         .collect();
     let lines: u64 = effects.iter().map(|(_, noted)| noted.count).sum();
     if lines == 0 {

@@ -209,6 +209,9 @@ fn others(claims: &[&Statement]) -> Verdict {
             verdict.signal = Some(*signal);
             verdict
         }
+        Claim::ErrorBefore { says } => {
+            Verdict::new(Killer::Unknown, Cause::EndAfterError { says: says.clone() })
+        }
         Claim::Reaped => Verdict::new(Killer::Unknown, Cause::OomReaped),
         Claim::DisconnectTypeMemory => Verdict::new(Killer::Unknown, Cause::RayMemoryDigit),
         Claim::MemoryTable(memory) => {
@@ -223,6 +226,7 @@ fn others(claims: &[&Statement]) -> Verdict {
         | Claim::KernelOom(_)
         | Claim::UnparsedKill
         | Claim::Died
+        | Claim::TakenBack { .. }
         | Claim::Identity => Verdict::new(Killer::Unknown, Cause::Unexplained),
     }
 }
@@ -277,9 +281,10 @@ pub(super) fn rank(claim: &Claim) -> u8 {
         Claim::Signalled(_) => 9,
         Claim::DisconnectTypeMemory | Claim::MemoryTable(_) => 10,
         Claim::FatalError { .. } => 11,
-        Claim::Lost => 12,
-        Claim::Unregistered | Claim::UnparsedKill | Claim::Died => 13,
-        Claim::Identity => 14,
+        Claim::ErrorBefore { .. } => 12,
+        Claim::Lost => 13,
+        Claim::Unregistered | Claim::UnparsedKill | Claim::Died => 14,
+        Claim::Identity | Claim::TakenBack { .. } => 15,
     }
 }
 
