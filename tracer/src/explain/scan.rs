@@ -5,7 +5,8 @@
 
 use super::{
     chunks::Piece,
-    configurations, kernel, keywords,
+    configurations, kernel,
+    keywords::{self, Search},
     line::{Groups, LogLine},
     unwrap_line,
 };
@@ -33,14 +34,22 @@ pub(super) struct Scanned {
     pub(super) newlines: u64,
 }
 
+/// How many parts of a chunk are searched side by side.
+const PARTS: usize = 4;
+
 /// Scans a chunk.
 pub(super) fn scan(bytes: &[u8]) -> Scanned {
     let mut scanned = Scanned::default();
+    let mut with_words = with_words(bytes).into_iter().peekable();
     let (mut at, mut below) = (0, 0_usize);
     while at < bytes.len() {
-        let Some((piece, has_words)) = next_wanted(bytes, at, below > 0) else {
-            break;
+        let next = if below > 0 {
+            Some(Piece::at(at, bytes))
+        } else {
+            with_words.peek().copied()
         };
+        let Some(piece) = next else { break };
+        let has_words = with_words.next_if(|one| one.begin == piece.begin).is_some();
         let newlines = scanned.newlines + newlines(&bytes[at..piece.begin]);
         let lines = unwrap_line(&bytes[piece.begin..piece.end]);
         let opened = lines.iter().map(lines_below).max().unwrap_or(0);
@@ -58,15 +67,72 @@ pub(super) fn scan(bytes: &[u8]) -> Scanned {
     scanned
 }
 
-/// Returns the next piece that contains keywords, or within a block simply the next piece. Tells
-/// whether it contains keywords.
-fn next_wanted(bytes: &[u8], at: usize, in_block: bool) -> Option<(Piece, bool)> {
-    if !in_block {
-        return Some((next_hit(bytes, at)?, true));
+/// Returns the pieces that contain keywords, in order.
+fn with_words(bytes: &[u8]) -> Vec<Piece> {
+    let mut from = 0;
+    let ends: [usize; PARTS] = std::array::from_fn(|part| {
+        let end = (bytes.len() / PARTS * (part + 1)).max(from);
+        let last = part + 1 == PARTS;
+        let newline = memchr::memchr(b'\n', &bytes[end..]).filter(|_| !last);
+        from = newline.map_or(bytes.len(), |newline| end + newline + 1);
+        from
+    });
+    let mut begin = 0;
+    let mut parts = ends.map(|end| {
+        let search = Search::new(&bytes[begin..end]);
+        begin = end;
+        search
+    });
+    let mut found = ends.map(|end| Part {
+        begin: end,
+        end,
+        pieces: Vec::new(),
+    });
+    for (part, search) in found.iter_mut().zip(&parts) {
+        part.begin -= search.left();
     }
-    let piece = Piece::at(at, bytes);
-    let has_words = keywords::find(&bytes[piece.begin..piece.end]).is_some();
-    Some((piece, has_words))
+    while parts.iter().all(|part| part.left() > 0) {
+        let lengths = keywords::side_by_side(&mut parts);
+        for ((part, search), length) in found.iter_mut().zip(&mut parts).zip(lengths) {
+            if let Some(length) = length {
+                *search = part.take(bytes, search.left(), length);
+            }
+        }
+    }
+    for (part, search) in found.iter_mut().zip(&mut parts) {
+        while let Some(length) = search.next() {
+            *search = part.take(bytes, search.left(), length);
+        }
+    }
+    found.into_iter().flat_map(|part| part.pieces).collect()
+}
+
+/// A part of a chunk: the begin of the line that is being searched, its end, and the pieces found.
+struct Part {
+    begin: usize,
+    end: usize,
+    pieces: Vec<Piece>,
+}
+
+impl Part {
+    /// Takes the piece in which a keyword of this length ends, where so many bytes are left. Returns
+    /// the search from the next piece on.
+    fn take<'a>(&mut self, bytes: &'a [u8], left: usize, length: usize) -> Search<'a> {
+        let end = self.end - left;
+        let begin = end - length;
+        let newline = memchr::memrchr(b'\n', &bytes[self.begin..begin]);
+        let line = newline.map_or(self.begin, |newline| self.begin + newline + 1);
+        let mut piece = Piece::at(line, bytes);
+        while piece.end <= begin {
+            piece = Piece::at(piece.next(), bytes);
+        }
+        // A keyword that is divided between two pieces does not count.
+        if end <= piece.end {
+            self.pieces.push(piece);
+        }
+        self.begin = piece.next().min(self.end);
+        Search::new(&bytes[self.begin..self.end])
+    }
 }
 
 /// Estimates how many lines below this one will be needed whatever they contain.
@@ -88,24 +154,6 @@ fn lines_below(line: &LogLine) -> usize {
         .into_iter()
         .find_map(|(opens, lines)| opens.then_some(lines))
         .unwrap_or(0)
-}
-
-/// Returns the first piece from `at` on that contains keywords.
-fn next_hit(bytes: &[u8], mut at: usize) -> Option<Piece> {
-    loop {
-        let (begin, end) = keywords::find(&bytes[at..])?;
-        let (begin, end) = (at + begin, at + end);
-        let line = memchr::memrchr(b'\n', &bytes[at..begin]).map_or(at, |before| at + before + 1);
-        let mut piece = Piece::at(line, bytes);
-        while piece.end <= begin {
-            piece = Piece::at(piece.next(), bytes);
-        }
-        // A keyword that is divided between two pieces does not count.
-        if end <= piece.end {
-            return Some(piece);
-        }
-        at = piece.next();
-    }
 }
 
 /// Unwraps a line.
