@@ -3,6 +3,8 @@
 //! With `INSTA_UPDATE=always` the file is written instead. Whether real reports keep to it is
 //! checked by another program: `tests/tests/exports.rs`.
 
+#![allow(clippy::disallowed_methods, reason = "tests read what they have made")]
+
 use std::{env, fs, path::Path};
 
 use raytrace_core::judge::report::Report;
