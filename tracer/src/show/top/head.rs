@@ -150,7 +150,7 @@ fn silence(top: &Top) -> String {
         "" => String::new(),
         source if let Some((number, of)) = top.sample => {
             format!(
-                "{source} has ended: sample {} of {}",
+                "{source}: sample {} of {}",
                 shared::thousands(number as u64),
                 shared::thousands(of as u64)
             )
