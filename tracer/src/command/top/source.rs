@@ -2,12 +2,8 @@
 
 #[cfg_attr(not(feature = "record"), path = "source/stub.rs")]
 mod live_source;
-mod replay;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -21,10 +17,9 @@ use crate::{
     },
     observe::{clock, host},
     recording::{Follower, RecordingError},
-    show::top::{Step, Top},
+    show::top::Top,
 };
 use live_source::LiveSource;
-use replay::Replay;
 
 /// How often the file is read: a recorder writes events twice a second.
 const POLL: Duration = Duration::from_millis(500);
@@ -43,17 +38,12 @@ pub(super) enum Source {
 /// A recording that is being followed.
 pub(super) struct Following {
     name: String,
-    path: PathBuf,
     follower: Follower,
     judge: Judge,
     deaths: Deaths,
     /// Whether it was made since the last boot of this machine, so that it uses the same clock.
     ours: bool,
     last: BootTime,
-    /// When the machine's memory was sampled, until it is known that the recorder still runs.
-    samples: Option<Vec<BootTime>>,
-    /// The position in a recording that had ended when it was opened.
-    replay: Option<Replay>,
     poll: Interval,
 }
 
@@ -105,16 +95,8 @@ impl Source {
             Self::File(following) => {
                 following.poll.tick().await;
                 following.read(top)?;
-                Ok(following.replay.is_none())
+                Ok(true)
             }
-        }
-    }
-
-    /// Goes to another sample of a recording that has ended.
-    pub(super) fn step(&mut self, step: Step, top: &mut Top) -> anyhow::Result<()> {
-        match self {
-            Self::Live(_) => Ok(()),
-            Self::File(following) => following.step(step, top),
         }
     }
 
@@ -127,35 +109,22 @@ impl Source {
 }
 
 impl Following {
-    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
+    fn open(path: &Path) -> anyhow::Result<Self> {
         let mut poll = tokio::time::interval(POLL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let name = path.file_name().unwrap_or(path.as_os_str());
         Ok(Self {
             name: name.to_string_lossy().into_owned(),
-            path: path.to_owned(),
             follower: Follower::open(path)?,
             judge: Judge::default(),
             deaths: Deaths::default(),
             ours: false,
             last: BootTime(0),
-            samples: Some(Vec::new()),
-            replay: None,
             poll,
         })
     }
 
-    fn step(&mut self, step: Step, top: &mut Top) -> anyhow::Result<()> {
-        match &mut self.replay {
-            Some(replay) => Ok(replay.step(step, top)?),
-            None => Ok(()),
-        }
-    }
-
-    pub(super) fn read(&mut self, top: &mut Top) -> anyhow::Result<()> {
-        if self.replay.is_some() {
-            return Ok(());
-        }
+    fn read(&mut self, top: &mut Top) -> anyhow::Result<()> {
         if let Some(anew) = self.follower.replaced() {
             self.follower = anew;
             (self.judge, self.deaths) = (Judge::default(), Deaths::default());
@@ -174,13 +143,7 @@ impl Following {
             deaths::time_when_all_settled(now)
         };
         self.judge(top, until);
-        let samples = self.samples.take().filter(|_| !self.ours);
-        if let Some(samples) = samples {
-            self.replay = Replay::open(&self.path, samples, top)?;
-        }
-        if self.replay.is_none() {
-            top.update(self.judge.live(now));
-        }
+        top.update(self.judge.live(now));
         Ok(())
     }
 
@@ -194,11 +157,6 @@ impl Following {
                     self.ours = started.boot_id == host::started(Mode::Procfs).boot_id;
                 }
                 Observation::RecordingEnded => self.ours = false,
-                Observation::Node(_) => {
-                    if let Some(samples) = &mut self.samples {
-                        samples.push(event.time);
-                    }
-                }
                 Observation::Exit(exit) => self.deaths.add(event.id, exit.process, event.time),
                 _ => {}
             }
