@@ -207,15 +207,17 @@ function line(brush, figures, x, y, paint) {
   brush.stroke();
 }
 
-// The name of a line, where it is highest and there is room beside it.
+// The name of a line, where it is highest; it has none where names of limits stand. The legend has
+// it too.
 function named(brush, label, figures, x, y, paint) {
   let highest = -1;
   figures.forEach((kib, column) => { if (!(kib <= figures[highest])) highest = Number.isNaN(kib) ? highest : column; });
   if (highest < 0) return;
   const wide = brush.measureText(label).width, at = x(highest);
-  brush.textAlign = at - LEFT > wide + 12 ? 'right' : 'left';
+  if (at - LEFT < 2 * wide + 18) return;
+  brush.textAlign = 'right';
   brush.textBaseline = 'middle';
-  written(brush, label, at + (brush.textAlign === 'right' ? -6 : 6), y(figures[highest]) - 8, paint);
+  written(brush, label, at - 6, y(figures[highest]) - 8, paint);
 }
 
 // Text that can be read on any colour.
