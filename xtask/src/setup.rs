@@ -7,6 +7,7 @@ mod kernels;
 mod packaging;
 mod ray;
 mod real;
+mod slurm;
 mod venv;
 mod views;
 mod zig;
@@ -40,6 +41,7 @@ pub(crate) fn for_tests() -> Result<()> {
     }
     views::install()?;
     packaging()?;
+    slurm::install()?;
     virtual_machines()
 }
 

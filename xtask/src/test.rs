@@ -18,7 +18,7 @@ use programs::{Kind, Program, build_all};
 
 /// Files of tests that run one after the other. They flood the machine, measure what others would
 /// disturb, or count what is on the machine.
-const ALONE: [&str; 23] = [
+const ALONE: [&str; 24] = [
     "acts",
     "alerts",
     "before",
@@ -39,6 +39,7 @@ const ALONE: [&str; 23] = [
     "readers",
     "refusals",
     "samples",
+    "slurm",
     "survival",
     "systemd",
     "warned",

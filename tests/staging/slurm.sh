@@ -1,0 +1,58 @@
+#!/bin/bash
+# Starts or stops a Slurm of one node in a folder, without systemd: slurm.sh up|down FOLDER. As root.
+# Debian's packages: slurmd slurmctld slurm-client munge.
+set -e
+D=$2
+up() {
+  mkdir -p "$D/state" "$D/spool"
+  chmod 755 "$D"
+  cat > "$D/slurm.conf" <<C
+ClusterName=raytrace
+SlurmctldHost=$(hostname)(127.0.0.1)
+SlurmctldPort=17311
+SlurmdPort=17312
+SlurmUser=root
+AuthType=auth/munge
+StateSaveLocation=$D/state
+SlurmdSpoolDir=$D/spool
+SlurmctldPidFile=$D/slurmctld.pid
+SlurmdPidFile=$D/slurmd.pid
+SlurmctldLogFile=$D/slurmctld.log
+SlurmdLogFile=$D/slurmd.log
+ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup
+JobAcctGatherType=jobacct_gather/cgroup
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+KillWait=2
+NodeName=rt1 NodeHostname=$(hostname) NodeAddr=127.0.0.1 CPUs=2 RealMemory=4000
+PartitionName=low Nodes=rt1 Default=YES PriorityTier=1 PreemptMode=CANCEL GraceTime=2
+PartitionName=high Nodes=rt1 PriorityTier=10 PreemptMode=OFF
+C
+  plugin=cgroup/v1
+  [ ! -e /sys/fs/cgroup/cgroup.controllers ] || plugin=cgroup/v2
+  printf 'CgroupPlugin=%s\nCgroupMountpoint=/sys/fs/cgroup\nCgroupAutomount=no\nConstrainRAMSpace=yes\n' \
+    $plugin > "$D/cgroup.conf"
+  install -d -o munge -g munge -m 755 /run/munge
+  if [ ! -S /run/munge/munge.socket.2 ]; then
+    runuser -u munge -- munged
+    cp /run/munge/munged.pid "$D/munged.pid"
+  fi
+  export SLURM_CONF=$D/slurm.conf
+  slurmctld -i
+  slurmd -N rt1
+  for _ in $(seq 150); do
+    if sinfo -h -o %T | grep -q idle; then exit 0; fi
+    sleep 0.2
+  done
+  tail -n 5 "$D/slurmctld.log" "$D/slurmd.log" >&2
+  exit 1
+}
+down() {
+  for one in slurmd slurmctld munged; do
+    [ ! -s "$D/$one.pid" ] || kill "$(cat "$D/$one.pid")" || true
+  done
+}
+$1
