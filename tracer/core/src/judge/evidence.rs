@@ -40,6 +40,24 @@ const XID_NS: std::ops::Range<i64> = -SECOND_NS / 10..MINUTE_NS;
 /// Only the first errors of a GPU are shown. The others follow from them.
 const MAX_XIDS: usize = 4;
 
+/// Returns the count of a cgroup that shows an OOM kill, if nothing else does.
+fn counted(world: &World, exit: &ExitSeen, draft: &Draft) -> Option<(BootTime, String)> {
+    if !draft.killer.is_kernel_oom() || oom_was_seen(world, exit) {
+        return None;
+    }
+    let counted = oom::from_counts(world, exit)?;
+    let (before, after) = counted.kills;
+    let what = format!("oom_kill of {} rose from {before} to {after}", counted.path);
+    Some((counted.time, what))
+}
+
+/// Whether the kernel's own word on an OOM kill was seen.
+fn oom_was_seen(world: &World, exit: &ExitSeen) -> bool {
+    let mut marks = world.victims.iter();
+    marks.any(|seen| seen.what.victim.same(exit.exit.process))
+        || oom::from_kernel_log(world, exit.exit.process.pid, exit.time).is_some()
+}
+
 /// Gathers all evidence for the death of `exit`.
 pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evidence> {
     let mut found: Vec<(BootTime, Evidence)> = Vec::new();
@@ -98,6 +116,9 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
         if let Some(text) = xid_text(&seen.what) {
             add(seen.time, "kmsg".into(), text);
         }
+    }
+    if let Some((time, what)) = counted(world, exit, draft) {
+        add(time, "cgroup".into(), what);
     }
     let about = world.ray_about(exit.exit.process);
     let telling = about.iter().filter(|record| {

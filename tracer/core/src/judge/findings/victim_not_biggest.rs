@@ -47,29 +47,34 @@ pub(super) const RULE: Rule = Rule {
     find,
 };
 
-/// Returns a finding for each victim of a memory kill that has a suspect.
+/// Returns a finding for each victim of a memory kill that has a suspect. At a limit that was not
+/// seen, it is not known what counted against it.
 fn find(run: Run<'_>) -> Vec<Finding> {
-    let found = run.memory_kills().filter_map(|death| {
-        let (consumer, summary) = title_and_summary(death, death.memory.suspect.as_ref()?);
-        let mut finding = about(
-            "victim-not-biggest",
-            Certainty::Inferred,
-            death,
-            summary.clone(),
-        );
-        let suspect = death.memory.suspect.iter();
-        finding.about.pids = suspect.clone().map(|one| one.pid).collect();
-        finding.about.bytes = suspect
-            .map(|one| one.private_bytes)
-            .max()
-            .unwrap_or_default();
-        finding.evidence = vec![super::victim(death)];
-        finding.evidence.extend(policy(run, death));
-        finding.remedy = remedy(run, &consumer);
-        finding.not_if =
-            Some("the victim grew faster than the biggest process in its last minute".into());
-        Some((summary, finding))
-    });
+    let limit_is_known = |death: &&Death| death.verdict.killer != Killer::KernelOom;
+    let found = run
+        .memory_kills()
+        .filter(limit_is_known)
+        .filter_map(|death| {
+            let (consumer, summary) = title_and_summary(death, death.memory.suspect.as_ref()?);
+            let mut finding = about(
+                "victim-not-biggest",
+                Certainty::Inferred,
+                death,
+                summary.clone(),
+            );
+            let suspect = death.memory.suspect.iter();
+            finding.about.pids = suspect.clone().map(|one| one.pid).collect();
+            finding.about.bytes = suspect
+                .map(|one| one.private_bytes)
+                .max()
+                .unwrap_or_default();
+            finding.evidence = vec![super::victim(death)];
+            finding.evidence.extend(policy(run, death));
+            finding.remedy = remedy(run, &consumer);
+            finding.not_if =
+                Some("the victim grew faster than the biggest process in its last minute".into());
+            Some((summary, finding))
+        });
     merged(found)
 }
 

@@ -5,12 +5,16 @@
 //! victim's cgroups. The kernel stack at `mark_victim` names the charge.
 
 use crate::{
-    event::{CgroupLevel, Exit, KernelLog, OomVictim, ShortOf},
-    ids::{BootTime, Pid, SECOND_NS},
+    cgroup_path::is_within,
+    event::{CgroupLevel, CgroupState, Exit, KernelLog, OomVictim, ShortOf},
+    ids::{BootTime, Bytes, Pid, SECOND_NS},
     judge::{
         cause::{KernelOom, Scope},
         report::{Certainty, OomReport},
-        state::{timestamped::Timestamped, world::World},
+        state::{
+            timestamped::{ExitSeen, Timestamped},
+            world::World,
+        },
     },
 };
 
@@ -161,6 +165,100 @@ pub(in crate::judge) fn from_kernel_log(
         }
     }
     context
+}
+
+/// How near its limit a cgroup was, as a fraction of it, if it was at it: samples are up to a second
+/// old, and pages are charged in batches.
+const FULL: f64 = 0.99;
+/// A count that rises within this time after the end of a process belongs to it.
+const COUNTED_NS: i64 = 3 * SECOND_NS;
+
+/// An OOM kill that the count of a cgroup shows.
+pub(in crate::judge) struct Counted {
+    pub(in crate::judge) report: OomReport,
+    /// The cgroup, and its count before and after.
+    pub(in crate::judge) path: String,
+    pub(in crate::judge) kills: (u64, u64),
+    /// When the higher count was read.
+    pub(in crate::judge) time: BootTime,
+}
+
+/// Returns the context from the count of kills in the process's cgroup (`oom_kill` of
+/// `memory.oom_control` or `memory.events`), where no signal and no kernel log is seen.
+///
+/// It has as many victims as it rose. Where SIGKILL ended more processes at that time, its victims
+/// are those that held most and ended first; if these are not the same ones, it is not known which
+/// they are. The count rises when the machine is full too, so the cgroup was at its limit only if
+/// it was full.
+pub(in crate::judge) fn from_counts(world: &World, exit: &ExitSeen) -> Option<Counted> {
+    let path = world.processes.get(exit.exit.process)?.cgroup.clone()?;
+    let samples = world.cgroups.get(&path)?;
+    let counts = samples
+        .iter()
+        .filter_map(|seen| Some((seen.time, seen.what.oom_kills?)));
+    let counts: Vec<(BootTime, u64)> = counts.collect();
+    let is_near = |time: BootTime, (from, until): (BootTime, BootTime)| {
+        time >= from && time.since(until).abs() <= COUNTED_NS
+    };
+    let rise = counts
+        .windows(2)
+        .find(|pair| pair[1].1 > pair[0].1 && is_near(exit.time, (pair[0].0, pair[1].0)))?;
+    let ((from, before), (until, after)) = (rise[0], rise[1]);
+    let is_rival = |other: &&ExitSeen| {
+        let state = world.processes.get(other.exit.process);
+        other.id != exit.id
+            && other.exit.signal() == Some(libc::SIGKILL)
+            && is_near(other.time, (from, until))
+            && is_within(state.and_then(|state| state.cgroup.as_deref()), &path)
+    };
+    let held = |one: &ExitSeen| {
+        let state = world.processes.get(one.exit.process);
+        state.and_then(|state| state.memory?.1.private())
+    };
+    let rivals = || world.exits.values().map(AsRef::as_ref).filter(is_rival);
+    let larger = rivals().filter(|one| held(one) >= held(exit)).count();
+    let earlier = rivals().filter(|one| one.time < exit.time).count();
+    if larger.max(earlier) as u64 >= after - before {
+        return None;
+    }
+    let (cgroup, limit) = full_before(world, &path, until).unzip();
+    Some(Counted {
+        report: OomReport {
+            limit_bytes: limit,
+            ..logged_context(
+                cgroup.is_some().then_some(Scope::Memcg),
+                cgroup,
+                Some(path.clone()),
+            )
+        },
+        path,
+        kills: (before, after),
+        time: until,
+    })
+}
+
+/// Returns the innermost cgroup of a path that was full before a time, and its limit.
+fn full_before(world: &World, path: &str, until: BootTime) -> Option<(String, Bytes)> {
+    let mut above = std::iter::successors(Some(path), |path| {
+        let (parent, _) = path.rsplit_once('/')?;
+        (!path.is_empty() && *path != "/").then_some(if parent.is_empty() { "/" } else { parent })
+    });
+    above.find_map(|path| {
+        let recent = world.cgroups.get(path)?.iter().rev();
+        let mut recent = recent
+            .skip_while(|seen| seen.time > until)
+            .take_while(|seen| until.since(seen.time) <= COUNTED_NS);
+        let is_full = |state: &CgroupState| {
+            #[expect(
+                clippy::cast_precision_loss,
+                reason = "a comparison within one percent"
+            )]
+            let full = |limit: Bytes| state.usage.0 as f64 >= limit.0 as f64 * FULL;
+            state.limit.filter(|limit| full(*limit))
+        };
+        let limit = recent.find_map(|seen| is_full(&seen.what))?;
+        Some((path.to_owned(), limit))
+    })
 }
 
 fn logged_context(

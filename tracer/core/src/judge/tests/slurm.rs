@@ -7,8 +7,8 @@ use super::{
     scene::{RAYLET, Scene, key},
 };
 use crate::{
-    event::{Observation, Role, SlurmJob},
-    ids::{Bytes, ProcessKey},
+    event::{CgroupState, Observation, Role, SlurmJob, Source},
+    ids::{Bytes, EventId, ProcessKey},
     judge::{
         cause::{Cause, SlurmEnd, SlurmReason},
         report::{Certainty, Death, Killer, Relation},
@@ -197,6 +197,79 @@ fn memory_above_the_request_is_over_memory_kill() {
             over,
             "{end:?}"
         );
+    }
+}
+
+/// Without root, the count of a cgroup is all that shows an OOM kill. It has as many victims as it
+/// rose, and was at its own limit only if it was full.
+#[test]
+fn count_of_a_cgroup_shows_an_oom_kill() {
+    for (full, counted, limit) in [
+        (true, true, Some(Bytes(3000 << 20))),
+        (false, true, None),
+        (true, false, None),
+    ] {
+        let mut scene = Scene::new();
+        scene.without_ebpf();
+        let path = format!("{CGROUP}0/task_0");
+        for (pid, mib) in [(7, 2000), (8, 10)] {
+            scene.process(pid, RAYLET, "ray::A", Role::Worker);
+            scene.change_process(pid, |process| process.cgroup = Some(path.clone()));
+            sample_memory(&mut scene, pid, mib);
+        }
+        let sample = |usage: u64, kills: u64| {
+            Observation::Cgroup(CgroupState {
+                path: path.clone(),
+                usage: Bytes(usage << 20),
+                limit: Some(Bytes(3000 << 20)),
+                oom_kills: Some(kills),
+                anon: None,
+                file: None,
+                shmem: None,
+                kernel: None,
+                swap: None,
+                stalled_us: None,
+            })
+        };
+        scene.push(Source::Proc, sample(if full { 2999 } else { 500 }, 0));
+        scene.after(300_000);
+        scene.push(Source::Proc, sample(900, u64::from(counted)));
+        scene.after(300_000);
+        scene.exit(7, SIGKILL);
+        scene.after(1_000).exit(8, SIGKILL);
+        let victim = scene.death(7);
+        let expected = match (counted, limit.is_some()) {
+            (true, true) => Killer::KernelOomMemcg,
+            (true, false) => Killer::KernelOom,
+            (false, _) => Killer::Unknown,
+        };
+        assert_eq!(victim.verdict.killer, expected);
+        if counted {
+            assert_eq!(victim.verdict.certainty, Certainty::Inferred);
+            assert_eq!(victim.memory.oom.expect("a kill").limit_bytes, limit);
+            assert!(
+                victim
+                    .verdict
+                    .evidence
+                    .iter()
+                    .any(|one| one.what.contains("rose from 0 to 1"))
+            );
+        }
+        assert!(!scene.death(8).verdict.killer.is_kernel_oom());
+        // One that ended before the largest, in the same second: which one it was is not known.
+        let first = scene.events.iter().position(
+            |event| matches!(&event.what, Observation::Exit(exit) if exit.process.same(key(7))),
+        );
+        let mut early = scene.events[first.expect("an exit")].clone();
+        if let Observation::Exit(exit) = &mut early.what {
+            exit.process = key(9);
+        }
+        scene.process(9, RAYLET, "ray::A", Role::Worker);
+        scene.change_process(9, |process| process.cgroup = Some(path.clone()));
+        early.time = early.time.plus(-1_000_000);
+        early.id = EventId(1000);
+        scene.events.push(early);
+        assert!(!scene.death(7).verdict.killer.is_kernel_oom());
     }
 }
 

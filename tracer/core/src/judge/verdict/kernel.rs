@@ -217,6 +217,20 @@ pub(super) fn by_kernel_log(case: &Case<'_>) -> Option<Draft> {
     Some(draft)
 }
 
+/// Returns the verdict on an OOM kill by the count of kills in the process's cgroup, in a recording
+/// without eBPF.
+pub(super) fn by_counts(case: &Case<'_>) -> Option<Draft> {
+    if case.saw_signals() {
+        return None;
+    }
+    let report = oom::from_counts(case.world, case.exit)?.report;
+    let cause = oom::cause(&report);
+    let killer = Killer::of_oom(&cause);
+    let mut draft = Draft::new(killer, Certainty::Inferred, Cause::KernelOom(cause));
+    draft.oom = Some(report);
+    Some(draft)
+}
+
 /// Returns the verdict on a SIGKILL by the kernel that nothing explains.
 fn unexplained(case: &Case<'_>) -> Draft {
     Draft::unknown(Cause::KernelUnexplained, Missing::KernelReason).open(case.may_still_learn())

@@ -45,7 +45,7 @@ pub(super) fn verdict(case: &Case<'_>, signal: i32) -> Draft {
         }
     }
     if signal == SIGKILL
-        && let Some(draft) = kernel::by_kernel_log(case)
+        && let Some(draft) = kernel::by_kernel_log(case).or_else(|| kernel::by_counts(case))
     {
         return draft;
     }
