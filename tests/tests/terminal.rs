@@ -9,7 +9,7 @@ use raytrace_tests::{day, recorder::raytrace, staging};
 fn terminal_is_left_as_it_was() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("day.raytrace");
-    day::write(&file, 1800, day::Detail::Full).expect("a recording");
+    day::write(&file, 600, day::Detail::Full).expect("a recording");
     let done = Command::new(staging::view_python())
         .arg(staging::root().join("tests/views/terminal.py"))
         .args([raytrace(), file])

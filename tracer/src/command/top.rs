@@ -28,18 +28,21 @@ const KEYS: usize = 256;
 #[command(after_long_help = "Examples:
   sudo raytrace top                 Watch every Ray cluster of this machine; write nothing
   sudo raytrace top run.raytrace    Follow what `raytrace record` is writing; attach nothing
+  raytrace top old.raytrace         Step through a recording that has ended, from its last kill on
   raytrace top                      Watch without root: no verdict is proven
   ssh -t gpu-07 sudo raytrace top
 
 Keys: arrows select, Enter opens details, g groups by class, process or component, s sorts,
-/ filters, Tab switches to the deaths, ? shows help, q quits. NO_COLOR=1 turns colors off.
+/ filters, Tab switches to the deaths, ? shows help, q quits. In a recording that has ended, the
+arrows left and right go to the sample before and after, [ and ] to the death before and after.
+NO_COLOR=1 turns colors off.
 
 Exit codes:
   0  success
   2  stdout is not a terminal, or the file is missing
   6  the recording is damaged or from a newer raytrace")]
 pub struct TopArgs {
-    /// Recording to follow [default: attach to the clusters of this machine].
+    /// Recording to follow or to step through [default: attach to the clusters of this machine].
     file: Option<PathBuf>,
 }
 
@@ -94,7 +97,14 @@ async fn top(file: Option<&Path>) -> anyhow::Result<ExitCode> {
         tokio::select! {
             biased;
             key = keys.recv() => match key {
-                Some(event::Event::Key(key)) if top.key(key) == KeyOutcome::Quit => break,
+                Some(event::Event::Key(key)) => match top.key(key) {
+                    KeyOutcome::Quit => break,
+                    KeyOutcome::Step(step) => {
+                        source.step(step, &mut top)?;
+                        stale = true;
+                    }
+                    KeyOutcome::Draw => stale = true,
+                },
                 Some(_) => stale = true,
                 // The terminal is gone.
                 None => break,

@@ -2,8 +2,12 @@
 
 #[cfg_attr(not(feature = "record"), path = "source/stub.rs")]
 mod live_source;
+mod replay;
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -17,9 +21,10 @@ use crate::{
     },
     observe::{clock, host},
     recording::{Follower, RecordingError},
-    show::top::Top,
+    show::top::{Step, Top},
 };
 use live_source::LiveSource;
+use replay::Replay;
 
 /// How often the file is read: a recorder writes events twice a second.
 const POLL: Duration = Duration::from_millis(500);
@@ -38,12 +43,17 @@ pub(super) enum Source {
 /// A recording that is being followed.
 pub(super) struct Following {
     name: String,
+    path: PathBuf,
     follower: Follower,
     judge: Judge,
     deaths: Deaths,
     /// Whether it was made since the last boot of this machine, so that it uses the same clock.
     ours: bool,
     last: BootTime,
+    /// When the machine's memory was sampled, until it is known that the recorder still runs.
+    samples: Option<Vec<BootTime>>,
+    /// The position in a recording that had ended when it was opened.
+    replay: Option<Replay>,
     poll: Interval,
 }
 
@@ -95,8 +105,16 @@ impl Source {
             Self::File(following) => {
                 following.poll.tick().await;
                 following.read(top)?;
-                Ok(true)
+                Ok(following.replay.is_none())
             }
+        }
+    }
+
+    /// Goes to another sample of a recording that has ended.
+    pub(super) fn step(&mut self, step: Step, top: &mut Top) -> anyhow::Result<()> {
+        match self {
+            Self::Live(_) => Ok(()),
+            Self::File(following) => following.step(step, top),
         }
     }
 
@@ -109,22 +127,35 @@ impl Source {
 }
 
 impl Following {
-    fn open(path: &Path) -> anyhow::Result<Self> {
+    pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let mut poll = tokio::time::interval(POLL);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let name = path.file_name().unwrap_or(path.as_os_str());
         Ok(Self {
             name: name.to_string_lossy().into_owned(),
+            path: path.to_owned(),
             follower: Follower::open(path)?,
             judge: Judge::default(),
             deaths: Deaths::default(),
             ours: false,
             last: BootTime(0),
+            samples: Some(Vec::new()),
+            replay: None,
             poll,
         })
     }
 
-    fn read(&mut self, top: &mut Top) -> anyhow::Result<()> {
+    fn step(&mut self, step: Step, top: &mut Top) -> anyhow::Result<()> {
+        match &mut self.replay {
+            Some(replay) => Ok(replay.step(step, top)?),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn read(&mut self, top: &mut Top) -> anyhow::Result<()> {
+        if self.replay.is_some() {
+            return Ok(());
+        }
         if let Some(anew) = self.follower.replaced() {
             self.follower = anew;
             (self.judge, self.deaths) = (Judge::default(), Deaths::default());
@@ -143,7 +174,13 @@ impl Following {
             deaths::time_when_all_settled(now)
         };
         self.judge(top, until);
-        top.update(self.judge.live(now));
+        let samples = self.samples.take().filter(|_| !self.ours);
+        if let Some(samples) = samples {
+            self.replay = Replay::open(&self.path, samples, top)?;
+        }
+        if self.replay.is_none() {
+            top.update(self.judge.live(now));
+        }
         Ok(())
     }
 
@@ -157,6 +194,11 @@ impl Following {
                     self.ours = started.boot_id == host::started(Mode::Procfs).boot_id;
                 }
                 Observation::RecordingEnded => self.ours = false,
+                Observation::Node(_) => {
+                    if let Some(samples) = &mut self.samples {
+                        samples.push(event.time);
+                    }
+                }
                 Observation::Exit(exit) => self.deaths.add(event.id, exit.process, event.time),
                 _ => {}
             }

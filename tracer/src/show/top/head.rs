@@ -129,9 +129,11 @@ fn title(top: &Top, width: usize) -> Line<'static> {
         parts.push(format!("{} lost", shared::thousands(live.lost)));
     }
     parts.retain(|part| !part.is_empty());
-    let clock = live
-        .wall
-        .map_or_else(String::new, |wall| Zone::default().seconds(wall));
+    let clock = live.wall.map_or_else(String::new, |wall| match top.sample {
+        // Near a limit, there are ten samples in a second.
+        Some(_) => Zone::default().clock(wall),
+        None => Zone::default().seconds(wall),
+    });
     let left = width.saturating_sub("raytrace top  ".len() + clock.len() + 1);
     Line::from(vec![
         Span::styled("raytrace top  ", bold()),
@@ -146,6 +148,13 @@ fn silence(top: &Top) -> String {
     let quiet = live.now.since(live.last_event);
     match top.source.as_str() {
         "" => String::new(),
+        source if let Some((number, of)) = top.sample => {
+            format!(
+                "{source} has ended: sample {} of {}",
+                shared::thousands(number as u64),
+                shared::thousands(of as u64)
+            )
+        }
         source if live.ended => format!("{source} has ended"),
         source if quiet > SILENT_NS => {
             let seconds = u64::try_from(quiet / SECOND_NS).unwrap_or(0);

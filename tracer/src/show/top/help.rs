@@ -7,13 +7,14 @@ use ratatui::{
     widgets::{Block, Clear, Padding, Paragraph},
 };
 
-const TEXT: [&str; 20] = [
+const TEXT: [&str; 21] = [
     "↑ ↓ k j PgUp PgDn   choose a row",
     "Enter               details of the row or death, and back",
     "1 2 3, g            by class or task, by process, by component",
     "s, r                sort by memory, growth, name; reverse",
     "/                   filter by name, pid, beginning of a worker or job id",
     "Tab, d              the deaths, and back to the table",
+    "← → [ ]             an ended recording: sample, death before and after",
     "Esc                 back: details, deaths, filter",
     "q, Ctrl-C           quit",
     "",

@@ -17,8 +17,23 @@ const MAX_FILTER: usize = 64;
 pub enum KeyOutcome {
     /// Draw again.
     Draw,
+    /// Go to another moment of the recording.
+    Step(Step),
     /// End the program.
     Quit,
+}
+
+/// A step through a recording that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// To the sample before.
+    Back,
+    /// To the next sample.
+    Forward,
+    /// To the first cause before.
+    DeathBefore,
+    /// To the next first cause.
+    DeathAfter,
 }
 
 impl Top {
@@ -65,6 +80,10 @@ impl Top {
             KeyCode::Down | KeyCode::Char('j') => self.go(1),
             KeyCode::PageUp => self.go(-PAGE),
             KeyCode::PageDown => self.go(PAGE),
+            KeyCode::Left => return KeyOutcome::Step(Step::Back),
+            KeyCode::Right => return KeyOutcome::Step(Step::Forward),
+            KeyCode::Char('[') => return KeyOutcome::Step(Step::DeathBefore),
+            KeyCode::Char(']') => return KeyOutcome::Step(Step::DeathAfter),
             KeyCode::Home => self.go(isize::MIN),
             KeyCode::End => self.go(isize::MAX),
             _ => {}

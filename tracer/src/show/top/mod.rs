@@ -14,12 +14,12 @@ mod tests;
 
 use std::collections::{HashMap, VecDeque};
 
-pub use keys::KeyOutcome;
+pub use keys::{KeyOutcome, Step};
 use ratatui::Frame;
 use rows::{Group, RowId, Sort};
 
 use crate::{
-    ids::EventId,
+    ids::{BootTime, EventId},
     judge::{live::Live, report::Death},
     show::{causes, trend::GrowthTrends},
 };
@@ -70,6 +70,8 @@ pub struct Top {
     choice: Choice,
     colour: bool,
     source: String,
+    /// The number of the sample that is shown, and of all, in a recording that has ended.
+    sample: Option<(usize, usize)>,
 }
 
 impl Top {
@@ -95,7 +97,28 @@ impl Top {
             },
             colour,
             source: source.to_owned(),
+            sample: None,
         }
+    }
+
+    /// Takes the number of the sample that is shown, and of all.
+    pub fn replays(&mut self, number: usize, of: usize) {
+        self.sample = Some((number, of));
+    }
+
+    /// Forgets how memory grew, because another moment is shown next.
+    pub fn forget_trends(&mut self) {
+        self.trends = GrowthTrends::default();
+    }
+
+    /// Returns when the first causes died, the newest first.
+    #[must_use]
+    pub fn cause_times(&self) -> Vec<BootTime> {
+        let causes = self.causes();
+        causes
+            .iter()
+            .map(|(death, _)| death.when.act_time)
+            .collect()
     }
 
     /// Forgets everything, because what follows is from another recording.

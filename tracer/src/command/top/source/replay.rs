@@ -1,0 +1,198 @@
+//! Steps through a recording that has ended: by sample, and by death.
+//!
+//! A step back reads the file again from its start, because a judge only goes forwards.
+
+use std::{
+    collections::VecDeque,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    event::Event,
+    ids::{BootTime, MINUTE_NS},
+    judge::Judge,
+    recording::{Follower, RecordingError},
+    show::top::{Step, Top},
+};
+
+/// Growth is shown over at most two minutes, so the samples of this time before the shown one are
+/// passed on too.
+const TREND_NS: i64 = 2 * MINUTE_NS;
+
+/// A recording, at one of its samples.
+pub(super) struct Replay {
+    path: PathBuf,
+    /// When the machine's memory was sampled, in order.
+    samples: Vec<BootTime>,
+    /// The place of the sample that is shown.
+    at: usize,
+    read: Reading,
+}
+
+/// What was read so far.
+struct Reading {
+    follower: Follower,
+    judge: Judge,
+    /// Events that were read, and are later than what is shown.
+    waiting: VecDeque<Event>,
+    /// The number of samples that were passed on.
+    passed: usize,
+}
+
+impl Reading {
+    fn open(path: &Path) -> Result<Self, RecordingError> {
+        Ok(Self {
+            follower: Follower::open(path)?,
+            judge: Judge::default(),
+            waiting: VecDeque::new(),
+            passed: 0,
+        })
+    }
+
+    /// Lets the judge see all events until `time`. A recording has them almost in order of time.
+    fn until(&mut self, time: BootTime) -> Result<(), RecordingError> {
+        loop {
+            while let Some(event) = self.waiting.front() {
+                if event.time > time {
+                    return Ok(());
+                }
+                self.judge.observe(event);
+                self.waiting.pop_front();
+            }
+            let waiting = &mut self.waiting;
+            self.follower.each_next(|event| waiting.push_back(event))?;
+            if self.waiting.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Replay {
+    /// Opens a recording that was sampled at these times, at the last death of `top`. `None` if it
+    /// has no samples.
+    pub(super) fn open(
+        path: &Path,
+        mut samples: Vec<BootTime>,
+        top: &mut Top,
+    ) -> Result<Option<Self>, RecordingError> {
+        samples.sort_unstable();
+        samples.dedup();
+        let Some(last) = samples.len().checked_sub(1) else {
+            return Ok(None);
+        };
+        let mut replay = Self {
+            path: path.to_owned(),
+            samples,
+            at: last,
+            read: Reading::open(path)?,
+        };
+        replay.at = replay.deaths(top).last().copied().unwrap_or(last);
+        replay.show(top)?;
+        Ok(Some(replay))
+    }
+
+    /// Returns for each first cause the place of the last sample before it, in order.
+    fn deaths(&self, top: &Top) -> Vec<usize> {
+        let before = |time: BootTime| {
+            let later = self.samples.partition_point(|sample| *sample <= time);
+            later.saturating_sub(1)
+        };
+        let mut found: Vec<usize> = top.cause_times().into_iter().map(before).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Goes to another sample, if there is one.
+    pub(super) fn step(&mut self, step: Step, top: &mut Top) -> Result<(), RecordingError> {
+        let at = self.at;
+        let deaths = self.deaths(top);
+        let to = match step {
+            Step::Back => at.checked_sub(1),
+            Step::Forward => Some(at + 1),
+            Step::DeathBefore => deaths.iter().rfind(|death| **death < at).copied(),
+            Step::DeathAfter => deaths.iter().find(|death| **death > at).copied(),
+        };
+        match to.filter(|to| *to < self.samples.len()) {
+            Some(to) => {
+                self.at = to;
+                self.show(top)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Shows the sample at `at`.
+    fn show(&mut self, top: &mut Top) -> Result<(), RecordingError> {
+        if self.at < self.read.passed {
+            self.read = Reading::open(&self.path)?;
+        }
+        let shown = self.samples[self.at];
+        let jumped = self.at != self.read.passed;
+        let first = if jumped {
+            top.forget_trends();
+            let recent = |sample: &BootTime| shown.since(*sample) > TREND_NS;
+            let first = self.samples.partition_point(recent);
+            first.max(self.read.passed)
+        } else {
+            self.at
+        };
+        for at in first..=self.at {
+            let now = self.samples[at];
+            self.read.until(now)?;
+            top.update(self.read.judge.live(now));
+        }
+        self.read.passed = self.at + 1;
+        top.replays(self.at + 1, self.samples.len());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::{Terminal, backend::TestBackend, crossterm::event::KeyCode};
+
+    use super::*;
+    use crate::{command::top::source::Following, show::top::KeyOutcome, tests::golden::unpacked};
+
+    /// Returns the first line of the view.
+    fn title(top: &Top) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(120, 40)).expect("a terminal");
+        terminal.draw(|frame| top.draw(frame)).expect("a frame");
+        let buffer = terminal.backend().buffer();
+        let cells = (0..120).map(|x| buffer[(x, 0)].symbol().to_owned());
+        cells.collect()
+    }
+
+    /// The recording of a verl job that two kills ended, within 388 ms.
+    #[tokio::test]
+    async fn recording_opens_at_the_last_kill_and_is_stepped_through() {
+        let file = unpacked("verl-c");
+        let mut top = Top::new("c.raytrace", false);
+        let mut source = Following::open(file.path()).expect("a recording");
+        source.read(&mut top).expect("it is read");
+        let opened = title(&top);
+        assert!(
+            opened.contains("00:22:24.") || opened.contains("00:22:23."),
+            "{opened}"
+        );
+        let mut press = |key: KeyCode| {
+            let KeyOutcome::Step(step) = top.key(key.into()) else {
+                panic!("{key:?} is no step");
+            };
+            source.step(step, &mut top).expect("a step");
+            title(&top)
+        };
+        let before = press(KeyCode::Left);
+        assert!(before != opened && before.contains("sample "), "{before}");
+        assert_eq!(press(KeyCode::Right), opened);
+        let first = press(KeyCode::Char('['));
+        assert!(first.contains("00:22:23."), "{first}");
+        assert_eq!(press(KeyCode::Char('[')), first, "there is none before");
+        assert_eq!(press(KeyCode::Char(']')), opened);
+        // A new sample is not read into it: the recording has ended.
+        source.read(&mut top).expect("it is read");
+        assert_eq!(title(&top), opened);
+    }
+}
