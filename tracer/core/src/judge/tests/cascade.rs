@@ -2,10 +2,12 @@
 //!
 //! The order of the acts decides, not the order of the exits.
 
+use libc::SIGTERM;
+
 use super::scene::{MEMCG, RAYLET, Scene, hex, key};
 use crate::{
     assert_verdict,
-    event::{Observation, Role, Source, Worker},
+    event::{Observation, PendingSignals, Role, Source, Worker},
     ids::{EventId, Pid},
     judge::{
         cause::Cause,
@@ -316,6 +318,48 @@ fn killed_driver_ends_its_leased_workers() {
             assert_verdict!(scene, 7, RayIntended, Inferred);
         }
     }
+}
+
+/// Ray 2.9 asks the worker of a dead owner to end because nothing refers to its actor any more, at
+/// the moment at which the raylet ends it because its owner died. It may end by the request, before
+/// it takes the raylet's SIGTERM.
+#[test]
+fn end_of_references_after_the_owners_death_follows_from_it() {
+    let mut scene = Scene::new();
+    // Up to Ray 2.9, nothing says to which job a worker belongs.
+    scene.process(7, RAYLET, "ray::hog", Role::Worker);
+    let worker = Worker {
+        process: key(7),
+        worker_id: hex(7),
+        job_id: None,
+        actor_class: None,
+        driver: false,
+        from: "test".into(),
+    };
+    scene.push(Source::Proc, Observation::Worker(worker));
+    scene.signal(66, 50, 9, 0, true).after(5);
+    let driver = scene.exit(50, 9);
+    let owners = RayFact::OwnerDied {
+        worker_id: hex(7),
+        owner_worker_id: Some(hex(50)),
+        reason: "owner died".into(),
+    };
+    let asked = RayFact::ForceKillActor {
+        reason: "The actor is dead because all references to the actor were removed.".into(),
+        worker_id: Some(hex(7)),
+    };
+    scene.after(5000).says_from(Source::WorkerLog, asked);
+    scene.after(100).says(owners);
+    scene.after(100).signal(RAYLET, 7, 15, 0, false).after(100);
+    let sigterm = 1 << (SIGTERM - 1);
+    scene.pending = Some(PendingSignals {
+        process: sigterm,
+        threads: 0,
+        blocked: sigterm,
+    });
+    scene.exit(7, 1 << 8);
+    let death = assert_verdict!(scene, 7, RayCollapse, Inferred);
+    assert_eq!(death.verdict.cause_death_id, Some(driver));
 }
 
 #[test]

@@ -227,11 +227,15 @@ pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
         }
         return after_owner(case, owner.map(|state| state.key), "owner has died");
     }
+    // Up to Ray 2.9, the GCS takes the loss of a dead owner for the end of all references.
+    let out_of_references = words::is_out_of_references(reason);
+    if let Some(owners_end) = owners_end(case).filter(|_| out_of_references) {
+        return owners_end;
+    }
     let why = Cause::RayRequest {
         request: Request::of(reason).unwrap_or(Request::Other),
         says: Some(words::short_reason(reason)),
     };
-    // Up to Ray 2.9, the GCS takes the loss of a dead owner for the end of all references.
     let dead_driver = driver_of(case).map(|state| state.key).filter(|driver| {
         let before = case
             .act_time(*driver)
@@ -239,13 +243,22 @@ pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
         before && case.ended_well(*driver) == Some(false)
     });
     match dead_driver {
-        Some(driver) if words::is_out_of_references(reason) => Reason::Collapse {
+        Some(driver) if out_of_references => Reason::Collapse {
             why,
             cause: Some(driver),
             remote: None,
         },
         _ => Reason::Intended(why),
     }
+}
+
+/// Returns the end of its owner as the reason, if the raylet recorded it before this process ended.
+fn owners_end(case: &Case<'_>) -> Option<Reason> {
+    let about = case.world.ray_about(case.key());
+    let mut ends = about
+        .iter()
+        .filter(|record| matches!(record.what.fact, RayFact::OwnerDied { .. }));
+    ends.find_map(|record| specific(case, record, case.exit.time, case.exit.time))
 }
 
 /// Returns the owner with this worker id. A process that joins one cluster after another
