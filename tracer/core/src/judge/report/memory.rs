@@ -210,7 +210,7 @@ pub struct OomReport {
     /// `memcg`, `none` (global), `cpuset`, `mempolicy`, `sysrq` (asked for) in the JSON; `None`
     /// when not known.
     #[serde(serialize_with = "constraint")]
-    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub constraint: Option<Scope>,
     /// The cgroup at its limit.
     pub cgroup: Option<String>,
