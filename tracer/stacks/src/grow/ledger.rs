@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// How many runs of one process are kept with a stack. Later growth has no stack, unless its line
-/// is that of the last run.
+/// is that of the last run, or a run with a stack grew by less.
 const MOST_RUNS: usize = 64;
 
 /// Memory that grew under one stack.
@@ -21,6 +21,12 @@ pub(super) struct Grown {
     pub(super) mapping: Option<u32>,
     /// Shared memory.
     pub(super) shared: u64,
+}
+
+impl Grown {
+    fn bytes(self) -> u64 {
+        self.private + self.shared
+    }
 }
 
 /// A stack, or why there is none.
@@ -68,7 +74,7 @@ impl Ledger {
     }
 
     /// Adds growth under `line`. When [`MOST_RUNS`] are kept, the line of the last run gets one more
-    /// run, without the frames that it called.
+    /// run, without the frames that it called, and a larger one takes the place of the smallest.
     pub(super) fn grew(&mut self, time: BootTime, mut line: Line, by: Grown) {
         let full = self.runs.len() >= MOST_RUNS;
         if self.joins(&line, by) {
@@ -78,12 +84,31 @@ impl Ledger {
             if let Ok(stack) = &mut line {
                 stack.native.clear();
             }
-            if !self.is_last_line(&line, by) {
+            if !self.is_last_line(&line, by) && !self.smaller_run_loses_its_line(by) {
                 line = Err(Unsampled::TooMany);
             }
         }
         if !full || !self.joins(&line, by) {
             self.runs.push(Run::Grew(time, line, by));
+        }
+    }
+
+    /// Takes the line of the smallest run, if that grew by less than this. Returns whether it did:
+    /// the lines that are kept are those of the most bytes.
+    fn smaller_run_loses_its_line(&mut self, by: Grown) -> bool {
+        if self.runs.len() >= 2 * MOST_RUNS {
+            return false;
+        }
+        let with_a_line = self.runs.iter_mut().filter_map(|run| match run {
+            Run::Grew(_, line @ Ok(_), grown) => Some((grown.bytes(), line)),
+            Run::Grew(..) | Run::Freed(..) => None,
+        });
+        match with_a_line.min_by_key(|(bytes, _)| *bytes) {
+            Some((bytes, line)) if bytes < by.bytes() => {
+                *line = Err(Unsampled::TooMany);
+                true
+            }
+            _ => false,
         }
     }
 
@@ -346,6 +371,28 @@ mod tests {
         assert_eq!(found.iter().map(|row| row.0).sum::<u64>(), 1000);
         let last = found.last().expect("a row");
         assert_eq!((last.0, last.3), (1000 - MOST_RUNS as u64, 0));
+    }
+
+    /// A burst of small lines does not cost the largest growth its line.
+    #[test]
+    fn larger_growth_takes_the_place_of_the_smallest() {
+        let mut ledger = Ledger::default();
+        for line in 0..1000 {
+            ledger.grew(BootTime(1), Ok(stack(line)), by(2, None));
+        }
+        for line in 1000..1003 {
+            ledger.grew(BootTime(2), Ok(stack(line)), by(200, None));
+            ledger.freed(BootTime(3), None, 200);
+        }
+        let found = rows(&mut ledger);
+        let large = found.iter().filter(|row| row.0 == 200 && row.3 == 1);
+        assert_eq!(large.count(), 3);
+        let with_a_line = found.iter().filter(|row| row.3 == 1).count();
+        assert_eq!(with_a_line, MOST_RUNS);
+        for line in 2000..3000 {
+            ledger.grew(BootTime(4), Ok(stack(line)), by(u64::from(line), None));
+        }
+        assert!(rows(&mut ledger).len() <= 2 * MOST_RUNS + 1);
     }
 
     #[test]
