@@ -267,7 +267,6 @@ pub(crate) fn process(process: ProcessKey, name: &str, role: Role) -> Observatio
         parent: Some(Pid(RAYLET)),
         process_group: None,
         slurm: None,
-        pod: None,
         comm: name.chars().take(15).collect(),
         argv: vec![name.into()],
         exe: None,

@@ -98,7 +98,6 @@ fn process(process: ProcessKey, role: Role, title: &str) -> Observation {
         parent: None,
         process_group: None,
         slurm: None,
-        pod: None,
         ns_pid: None,
         comm: title.chars().take(15).collect(),
         argv: vec![title.to_owned()],

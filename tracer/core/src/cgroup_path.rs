@@ -86,31 +86,40 @@ fn is_lower_hex(text: &str) -> bool {
         .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
+/// The program that runs a step of a Slurm job.
+pub const STEPD: &str = "slurmstepd";
+
 /// A Slurm job and its step: a number, `batch`, `extern` or `interactive`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SlurmJob {
+pub struct SlurmStep {
     /// The job's id.
     pub job: String,
     /// The step within the job.
     pub step: Option<String>,
 }
 
+/// Whether a text is the number of a Slurm job or step: 32 bits.
+#[must_use]
+pub fn is_slurm_id(text: &str) -> bool {
+    (1..=10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Returns the job in a path: `…/slurmstepd.scope/job_7/step_0/user/task_0`, in version 1
 /// `/slurm/uid_1000/job_7/step_batch`.
 #[must_use]
-pub fn slurm(path: &str) -> Option<SlurmJob> {
+pub fn slurm(path: &str) -> Option<SlurmStep> {
     let slurms = |component: &&str| {
         component.ends_with(SLURM_SCOPE) || *component == "slurm" || component.starts_with("slurm_")
     };
     let mut below = path.split('/').skip_while(|component| !slurms(component));
     let job = below.find_map(|component| component.strip_prefix("job_"))?;
-    if job.is_empty() || !job.bytes().all(|byte| byte.is_ascii_digit()) {
+    if !is_slurm_id(job) {
         return None;
     }
     let step = below
         .next()
         .and_then(|component| component.strip_prefix("step_"));
-    Some(SlurmJob {
+    Some(SlurmStep {
         job: job.to_owned(),
         step: step.map(str::to_owned),
     })
@@ -119,11 +128,10 @@ pub fn slurm(path: &str) -> Option<SlurmJob> {
 /// Returns the job and step in the title of a slurmstepd: `slurmstepd: [12.batch]` (Slurm 22.05,
 /// `_step_setup` of `src/slurmd/slurmstepd/slurmstepd.c`).
 #[must_use]
-pub fn job_of_stepd(argv: &[String]) -> Option<SlurmJob> {
+pub fn job_of_stepd(argv: &[String]) -> Option<SlurmStep> {
     let title = argv.first()?.strip_prefix("slurmstepd: [")?;
     let (job, step) = title.split(']').next()?.split_once('.')?;
-    let number = !job.is_empty() && job.bytes().all(|byte| byte.is_ascii_digit());
-    number.then(|| SlurmJob {
+    is_slurm_id(job).then(|| SlurmStep {
         job: job.to_owned(),
         step: Some(step.to_owned()),
     })

@@ -12,7 +12,6 @@ mod slurm;
 
 pub use link::{link_reason, remote};
 pub use missing::missing;
-pub use slurm::{slurm_act, slurm_ended, slurm_reason};
 
 use crate::{
     event::Role,

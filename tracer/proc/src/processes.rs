@@ -196,7 +196,6 @@ pub fn describe(pid: Pid) -> Option<Process> {
         cgroup: cgroup.filter(|path| !cgroup_namespace::leads_out(path)),
         cluster: None,
         slurm: slurm_job(pid).filter(|_| !named).map(Box::new),
-        pod: None,
     })
 }
 

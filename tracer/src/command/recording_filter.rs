@@ -2,6 +2,7 @@
 
 use super::{recorder_events::RecorderEvents, usage};
 use crate::{
+    cgroup_path,
     ids::HexId,
     judge::report::Report,
     show::recording_filter::RecordingFilter,
@@ -50,8 +51,8 @@ pub(super) fn job(text: &str) -> Result<HexId, String> {
 
 /// Parses the number of a Slurm job.
 pub(super) fn slurm_job(text: &str) -> Result<String, String> {
-    let number = (1..=10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
-    number.then(|| text.to_owned()).ok_or_else(|| {
+    let is_number = cgroup_path::is_slurm_id(text);
+    is_number.then(|| text.to_owned()).ok_or_else(|| {
         format!("invalid Slurm job {text}: a number, for example 4711; of an array's task, the one that squeue -o %A prints")
     })
 }

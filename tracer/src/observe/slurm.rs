@@ -9,13 +9,11 @@ use super::{
     processes::{self, Stat},
 };
 use crate::{
-    cgroup_path,
+    cgroup_path::{self, STEPD, is_slurm_id},
     event::{Process, SlurmJob},
     ids::{Bytes, Pid},
 };
 
-/// The program that runs a step.
-const STEPD: &str = "slurmstepd";
 /// How many parents of a process are looked at.
 const MOST_PARENTS: usize = 32;
 /// How many tasks of a step are followed.
@@ -59,7 +57,7 @@ fn job(variables: &[(String, String)]) -> Option<SlurmJob> {
             .map(|(_, value)| value.as_str())
     };
     let number = |name: &str| value(name)?.parse::<u64>().ok();
-    let step = value("SLURM_STEP_ID").filter(|step| is_number(step));
+    let step = value("SLURM_STEP_ID").filter(|step| is_slurm_id(step));
     let named = |step: &str| {
         let mut names = NAMED_STEPS.iter();
         let name = names.find(|(number, _)| *number == step);
@@ -72,7 +70,7 @@ fn job(variables: &[(String, String)]) -> Option<SlurmJob> {
     let mebibytes = number("SLURM_MEM_PER_NODE").or_else(per_cpu);
     Some(SlurmJob {
         job: value("SLURM_JOB_ID")
-            .filter(|job| is_number(job))?
+            .filter(|job| is_slurm_id(job))?
             .to_owned(),
         step: step.map(named),
         memory: mebibytes
@@ -80,10 +78,6 @@ fn job(variables: &[(String, String)]) -> Option<SlurmJob> {
             .map(Bytes),
         ends: number("SLURM_JOB_END_TIME"),
     })
-}
-
-fn is_number(text: &str) -> bool {
-    (1..=10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns the tasks of the job that a process runs in: the children of the job's slurmstepds. Its

@@ -38,7 +38,6 @@ pub(crate) fn worker(process: ProcessKey) -> Observation {
         parent: None,
         process_group: None,
         slurm: None,
-        pod: None,
         comm: "ray::f".into(),
         argv: Vec::new(),
         exe: None,

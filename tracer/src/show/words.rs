@@ -6,7 +6,7 @@ use crate::{
     event::{LimitOwner, Role},
     ids::{Bytes, EventId, Pid},
     judge::{
-        cause::{Cause, Scope, SlurmEnd, SlurmReason},
+        cause::{Scope, SlurmEnd, SlurmReason},
         live::LiveProcess,
         report::{
             Death, GroupKill, Killer, Mechanism, Memory, Outcome, Relation, Suspect, TopProcess,
@@ -245,9 +245,9 @@ fn with_others(death: &Death, alone: &str, act: GroupKill) -> String {
     let sender = death.sender.as_ref();
     let sent = sender.and_then(|sender| Some((sender, sender.signal?)));
     match (death.verdict.killer, sent) {
-        (Killer::Signal, Some(_)) if let Some(end) = slurm_end(&death.verdict.cause) => format!(
+        (Killer::Signal, Some(_)) if let Some(end) = slurm_end(death) => format!(
             "{}: {} processes died; the first: {}",
-            sanitize::line(&clause::slurm_act(end), sanitize::EVIDENCE),
+            sanitize::line(&end.act(), sanitize::EVIDENCE),
             act.victims,
             subject(death)
         ),
@@ -285,16 +285,10 @@ pub fn headline_of(subject: &str, deaths: &[&Death], clause: &str) -> String {
     }
 }
 
-/// Returns Slurm's act, also where the process caught its signal.
-fn slurm_end(cause: &Cause) -> Option<&SlurmEnd> {
-    match cause {
-        Cause::Slurm(end) if end.reason != SlurmReason::Requested => Some(end),
-        Cause::CaughtSignalThenExit { cause, .. }
-        | Cause::CaughtSignalThenReraise { cause }
-        | Cause::CaughtSignalThenAbort { cause, .. }
-        | Cause::CaughtSignalThenRaylet { cause } => slurm_end(cause),
-        _ => None,
-    }
+/// Returns how Slurm ended a step, but not that somebody asked it to send a signal.
+fn slurm_end(death: &Death) -> Option<&SlurmEnd> {
+    let end = death.verdict.cause.by_slurm();
+    end.filter(|end| end.reason != SlurmReason::Requested)
 }
 
 fn is_machine_oom(death: &Death) -> bool {

@@ -88,7 +88,6 @@ fn process(pid: u32, parent: u32, role: Role, name: &str, uid: u32) -> Observati
         parent: Some(Pid(parent)),
         process_group: None,
         slurm: None,
-        pod: None,
         comm: name.into(),
         argv: vec![name.into(), format!("--data=/home/{name}")],
         exe: Some(format!("/opt/{name}")),

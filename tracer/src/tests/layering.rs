@@ -110,6 +110,7 @@ const USES: [(&str, &[&str]); 28] = [
     (
         "command",
         &[
+            "cgroup_path",
             "collect",
             "deaths",
             "event",

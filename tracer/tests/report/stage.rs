@@ -120,7 +120,6 @@ impl Stage {
             parent: Some(Pid(parent)),
             process_group: None,
             slurm: None,
-            pod: None,
             comm: comm.chars().take(15).collect(),
             argv: vec![comm.into()],
             exe: None,

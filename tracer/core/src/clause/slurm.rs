@@ -4,7 +4,7 @@ use libc::SIGTERM;
 
 use super::{ClauseContext, fatal};
 use crate::{
-    judge::cause::{Cause, SlurmEnd, SlurmReason},
+    judge::cause::{Cause, SlurmEnd, SlurmReason, slurm::NOT_SHOWN},
     signals,
     size::size,
 };
@@ -23,31 +23,15 @@ impl ClauseContext {
             ));
         }
         Some(format!(
-            "{was} {killed} by {name} when {}",
-            slurm_ended(end)
+            "{was} {killed} by {name} when {}: {}",
+            end.act(),
+            reason(end)
         ))
     }
 }
 
-/// `Slurm ended job 12, step 0 (slurmstepd 7851): its batch script had ended`.
-#[must_use]
-pub fn slurm_ended(end: &SlurmEnd) -> String {
-    format!("{}: {}", slurm_act(end), slurm_reason(end))
-}
-
-/// `Slurm ended job 12, step 0 (slurmstepd 7851)`.
-#[must_use]
-pub fn slurm_act(end: &SlurmEnd) -> String {
-    let job = end.job_id.as_deref();
-    let job = job.map_or_else(|| "its step".to_owned(), |job| format!("job {job}"));
-    let step = end.step_id.as_deref();
-    let step = step.map_or_else(String::new, |step| format!(", step {step}"));
-    format!("Slurm ended {job}{step} (slurmstepd {})", end.stepd.pid)
-}
-
 /// Returns why Slurm ended a step, as far as it shows, and whether it asked first.
-#[must_use]
-pub fn slurm_reason(end: &SlurmEnd) -> String {
+fn reason(end: &SlurmEnd) -> String {
     let asked = match end.asked_ms {
         _ if end.signal == SIGTERM => String::new(),
         Some(ms) if ms >= 1000 => {
@@ -82,10 +66,6 @@ pub fn slurm_reason(end: &SlurmEnd) -> String {
         ),
         SlurmReason::TimeLimit => format!("its time limit was reached{asked}"),
         SlurmReason::Requested => "a signal that somebody requested".to_owned(),
-        SlurmReason::NotShown => {
-            format!(
-                "by scancel, a time limit, preemption, a failed node or the end of its srun{asked}"
-            )
-        }
+        SlurmReason::NotShown => format!("{NOT_SHOWN}{asked}"),
     }
 }

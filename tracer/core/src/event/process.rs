@@ -94,9 +94,6 @@ pub struct Process {
     /// Its Slurm job, if the path in `cgroup` does not name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slurm: Option<Box<SlurmJob>>,
-    /// The names of its pod and container, as far as they were found outside its cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod: Option<Box<PodNames>>,
 }
 
 /// The Slurm job of a process: by a cgroup of another hierarchy than memory, or by its environment.
@@ -110,17 +107,6 @@ pub struct SlurmJob {
     pub memory: Option<Bytes>,
     /// When its time limit is reached, in seconds since 1970, by its environment.
     pub ends: Option<u64>,
-}
-
-/// The names of a pod and of a container in it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PodNames {
-    /// Its namespace.
-    pub namespace: Option<String>,
-    /// Its name.
-    pub pod: Option<String>,
-    /// The container's name in the pod.
-    pub container: Option<String>,
 }
 
 /// What ties a process to a Ray worker id.

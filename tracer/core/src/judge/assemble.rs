@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::{
-    cgroup_path::{self, is_within},
+    cgroup_path::{self, STEPD, is_within},
     event::{Cluster, Mode},
     ids::{Bytes, ProcessKey},
     judge::{
         acts,
-        cause::Cause,
+        cause::{Cause, slurm},
         death, findings, jobs, log_mentions, order, peers, pending,
         query::{gpus, message_times, monitor, owners, place, shared_files},
         ray_log_versions,
@@ -181,12 +181,14 @@ fn asked_to_end(world: &World) -> Option<String> {
         sender.comm, sender.process.pid, sender.uid
     );
     let job = cgroup_path::job_of_stepd(&sender.argv);
-    let is_slurm = sender.comm == "slurmstepd" && sender.uid == 0;
+    let is_slurm = sender.comm == STEPD && sender.uid == 0;
     Some(match job.filter(|_| is_slurm) {
         Some(job) => format!(
-            "Slurm asked job {0}, step {1} to end{at}: {by}; by scancel, a time limit, preemption, a failed node or the end of its srun: sacct -j {0} -o JobID,State,ExitCode,Reason",
+            "Slurm asked job {}, step {} to end{at}: {by}; {}: {}",
             job.job,
-            job.step.unwrap_or_default()
+            job.step.unwrap_or_default(),
+            slurm::NOT_SHOWN,
+            slurm::sacct(&job.job)
         ),
         None => format!("the wrapped command was asked to end{at}: {by}"),
     })

@@ -6,7 +6,7 @@
 //! never parsed again.
 
 mod request;
-mod slurm;
+pub mod slurm;
 
 use serde::Serialize;
 

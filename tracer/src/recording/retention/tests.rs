@@ -131,7 +131,6 @@ fn described(pid: u32, role: Role) -> Observation {
         parent: None,
         process_group: None,
         slurm: None,
-        pod: None,
         comm: "x".into(),
         argv: Vec::new(),
         exe: None,

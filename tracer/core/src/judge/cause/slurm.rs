@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::ProcessRef;
+use super::{Cause, ProcessRef};
 use crate::ids::{Bytes, Pid};
 
 /// A signal that slurmstepd sent.
@@ -22,6 +22,43 @@ pub struct SlurmEnd {
     pub asked_ms: Option<u64>,
     /// Why.
     pub reason: SlurmReason,
+}
+
+impl SlurmEnd {
+    /// `Slurm ended job 12, step 0 (slurmstepd 7851)`.
+    #[must_use]
+    pub fn act(&self) -> String {
+        let job = self.job_id.as_deref();
+        let job = job.map_or_else(|| "its step".to_owned(), |job| format!("job {job}"));
+        let step = self.step_id.as_deref();
+        let step = step.map_or_else(String::new, |step| format!(", step {step}"));
+        format!("Slurm ended {job}{step} (slurmstepd {})", self.stepd.pid)
+    }
+}
+
+impl Cause {
+    /// Returns Slurm's act, also where the process caught its signal.
+    #[must_use]
+    pub fn by_slurm(&self) -> Option<&SlurmEnd> {
+        match self {
+            Self::Slurm(end) => Some(end),
+            Self::CaughtSignalThenExit { cause, .. }
+            | Self::CaughtSignalThenReraise { cause }
+            | Self::CaughtSignalThenAbort { cause, .. }
+            | Self::CaughtSignalThenRaylet { cause } => cause.by_slurm(),
+            _ => None,
+        }
+    }
+}
+
+/// Why Slurm may end a step where its node does not show which it was.
+pub const NOT_SHOWN: &str =
+    "by scancel, a time limit, preemption, a failed node or the end of its srun";
+
+/// Returns the command that says why Slurm ended a job.
+#[must_use]
+pub fn sacct(job: &str) -> String {
+    format!("sacct -j {job} -o JobID,State,ExitCode,Reason")
 }
 
 /// Why Slurm ended a step.
@@ -58,6 +95,6 @@ pub enum SlurmReason {
     TimeLimit,
     /// The signal is not one by which Slurm ends a step: `scancel --signal`, `#SBATCH --signal`.
     Requested,
-    /// By `scancel`, a time limit, preemption or a failed node: the node does not show which.
+    /// The node does not show which of [`NOT_SHOWN`] it was.
     NotShown,
 }

@@ -7,7 +7,7 @@ use super::{
     rules::{Kind, Needs, Rule},
 };
 use crate::judge::{
-    cause::{Cause, SlurmEnd, SlurmReason},
+    cause::{SlurmEnd, SlurmReason, slurm},
     report::{Certainty, Death, Finding},
 };
 
@@ -26,7 +26,7 @@ const WARN: &str = "to save a checkpoint before the end: #SBATCH --signal=USR1@9
 fn find(run: Run<'_>) -> Vec<Finding> {
     let mut acts: BTreeMap<_, Vec<(&SlurmEnd, &Death)>> = BTreeMap::new();
     for death in run.report.deaths.iter().filter(|death| death.listed) {
-        if let Some(end) = ended(&death.verdict.cause) {
+        if let Some(end) = death.verdict.cause.by_slurm() {
             let step = (end.job_id.as_deref(), end.step_id.as_deref());
             acts.entry(step).or_default().push((end, death));
         }
@@ -34,24 +34,12 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     acts.into_values().filter_map(|act| finding(&act)).collect()
 }
 
-/// Returns Slurm's act, also where the process caught its signal.
-fn ended(cause: &Cause) -> Option<&SlurmEnd> {
-    match cause {
-        Cause::Slurm(end) => Some(end),
-        Cause::CaughtSignalThenExit { cause, .. }
-        | Cause::CaughtSignalThenReraise { cause }
-        | Cause::CaughtSignalThenAbort { cause, .. }
-        | Cause::CaughtSignalThenRaylet { cause } => ended(cause),
-        _ => None,
-    }
-}
-
 fn finding(act: &[(&SlurmEnd, &Death)]) -> Option<Finding> {
     // What was asked first may not show the reason that the later kill shows.
     let shown = |end: &SlurmEnd| end.reason != SlurmReason::NotShown;
     let (end, _) = act.iter().find(|(end, _)| shown(end)).or(act.first())?;
     let job = end.job_id.as_deref().unwrap_or("JOB");
-    let ask = format!("see why: sacct -j {job} -o JobID,State,ExitCode,Reason");
+    let ask = format!("see why: {}", slurm::sacct(job));
     let remedy = match &end.reason {
         SlurmReason::NotShown => vec![
             ask,
@@ -70,12 +58,9 @@ fn finding(act: &[(&SlurmEnd, &Death)]) -> Option<Finding> {
         }
         SlurmReason::Requested => return None,
     };
-    let step = end.step_id.as_deref();
-    let step = step.map_or_else(String::new, |step| format!(", step {step}"));
-    let summary = format!("Slurm ended job {job}{step} (slurmstepd {})", end.stepd.pid);
     Some(Finding {
         remedy,
         deaths: act.iter().map(|(_, death)| death.id).collect(),
-        ..Finding::new("slurm-ended", Certainty::Inferred, summary)
+        ..Finding::new("slurm-ended", Certainty::Inferred, end.act())
     })
 }

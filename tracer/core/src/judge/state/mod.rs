@@ -20,5 +20,6 @@ pub(in crate::judge) mod shared_files;
 pub(in crate::judge) mod shares;
 pub(in crate::judge) mod signal_losses;
 pub(in crate::judge) mod snapshot;
+pub(in crate::judge) mod stepd_signals;
 pub(in crate::judge) mod timestamped;
 pub(in crate::judge) mod world;

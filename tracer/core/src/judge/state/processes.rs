@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     cgroup_path,
-    event::{Call, Exec, FileId, MemorySplit, PodNames, Process, Role, SlurmJob, Worker},
+    event::{Call, Exec, FileId, MemorySplit, Process, Role, SlurmJob, Worker},
     ids::{BootTime, ByProcess, Bytes, EventId, HexId, Pid, ProcessKey},
     ray::identify,
 };
@@ -26,7 +26,6 @@ pub(in crate::judge) struct ProcessState {
     pub(in crate::judge) container_id: Option<String>,
     /// Its Slurm job, where `cgroup` does not name it.
     slurm: Option<Box<SlurmJob>>,
-    pub(in crate::judge) pod: Option<Box<PodNames>>,
     pub(in crate::judge) cluster: Option<ProcessKey>,
     pub(in crate::judge) role: Role,
     pub(in crate::judge) worker_id: Option<HexId>,
@@ -73,7 +72,6 @@ impl ProcessState {
             cgroup: None,
             container_id: None,
             slurm: None,
-            pod: None,
             cluster: None,
             role: Role::Other,
             worker_id: None,
@@ -316,7 +314,6 @@ impl Processes {
         state.cgroup = inherited.cgroup;
         state.container_id = inherited.container_id;
         state.slurm = inherited.slurm;
-        state.pod = inherited.pod;
         state.cluster = inherited.cluster;
         state.role = child_role(inherited.role);
         state.job_id = inherited.job_id;
@@ -389,7 +386,6 @@ impl Processes {
         state.exe = process.exe.clone().or(state.exe.take());
         state.cgroup = process.cgroup.clone().or(state.cgroup.take());
         state.container_id = process.container_id.clone().or(state.container_id.take());
-        state.pod = process.pod.clone().or(state.pod.take());
         // Its environment is read once.
         let told = state.slurm.take();
         state.slurm = match (process.slurm.clone(), told) {

@@ -11,7 +11,7 @@ use crate::{
         MonitorCount, NodeMemory, Observation, OomVictim, OutsideMemory, Probe, ProcessMemory,
         PythonStack, RayLog, RecordingStarted, Role, Sender, SharedMemory, Signal, Source, Step,
     },
-    ids::{BootTime, ByProcess, Bytes, EventId, HexId, MINUTE_NS, Pid, ProcessKey, SECOND_NS},
+    ids::{BootTime, ByProcess, Bytes, EventId, HexId, Pid, ProcessKey, SECOND_NS},
     judge::{
         limit_warnings::LimitWarnings,
         report::{Growth, OwnerKind},
@@ -33,6 +33,7 @@ use crate::{
             shared_files::SharedFiles,
             shares::Shares,
             signal_losses::SignalLosses,
+            stepd_signals::StepdSignals,
             timestamped::{ExitSeen, Timestamped},
         },
     },
@@ -85,8 +86,7 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) gpu_errors: GpuErrors<BootTime>,
     pub(in crate::judge) gcs: GcsTables,
     pub(in crate::judge) signals: ByProcess<Vec<Timestamped<Signal>>>,
-    /// When each slurmstepd sent SIGTERM and SIGKILL.
-    stepd_signals: ByProcess<StepdSignals>,
+    pub(in crate::judge) stepd_signals: StepdSignals,
     pub(in crate::judge) delivered: ByProcess<Vec<Timestamped<(i32, i32)>>>,
     /// When a process was seen to be exiting, by a signal that the kernel sent in its name, and
     /// whether that was the whole process. Recordings of earlier versions do not say.
@@ -123,54 +123,6 @@ pub(in crate::judge) struct World {
     pub(in crate::judge) limit_warnings: LimitWarnings,
     /// What each raylet's monitor counted.
     pub(in crate::judge) monitors: ByProcess<VecDeque<Timestamped<MonitorCount>>>,
-}
-
-/// The program that runs a step of Slurm.
-const STEPD: &str = "slurmstepd";
-/// As many signals of one slurmstepd are kept, each later than the one before by more than
-/// [`StepdSignals::APART_NS`].
-const MOST_STEPD_SIGNALS: usize = 64;
-/// The signals of as many slurmstepds are kept. A node runs some hundreds of steps at most.
-const MOST_STEPDS: usize = 1024;
-
-/// When a slurmstepd sent signals: the first of each volley.
-#[derive(Debug, Default)]
-struct StepdSignals {
-    terms: Vec<BootTime>,
-    kills: Vec<BootTime>,
-}
-
-impl StepdSignals {
-    /// A signal that follows another one sooner is of the same volley.
-    const APART_NS: i64 = SECOND_NS;
-
-    fn push(&mut self, time: BootTime, signal: i32) {
-        let times = match signal {
-            libc::SIGTERM => &mut self.terms,
-            libc::SIGKILL => &mut self.kills,
-            _ => return,
-        };
-        let apart = times
-            .last()
-            .is_none_or(|last| time.since(*last) > Self::APART_NS);
-        if apart && times.len() < MOST_STEPD_SIGNALS {
-            times.push(time);
-        }
-    }
-
-    /// Whether the last one was less than an hour before a time.
-    fn is_of_late(&self, time: BootTime) -> bool {
-        let last = self.terms.last().max(self.kills.last());
-        last.is_some_and(|last| time.since(*last) < 60 * MINUTE_NS)
-    }
-
-    fn of(&self, signal: i32) -> &[BootTime] {
-        match signal {
-            libc::SIGTERM => &self.terms,
-            libc::SIGKILL => &self.kills,
-            _ => &[],
-        }
-    }
 }
 
 /// `si_code` of `sigqueue(3)`, with which a supervisor hands signals on.
@@ -328,16 +280,7 @@ impl World {
 
     fn signalled(&mut self, time: BootTime, signal: &Signal) {
         self.sent_while_exiting(time, &signal.sender);
-        if signal.sender.comm == STEPD {
-            let stepd = signal.sender.process.truncated();
-            if self.stepd_signals.len() >= MOST_STEPDS {
-                self.stepd_signals.retain(|_, seen| seen.is_of_late(time));
-            }
-            if self.stepd_signals.len() < MOST_STEPDS || self.stepd_signals.contains_key(&stepd) {
-                let seen = self.stepd_signals.entry(stepd).or_default();
-                seen.push(time, signal.signal);
-            }
-        }
+        self.stepd_signals.sent(time, signal);
         let handed_on = self.handed_on(time, signal);
         let what = handed_on.unwrap_or_else(|| signal.clone());
         let signals = self.signals.entry(signal.target.truncated());
@@ -347,12 +290,6 @@ impl World {
             signals.remove(least_telling(signals));
         }
         signals.push(Timestamped { time, what });
-    }
-
-    /// Returns when a slurmstepd sent a signal.
-    pub(in crate::judge) fn stepd_signals(&self, stepd: ProcessKey, signal: i32) -> &[BootTime] {
-        let seen = self.stepd_signals.get(&stepd.truncated());
-        seen.map_or(&[][..], |seen| seen.of(signal))
     }
 
     /// Returns a signal that the supervisor of a wrapped command handed on, as its sender's: of this

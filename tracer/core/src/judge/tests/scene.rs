@@ -204,7 +204,6 @@ impl Scene {
                 parent: Some(Pid(parent)),
                 process_group: None,
                 slurm: None,
-                pod: None,
                 comm: comm.into(),
                 argv: vec![
                     if role == Role::Raylet {
@@ -297,6 +296,16 @@ impl Scene {
     ) -> &mut Self {
         let result = i32::from(!took_effect && self.dying(to));
         self.signal_with(from, to, signal, code, took_effect, result)
+    }
+
+    /// Returns the sender of the last signal, to change it.
+    pub(super) fn last_sender(&mut self) -> &mut Sender {
+        let mut latest = self.events.iter_mut().rev();
+        let signal = latest.find_map(|event| match &mut event.what {
+            Observation::Signal(signal) => Some(signal),
+            _ => None,
+        });
+        &mut signal.expect("a signal").sender
     }
 
     fn dying(&self, pid: u32) -> bool {

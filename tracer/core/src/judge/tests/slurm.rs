@@ -34,18 +34,10 @@ fn job(step: &str) -> Scene {
 /// slurmstepd sends a signal to a process, which dies of it or not.
 fn sends(scene: &mut Scene, signal: i32, pid: u32, kills: bool) {
     scene.signal(STEPD, pid, signal, 0, kills);
-    let sent = scene
-        .events
-        .iter_mut()
-        .rev()
-        .find_map(|event| match &mut event.what {
-            Observation::Signal(signal) => Some(signal),
-            _ => None,
-        });
-    let sent = sent.expect("a signal");
-    sent.sender.comm = "slurmstepd".into();
-    sent.sender.uid = 0;
-    sent.sender.process = ProcessKey::new(STEPD, 1);
+    let sender = scene.last_sender();
+    sender.comm = "slurmstepd".into();
+    sender.uid = 0;
+    sender.process = ProcessKey::new(STEPD, 1);
 }
 
 fn end(death: &Death) -> &SlurmEnd {
@@ -294,15 +286,7 @@ fn init_of_a_container_has_the_names_of_its_pod() {
         scene.process(8, 1, "bash", Role::Other);
         scene.change_process(8, |process| process.cgroup = path(uid));
         scene.signal(66, 8, SIGKILL, 0, true);
-        let sent = scene
-            .events
-            .iter_mut()
-            .rev()
-            .find_map(|event| match &mut event.what {
-                Observation::Signal(signal) => Some(signal),
-                _ => None,
-            });
-        sent.expect("a signal").sender.comm = "runc".into();
+        scene.last_sender().comm = "runc".into();
         scene.after(50).exit(8, SIGKILL);
         let pod = scene.death(8).process.place.kubernetes.expect("a pod");
         assert_eq!(pod.pod.as_deref(), named.then_some("head"));

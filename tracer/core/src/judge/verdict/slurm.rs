@@ -8,7 +8,7 @@ use libc::{SIGCONT, SIGKILL, SIGTERM};
 
 use super::Case;
 use crate::{
-    cgroup_path,
+    cgroup_path::{self, STEPD},
     event::{Signal, SlurmJob},
     ids::{BootTime, Bytes, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
@@ -19,8 +19,6 @@ use crate::{
     },
 };
 
-/// The program that runs a step.
-const STEPD: &str = "slurmstepd";
 /// The kills of one decision of Slurm's are within this time.
 const VOLLEY_NS: i64 = 2 * SECOND_NS;
 /// SIGKILL follows SIGTERM within this time: `KillWait` and a partition's `GraceTime` are seconds
@@ -86,7 +84,8 @@ fn began(case: &Case<'_>, signal: &Timestamped<Signal>) -> BootTime {
     let mut at = signal.time;
     for time in case
         .world
-        .stepd_signals(signal.what.sender.process, signal.what.signal)
+        .stepd_signals
+        .times(signal.what.sender.process, signal.what.signal)
         .iter()
         .rev()
     {
@@ -104,7 +103,8 @@ fn asked(case: &Case<'_>, signal: &Timestamped<Signal>, began: BootTime) -> Opti
     }
     let asks = case
         .world
-        .stepd_signals(signal.what.sender.process, SIGTERM);
+        .stepd_signals
+        .times(signal.what.sender.process, SIGTERM);
     let mut before = asks
         .iter()
         .filter(|asked| (0..=ASKS_NS).contains(&began.since(**asked)));
