@@ -127,6 +127,9 @@ pub(in crate::judge) struct World {
 
 /// `si_code` of `sigqueue(3)`, with which a supervisor hands signals on.
 const SI_QUEUE: i32 = -1;
+/// Another recorder's supervisor hands a signal on at most this long after it got it. Its name alone
+/// proves nothing.
+const ANOTHERS_NS: i64 = 2 * SECOND_NS;
 /// The supervisor of a wrapped command hands a signal on this long after it got it, or later.
 const HANDED_ON_NS: i64 = 250_000_000;
 /// Where it is not known whether a thread or its whole process was exiting, it was the process if
@@ -292,9 +295,9 @@ impl World {
         signals.push(Timestamped { time, what });
     }
 
-    /// Returns a signal that the supervisor of a wrapped command handed on, as its sender's: of this
-    /// recorder, or of another one that the job started (`signal/queue` of `supervisor`). `None` for
-    /// any other signal.
+    /// Returns a signal that the supervisor of a wrapped command handed on, as its sender's. The
+    /// supervisor is that of this recorder, or of another one that the job started, which hands on
+    /// to its child at once (`signal/queue` of `supervisor`). `None` for any other signal.
     fn handed_on(&self, time: BootTime, signal: &Signal) -> Option<Signal> {
         let supervisor = signal.sender.process;
         let own = self
@@ -302,16 +305,21 @@ impl World {
             .as_ref()
             .and_then(|(_, started)| started.supervisor);
         let is_own = own.is_some_and(|own| own.same(supervisor));
-        let is_anothers = || signal.sender.comm == "raytrace" && signal.code == SI_QUEUE;
+        let is_anothers = || {
+            let target = self.processes.get(signal.target);
+            let is_child = target.is_some_and(|target| target.parent == Some(supervisor.pid));
+            signal.sender.comm == "raytrace" && signal.code == SI_QUEUE && is_child
+        };
         if !is_own && !is_anothers() {
             return None;
         }
+        let latest = if is_own { i64::MAX } else { ANOTHERS_NS };
         let mut to_it = self.signals_to(supervisor).iter().rev();
-        let given = &to_it
-            .find(|given| {
-                given.what.signal == signal.signal && time.since(given.time) >= HANDED_ON_NS
-            })?
-            .what;
+        let is_given = |given: &&Timestamped<Signal>| {
+            let after = time.since(given.time);
+            given.what.signal == signal.signal && (HANDED_ON_NS..=latest).contains(&after)
+        };
+        let given = &to_it.find(is_given)?.what;
         Some(Signal {
             sender: given.sender.clone(),
             code: given.code,

@@ -67,6 +67,27 @@ fn signal_that_was_handed_on_has_its_first_sender() {
     assert_eq!(death.sender.expect("sender").pid.0, 8);
 }
 
+/// A job may run a recorder of its own. What is called like it is believed to hand on only to its
+/// child, and only at once.
+#[test]
+fn other_recorder_hands_on_to_its_child_at_once() {
+    for (parent, after_us, first) in [
+        (6, 300_000, true),
+        (6, 3_000_000, false),
+        (RAYLET, 300_000, false),
+    ] {
+        let mut scene = Scene::new();
+        scene.process(7, parent, "bash", Role::Driver);
+        scene.signal(66, 6, 15, 0, false).after(after_us);
+        scene.signal(6, 7, 15, -1, true);
+        scene.last_sender().comm = "raytrace".into();
+        scene.after(5).exit(7, 15);
+        let death = assert_verdict!(scene, 7, Signal, Proven);
+        let sender = death.sender.expect("sender").pid.0;
+        assert_eq!(sender == 66, first, "{parent} {after_us}");
+    }
+}
+
 #[test]
 fn killed_process_that_lives_on_is_pending() {
     let mut scene = Scene::new();
