@@ -139,7 +139,8 @@ fn of_many(files: &[PathBuf]) -> anyhow::Result<(Report, bool)> {
         outlines,
         failed,
         recording_files::TimeRange::default(),
-        (false, Details::All),
+        false,
+        &Details::All,
     )?;
     if joined.damaged {
         for note in &joined.report.notes {

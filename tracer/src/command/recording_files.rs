@@ -19,7 +19,7 @@ use crate::{
         report::{Report, Utc},
         timeline::TimelineBuilder,
     },
-    recording::{self, Outline, RecordingError},
+    recording::{self, Outline, ReadSummary, RecordingError},
     show::{html::ChartSeries, time::Zone},
 };
 
@@ -120,7 +120,8 @@ pub(super) fn join(
     outlines: Vec<Outline>,
     failed: Vec<(PathBuf, RecordingError)>,
     range: TimeRange,
-    (draws, details): (bool, Details),
+    draws: bool,
+    details: &Details,
 ) -> anyhow::Result<JoinedReport> {
     let all = outlines.len();
     let needed: Vec<Outline> = (outlines.into_iter())
@@ -143,9 +144,9 @@ pub(super) fn join(
     })) {
         match judged {
             Ok(part) => {
-                damaged |= part.damaged;
+                damaged |= part.read.damaged;
                 reports.push(part.report);
-                charts.push(part.charts);
+                charts.push(part.chart);
             }
             Err(error) => {
                 damaged = true;
@@ -194,23 +195,24 @@ pub(super) fn is_needed(outline: &Outline, range: TimeRange) -> bool {
 }
 
 /// The result of judging one recorder's files.
-struct Part {
-    report: Report,
-    charts: Option<ChartSeries>,
-    /// Whether some of it could not be read.
-    damaged: bool,
+pub(super) struct Part {
+    pub(super) report: Report,
+    pub(super) chart: Option<ChartSeries>,
+    pub(super) read: ReadSummary,
+    /// Whether deaths were judged, and details of them dropped, while it was read.
+    pub(super) is_long: bool,
 }
 
 /// Judges one recorder's files. Its series are read too if `parts` is set: the number of parts that
 /// are drawn.
-fn judge(
+pub(super) fn judge(
     files: &[PathBuf],
     parts: Option<usize>,
     details: Details,
 ) -> Result<Part, RecordingError> {
     let mut judge = Judge::with_details(details);
     let mut series = parts.map(|_| TimelineBuilder::default());
-    let told = recording::parts_in_batches(files, |batch| {
+    let read = recording::parts_in_batches(files, |batch| {
         for event in &batch {
             judge.observe(event);
             if let Some(series) = &mut series {
@@ -219,18 +221,21 @@ fn judge(
         }
         judge.settle(judge::UNSETTLED);
     })?;
+    let is_long = judge.settled() > 0;
+    // The series are large. So is the report, which is made once they are folded.
     let timeline = series.and_then(|series| judge.timeline(series));
     let mut report = judge.into_report();
-    if told.live {
+    if read.live {
         report = report.while_recording();
     }
-    let charts = timeline.zip(parts);
-    let charts = charts.map(|(timeline, parts)| ChartSeries::of(&report, timeline, parts));
-    report.notes.extend(told.warnings);
+    report.notes.extend(read.warnings.iter().cloned());
+    let chart = timeline.zip(parts);
+    let chart = chart.map(|(timeline, parts)| ChartSeries::of(&report, timeline, parts));
     Ok(Part {
         report,
-        charts,
-        damaged: told.damaged,
+        chart,
+        read,
+        is_long,
     })
 }
 
@@ -271,13 +276,7 @@ mod tests {
     fn of_folder(folder: &Path) -> JoinedReport {
         let files = expand(&[folder.to_owned()]).expect("recordings");
         let (outlines, failed) = outlines(&files);
-        join(
-            outlines,
-            failed,
-            TimeRange::default(),
-            (false, Details::All),
-        )
-        .expect("one can be read")
+        join(outlines, failed, TimeRange::default(), false, &Details::All).expect("one can be read")
     }
 
     fn names(joined: &JoinedReport, file: &str) -> bool {
@@ -332,12 +331,7 @@ mod tests {
         let begun = std::time::Instant::now();
         let joined = loop {
             let (outlines, failed) = outlines(std::slice::from_ref(&path));
-            match join(
-                outlines,
-                failed,
-                TimeRange::default(),
-                (false, Details::All),
-            ) {
+            match join(outlines, failed, TimeRange::default(), false, &Details::All) {
                 Ok(joined) if !joined.report.deaths.is_empty() => break joined,
                 _ => assert!(begun.elapsed().as_secs() < 60, "nothing was written"),
             }

@@ -9,11 +9,7 @@ use super::{
     Failure, code, recording_files, usage,
     view::{self, ViewArgs},
 };
-use crate::{
-    judge::{self, Details, Judge, report::Report, timeline::TimelineBuilder},
-    recording::{self, ReadSummary, place},
-    show::html::ChartSeries,
-};
+use crate::{judge::Details, recording::place};
 
 /// Arguments of `report`.
 #[derive(Debug, clap::Args)]
@@ -80,7 +76,7 @@ fn several(arguments: &[PathBuf], view: &ViewArgs) -> anyhow::Result<ExitCode> {
     } else {
         view.details()
     };
-    let joined = recording_files::join(outlines, failed, range, (view.draws(), details))?;
+    let joined = recording_files::join(outlines, failed, range, view.draws(), &details)?;
     let folder = match arguments {
         [folder] => Some(folder.as_path()),
         _ => None,
@@ -101,18 +97,22 @@ fn several(arguments: &[PathBuf], view: &ViewArgs) -> anyhow::Result<ExitCode> {
 
 /// Reports on one recording.
 fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
-    let mut judged = Judged::of(file, view, view.details())?;
+    let files = [file.to_owned()];
+    let judge = |details| recording_files::judge(&files, view.draws().then_some(1), details);
+    let mut judged = judge(view.details())?;
     if judged.is_long && view.shows_one() {
         // Which one has this number is known only now. It is judged again with all its details.
-        let shown = view.shown(judged.report)?;
-        judged = Judged::of(file, view, shown)?;
+        judged = judge(view.shown(judged.report)?)?;
     }
-    let Judged {
+    let recording_files::Part {
         report,
         chart,
         read,
         ..
     } = judged;
+    if read.count == 0 {
+        return Err(empty(file));
+    }
     let code = view::show(report, vec![chart], Some(file), view)?;
     if !read.damaged || code != ExitCode::SUCCESS {
         return Ok(code);
@@ -124,49 +124,6 @@ fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::from(code::RECORDING))
-}
-
-/// A recording that was read and judged.
-struct Judged {
-    report: Report,
-    chart: Option<ChartSeries>,
-    read: ReadSummary,
-    /// Whether deaths were judged, and details of them dropped, while it was read.
-    is_long: bool,
-}
-
-impl Judged {
-    fn of(file: &Path, view: &ViewArgs, details: Details) -> anyhow::Result<Self> {
-        let mut judge = Judge::with_details(details);
-        let mut series = view.draws().then(TimelineBuilder::default);
-        let read = recording::in_batches(file, |batch| {
-            for event in &batch {
-                judge.observe(event);
-                if let Some(series) = &mut series {
-                    series.observe(event);
-                }
-            }
-            judge.settle(judge::UNSETTLED);
-        })?;
-        if read.count == 0 {
-            return Err(empty(file));
-        }
-        let is_long = judge.settled() > 0;
-        // The series are large. So is the report, which is made once they are folded.
-        let timeline = series.and_then(|series| judge.timeline(series));
-        let mut report = judge.into_report();
-        if read.live {
-            report = report.while_recording();
-        }
-        report.notes.extend(read.warnings.iter().cloned());
-        let chart = timeline.map(|timeline| ChartSeries::of(&report, timeline, 1));
-        Ok(Self {
-            report,
-            chart,
-            read,
-            is_long,
-        })
-    }
 }
 
 /// Returns the newest recording, for when none is named.

@@ -192,13 +192,8 @@ struct Chosen {
 /// of the death in these files.
 fn only_its_recorder(kill: Kill, chosen: &mut Chosen) -> anyhow::Result<EventId> {
     let (outlines, failed) = recording_files::outlines(&chosen.recorders.concat());
-    let report = recording_files::join(
-        outlines,
-        failed,
-        TimeRange::default(),
-        (false, Details::All),
-    )?
-    .report;
+    let report =
+        recording_files::join(outlines, failed, TimeRange::default(), false, &Details::All)?.report;
     let unknown = || usage(kill.not_found_message(causes::all(&report).len()));
     let death = kill.death(&report).ok_or_else(unknown)?;
     let recorder = usize::try_from(death.recording()).unwrap_or(usize::MAX);
