@@ -85,7 +85,7 @@ fn jobs(side: &Side) -> Vec<String> {
         let by = by.map_or_else(String::new, |(class, killer)| {
             let probably = if job.probable { "probably " } else { "" };
             let class = sanitize::name(class);
-            format!(": {probably}{class} {}", ended_by(killer))
+            format!(": {probably}{class} {}", killer.words().by)
         });
         let limit = job.limit_bytes.map_or_else(String::new, |limit| {
             let total = job.limit_of_bytes;
@@ -108,23 +108,6 @@ fn jobs(side: &Side) -> Vec<String> {
         ));
     }
     lines
-}
-
-/// Returns a killer in words. The JSON has its id.
-fn ended_by(killer: Killer) -> &'static str {
-    match killer {
-        Killer::RayMemoryMonitor => "by Ray's memory monitor",
-        Killer::KernelOomMemcg => "by the kernel (cgroup full)",
-        Killer::KernelOomGlobal => "by the kernel (machine full)",
-        Killer::KernelOom => "by the kernel (out of memory)",
-        Killer::KernelOther => "by the kernel (not for memory)",
-        Killer::RayIntended => "by Ray, on purpose",
-        Killer::RayCollapse => "after another death",
-        Killer::Signal => "by a signal",
-        Killer::Crash => "by a crash",
-        Killer::Exit => "by an exit of its own",
-        Killer::Unknown => "by an unknown killer",
-    }
 }
 
 fn settings(page: &mut Page, diff: &Diff) {
@@ -319,7 +302,7 @@ fn deaths(page: &mut Page, diff: &Diff) {
         let what = format!(
             "{} {}",
             sanitize::name(&death.class),
-            ended_by(death.killer)
+            death.killer.words().by
         );
         let delta = i64::from(death.b) - i64::from(death.a);
         let delta = if delta == 0 {

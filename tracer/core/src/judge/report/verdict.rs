@@ -96,6 +96,9 @@ pub struct KillerWords {
     pub mark: &'static str,
     /// The name in a column of the page.
     pub words: &'static str,
+    /// The name behind what ended: `actor A by a crash`.
+    #[serde(skip)]
+    pub by: &'static str,
     /// The reason of a Kubernetes Event.
     #[serde(skip)]
     pub event: &'static str,
@@ -119,7 +122,7 @@ pub enum Ended {
 
 /// Declares the killers, each with its row of the table, in the order of the verdict table.
 macro_rules! killers {
-    ($($(#[$doc:meta])* $killer:ident: $name:literal, $label:literal, $mark:literal, $words:literal, $event:literal, $ended:ident, $soft:literal;)*) => {
+    ($($(#[$doc:meta])* $killer:ident: $name:literal, $label:literal, $mark:literal, $words:literal, $by:literal, $event:literal, $ended:ident, $soft:literal;)*) => {
         /// Who ended a process.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Killer {
@@ -135,7 +138,7 @@ macro_rules! killers {
             pub const fn words(self) -> &'static KillerWords {
                 match self {
                     $(Self::$killer => &KillerWords {
-                        name: $name, label: $label, mark: $mark, words: $words, event: $event, ended: Ended::$ended, soft: $soft,
+                        name: $name, label: $label, mark: $mark, words: $words, by: $by, event: $event, ended: Ended::$ended, soft: $soft,
                     },)*
                 }
             }
@@ -145,27 +148,27 @@ macro_rules! killers {
 
 killers! {
     /// The kernel, at a cgroup's limit.
-    KernelOomMemcg: "kernel-oom-memcg", "KERNEL OOM", "K", "the kernel, a cgroup was full", "CgroupOOMKill", ForMemory, false;
+    KernelOomMemcg: "kernel-oom-memcg", "KERNEL OOM", "K", "the kernel, a cgroup was full", "by the kernel (cgroup full)", "CgroupOOMKill", ForMemory, false;
     /// The kernel, because the machine was out of memory.
-    KernelOomGlobal: "kernel-oom-global", "KERNEL OOM", "K", "the kernel, the machine was full", "NodeOOMKill", ForMemory, false;
+    KernelOomGlobal: "kernel-oom-global", "KERNEL OOM", "K", "the kernel, the machine was full", "by the kernel (machine full)", "NodeOOMKill", ForMemory, false;
     /// The kernel's OOM killer; whether a cgroup or the machine was full is not known.
-    KernelOom: "kernel-oom", "KERNEL OOM", "K", "the kernel's OOM killer, at a limit that was not seen", "KernelOOMKill", ForMemory, false;
+    KernelOom: "kernel-oom", "KERNEL OOM", "K", "the kernel's OOM killer, at a limit that was not seen", "by the kernel (out of memory)", "KernelOOMKill", ForMemory, false;
     /// The raylet, on purpose, for memory.
-    RayMemoryMonitor: "ray-memory-monitor", "RAY MONITOR", "R", "Ray's memory monitor", "RayMemoryMonitorKill", ForMemory, false;
+    RayMemoryMonitor: "ray-memory-monitor", "RAY MONITOR", "R", "Ray's memory monitor", "by Ray's memory monitor", "RayMemoryMonitorKill", ForMemory, false;
     /// Ray, on purpose, not for memory.
-    RayIntended: "ray-intended", "RAY", "I", "Ray, on purpose", "RayIntendedEnd", Killed, true;
+    RayIntended: "ray-intended", "RAY", "I", "Ray, on purpose", "by Ray, on purpose", "RayIntendedEnd", Killed, true;
     /// Its raylet, owner, driver or parent died first.
-    RayCollapse: "ray-collapse", "COLLAPSE", "↓", "followed from another death", "RayCollapse", Died, true;
+    RayCollapse: "ray-collapse", "COLLAPSE", "↓", "followed from another death", "after another death", "RayCollapse", Died, true;
     /// The kernel, not for memory.
-    KernelOther: "kernel-other", "KERNEL", "k", "the kernel, not for memory", "KernelKill", Killed, false;
+    KernelOther: "kernel-other", "KERNEL", "k", "the kernel, not for memory", "by the kernel (not for memory)", "KernelKill", Killed, false;
     /// Any other sender.
-    Signal: "signal", "SIGNAL", "S", "a signal from another process", "SignalKill", Killed, false;
+    Signal: "signal", "SIGNAL", "S", "a signal from another process", "by a signal", "SignalKill", Killed, false;
     /// Itself, by a fault.
-    Crash: "crash", "CRASH", "C", "crash", "ProcessCrash", Died, true;
+    Crash: "crash", "CRASH", "C", "crash", "by a crash", "ProcessCrash", Died, true;
     /// Itself, by exit code.
-    Exit: "exit", "EXIT", "E", "exit", "ProcessExit", Died, true;
+    Exit: "exit", "EXIT", "E", "exit", "by an exit of its own", "ProcessExit", Died, true;
     /// Not provable from what was seen.
-    Unknown: "unknown", "UNKNOWN", "?", "unknown", "UnknownDeath", Died, true;
+    Unknown: "unknown", "UNKNOWN", "?", "unknown", "by an unknown killer", "UnknownDeath", Died, true;
 }
 
 impl Serialize for Killer {
