@@ -1,6 +1,9 @@
 //! A log line without its wrappers, as the recognisers see it.
 
-use crate::{ids::Pid, judge::from_text::claim::Stamp};
+use crate::{
+    ids::Pid,
+    judge::from_text::claim::{Stamp, Subject},
+};
 
 /// A log line without its wrappers.
 #[derive(Debug, Default, Clone)]
@@ -26,13 +29,15 @@ pub(super) struct LogLine {
 }
 
 impl LogLine {
-    /// Returns whether a worker printed the line, as Ray's driver shows it. A worker can print
-    /// anything, also what another program would say.
-    pub(super) fn is_of_worker(&self) -> bool {
+    /// Returns whether a worker printed the line: into the text of `own`, or as Ray's driver shows
+    /// it. A worker can print anything, also what another program would say.
+    pub(super) fn is_of_worker(&self, own: &Subject) -> bool {
         let parts = ["raylet", "gcs_server", "autoscaler"];
         let speaker = self.speaker.as_ref();
-        speaker
-            .is_some_and(|speaker| speaker.pid.is_some() && !parts.contains(&speaker.name.as_str()))
+        let by_driver = speaker.is_some_and(|speaker| {
+            speaker.pid.is_some() && !parts.contains(&speaker.name.as_str())
+        });
+        own.worker_id.is_some() || by_driver
     }
 }
 

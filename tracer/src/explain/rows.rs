@@ -41,8 +41,7 @@ pub(super) fn line(
     let mut found = catalogue::find(text);
     found.retain(|one| is_believed(one.row.believed, line));
     found.retain(|one| !hosts || one.row.of == Whom::Host);
-    // A worker can print anything, also what a daemon of the host would say.
-    let by_worker = own.worker_id.is_some() || line.is_of_worker();
+    let by_worker = line.is_of_worker(own);
     found.retain(|one| !(by_worker && matches!(one.row.of, Whom::Host | Whom::Part)));
     let special = found.iter().any(|one| !one.row.general);
     found.retain(|one| !(special && one.row.general));

@@ -129,7 +129,7 @@ impl Source {
     fn take_line(&mut self, line: &LogLine, place: Place, gathered: &mut TextEvidence) {
         let before = self.found.len();
         // What a worker prints of the kernel, the raylet or the GCS is a quotation.
-        let by_worker = self.own.worker_id.is_some() || line.is_of_worker();
+        let by_worker = line.is_of_worker(&self.own);
         let of_ray = |(name, _): &(String, Pid)| matches!(name.as_str(), "raylet" | "gcs_server");
         if by_worker && line.component.as_ref().is_some_and(of_ray) {
             return self.raylet(line, place);
