@@ -112,24 +112,19 @@ fn without(place: &str, inside: &str) -> String {
 /// Returns the cgroup of a process as /proc shows it: relative to the root of this process's cgroup
 /// namespace.
 pub(super) fn as_shown(pid: Pid) -> Option<String> {
-    memory_cgroup(hierarchies(pid)?)
+    memory_cgroup(&hierarchies(pid)?)
 }
 
 /// Returns the same for each hierarchy.
-pub(super) fn all_as_shown(pid: Pid) -> Vec<String> {
-    let all = hierarchies(pid).map_or_else(Vec::new, |all| all.0);
-    all.into_iter().map(|one| one.pathname).collect()
-}
-
-fn hierarchies(pid: Pid) -> Option<ProcessCGroups> {
+pub(super) fn hierarchies(pid: Pid) -> Option<ProcessCGroups> {
     let bytes = bounded::of_process(pid, "cgroup", bounded::SMALL).ok()?;
     ProcessCGroups::from_buf_read(bytes.as_slice()).ok()
 }
 
-pub(super) fn memory_cgroup(all: ProcessCGroups) -> Option<String> {
+pub(super) fn memory_cgroup(all: &ProcessCGroups) -> Option<String> {
     let v1 = |one: &ProcessCGroup| one.controllers.iter().any(|name| name == "memory");
     let v2 = |one: &ProcessCGroup| one.controllers.is_empty();
-    let all = all.0;
+    let all = &all.0;
     let found = all
         .iter()
         .find(|one| v1(one))

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use procfs::{FromRead as _, process};
+use procfs::{FromRead as _, ProcessCGroups, process};
 
 use crate::{
     bounded, cgroup_namespace, cgroup_path,
@@ -113,18 +113,15 @@ pub fn argv(pid: Pid) -> Vec<String> {
 /// `None` where that path cannot be known from here.
 #[must_use]
 pub fn cgroup(pid: Pid) -> Option<String> {
-    named_cgroup(pid).filter(|path| !cgroup_namespace::leads_out(path))
-}
-
-fn named_cgroup(pid: Pid) -> Option<String> {
-    cgroup_namespace::as_shown(pid).map(cgroup_namespace::absolute)
+    let named = cgroup_namespace::as_shown(pid).map(cgroup_namespace::absolute);
+    named.filter(|path| !cgroup_namespace::leads_out(path))
 }
 
 /// Returns the Slurm job of a process by its cgroups of all hierarchies: Slurm may limit CPUs, or
 /// only find its processes again (the freezer), and leave memory alone.
-fn slurm_job(pid: Pid) -> Option<SlurmJob> {
-    let paths = cgroup_namespace::all_as_shown(pid);
-    let jobs = paths.iter().filter_map(|path| cgroup_path::slurm(path));
+fn slurm_job(hierarchies: &ProcessCGroups) -> Option<SlurmJob> {
+    let paths = hierarchies.0.iter().map(|one| one.pathname.as_str());
+    let jobs = paths.filter_map(cgroup_path::slurm);
     let found = jobs.max_by_key(|job| job.step.is_some())?;
     Some(SlurmJob {
         job: found.job,
@@ -176,8 +173,13 @@ pub fn describe(pid: Pid) -> Option<Process> {
     let folder = PathBuf::from(format!("/proc/{pid}"));
     let argv = argv(pid);
     // The id is valid even where the path above it is not known.
-    let cgroup = named_cgroup(pid);
+    let hierarchies = cgroup_namespace::hierarchies(pid);
+    let shown = hierarchies
+        .as_ref()
+        .and_then(cgroup_namespace::memory_cgroup);
+    let cgroup = shown.map(cgroup_namespace::absolute);
     let named = cgroup.as_deref().and_then(cgroup_path::slurm).is_some();
+    let slurm = hierarchies.as_ref().filter(|_| !named).and_then(slurm_job);
     let exe = std::fs::read_link(folder.join("exe")).ok();
     Some(Process {
         process: ProcessKey {
@@ -195,7 +197,7 @@ pub fn describe(pid: Pid) -> Option<Process> {
         container_id: cgroup.as_deref().and_then(cgroup_path::container),
         cgroup: cgroup.filter(|path| !cgroup_namespace::leads_out(path)),
         cluster: None,
-        slurm: slurm_job(pid).filter(|_| !named).map(Box::new),
+        slurm: slurm.map(Box::new),
     })
 }
 
@@ -270,12 +272,12 @@ fn is_session_log(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use procfs::{FromBufRead as _, ProcessCGroups};
+    use procfs::FromBufRead as _;
 
     use super::*;
 
     fn cgroup_of(text: &str) -> Option<String> {
-        cgroup_namespace::memory_cgroup(ProcessCGroups::from_buf_read(text.as_bytes()).ok()?)
+        cgroup_namespace::memory_cgroup(&ProcessCGroups::from_buf_read(text.as_bytes()).ok()?)
     }
 
     #[test]
