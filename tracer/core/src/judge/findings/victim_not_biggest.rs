@@ -47,34 +47,29 @@ pub(super) const RULE: Rule = Rule {
     find,
 };
 
-/// Returns a finding for each victim of a memory kill that has a suspect. At a limit that was not
-/// seen, it is not known what counted against it.
+/// Returns a finding for each victim of a memory kill that has a suspect.
 fn find(run: Run<'_>) -> Vec<Finding> {
-    let limit_is_known = |death: &&Death| death.verdict.killer != Killer::KernelOom;
-    let found = run
-        .memory_kills()
-        .filter(limit_is_known)
-        .filter_map(|death| {
-            let (consumer, summary) = title_and_summary(death, death.memory.suspect.as_ref()?);
-            let mut finding = about(
-                "victim-not-biggest",
-                Certainty::Inferred,
-                death,
-                summary.clone(),
-            );
-            let suspect = death.memory.suspect.iter();
-            finding.about.pids = suspect.clone().map(|one| one.pid).collect();
-            finding.about.bytes = suspect
-                .map(|one| one.private_bytes)
-                .max()
-                .unwrap_or_default();
-            finding.evidence = vec![super::victim(death)];
-            finding.evidence.extend(policy(run, death));
-            finding.remedy = remedy(run, &consumer);
-            finding.not_if =
-                Some("the victim grew faster than the biggest process in its last minute".into());
-            Some((summary, finding))
-        });
+    let found = run.memory_kills().filter_map(|death| {
+        let (consumer, summary) = title_and_summary(death, death.memory.suspect.as_ref()?);
+        let mut finding = about(
+            "victim-not-biggest",
+            Certainty::Inferred,
+            death,
+            summary.clone(),
+        );
+        let suspect = death.memory.suspect.iter();
+        finding.about.pids = suspect.clone().map(|one| one.pid).collect();
+        finding.about.bytes = suspect
+            .map(|one| one.private_bytes)
+            .max()
+            .unwrap_or_default();
+        finding.evidence = vec![super::victim(death)];
+        finding.evidence.extend(policy(run, death));
+        finding.remedy = remedy(run, &consumer);
+        finding.not_if =
+            Some("the victim grew faster than the biggest process in its last minute".into());
+        Some((summary, finding))
+    });
     merged(found)
 }
 
@@ -117,11 +112,7 @@ fn biggest_counts(run: Run<'_>, death: &Death) -> bool {
     let Some(biggest) = death.memory.top.first() else {
         return false;
     };
-    let everywhere = !matches!(
-        death.verdict.killer,
-        Killer::KernelOomMemcg | Killer::KernelOom
-    );
-    everywhere
+    death.verdict.killer != Killer::KernelOomMemcg
         || death
             .memory
             .oom
@@ -134,14 +125,16 @@ fn biggest_counts(run: Run<'_>, death: &Death) -> bool {
 }
 
 /// Returns the biggest process, if a victim of a memory kill held little compared with it. A
-/// process that was killed together with the victim is no suspect. `killed` has the memory kills by
-/// pid.
+/// process that was killed together with the victim is no suspect, and at a limit that was not seen
+/// it is not known what counted against it. `killed` has the memory kills by pid.
 pub(super) fn suspect(
     run: Run<'_>,
     death: &Death,
     killed: &HashMap<Pid, Vec<&Death>>,
 ) -> Option<Suspect> {
-    if !death.verdict.killer.is_memory_kill() || !biggest_counts(run, death) {
+    let killer = death.verdict.killer;
+    let limit_was_seen = killer.is_memory_kill() && killer != Killer::KernelOom;
+    if !limit_was_seen || !biggest_counts(run, death) {
         return None;
     }
     let top = &death.memory.top;
