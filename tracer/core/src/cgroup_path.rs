@@ -6,6 +6,8 @@
 //! may create cgroups below its own can imitate such names there. So the pod and the job are taken
 //! from the outermost component that names one.
 
+use std::path::Path;
+
 /// The component of Slurm's path that contains its jobs. Other forms are `slurm` and `slurm_NODE`.
 const SLURM_SCOPE: &str = "slurmstepd.scope";
 
@@ -84,6 +86,12 @@ fn is_uid(text: &str) -> bool {
 fn is_lower_hex(text: &str) -> bool {
     text.bytes()
         .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Returns a cgroup and those above it, the innermost first.
+pub fn with_those_above(path: &str) -> impl Iterator<Item = &str> {
+    let levels = Path::new(path).ancestors().filter_map(Path::to_str);
+    levels.filter(|level| !level.is_empty())
 }
 
 /// The program that runs a step of a Slurm job.

@@ -7,6 +7,7 @@ use super::{
     log_facts::{self, JobIds},
 };
 use crate::{
+    cgroup_path,
     event::{
         Cluster, Event, GpuState, KernelLog, Observation, OomVictim, Process, Role, SharedFile,
         Signal, Worker,
@@ -157,7 +158,8 @@ impl Members {
                 && self.is_own(process.process)
             {
                 let path = process.cgroup.as_deref().unwrap_or_default();
-                self.cgroups.extend(ancestors(path));
+                let levels = cgroup_path::with_those_above(path);
+                self.cgroups.extend(levels.map(str::to_owned));
             }
         }
     }
@@ -405,17 +407,6 @@ fn is_part_of_ray(role: Role) -> bool {
         role,
         Role::Raylet | Role::Gcs | Role::Dashboard | Role::Agent
     )
-}
-
-/// Returns a cgroup and all cgroups above it.
-fn ancestors(path: &str) -> impl Iterator<Item = String> + '_ {
-    let above = path
-        .match_indices('/')
-        .filter(|(at, _)| *at > 0)
-        .map(|(at, _)| path[..at].to_owned());
-    let root = path.starts_with('/').then(|| "/".to_owned());
-    let own = (!path.is_empty()).then(|| path.to_owned());
-    above.chain(root).chain(own)
 }
 
 /// Returns the clusters that have such a job, as far as workers and drivers are known.

@@ -54,7 +54,7 @@ const USES: [(&str, &[&str]); 28] = [
             "signals",
         ],
     ),
-    ("slice", &["event", "ids", "judge", "ray"]),
+    ("slice", &["cgroup_path", "event", "ids", "judge", "ray"]),
     (
         "clause",
         &["event", "ids", "judge", "path", "signals", "size"],

@@ -5,7 +5,7 @@
 //! victim's cgroups. The kernel stack at `mark_victim` names the charge.
 
 use crate::{
-    cgroup_path::is_within,
+    cgroup_path::{self, is_within},
     event::{CgroupLevel, CgroupState, Exit, KernelLog, OomVictim, ShortOf},
     ids::{BootTime, Bytes, Pid, SECOND_NS},
     judge::{
@@ -239,11 +239,7 @@ pub(in crate::judge) fn from_counts(world: &World, exit: &ExitSeen) -> Option<Co
 
 /// Returns the innermost cgroup of a path that was full before a time, and its limit.
 fn full_before(world: &World, path: &str, until: BootTime) -> Option<(String, Bytes)> {
-    let mut above = std::iter::successors(Some(path), |path| {
-        let (parent, _) = path.rsplit_once('/')?;
-        (!path.is_empty() && *path != "/").then_some(if parent.is_empty() { "/" } else { parent })
-    });
-    above.find_map(|path| {
+    cgroup_path::with_those_above(path).find_map(|path| {
         let recent = world.cgroups.get(path)?.iter().rev();
         let mut recent = recent
             .skip_while(|seen| seen.time > until)
