@@ -320,8 +320,8 @@ impl Truth {
         let exit_is_fine = mode == PrivilegeMode::Unprivileged
             && killer == "exit"
             && code.is_some_and(|code| *code == death["exit_code"]);
-        // Without privilege the count of a cgroup shows an OOM kill, and not always whose limit it was
-        // at.
+        // Without privilege the count of a cgroup shows an OOM kill, and not always whose limit it
+        // was at.
         let oom_is_fine = mode == PrivilegeMode::Unprivileged
             && killer == "kernel-oom"
             && (expected.killer.iter()).any(|one| one.starts_with("kernel-oom"));

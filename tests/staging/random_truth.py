@@ -23,7 +23,8 @@ KERNEL, TIMER = 128, -2
 KILL, TERM = 9, 15
 # Signals that ask a process to end, so that one that caught them may have ended for that.
 ASK = {1, 2, 3, 15}
-# Signals whose default action writes a core dump, and those whose default action does not end a process (signal(7)).
+# Signals whose default action writes a core dump, and those whose default action does not end a
+# process (signal(7)).
 DUMPS = {3, 4, 5, 6, 7, 8, 11, 24, 25, 31}
 HARMLESS = {17, 18, 19, 20, 21, 22, 23, 28}
 # How a sender's path is called in a report. What a tracer puts in has no sending that is traced.
@@ -117,7 +118,8 @@ class Truth:
     def by_signal(self, trace):
         signal, fatal = self.signal, trace.fatal(self.pid)
         if signal == KILL and fatal and int(fatal.fields["sig"]) in DUMPS:
-            # It was writing its core dump, which a SIGKILL cuts short. The status is that of the SIGKILL.
+            # It was writing its core dump, which a SIGKILL cuts short. The status is that of the
+            # SIGKILL.
             signal = int(fatal.fields["sig"])
         sent = trace.killed_by(self.pid, signal)
         if sent is None:

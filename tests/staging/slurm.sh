@@ -1,6 +1,6 @@
 #!/bin/bash
-# Starts or stops a Slurm of one node in a folder, without systemd: slurm.sh up|down FOLDER. As root.
-# Debian's packages: slurmd slurmctld slurm-client munge.
+# Starts or stops a Slurm of one node in a folder, without systemd: slurm.sh up|down FOLDER. As
+# root. Debian's packages: slurmd slurmctld slurm-client munge.
 set -e
 D=$2
 up() {

@@ -79,8 +79,8 @@ impl Collector {
         self.processes.forget_non_ray_processes();
     }
 
-    /// Identifies parts of Ray again that were found before the raylet of their cluster, such as the
-    /// GCS, which starts first.
+    /// Identifies parts of Ray again that were found before the raylet of their cluster, such as
+    /// the GCS, which starts first.
     fn identify_earlier_parts(&mut self) {
         let is_early = |known: &&KnownProcess| {
             let rays = matches!(known.role, Role::Gcs | Role::Dashboard | Role::Agent);

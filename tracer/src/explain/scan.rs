@@ -115,8 +115,8 @@ struct Part {
 }
 
 impl Part {
-    /// Takes the piece in which a keyword of this length ends, where so many bytes are left. Returns
-    /// the search from the next piece on.
+    /// Takes the piece in which a keyword of this length ends, where so many bytes are left.
+    /// Returns the search from the next piece on.
     fn take<'a>(&mut self, bytes: &'a [u8], left: usize, length: usize) -> Search<'a> {
         let end = self.end - left;
         let begin = end - length;

@@ -151,8 +151,8 @@ pub(super) fn wrap(text: &str, width: usize, first: usize, indent: usize) -> Vec
     lines.into_iter().map(line_of).collect()
 }
 
-/// Breaks a word that is longer than a line, after commas and bound spaces if that is enough. A number, a path or a
-/// setting stays whole, so that it can be copied: the terminal wraps it.
+/// Breaks a word that is longer than a line, after commas and bound spaces if that is enough. A
+/// number, a path or a setting stays whole, so that it can be copied: the terminal wraps it.
 fn parts(word: Word<'_>, room: usize) -> Vec<Word<'_>> {
     if columns(word.word) <= room {
         return vec![word];

@@ -260,8 +260,8 @@ fn has_job(report: &Report, one: &ClusterReport, job: &HexId) -> bool {
         || deaths.any(|death| death.work.job_id.as_ref() == Some(job) && is_same(death.cluster))
 }
 
-/// Returns whether a process that is not known to be of a cluster died beside one that is asked for:
-/// by the same act, or as its cause or effect. The GCS and helpers may have no cluster.
+/// Returns whether a process that is not known to be of a cluster died beside one that is asked
+/// for: by the same act, or as its cause or effect. The GCS and helpers may have no cluster.
 fn is_beside(report: &Report, death: &Death, is_asked: impl Fn(&Death) -> bool) -> bool {
     if death.cluster.is_some() || !death.process.place.is_empty() {
         return false;

@@ -1,7 +1,7 @@
 //! Installs what the tests of views and exports need.
 //!
-//! These are Chromium for the HTML page, pyte for the terminal, pandas and `DuckDB` for exports, and
-//! jsonschema for the JSON.
+//! These are Chromium for the HTML page, pyte for the terminal, pandas and `DuckDB` for exports,
+//! and jsonschema for the JSON.
 
 use anyhow::Result;
 

@@ -96,7 +96,8 @@ pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
     report
 }
 
-/// Lists the ends of tasks and scripts that Slurm ended listed processes for: they are first causes.
+/// Lists the ends of tasks and scripts that Slurm ended listed processes for: they are first
+/// causes.
 fn list_what_slurm_acted_on(deaths: &mut [Death]) {
     let of_slurm = |death: &&Death| death.listed && matches!(death.verdict.cause, Cause::Slurm(_));
     let causes = deaths.iter().filter(of_slurm);

@@ -48,8 +48,8 @@ pub(super) struct Start {
     pub(super) supervisor: u32,
     pub(super) command: u32,
     pub(super) gate: Gate,
-    /// The recorder writes a byte once COMMAND runs. The supervisor writes each SIGTERM that it gets,
-    /// and [`ENDED`] when COMMAND has ended.
+    /// The recorder writes a byte once COMMAND runs. The supervisor writes each SIGTERM that it
+    /// gets, and [`ENDED`] when COMMAND has ended.
     pub(super) stream: UnixStream,
 }
 

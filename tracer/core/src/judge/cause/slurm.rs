@@ -95,6 +95,7 @@ pub enum SlurmReason {
     TimeLimit,
     /// The signal is not one by which Slurm ends a step: `scancel --signal`, `#SBATCH --signal`.
     Requested,
-    /// The node does not show which of [`NOT_SHOWN`] it was.
+    /// By `scancel`, a time limit, preemption, a failed node or the end of its `srun`: the node does
+    /// not show which.
     NotShown,
 }

@@ -50,7 +50,8 @@ pub(super) fn remedy(run: Run<'_>, death: &Death, took: Bytes) -> Option<String>
     })
 }
 
-/// Says what a higher limit costs, and that the running calls, which had taken `took`, had not ended.
+/// Says what a higher limit costs, and that the running calls, which had taken `took`, had not
+/// ended.
 pub(super) fn cost(took: Bytes) -> String {
     let took = size(took);
     format!("none in results or time; more may be needed: the calls had added {took} and not ended")

@@ -1,4 +1,4 @@
-//! Finds what to change when Slurm ended a job: its time, its memory, or a checkpoint before the end.
+//! Finds what to change when Slurm ended a job: time, memory, or a checkpoint before the end.
 
 use std::collections::BTreeMap;
 

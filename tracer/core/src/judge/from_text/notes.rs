@@ -116,7 +116,8 @@ pub(super) fn first_lines(made: &[Made]) -> FirstLines {
 /// Whether a time-out stands above all deaths of its text. Then it does not follow from them.
 fn is_before(kind: &str, noted: &NotedLine, first_lines: &FirstLines) -> bool {
     let first = first_lines.get(&noted.place.text);
-    // A collective waits for minutes; other errors may be printed before the death that they follow.
+    // A collective waits for minutes; other errors may be printed before the death that they
+    // follow.
     matches!(kind, "NCCL timeout" | "gloo timeout")
         && first.is_some_and(|line| noted.place.line < *line)
 }

@@ -167,8 +167,8 @@ pub(in crate::judge) fn from_kernel_log(
     context
 }
 
-/// How near its limit a cgroup was, as a fraction of it, if it was at it: samples are up to a second
-/// old, and pages are charged in batches.
+/// How near its limit a cgroup was, as a fraction of it, if it was at it: samples are up to a
+/// second old, and pages are charged in batches.
 const FULL: f64 = 0.99;
 /// A count that rises within this time after the end of a process belongs to it.
 const COUNTED_NS: i64 = 3 * SECOND_NS;

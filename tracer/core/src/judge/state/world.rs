@@ -127,8 +127,8 @@ pub(in crate::judge) struct World {
 
 /// `si_code` of `sigqueue(3)`, with which a supervisor hands signals on.
 const SI_QUEUE: i32 = -1;
-/// Another recorder's supervisor hands a signal on at most this long after it got it. Its name alone
-/// proves nothing.
+/// Another recorder's supervisor hands a signal on at most this long after it got it. Its name
+/// alone proves nothing.
 const ANOTHERS_NS: i64 = 2 * SECOND_NS;
 /// The supervisor of a wrapped command hands a signal on this long after it got it, or later.
 const HANDED_ON_NS: i64 = 250_000_000;
