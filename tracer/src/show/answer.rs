@@ -2,9 +2,11 @@
 //!
 //! It is the same in every view. What it leaves out stands below it, or in `--kill N`.
 
+use std::{collections::BTreeSet, ptr};
+
 use crate::{
     ids::{Bytes, EventId},
-    judge::report::{Certainty, Death},
+    judge::report::{Certainty, Death, Job},
     show::{
         alike, brief,
         causes::{Cause, Entry},
@@ -24,7 +26,7 @@ const SAME_EVENT_NS: i64 = 5_000_000_000;
 pub struct Answer {
     /// For each job, its label and how it ended.
     pub jobs: Vec<(String, String)>,
-    /// The first causes, the most important first. It alone has facts.
+    /// The first causes, the most important first.
     pub causes: Vec<Told>,
     /// How many first causes there were and how many deaths followed, what the machine had in use,
     /// and what is missing.
@@ -50,7 +52,8 @@ pub struct Told {
     pub certainty: String,
     /// The death that stands for it.
     pub death: EventId,
-    /// Why, what was held, and what to change.
+    /// Why, what was held, and what to change: of the most important one, and of those that ended
+    /// another job.
     pub facts: Vec<Fact>,
 }
 
@@ -61,6 +64,8 @@ pub struct Most {
     pub jobs: usize,
     /// First causes.
     pub causes: usize,
+    /// First causes with facts.
+    pub facts: usize,
     /// Lines about what is missing.
     pub gaps: usize,
 }
@@ -70,14 +75,38 @@ impl Most {
     pub const ALL: Self = Self {
         jobs: usize::MAX,
         causes: usize::MAX,
+        facts: usize::MAX,
         gaps: usize::MAX,
     };
+}
+
+/// Returns the first causes whose facts stand on the first screen, by the first death of each: the
+/// most important one, and those that ended another job.
+#[must_use]
+pub fn with_facts(view: &View<'_>, entries: &[Entry<'_>], most: usize) -> BTreeSet<EventId> {
+    let mut ended: Vec<&Job> = Vec::new();
+    let mut kept = entries.iter().enumerate().filter_map(|(at, entry)| {
+        let job = entry
+            .causes
+            .iter()
+            .find_map(|one| jobs::ended_by(view, one));
+        let new = job.filter(|job| !ended.iter().any(|seen| ptr::eq(*seen, *job)));
+        ended.extend(new);
+        (at == 0 || new.is_some()).then(|| entry.first().death.id)
+    });
+    kept.by_ref().take(most).collect()
 }
 
 /// Makes the first screen. A first cause that is shown in full has no line, because its own block
 /// says it.
 #[must_use]
-pub fn of(view: &View<'_>, causes: &[Cause<'_>], entries: &[Entry<'_>], most: Most) -> Answer {
+pub fn of(
+    view: &View<'_>,
+    causes: &[Cause<'_>],
+    entries: &[Entry<'_>],
+    with_facts: &BTreeSet<EventId>,
+    most: Most,
+) -> Answer {
     let jobs = if view.shown.detail {
         jobs::lines(view, causes, most.jobs)
     } else {
@@ -89,10 +118,10 @@ pub fn of(view: &View<'_>, causes: &[Cause<'_>], entries: &[Entry<'_>], most: Mo
         (false, true) if most.causes == usize::MAX => &entries[..entries.len().min(1)],
         (false, _) => entries,
     };
-    let mut told: Vec<Told> = Vec::new();
-    for (at, entry) in shown.iter().take(most.causes).enumerate() {
-        told.push(tell(view, &entries[0], entry, at == 0));
-    }
+    let told = shown.iter().take(most.causes);
+    let has_job_lines = view.shown.report.jobs.len() <= most.jobs;
+    let told = told.map(|entry| tell(view, &entries[0], entry, with_facts, has_job_lines));
+    let told: Vec<Told> = told.collect();
     let mut close = close(view, causes);
     let left = shown.iter().skip(most.causes);
     let left: usize = left.map(|entry| entry.causes.len()).sum();
@@ -108,19 +137,37 @@ pub fn of(view: &View<'_>, causes: &[Cause<'_>], entries: &[Entry<'_>], most: Mo
     }
 }
 
-/// Tells one first cause or group. Only the first has facts.
-fn tell(view: &View<'_>, first: &Entry<'_>, entry: &Entry<'_>, leads: bool) -> Told {
+/// Tells one first cause or group.
+fn tell(
+    view: &View<'_>,
+    first: &Entry<'_>,
+    entry: &Entry<'_>,
+    with_facts: &BTreeSet<EventId>,
+    has_job_lines: bool,
+) -> Told {
     let death = entry.first().death;
+    let leads = death.id == first.first().death.id;
     let (label, headline, least) = alike::heading(&entry.causes);
     let again = if leads { None } else { same(first, entry) };
-    let mut text = match (&again, leads, entry.causes.as_slice()) {
+    let has_facts = again.is_none() && with_facts.contains(&death.id);
+    let mut text = match (&again, has_facts, entry.causes.as_slice()) {
         (Some(text), ..) => text.clone(),
         (None, true, [_]) => brief::headline(death),
         _ => headline,
     };
     if !leads {
         text.push_str(&what_followed(view, entry));
+        if !has_job_lines {
+            text.push_str(&what_ended(view, entry));
+        }
     }
+    let mut facts = if has_facts {
+        brief::facts(view, entry)
+    } else {
+        Vec::new()
+    };
+    // Another way is told of the most important one alone.
+    facts.retain(|(label, _)| leads || *label != "or");
     let when = match &death.node {
         _ if again.is_some() => String::new(),
         Some(node) => format!("{}  {}", view.death_second(death), sanitize::name(node)),
@@ -133,11 +180,7 @@ fn tell(view: &View<'_>, first: &Entry<'_>, entry: &Entry<'_>, leads: bool) -> T
         sure: least.verdict.certainty,
         certainty: words::certainty(least),
         death: death.id,
-        facts: if leads {
-            brief::facts(view, entry)
-        } else {
-            Vec::new()
-        },
+        facts,
     }
 }
 
@@ -165,9 +208,9 @@ pub fn same(first: &Entry<'_>, entry: &Entry<'_>) -> Option<String> {
     alike.then(|| format!("{later} later: the same for pid {}", one.process.pid))
 }
 
-/// `; 4 deaths followed; ended job 01000000`.
+/// `; 4 deaths followed`.
 fn what_followed(view: &View<'_>, entry: &Entry<'_>) -> String {
-    let mut text = match entry.causes.as_slice() {
+    match entry.causes.as_slice() {
         [cause] if fleet::is_fleet_report(&view.shown.report) => fleet::followed(cause),
         causes => {
             let followed: usize = causes.iter().map(|cause| cause.followers().len()).sum();
@@ -175,13 +218,17 @@ fn what_followed(view: &View<'_>, entry: &Entry<'_>) -> String {
             let some = (followed > 0).then(|| format!("; {deaths} followed"));
             some.unwrap_or_default()
         }
-    };
-    let mut ended = entry.causes.iter();
-    if let Some(job) = ended.find_map(|cause| jobs::ended_by(view, cause)) {
-        let (probably, name) = (jobs::probably(job), jobs::name(view, job));
-        text.push_str(&format!("; {probably}ended job {name}"));
     }
-    text
+}
+
+/// `; ended job 01000000`.
+fn what_ended(view: &View<'_>, entry: &Entry<'_>) -> String {
+    let mut ended = entry.causes.iter();
+    let job = ended.find_map(|cause| jobs::ended_by(view, cause));
+    job.map_or_else(String::new, |job| {
+        let (probably, name) = (jobs::probably(job), jobs::name(view, job));
+        format!("; {probably}ended job {name}")
+    })
 }
 
 /// Returns how many first causes there were and how many deaths followed, the most that was in use,

@@ -21,6 +21,8 @@ use crate::{
 
 /// Longest text of a row, in characters: two lines of a report at 100 columns.
 const ROW: usize = 172;
+/// Longest text of another way, whose cost is as important as what it saves: three lines.
+const OTHER_WAY: usize = 258;
 /// A call that added less than this is not told.
 const ADDED: u64 = 10 << 20;
 
@@ -241,11 +243,11 @@ fn fix(found: &FindingText<'_>, whose: &str) -> String {
 /// Returns the remedy of another finding, with what it saves and costs.
 fn in_short(found: &FindingText<'_>) -> String {
     let fix = found.part("Fix").unwrap_or_default();
-    let fix = cut(fix, ROW).trim_end_matches(": set both");
+    let fix = cut(fix, ROW);
     let saves = found.finding.saving.as_ref();
     let saves = saves.map_or_else(String::new, |saving| format!(": −{}", size(saving.bytes)));
     let told = format!("{fix}{saves}");
-    let room = ROW.saturating_sub(told.chars().count() + 9);
+    let room = OTHER_WAY.saturating_sub(told.chars().count() + "; costs: ".len());
     let cost = found.part("Cost").map(|cost| {
         // The first clause of a cost is always whole.
         let first = cost.split("; ").next().unwrap_or(cost).chars().count();

@@ -2,7 +2,10 @@
 //!
 //! Text, Markdown and HTML print this model, so that what one of them has, all have.
 
+use std::collections::BTreeSet;
+
 use crate::{
+    ids::EventId,
     judge::report::{Certainty, Death},
     show::{
         alike,
@@ -105,7 +108,8 @@ pub struct Item {
 pub fn of(view: &View<'_>, extent: Extent) -> Document {
     let causes = view.shown.causes();
     let entries = rank::entries(view, causes.clone());
-    let answer = answer::of(view, &causes, &entries, extent.answer);
+    let with_facts = answer::with_facts(view, &entries, extent.answer.facts);
+    let answer = answer::of(view, &causes, &entries, &with_facts, extent.answer);
     let head = if is_headed(view) {
         let texts = text_sources::lines(view).into_iter();
         let texts = texts.filter(|_| !fleet::is_fleet_report(&view.shown.report));
@@ -114,7 +118,7 @@ pub fn of(view: &View<'_>, extent: Extent) -> Document {
         Vec::new()
     };
     let sections = sections(view, &causes);
-    let (blocks, left_out) = blocks(view, entries, extent.blocks);
+    let (blocks, left_out) = blocks(view, entries, &with_facts, extent.blocks);
     Document {
         head,
         answer,
@@ -136,19 +140,24 @@ fn is_full(view: &View<'_>) -> bool {
 
 /// Returns the blocks of at most this many first causes, and how many have none. What the first
 /// screen tells of one event is not told again.
-fn blocks(view: &View<'_>, entries: Vec<Entry<'_>>, most: usize) -> (Vec<Block>, usize) {
+fn blocks(
+    view: &View<'_>,
+    entries: Vec<Entry<'_>>,
+    with_facts: &BTreeSet<EventId>,
+    most: usize,
+) -> (Vec<Block>, usize) {
     let (kept, left_out) = rank::most_important(entries, most);
     let full = is_full(view);
     let told = kept.iter().enumerate().filter_map(|(at, entry)| {
-        let leads = at == 0 && !full;
+        let has_facts = !full && with_facts.contains(&entry.first().death.id);
         let again = !full && at > 0 && answer::same(&kept[0], entry).is_some();
-        let block = (!again).then(|| block(view, entry, leads))?;
+        let block = (!again).then(|| block(view, entry, has_facts))?;
         (full || at == 0 || !block.rows.is_empty()).then_some(block)
     });
     (told.collect(), left_out)
 }
 
-fn block(view: &View<'_>, entry: &Entry<'_>, leads: bool) -> Block {
+fn block(view: &View<'_>, entry: &Entry<'_>, has_facts: bool) -> Block {
     let death = entry.first().death;
     let (label, headline, least) = alike::heading(&entry.causes);
     let node = death.node.as_deref().map(sanitize::name);
@@ -160,15 +169,15 @@ fn block(view: &View<'_>, entry: &Entry<'_>, leads: bool) -> Block {
         sure: least.verdict.certainty,
         certainty: words::certainty(least),
         rows: match entry.causes.as_slice() {
-            [cause] => rows(view, cause, leads),
-            causes => rows_of_group(view, causes, leads),
+            [cause] => rows(view, cause, has_facts),
+            causes => rows_of_group(view, causes, has_facts),
         },
     }
 }
 
-fn rows_of_group(view: &View<'_>, causes: &[Cause<'_>], leads: bool) -> Vec<Row> {
+fn rows_of_group(view: &View<'_>, causes: &[Cause<'_>], has_facts: bool) -> Vec<Row> {
     let facts = alike::facts(view, causes).into_iter();
-    let mut rows: Vec<Row> = facts.filter(|_| !leads).map(one).collect();
+    let mut rows: Vec<Row> = facts.filter(|_| !has_facts).map(one).collect();
     rows.extend(several(
         "each",
         alike::lines(view, causes, MAX_ALIKE),
@@ -177,14 +186,14 @@ fn rows_of_group(view: &View<'_>, causes: &[Cause<'_>], leads: bool) -> Vec<Row>
     rows
 }
 
-fn rows(view: &View<'_>, cause: &Cause<'_>, leads: bool) -> Vec<Row> {
+fn rows(view: &View<'_>, cause: &Cause<'_>, has_facts: bool) -> Vec<Row> {
     let death = cause.death;
     let detail = view.shown.detail;
     let facts = if is_full(view) {
         facts::all(view, death)
     } else {
-        let mut told = first_facts(view, death, leads);
-        told.extend(facts::short(view, death, leads));
+        let mut told = first_facts(view, death, has_facts);
+        told.extend(facts::short(view, death, has_facts));
         told
     };
     let mut rows = Vec::new();
@@ -213,9 +222,9 @@ fn rows(view: &View<'_>, cause: &Cause<'_>, leads: bool) -> Vec<Row> {
     rows
 }
 
-/// Returns why a first cause came about, which the first screen says of the one that leads.
-fn first_facts(view: &View<'_>, death: &Death, leads: bool) -> Vec<Fact> {
-    match (leads, death.is_memory_kill()) {
+/// Returns why a first cause came about, unless the first screen says it.
+fn first_facts(view: &View<'_>, death: &Death, has_facts: bool) -> Vec<Fact> {
+    match (has_facts, death.is_memory_kill()) {
         (true, _) => Vec::new(),
         (false, true) => vec![("why", brief::why(view, death))],
         (false, false) => facts::shared(view, death),

@@ -77,18 +77,21 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
 /// Returns what the first screen and `--kill` leave to a short block: how the memory rose, and
 /// where the process ran.
 #[must_use]
-pub fn short(view: &View<'_>, death: &Death, leads: bool) -> Vec<Fact> {
+pub fn short(view: &View<'_>, death: &Death, has_facts: bool) -> Vec<Fact> {
     let memory = death.is_memory_kill();
     // The first screen has what the running calls had added.
     let leaks =
         || (death.activity.calls.as_ref()).is_some_and(|calls| calls.per_call_bytes.is_some());
     let minute = death.memory.last_minute.as_deref().filter(|_| memory);
     let told = known([
-        ("growth", calls(view, death).filter(|_| !leads || leaks())),
+        (
+            "growth",
+            calls(view, death).filter(|_| !has_facts || leaks()),
+        ),
         ("before", minute.and_then(minute::line)),
         ("warning", warning(death)),
-        ("doing", doing(death).filter(|_| !leads)),
-        ("bigger", suspect(death).filter(|_| !leads)),
+        ("doing", doing(death).filter(|_| !has_facts)),
+        ("bigger", suspect(death).filter(|_| !has_facts)),
         ("GPU", gpu(death)),
         ("GCS", gcs::line(death)),
         ("where", place(death)),

@@ -126,7 +126,7 @@ fn of_more(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> Option<St
 /// without its figure.
 fn in_short(line: &str, figure: bool) -> String {
     let (line, remark) = match line.split_once(MAY_BE_FREED) {
-        Some((line, _)) => (line, " (may be freed)"),
+        Some((line, _)) => (line, " (its memory may be free again)"),
         None => (line, ""),
     };
     let line = line.split(" (in ").next().unwrap_or(line);

@@ -1,4 +1,4 @@
-//! Tests that folders use only what ARCHITECTURE.md allows, read from the source.
+//! Tests that folders use only what the tables here allow, read from the source.
 //!
 //! Everything that a folder may use is in its row. Rows are ordered from the bottom layer to the
 //! top: a folder uses only folders in rows above its own.

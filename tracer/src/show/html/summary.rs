@@ -18,6 +18,7 @@ use crate::{
 const MOST: Most = Most {
     jobs: 10,
     causes: 20,
+    facts: 4,
     gaps: 6,
 };
 /// If there are more jobs than this, they are below the first causes, which belong on the first
@@ -106,13 +107,13 @@ fn top(view: &View<'_>, document: &Document, title: &str) -> String {
     jobs.iter()
         .filter(|_| few)
         .for_each(|job| item(&mut html, "job", job));
-    for told in &answer.causes {
+    for (at, told) in answer.causes.iter().enumerate() {
         let class = if told.label.starts_with("KILL") {
             ""
         } else {
             "death"
         };
-        item(&mut html, class, &card(told));
+        item(&mut html, class, &card(told, at > 0));
     }
     jobs.iter()
         .filter(|_| !few)
@@ -150,7 +151,8 @@ fn item(html: &mut String, class: &str, content: &str) {
 }
 
 /// Returns `KILL 1 08:41:07.482Z Ray's memory monitor killed hog, pid 7 PROVEN`, with its facts.
-fn card(told: &Told) -> String {
+/// What to change first has a card of its own, so that of the first cause stands in no other.
+fn card(told: &Told, with_remedy: bool) -> String {
     let class = match told.sure {
         Certainty::Proven => "sure proven",
         Certainty::Inferred | Certainty::Unknown => "sure",
@@ -159,7 +161,10 @@ fn card(told: &Told) -> String {
         "" => String::new(),
         when => format!("<time>{}</time> ", escaped(when)),
     };
-    let facts: Vec<&Fact> = told.facts.iter().filter(|fact| !is_remedy(fact)).collect();
+    let facts = told.facts.iter();
+    let facts: Vec<&Fact> = facts
+        .filter(|fact| with_remedy || !is_remedy(fact))
+        .collect();
     format!(
         "<a href=\"#death-{}\"><b>{}</b> {when}{}</a> <span class=\"{class}\">{}</span>{}",
         told.death.0,

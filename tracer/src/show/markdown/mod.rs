@@ -75,6 +75,7 @@ fn page(view: &View<'_>, detail: Detail) -> Vec<String> {
     let answer = Most {
         jobs: MAX_EACH,
         causes: detail.causes,
+        facts: detail.causes,
         gaps: MAX_EACH,
     };
     let blocks = detail.blocks;

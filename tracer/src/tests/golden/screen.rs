@@ -4,7 +4,7 @@ use anstream::adapter::strip_str;
 
 use super::read;
 use crate::{
-    judge::judge,
+    judge::{fleet, judge},
     show::{Style, sample, select::SelectedReport, summary, text},
 };
 
@@ -45,4 +45,27 @@ fn first_screen_and_summary_of_each_job() {
         all.push_str(&format!("{screen}\n\n{summary}\n"));
     }
     insta::assert_snapshot!("first_screens", all);
+}
+
+/// Four jobs of four clusters, each ended by a death of its own.
+const FLEET: [&str; 4] = [
+    "gallery-verl",
+    "gallery-easyr1",
+    "gallery-simplerl",
+    "gallery-openrlhf",
+];
+
+#[test]
+fn first_screen_of_four_jobs_has_what_to_change_for_each() {
+    let reports = FLEET.map(|name| judge(&read(name).events));
+    let report = fleet::join(reports.into());
+    let style = Style {
+        width: 100,
+        ..sample::style()
+    };
+    let text = text::render(&SelectedReport::whole(&report), &style);
+    let text = strip_str(&text).to_string();
+    let screen = text.split("\n\n").next().unwrap_or_default();
+    assert_eq!(screen.matches("\n  fix ").count(), FLEET.len(), "{screen}");
+    insta::assert_snapshot!("first_screen_of_four_jobs", screen);
 }
