@@ -195,4 +195,15 @@ def cases(models):
             monitor, job("train.py", "keep"), 4 * GIB, 0.8, line="train.py:24", changed=job("train.py", "let-go"), start={"cpus": 4}
         ),
         "tasks": Case(monitor, job("tasks.py"), 4 * GIB, 0.8, start={"cpus": 8}),
+        "tune-a": Case("", job("tune.py", "let-go"), 4 * GIB, 0.8, start={"cpus": 4}),
+        "tune": Case(
+            monitor, job("tune.py", "keep"), 4 * GIB, 0.8, line="tune.py:23", changed=job("tune.py", "let-go"), start={"cpus": 4}
+        ),
+        "tune-many": Case(monitor, job("tune.py", "large"), 4 * GIB, 0.8, start={"cpus": 8}),
+        "serve-a": Case("", job("serve.py", "let-go"), 4 * GIB, 0.8, start={"cpus": 4}),
+        "serve": Case(
+            monitor, job("serve.py", "keep"), 4 * GIB, 0.8, line="serve.py:29", changed=job("serve.py", "let-go"), start={"cpus": 4}
+        ),
+        # The kernel kills the largest process, so Serve's controller stays and gives up in the end.
+        "serve-many": Case(kernel, job("serve.py", "large"), 8 * GIB, unseen=3 * GIB, start={"cpus": 4}),
     }

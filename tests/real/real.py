@@ -1,11 +1,12 @@
 """Records one job of `cases.py`, and measures it independently of raytrace.
 
     sudo python real.py --raytrace PROGRAM --models FOLDER --out FOLDER [--changed]
-        [--set KEY=VALUE]… NAME
+        [--set KEY=VALUE]… [--threshold SHARE] [--limit SIZE] NAME
 
 Writes NAME.raytrace, NAME.log (the output of the driver), NAME.samples.jsonl (the
 memory of processes and cgroups, as the kernel counts it) and NAME.truth.json. `--changed` runs the
-job with its line of code changed. `--set` adds settings to its command line.
+job with its line of code changed. `--set` adds settings to its command line. `--threshold` and
+`--limit` replace Ray's threshold, and the limit that Ray cannot see.
 """
 
 import argparse
@@ -171,6 +172,8 @@ def recorded(arguments, case, label, job):
 
 def run(arguments):
     case = cases(arguments.models)[arguments.name]
+    case.threshold = arguments.threshold or case.threshold
+    case.unseen = arguments.limit or case.unseen
     label = arguments.label or arguments.name
     for old in os.listdir(arguments.out):
         if old.startswith(f"{label}."):
@@ -194,6 +197,11 @@ def run(arguments):
     print(f"    {label}: exit {seen['exit']}, {seen['seconds']:.0f} s, peak {seen['peak_anon'] / GIB:.2f} GiB anonymous", flush=True)
 
 
+def size(text):
+    """Returns the bytes of a size that is written to a cgroup: 12G."""
+    return int(text[:-1]) << {"M": 20, "G": 30}[text[-1]]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--raytrace", required=True, help="the program")
@@ -202,6 +210,8 @@ def main():
     parser.add_argument("--label", help="the name of the files, where it is not the job's")
     parser.add_argument("--changed", action="store_true", help="with its line of code changed")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="one more setting")
+    parser.add_argument("--threshold", type=float, help="Ray's threshold, where it is not the job's")
+    parser.add_argument("--limit", type=size, help="the limit that Ray cannot see: 12G")
     parser.add_argument("name")
     arguments = parser.parse_args()
     os.makedirs(arguments.out, exist_ok=True)

@@ -34,7 +34,22 @@ const JOBS: [(Packages, &[&str]); 2] = [
     (
         Packages::Base,
         &[
-            "a", "a2", "b", "c", "d", "e", "rllib", "data", "train", "tasks",
+            "a",
+            "a2",
+            "b",
+            "c",
+            "d",
+            "e",
+            "rllib",
+            "data",
+            "train",
+            "tasks",
+            "tune-a",
+            "tune",
+            "tune-many",
+            "serve-a",
+            "serve",
+            "serve-many",
         ],
     ),
     (Packages::Later, &["later"]),
@@ -53,7 +68,8 @@ struct JobRun {
 }
 
 /// Runs these jobs, or all if none is named, `times` times each. With `remedies`, each run is
-/// followed by one with its first remedy.
+/// followed by one with its first remedy. If that is a limit, another run follows with the first
+/// that leaves limits alone.
 pub(crate) fn run_all(names: &[String], remedies: bool, times: u32) -> Result<()> {
     let all = JOBS.iter().flat_map(|(_, names)| *names);
     let all: Vec<String> = all.map(ToString::to_string).collect();
@@ -73,10 +89,10 @@ pub(crate) fn run_all(names: &[String], remedies: bool, times: u32) -> Result<()
                 let ran = one(&raytrace, name, &run, None)?;
                 wrong.extend(disagreements(name, &ran));
                 if remedies && !ran.truth.killer.is_empty() && !ran.truth.survived {
-                    let (row, failure) = try_remedy(&raytrace, name, &run, &ran)?;
-                    println!("{row}");
-                    table.push(row);
-                    wrong.extend(failure.map(|why| format!("{run}: {why}")));
+                    for (row, failure) in try_remedies(&raytrace, name, &run, &ran)? {
+                        table.push(row);
+                        wrong.extend(failure.map(|why| format!("{run}: {why}")));
+                    }
                 }
                 Ok(())
             })?;
@@ -120,6 +136,9 @@ fn one(raytrace: &Path, name: &str, label: &str, remedy: Option<&Remedy>) -> Res
         Some(Remedy::Line) => {
             job.arg("--changed");
         }
+        Some(Remedy::Limit(options)) => {
+            job.args(options);
+        }
         None => {}
     }
     run(job.arg(name))?;
@@ -148,31 +167,45 @@ fn read(raytrace: &Path, runs: &Path, label: &str) -> Result<JobRun> {
     })
 }
 
-/// Returns a line of a table: the first remedy, whether the job survives with it, and what was
-/// saved. Returns also what is wrong, if anything is.
+/// A line of the table, and what is wrong, if anything is.
+type Row = (String, Option<&'static str>);
+
+fn try_remedies(raytrace: &Path, name: &str, run: &str, before: &JobRun) -> Result<Vec<Row>> {
+    let first = remedy::first(&before.report);
+    if first.is_empty() {
+        let row = format!("| {run} | none printed | | |");
+        return Ok(vec![(row, Some("no remedy"))]);
+    }
+    let mut rows = Vec::new();
+    for (number, one) in (1..).zip(first) {
+        let label = format!("{run}-remedy-{number}");
+        let row = try_remedy(raytrace, name, &label, (before, &one))?;
+        println!("{}", row.0);
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// Runs a job with a remedy. The line says whether it survives, and what was saved.
 fn try_remedy(
     raytrace: &Path,
     name: &str,
-    run: &str,
-    before: &JobRun,
-) -> Result<(String, Option<&'static str>)> {
-    let Some(first) = remedy::first(&before.report) else {
-        let row = format!("| {run} | none printed | | |");
-        return Ok((row, Some("no remedy")));
-    };
+    label: &str,
+    (before, first): (&JobRun, &FirstRemedy),
+) -> Result<Row> {
     let Some(remedy) = remedy::parse(&first.text, &before.truth.line) else {
         let why = "no setting of the job, nor its line";
-        return Ok((format!("| {run} | {} | {why} | |", first.text), Some(why)));
+        return Ok((format!("| {label} | {} | {why} | |", first.text), Some(why)));
     };
-    let after = one(raytrace, name, &format!("{run}-remedied"), Some(&remedy))?;
+    let after = one(raytrace, name, label, Some(&remedy))?;
     let survived = after.truth.survived;
     let row = format!(
-        "| {run} | {} | {} | {} |",
+        "| {label} | {} | {} | {} |",
         first.text,
         if survived { "survived" } else { "died" },
-        saved(&first, before, &after)
+        saved(first, before, &after)
     );
-    Ok((row, (!survived).then_some("died with its first remedy")))
+    Ok((row, (!survived).then_some("died with a first remedy")))
 }
 
 /// Returns the saving that the report expected and the one that was seen, at the peak of the class

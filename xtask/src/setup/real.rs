@@ -19,7 +19,7 @@ use crate::{
 /// A Python environment with frameworks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Packages {
-    /// `RLlib`, Ray Data, Ray Train and verl 0.5.0: 8 GB.
+    /// `RLlib`, Ray Data, Train, Tune and Serve, and verl 0.5.0: 8 GB.
     Base,
     /// verl 0.9.1 and OpenRLHF 0.11.2, with rollouts by vLLM: 8 GB.
     Later,
