@@ -184,10 +184,11 @@ fn tell(
     }
 }
 
-/// Returns `0.4 s later: the same for pid 16135`, if a kill is the same event as the first one: the
+/// Returns `0.4 s after KILL 1: the same for pid 16135`, if a kill is the same event as the first one: the
 /// same killer, class and limit, soon after it.
 #[must_use]
 pub fn same(first: &Entry<'_>, entry: &Entry<'_>) -> Option<String> {
+    let (label, ..) = alike::heading(&first.causes);
     let ([first], [one]) = (first.causes.as_slice(), entry.causes.as_slice()) else {
         return None;
     };
@@ -205,7 +206,12 @@ pub fn same(first: &Entry<'_>, entry: &Entry<'_>) -> Option<String> {
         && words::name(first) == words::name(one)
         && (0..=SAME_EVENT_NS).contains(&later);
     let later = span(u64::try_from(later).ok()?);
-    alike.then(|| format!("{later} later: the same for pid {}", one.process.pid))
+    alike.then(|| {
+        format!(
+            "{later} after {label}: the same for pid {}",
+            one.process.pid
+        )
+    })
 }
 
 /// `; 4 deaths followed`.

@@ -144,8 +144,8 @@ pub fn short_why(death: &Death) -> String {
     }
 }
 
-/// Returns what the running calls had added: `; the running calls had added 3.1 GiB (14 s of the
-/// first one)`. A finding about them has the figure of all processes.
+/// Returns what the running calls had added: `; the running calls, their first, had added
+/// 3.1 GiB in 14 s`. A finding about them has the figure of all processes.
 fn added(view: &View<'_>, death: &Death) -> Option<String> {
     let calls = death.activity.calls.as_ref()?;
     let number = calls.died_in?;
@@ -167,17 +167,14 @@ fn added(view: &View<'_>, death: &Death) -> Option<String> {
     let ran = calls
         .running_ms
         .map(|ms| span(ms.saturating_mul(1_000_000)));
-    let which = match number {
-        1 if calls.from_start && several => "their first".to_owned(),
-        1 if calls.from_start => "its first call".to_owned(),
-        number => format!("call {number}"),
+    let ran = ran.map_or_else(String::new, |ran| format!(" in {ran}"));
+    let which = match (number, several) {
+        (1, true) if calls.from_start => "the running calls, their first,".to_owned(),
+        (1, false) if calls.from_start => "the running call, its first,".to_owned(),
+        (_, true) => "the running calls".to_owned(),
+        (number, false) => format!("call {number}, still running,"),
     };
-    let ran = ran.map_or_else(String::new, |ran| format!(" ({ran} of {which})"));
-    let call = if several { "calls" } else { "call" };
-    Some(format!(
-        "; the running {call} had added {} so far{ran}",
-        size(bytes)
-    ))
+    Some(format!("; {which} had added {}{ran}", size(bytes)))
 }
 
 /// Returns what to change for a death, what that costs, and another way.
@@ -230,8 +227,7 @@ fn differs(first: &FindingText<'_>, next: &FindingText<'_>) -> bool {
 
 /// Returns what to change, what that saves, and how sure it is.
 fn fix(found: &FindingText<'_>, whose: &str) -> String {
-    let inferred = found.finding.certainty != Certainty::Proven;
-    let inferred = if inferred { " (inferred)" } else { "" };
+    let inferred = inferred(found);
     let saves = found.finding.saving.as_ref();
     let saves = saves.map_or_else(String::new, |saving| format!(": −{}", size(saving.bytes)));
     let fix = found.part("Fix").unwrap_or_default();
@@ -240,13 +236,21 @@ fn fix(found: &FindingText<'_>, whose: &str) -> String {
     format!("{fix}{end}")
 }
 
+fn inferred(found: &FindingText<'_>) -> &'static str {
+    match found.finding.certainty {
+        Certainty::Proven => "",
+        Certainty::Inferred | Certainty::Unknown => " (inferred)",
+    }
+}
+
 /// Returns the remedy of another finding, with what it saves and costs.
 fn in_short(found: &FindingText<'_>) -> String {
     let fix = found.part("Fix").unwrap_or_default();
     let fix = cut(fix, ROW);
     let saves = found.finding.saving.as_ref();
     let saves = saves.map_or_else(String::new, |saving| format!(": −{}", size(saving.bytes)));
-    let told = format!("{fix}{saves}");
+    let inferred = inferred(found);
+    let told = format!("{fix}{saves}{inferred}");
     let room = OTHER_WAY.saturating_sub(told.chars().count() + "; costs: ".len());
     let cost = found.part("Cost").map(|cost| {
         // The first clause of a cost is always whole.

@@ -2,7 +2,7 @@
 //!
 //! Text, Markdown and HTML print this model, so that what one of them has, all have.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::{
     ids::EventId,
@@ -22,6 +22,8 @@ use crate::{
     },
 };
 
+/// The label of what would settle an unknown.
+const MISSING: &str = "missing";
 /// Maximum number of first causes of a group that have a line.
 const MAX_ALIKE: usize = 20;
 
@@ -118,7 +120,8 @@ pub fn of(view: &View<'_>, extent: Extent) -> Document {
         Vec::new()
     };
     let sections = sections(view, &causes);
-    let (blocks, left_out) = blocks(view, entries, &with_facts, extent.blocks);
+    let (mut blocks, left_out) = blocks(view, entries, &with_facts, extent.blocks);
+    refer_back(&answer, &mut blocks);
     Document {
         head,
         answer,
@@ -172,6 +175,30 @@ fn block(view: &View<'_>, entry: &Entry<'_>, has_facts: bool) -> Block {
             [cause] => rows(view, cause, has_facts),
             causes => rows_of_group(view, causes, has_facts),
         },
+    }
+}
+
+/// Tells once what would settle an unknown, which may be five lines on a log to read. Later blocks
+/// name the first cause where it stands.
+fn refer_back(answer: &Answer, blocks: &mut [Block]) {
+    let mut first: HashMap<String, String> = HashMap::new();
+    for told in &answer.causes {
+        let missing = told.facts.iter().filter(|(label, _)| *label == MISSING);
+        first.extend(missing.map(|(_, text)| (text.clone(), told.label.clone())));
+    }
+    for block in blocks {
+        let missing = block.rows.iter_mut().filter(|row| row.label == MISSING);
+        for text in missing.flat_map(|row| &mut row.texts) {
+            match first.get(text) {
+                Some(label) => {
+                    let what = text.split(". ").next().unwrap_or_default();
+                    *text = format!("{what}; what to do is told of {label}");
+                }
+                None => {
+                    first.insert(text.clone(), block.label.clone());
+                }
+            }
+        }
     }
 }
 

@@ -73,7 +73,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
                     "; at least {left} of the machine were {}",
                     room.free
                 ));
-                finding.cost = Some(more_memory::cost(took));
+                finding.cost = Some(more_memory::cost("none in results or time", took));
                 finding.about.has_room = true;
             }
         }

@@ -311,7 +311,10 @@ impl TooManyWorkers<'_> {
         let more_than_fit = Bytes(all.times(1.0 / (most + 1.0)).0 + 1);
         let each = rounded_up(each.max(more_than_fit));
         let at_once = all.0 / each.0.max(1);
-        format!("memory={} {remote}: {at_once} at once", in_python(each))
+        format!(
+            "memory={} {remote}: {at_once} at once (Ray reserves it; it is no limit)",
+            in_python(each)
+        )
     }
 
     /// Returns why only so many fit, with the figures from which that was computed.

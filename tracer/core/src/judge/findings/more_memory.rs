@@ -50,11 +50,11 @@ pub(super) fn remedy(run: Run<'_>, death: &Death, took: Bytes) -> Option<String>
     })
 }
 
-/// Says what a higher limit costs, and that the running calls, which had taken `took`, had not
-/// ended.
-pub(super) fn cost(took: Bytes) -> String {
+/// Says what a higher limit costs, `none …`, and that the running calls, which had taken `took`,
+/// had not ended.
+pub(super) fn cost(none: &str, took: Bytes) -> String {
     let took = size(took);
-    format!("none in results or time; more may be needed: the calls had added {took} and not ended")
+    format!("{none}; it may not suffice: the calls had added {took} and not ended")
 }
 
 /// The least share of the machine outside of Ray at which it is not called free.

@@ -4,8 +4,7 @@ use super::{Run, remedy::is_printed, settings::of_framework};
 use crate::ray::framework::{self, RemedyGoal};
 
 /// The cost of two bytes.
-pub(super) const COST: &str =
-    "it trains in bfloat16 (parameters, gradients, optimizer states): watch the reward";
+pub(super) const COST: &str = "it trains in bfloat16: watch the reward";
 /// The share of the memory that is saved.
 pub(super) const SHARE: f64 = 0.5;
 /// The setting of the sharding strategy. Strategies other than FSDP read another precision setting.
