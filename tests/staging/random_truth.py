@@ -128,7 +128,9 @@ class Truth:
             self.sender = {send["sender"] for send in self.row["sends"] if send["path"] == "put_in"}
             return
         code, by = int(sent.fields["code"]), sent.tgid
-        plan = [send["path"] for send in self.row["sends"] if send["sender"] == by]
+        # A process that is running while a timer expires may have been about to send another signal.
+        sends = [send for send in self.row["sends"] if send["sender"] == by]
+        plan = [send["path"] for send in sends if send.get("signal", signal) == signal]
         order = self.act["order"]
         self.sender = {by}
         mark = trace.marked.get(self.pid)
