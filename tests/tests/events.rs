@@ -32,8 +32,10 @@ const POD: [(&str, &str); 4] = [
     ("RAY_CLOUD_INSTANCE_ID", "rl-prod-gpu-worker-x7k2p"),
     ("RAY_NODE_TYPE_NAME", "gpu"),
 ];
-/// More kills than `publish` sends to an API server one by one.
+/// More ends than `publish` sends to an API server one by one.
 const KILLS: usize = 13;
+/// Victims of one act.
+const OF_ONE_ACT: usize = 3;
 
 /// The server, and everything that it has told.
 struct ApiServer {
@@ -120,16 +122,20 @@ impl Drop for Container {
     }
 }
 
-/// Starts a raylet in the container that starts `sleep` many times, waits, and then eats memory.
-/// Returns the file of its children's pids too.
+/// Starts a raylet in the container that starts many children, waits, and then eats memory. Most
+/// children kill themselves once there is a file `go-2`. The last ones, whose pids are in the
+/// returned file, only sleep.
 fn raylet(folder: &Path, container: &Container) -> (FakeRaylet, PathBuf) {
     let session = folder.join("session_2026-11-23_00-00-00_000000_1");
     fs::create_dir_all(session.join("logs")).expect("a folder");
-    let (pids, go) = (folder.join("pids"), folder.join("go"));
+    let (pids, go, go_2) = (folder.join("pids"), folder.join("go"), folder.join("go-2"));
     let shell = format!(
-        "echo $$ > {}; for i in $(seq {KILLS}); do sleep 1000 & echo $! >> {}; done; \
+        "echo $$ > {}; for i in $(seq {KILLS}); do \
+         sh -c 'until [ -e {} ]; do sleep 0.2; done; kill -9 $$' & done; \
+         for i in $(seq {OF_ONE_ACT}); do sleep 1000 & echo $! >> {}; done; \
          while [ ! -e {} ]; do sleep 0.2; done; tail /dev/zero & while :; do sleep 1; done",
         container.0.join("cgroup.procs").display(),
+        go_2.display(),
         pids.display(),
         go.display(),
     );
@@ -198,7 +204,7 @@ fn kills_become_events_on_their_pod() {
             .lines()
             .map(str::to_owned)
             .collect();
-        (pids.len() == KILLS).then_some(pids)
+        (pids.len() == OF_ONE_ACT).then_some(pids)
     });
     let _recorder = start_recorder(&folder, &raylet.pid().to_string());
     let (publisher, address) = start_publisher(&folder, &own, |command| {
@@ -212,15 +218,13 @@ fn kills_become_events_on_their_pod() {
     // The server answered the first request with "wait". Then the token had changed.
     assert_eq!(server.answered(503).len(), 1);
     assert_eq!(server.answered(401).len(), 1);
-    for pid in &pids {
-        // Each kill has a sender of its own, because one sender's signals within a second are one
-        // act.
-        let killed = Command::new("kill")
-            .args(["-9", pid])
-            .status()
-            .expect("kill");
-        assert!(killed.success());
-    }
+    // The victims of one act are one Event.
+    let killed = Command::new("kill").arg("-9").args(&pids).status();
+    assert!(killed.expect("kill").success());
+    wait_for("an Event on the act", || {
+        (server.answered(201).len() == 2).then_some(())
+    });
+    fs::write(held.path().join("go-2"), "").expect("a file");
     let counted = wait_for("an Event for several", || {
         let counted = server.answered(200);
         (counted.len() == KILLS - 11).then_some(counted)
@@ -233,13 +237,17 @@ fn kills_become_events_on_their_pod() {
             .is_some_and(|text| text.starts_with("(combined from similar events)"))
     );
     let created = server.answered(201);
-    assert_eq!(created.len(), 12, "{created:#?}");
+    assert_eq!(created.len(), 13, "{created:#?}");
+    let of_the_act = created
+        .iter()
+        .filter(|line| line["event"]["reason"] == "SignalKill");
+    assert_eq!(of_the_act.count(), 1, "{created:#?}");
     let sent = "raytrace_k8s_events_total{result=\"sent\"";
-    wait_for("14 that were sent", || {
+    wait_for("15 that were sent", || {
         let metrics = get(&address, "/metrics")?;
         let mut lines = metrics.lines();
         lines
-            .any(|line| line.starts_with(sent) && line.ends_with(" 14.0"))
+            .any(|line| line.starts_with(sent) && line.ends_with(" 15.0"))
             .then_some(())
     });
     drop(publisher);
@@ -249,9 +257,9 @@ fn kills_become_events_on_their_pod() {
         server.reach(command, &server.folder);
     });
     wait_for("Events that are known", || {
-        (server.answered(409).len() == 12).then_some(())
+        (server.answered(409).len() == 13).then_some(())
     });
-    assert_eq!(server.answered(201).len(), 12);
+    assert_eq!(server.answered(201).len(), 13);
     drop(again);
     another_authority(&server, &folder, &own);
     let told = server.received();

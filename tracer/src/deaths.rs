@@ -99,6 +99,12 @@ impl Deaths {
         self.waiting.len()
     }
 
+    /// Returns when the first of those that wait for their verdict ended.
+    #[must_use]
+    pub fn first_waiting(&self) -> Option<BootTime> {
+        self.waiting.iter().map(|waiting| waiting.exit).min()
+    }
+
     /// Returns whether a verdict waits for logs, rather than for the end of another process.
     #[must_use]
     pub fn any_waiting(&self, now: BootTime) -> bool {

@@ -24,7 +24,12 @@ pub mod slice;
 pub mod top;
 pub mod view;
 
-use tracing_subscriber::EnvFilter;
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::{format::Writer, time::FormatTime},
+};
 
 use crate::{ids::Pid, recording::RecordingError};
 
@@ -138,11 +143,29 @@ pub fn init_log(verbose: u8) {
         _ => "raytrace=debug",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
+    let on_terminal = std::io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .without_time()
+        .with_ansi(on_terminal)
+        .with_timer(LogTime {
+            shown: !on_terminal && std::env::var_os("JOURNAL_STREAM").is_none(),
+        })
         .init();
+}
+
+/// The time before a log message, which a terminal does not need and systemd's journal has.
+struct LogTime {
+    shown: bool,
+}
+
+impl FormatTime for LogTime {
+    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        if self.shown {
+            write!(writer, "{:.3} ", jiff::Timestamp::now())?;
+        }
+        Ok(())
+    }
 }
 
 /// Writes to stdout. A closed pipe is not an error.

@@ -2,6 +2,7 @@
 
 mod events;
 mod folder;
+mod recent;
 mod serve;
 mod sink;
 mod state;
@@ -78,6 +79,10 @@ pub struct PublishArgs {
     /// Include command lines, paths and names of non-Ray processes.
     #[arg(long, help_heading = "Output")]
     with_arguments: bool,
+    /// Command with which a reader runs raytrace where the recordings are. Printed before the command
+    /// that shows more of a death.
+    #[arg(long, value_name = "COMMAND", help_heading = "Output")]
+    reached_by: Option<String>,
     /// State file, to resume after a restart.
     ///
     /// The default is publish.json in `$STATE_DIRECTORY`, else in ~/.local/state/raytrace.
@@ -128,7 +133,11 @@ async fn publish(args: &PublishArgs) -> anyhow::Result<ExitCode> {
         anstream::eprintln!("Metrics at http://{address}/metrics");
     }
     let mut publisher = Publisher {
-        folder: Folder::new(&args.directory, args.with_arguments),
+        folder: Folder::new(
+            &args.directory,
+            args.with_arguments,
+            args.reached_by.clone(),
+        ),
         state,
         sink,
         events,

@@ -1,7 +1,7 @@
 //! Follows the recordings in a folder: the one that is being written, and earlier ones.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     event::{LimitWarning, Observation, RecordingStarted},
-    ids::{BootTime, CLOCK_TICK_NS, WallTime},
+    ids::{BootTime, CLOCK_TICK_NS, EventId, WallTime},
     judge::{
         live::Live,
         report::{Death, Utc},
@@ -58,6 +58,8 @@ pub(super) struct Updates {
 pub(super) struct Folder {
     path: PathBuf,
     with_arguments: bool,
+    /// How a reader reaches the recordings.
+    reached_by: Option<String>,
     tails: BTreeMap<String, Tail>,
     /// Files that could not be read, with the number of looks that failed.
     unread: BTreeMap<String, u32>,
@@ -66,10 +68,11 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    pub(super) fn new(path: &Path, with_arguments: bool) -> Self {
+    pub(super) fn new(path: &Path, with_arguments: bool, reached_by: Option<String>) -> Self {
         Self {
             path: path.to_owned(),
             with_arguments,
+            reached_by,
             tails: BTreeMap::new(),
             unread: BTreeMap::new(),
             missing: false,
@@ -223,24 +226,27 @@ impl Folder {
         now: BootTime,
         updates: &mut Updates,
     ) {
-        let folder = self.shown_path();
+        let published_as = self.published_as();
         let (Some(tail), Some(file)) = (self.tails.get_mut(name), state.files.get_mut(name)) else {
             return;
         };
         let settled = tail.settled(file, now);
-        let Some(origin) = origin(tail, folder, self.with_arguments) else {
+        let Some(origin) = origin(tail, &published_as) else {
             return;
         };
-        let settled: Vec<Death> = settled.into_iter().filter(|death| death.listed).collect();
-        if !settled.is_empty() {
-            let full = tail.judge.report_of(settled);
+        if !settled.deaths.is_empty() {
+            let full = tail.judge.report_of(settled.deaths);
             let public = publish::public(&full);
-            for at in 0..full.deaths.len() {
-                state.counts.died(&full.deaths[at], &public.deaths[at]);
+            for (at, death) in full.deaths.iter().enumerate() {
+                if !death.listed || !settled.new.contains(&death.id) {
+                    continue;
+                }
+                state.counts.died(death, &public.deaths[at]);
                 if let Some(line) = publish::death(&origin, &full, &public, at) {
-                    let last = last_kill(&full.deaths[at], &line);
+                    let last = last_kill(death, &line);
                     updates.snapshot.last_kill = last.or(updates.snapshot.last_kill.take());
-                    let event = PodEvent::of(&origin, &full.deaths[at], &line);
+                    let event = PodEvent::of(&origin, death, &line);
+                    let event = event.filter(|_| !act_has_event(&full.deaths, at, &settled.new));
                     updates.events.extend(event);
                     updates.lines.push(line);
                 }
@@ -270,7 +276,7 @@ impl Folder {
         let began: Vec<(String, Utc)> = (self.tails.values())
             .filter_map(|tail| Some((tail.host()?.to_owned(), tail.began()?)))
             .collect();
-        let (folder, with_arguments) = (self.shown_path(), self.with_arguments);
+        let published_as = self.published_as();
         self.tails.retain(|name, tail| {
             if tail.ended || tail.behind {
                 return true;
@@ -292,11 +298,22 @@ impl Folder {
             if let Some(file) = state.files.get_mut(name) {
                 file.done = true;
             }
-            let origin = origin(tail, folder.clone(), with_arguments);
+            let origin = origin(tail, &published_as);
             let from = tail.judge.wall(tail.last);
             lines.extend(origin.map(|origin| publish::gap(&origin, from, Some(*later))));
             false
         });
+    }
+
+    /// Returns what all lines have in common: all but the host and the time.
+    fn published_as(&self) -> Origin {
+        Origin {
+            host: String::new(),
+            folder: self.shown_path(),
+            reached_by: self.reached_by.clone(),
+            started: Utc(WallTime(0)),
+            with_arguments: self.with_arguments,
+        }
     }
 
     /// Returns the folder for the command that shows more. Another one than the usual may name a
@@ -313,9 +330,8 @@ impl Folder {
     fn warnings(&self, live: &Live, state: &mut State) -> Vec<Value> {
         let origin = Origin {
             host: live.host.clone(),
-            folder: self.shown_path(),
             started: live.wall.unwrap_or(Utc(WallTime(0))),
-            with_arguments: self.with_arguments,
+            ..self.published_as()
         };
         let line = |warning: &LimitWarning, is_over| {
             publish::warning(&origin, live.wall, warning, is_over)
@@ -359,13 +375,29 @@ fn stored(body: &str) -> Option<LimitWarning> {
     }
 }
 
-fn origin(tail: &Tail, folder: String, with_arguments: bool) -> Option<Origin> {
+/// Returns whether the act that caused a death has an Event on its pod already: that of a death that
+/// was published before, or that comes first in this list.
+fn act_has_event(deaths: &[Death], at: usize, new: &HashSet<EventId>) -> bool {
+    let of_one = |death: &Death| {
+        let pod = death.process.place.kubernetes.as_ref();
+        let act = death.verdict.act.map(|act| act.death_id);
+        act.zip(pod.and_then(|pod| pod.pod_uid.clone()))
+    };
+    let own = of_one(&deaths[at]);
+    let mut others = deaths.iter().enumerate();
+    own.is_some()
+        && others.any(|(other, death)| {
+            (other < at || !new.contains(&death.id)) && other != at && of_one(death) == own
+        })
+}
+
+/// Returns where the lines about a recording come from.
+fn origin(tail: &Tail, published_as: &Origin) -> Option<Origin> {
     let RecordingStarted { host, .. } = tail.started.as_ref()?;
     Some(Origin {
         host: host.clone(),
-        folder,
         started: tail.began()?,
-        with_arguments,
+        ..published_as.clone()
     })
 }
 
@@ -472,12 +504,12 @@ mod tests {
         let path = folder.path().join("a.raytrace");
         let writer = recorder(&path, 0, vec![warning(LimitOwner::Machine, true)]);
         let mut state = State::default();
-        let mut followed = Folder::new(folder.path(), false);
+        let mut followed = Folder::new(folder.path(), false, None);
         assert_eq!(warned(&mut followed, &mut state), [false]);
         assert!(warned(&mut followed, &mut state).is_empty());
         let text = serde_json::to_string(&state).expect("JSON");
         let mut state: State = serde_json::from_str(&text).expect("a state");
-        let mut followed = Folder::new(folder.path(), false);
+        let mut followed = Folder::new(folder.path(), false, None);
         assert!(warned(&mut followed, &mut state).is_empty());
         drop(writer.finish());
         std::fs::remove_file(&path).expect("removed");
@@ -493,7 +525,7 @@ mod tests {
     fn node_without_a_recorder_keeps_its_name() {
         let folder = tempfile::tempdir().expect("a folder");
         let writer = recorder(&folder.path().join("a.raytrace"), 0, Vec::new());
-        let (mut followed, mut state) = (Folder::new(folder.path(), false), State::default());
+        let (mut followed, mut state) = (Folder::new(folder.path(), false, None), State::default());
         let snapshot = followed.look(&mut state, clock::boot()).snapshot;
         assert!(snapshot.recording && snapshot.node == "gpu-07");
         drop(writer.finish());
@@ -507,7 +539,7 @@ mod tests {
         }
         // A restarted `publish` knows the name too, even if the folder is gone.
         std::fs::remove_dir_all(folder.path()).expect("removed");
-        let snapshot = Folder::new(folder.path(), false)
+        let snapshot = Folder::new(folder.path(), false, None)
             .look(&mut state, later)
             .snapshot;
         assert_eq!(snapshot.node, "gpu-07");
@@ -519,7 +551,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let quiet = recorder(&folder.path().join("a.raytrace"), 60, Vec::new());
         let later = recorder(&folder.path().join("b.raytrace"), 0, Vec::new());
-        let (mut followed, mut state) = (Folder::new(folder.path(), false), State::default());
+        let (mut followed, mut state) = (Folder::new(folder.path(), false, None), State::default());
         for _ in 0..3 {
             let lines = followed.look(&mut state, clock::boot()).lines;
             assert_eq!(lines, Vec::<Value>::new());
@@ -545,7 +577,7 @@ mod tests {
         }
         let deaths = judge(&events).deaths;
         let listed = deaths.iter().filter(|death| death.listed).count();
-        let (mut followed, mut state) = (Folder::new(folder.path(), false), State::default());
+        let (mut followed, mut state) = (Folder::new(folder.path(), false, None), State::default());
         let mut told = 0;
         for _ in 0..8 {
             told += followed
@@ -566,7 +598,7 @@ mod tests {
 
     /// Returns the published killer of each death, by the row of its exit.
     fn last_killers(folder: &Path) -> BTreeMap<u64, String> {
-        let (mut followed, mut state) = (Folder::new(folder, false), State::default());
+        let (mut followed, mut state) = (Folder::new(folder, false, None), State::default());
         let mut told = BTreeMap::new();
         for _ in 0..4 {
             let lines = followed.look(&mut state, BootTime(0)).lines;

@@ -9,7 +9,10 @@ use std::{
     path::Path,
 };
 
-use super::state::FileState;
+use super::{
+    recent::{Recent, Settled},
+    state::FileState,
+};
 use crate::{
     deaths::{self, Deaths},
     event::{Mode, Observation, Part, RecordingStarted},
@@ -31,6 +34,9 @@ pub(super) struct Tail {
     pub(super) judge: Judge,
     deaths: Deaths,
     waiting: BTreeSet<EventId>,
+    /// The latest deaths whose verdict has settled. A report of new ones finds their causes and the
+    /// acts that they belong to among these.
+    recent: Recent,
     newest: EventId,
     pub(super) started: Option<RecordingStarted>,
     /// Whether it was made on this machine since its last boot.
@@ -63,6 +69,7 @@ impl Tail {
             judge: Judge::default(),
             deaths: Deaths::default(),
             waiting: BTreeSet::new(),
+            recent: Recent::default(),
             newest: EventId(0),
             started: None,
             ours: false,
@@ -138,23 +145,21 @@ impl Tail {
     }
 
     /// Returns the deaths that have settled and have not been published before.
-    pub(super) fn settled(
-        &mut self,
-        state: &mut FileState,
-        now: BootTime,
-    ) -> Vec<crate::judge::report::Death> {
+    pub(super) fn settled(&mut self, state: &mut FileState, now: BootTime) -> Settled {
         if self.ended && self.next.is_none() && self.looks < 2 {
-            return Vec::new();
+            return Settled::default();
         }
         let now = self.now(now);
         let (told, done) = self.deaths.take_due(&self.judge, now);
         let told = told.into_iter().map(|told| told.death);
-        let mut settled = Vec::new();
         for death in told.filter(|death| death.verdict.settled) {
-            if self.waiting.remove(&death.id) {
-                state.mark_handed_on(death.id);
-                settled.push(death);
-            }
+            let is_new = self.waiting.contains(&death.id);
+            self.recent.add(death, is_new);
+        }
+        let settled = self.recent.take_ready(now, self.deaths.first_waiting());
+        for id in &settled.new {
+            self.waiting.remove(id);
+            state.mark_handed_on(*id);
         }
         // Deaths arrive late by at most as many rows as the follower looks back.
         let waits = self.waiting.first().copied();

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     event::{ForecastProcess, LimitWarning, Role},
-    ids::Bytes,
+    ids::{Bytes, EventId, Pid},
     judge::{
         cause::Scope,
         report::{ClusterReport, Death, OomReport, Place, Report, Utc},
@@ -34,6 +34,8 @@ pub struct Origin {
     pub host: String,
     /// The folder of the recordings, as it may be published.
     pub folder: String,
+    /// The command before `raytrace` with which a reader reaches the recordings.
+    pub reached_by: Option<String>,
     /// When the recording began. With a death's id, this identifies the death for ever.
     pub started: Utc,
     /// Whether command lines, paths and names of processes may leave the machine.
@@ -49,6 +51,21 @@ impl Origin {
         put(&mut line, "timestamp", time);
         put(&mut line, "host.name", Some(&self.host));
         line
+    }
+
+    /// Returns the permanent id of a death.
+    fn death_id(&self, id: EventId) -> Option<String> {
+        let started = serde_json::to_value(self.started).ok()?;
+        Some(format!("{}/{}", started.as_str()?, id.0))
+    }
+
+    /// Returns the command that shows more of a process.
+    fn more(&self, pid: Pid) -> String {
+        let report = format!("raytrace report {} --match {pid}", self.folder);
+        match &self.reached_by {
+            Some(command) => format!("{command} {report}"),
+            None => format!("on {}: {report}", self.host),
+        }
     }
 }
 
@@ -77,23 +94,23 @@ pub fn public(report: &Report) -> Report {
 #[must_use]
 pub fn death(origin: &Origin, report: &Report, public: &Report, at: usize) -> Option<Value> {
     let (full, death) = (report.deaths.get(at)?, public.deaths.get(at)?);
-    let memory_kill = full.verdict.killer.is_memory_kill();
-    let severity = if memory_kill { "ERROR" } else { "WARN" };
+    let severity = if full.verdict.killer.is_memory_kill() {
+        "ERROR"
+    } else if full.verdict.cause_death_id.is_some() {
+        "INFO"
+    } else {
+        "WARN"
+    };
     let mut line = origin.line(
         "raytrace.death",
         severity,
         full.when.time.or(full.when.exit_time),
     );
-    let id = format!(
-        "{}/{}",
-        serde_json::to_value(origin.started).ok()?.as_str()?,
-        full.id.0
-    );
-    put(&mut line, "raytrace.death.id", Some(id));
-    let more = format!(
-        "on {}: raytrace report {} --match {}",
-        origin.host, origin.folder, full.process.pid
-    );
+    put(&mut line, "raytrace.death.id", origin.death_id(full.id));
+    let cause = full.verdict.cause_death_id;
+    let cause = cause.and_then(|cause| origin.death_id(cause));
+    put(&mut line, "raytrace.cause.death_id", cause);
+    let more = origin.more(full.process.pid);
     let (shown, disclosure) = if origin.with_arguments {
         (report, Disclosure::All)
     } else {
@@ -127,7 +144,6 @@ fn verdict(line: &mut Map<String, Value>, death: &Death) {
     let verdict = &death.verdict;
     put(line, "raytrace.killer", Some(verdict.killer));
     put(line, "raytrace.certainty", Some(verdict.certainty.name()));
-    put(line, "raytrace.cause.death_id", verdict.cause_death_id);
     put(line, "raytrace.signal", death.end.signal);
     if let Some(sender) = &death.sender {
         put(
@@ -332,6 +348,7 @@ mod tests {
         Origin {
             host: "gpu-07".into(),
             folder: "/var/lib/raytrace".into(),
+            reached_by: None,
             started: sample::at(0),
             with_arguments,
         }

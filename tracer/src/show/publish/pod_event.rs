@@ -154,6 +154,7 @@ pub(crate) mod tests {
         Origin {
             host: "gpu-07".into(),
             folder: "/var/lib/raytrace".into(),
+            reached_by: None,
             started: sample::at(0),
             with_arguments: false,
         }

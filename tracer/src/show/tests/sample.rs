@@ -593,7 +593,7 @@ pub(in crate::show) fn scattered() -> Report {
 }
 
 /// Makes deaths that are no memory kills: a user's kill, a crash, an exit code, an unknown one.
-pub(in crate::show) fn others() -> Report {
+pub(crate) fn others() -> Report {
     let user = death(1, 4001, clock(1, 0, 0), Killer::Signal, killed_by_bash(77));
     let mut user = anonymous(titled(user, Role::Worker, "ray::Trainer.fit"), 1.2);
     user.sender = Some(SenderReport {

@@ -35,6 +35,8 @@ pub(super) enum Answer {
     Done,
     /// Failed for now: try again, after this time if the server states one.
     Later(String, Option<Duration>),
+    /// Not allowed now, in this namespace. It may be once somebody grants it.
+    Forbidden(String),
     /// Refused for good.
     Refused(String),
     /// The Event that was to be counted does not exist any more.
@@ -98,6 +100,10 @@ impl Api {
             ),
         };
         let token = self.file("token")?;
+        // The kubelet has not written it yet. Without a token the server would refuse the Event.
+        if token.trim().is_empty() {
+            bail!("{} is empty", self.folder.join("token").display());
+        }
         let request = Request::builder()
             .method(method)
             .uri(address)
@@ -155,12 +161,15 @@ fn answer(mut response: Response<Body>, counts: bool) -> Answer {
 }
 
 /// Interprets a status. 409 means that an Event of this name exists; names are derived from deaths,
-/// so it is the same Event. 401 means that the token has expired; the next try reads a new one.
+/// so it is the same Event. 401 means that the token has expired; the next try reads a new one. 403
+/// means that a right is missing, or that the namespace is being deleted
+/// (`apiserver/pkg/admission/plugin/namespace/lifecycle`).
 fn of_status(status: u16, counts: bool, said: String, after: Option<Duration>) -> Answer {
     match status {
         200..=299 => Answer::Done,
         409 if !counts => Answer::Done,
         404 if counts => Answer::Gone,
+        403 if !said.contains("is being terminated") => Answer::Forbidden(said),
         401 | 408 | 409 | 429 | 500..=599 => Answer::Later(said, after),
         _ => Answer::Refused(said),
     }
@@ -179,7 +188,12 @@ mod tests {
         for status in [401, 429, 500, 503] {
             assert!(matches!(of(status, false), Answer::Later(..)), "{status}");
         }
-        for status in [301, 400, 403, 404, 422] {
+        assert!(matches!(of(403, false), Answer::Forbidden(_)));
+        let said =
+            "403: unable to create new content in namespace a because it is being terminated";
+        let ends = of_status(403, false, said.into(), None);
+        assert!(matches!(ends, Answer::Refused(_)));
+        for status in [301, 400, 404, 422] {
             assert!(matches!(of(status, false), Answer::Refused(_)), "{status}");
         }
     }

@@ -7,7 +7,7 @@ mod api;
 mod budget;
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     path::Path,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -38,6 +38,8 @@ const TRIES: u32 = 12;
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// The longest pause that an API server may ask for.
 const LONGEST: Duration = Duration::from_secs(300);
+/// How long no Event is sent to a namespace where none may be created. Others go on.
+const FORBIDDEN: Duration = Duration::from_secs(60);
 
 /// The sending side of the queue.
 #[derive(Clone)]
@@ -51,8 +53,28 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<PodEvent>,
+    waiting: VecDeque<Waiting>,
     counts: EventCounts,
+    /// Until when nothing is sent to a namespace.
+    forbidden: HashMap<String, Instant>,
+}
+
+/// An Event in the queue, and its request if that was made before.
+#[derive(Clone)]
+struct Waiting {
+    event: PodEvent,
+    request: Option<Request>,
+}
+
+impl Queue {
+    /// Returns the first Event that may be sent now.
+    fn next(&mut self, now: Instant) -> Option<Waiting> {
+        self.forbidden.retain(|_, until| now < *until);
+        let forbidden = &self.forbidden;
+        let mut waiting = self.waiting.iter();
+        let next = waiting.find(|one| !forbidden.contains_key(&one.event.namespace));
+        next.cloned()
+    }
 }
 
 impl Events {
@@ -74,7 +96,10 @@ impl Events {
         let mut queue = self.0.lock();
         for event in events {
             if queue.waiting.len() < MOST {
-                queue.waiting.push_back(event);
+                queue.waiting.push_back(Waiting {
+                    event,
+                    request: None,
+                });
             } else {
                 queue.counts.dropped += 1;
             }
@@ -84,7 +109,8 @@ impl Events {
 
     /// Returns the Events in the queue, for the state file.
     pub(super) fn waiting(&self) -> Vec<PodEvent> {
-        self.0.lock().waiting.iter().cloned().collect()
+        let queue = self.0.lock();
+        queue.waiting.iter().map(|one| one.event.clone()).collect()
     }
 
     /// Returns how many Events were sent, dropped and failed.
@@ -98,34 +124,48 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn first(&self) -> PodEvent {
+    fn first(&self) -> Waiting {
         let mut queue = self.lock();
         loop {
-            if let Some(event) = queue.waiting.front() {
-                return event.clone();
+            if let Some(next) = queue.next(Instant::now()) {
+                return next;
             }
-            let waited = self.more.wait(queue);
-            queue = waited.unwrap_or_else(PoisonError::into_inner);
+            let until = queue.forbidden.values().min();
+            let pause = until.map_or(FORBIDDEN, |until| until.duration_since(Instant::now()));
+            let waited = self.more.wait_timeout(queue, pause);
+            queue = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    fn done(&self, sent: Sent) {
+    /// Notes what became of an Event that [`Self::first`] returned.
+    fn done(&self, event: &PodEvent, sent: Sent) {
         let mut queue = self.lock();
-        queue.waiting.pop_front();
+        let at = queue.waiting.iter().position(|one| one.event == *event);
+        let waiting = at.and_then(|at| queue.waiting.remove(at));
         match sent {
             Sent::Yes => queue.counts.sent += 1,
             Sent::OverBudget => queue.counts.dropped += 1,
             Sent::Failed => queue.counts.failed += 1,
+            Sent::Forbidden(request) => {
+                let until = Instant::now() + FORBIDDEN;
+                queue.forbidden.insert(event.namespace.clone(), until);
+                queue.waiting.extend(waiting.map(|waiting| Waiting {
+                    request: Some(request),
+                    ..waiting
+                }));
+            }
         }
     }
 }
 
 /// The outcome of sending an Event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Sent {
     Yes,
     OverBudget,
     Failed,
+    /// This request may be sent later.
+    Forbidden(Request),
 }
 
 /// The state of the sending thread.
@@ -133,6 +173,8 @@ struct Sending {
     api: Api,
     budget: Budget,
     requests: Bucket,
+    /// Whether it was said that Events wait.
+    said: bool,
 }
 
 impl Sending {
@@ -141,19 +183,23 @@ impl Sending {
             api,
             budget: Budget::default(),
             requests: Bucket::new(BURST, EACH, Instant::now()),
+            said: false,
         }
     }
 
     fn run(mut self, shared: &Shared) {
         loop {
-            let event = shared.first();
-            let sent = self.send(&event);
-            shared.done(sent);
+            let waiting = shared.first();
+            let sent = self.send(&waiting);
+            shared.done(&waiting.event, sent);
         }
     }
 
-    fn send(&mut self, event: &PodEvent) -> Sent {
-        let Some(mut request) = self.budget.request(event, Instant::now()) else {
+    fn send(&mut self, waiting: &Waiting) -> Sent {
+        let event = &waiting.event;
+        let request = waiting.request.clone();
+        let request = request.or_else(|| self.budget.request(event, Instant::now()));
+        let Some(mut request) = request else {
             return Sent::OverBudget;
         };
         for tried in 0..TRIES {
@@ -164,7 +210,14 @@ impl Sending {
                 thread::sleep(self.requests.wait(Instant::now()));
             }
             match self.api.ask(event, &request) {
-                Answer::Done => return Sent::Yes,
+                Answer::Done => {
+                    self.goes_on();
+                    return Sent::Yes;
+                }
+                Answer::Forbidden(why) => {
+                    self.waits(event, &why);
+                    return Sent::Forbidden(request);
+                }
                 Answer::Refused(why) => {
                     tracing::warn!("the API server refused an Event on {}: {why}", event.pod);
                     return Sent::Failed;
@@ -174,13 +227,28 @@ impl Sending {
                     request = Request::Create { message };
                 }
                 Answer::Later(why, after) => {
-                    tracing::info!("an Event on {} waits: {why}", event.pod);
+                    self.waits(event, &why);
                     thread::sleep(pause(tried, after, event));
                 }
             }
         }
         tracing::warn!("an Event on {} was given up after {TRIES} tries", event.pod);
         Sent::Failed
+    }
+
+    /// Says once that Events wait, and each time only with `-v`.
+    fn waits(&mut self, event: &PodEvent, why: &str) {
+        if std::mem::replace(&mut self.said, true) {
+            tracing::info!("an Event on {} waits: {why}", event.pod);
+        } else {
+            tracing::warn!("an Event on {} waits, and is tried again: {why}", event.pod);
+        }
+    }
+
+    fn goes_on(&mut self) {
+        if std::mem::take(&mut self.said) {
+            tracing::warn!("Events are sent again");
+        }
     }
 }
 
@@ -219,6 +287,31 @@ mod tests {
         let asked = Some(Duration::from_secs(7));
         assert_eq!(pause(0, asked, &event), Duration::from_secs(7));
         assert_eq!(pause(0, Some(Duration::MAX), &event), LONGEST);
+    }
+
+    /// An Event that may not be created waits, keeps its request, and stops no other namespace.
+    #[test]
+    fn forbidden_namespace_waits_and_others_go_on() {
+        let shared = Shared::default();
+        let (mut first, second) = (one("a", 1), one("b", 2));
+        first.namespace = "closed".into();
+        let waiting = [&first, &second].map(|event| Waiting {
+            event: event.clone(),
+            request: None,
+        });
+        shared.lock().waiting.extend(waiting);
+        assert_eq!(shared.first().event, first);
+        let request = Request::Create {
+            message: "m".into(),
+        };
+        shared.done(&first, Sent::Forbidden(request.clone()));
+        assert_eq!(shared.first().event, second);
+        shared.done(&second, Sent::Yes);
+        let later = Instant::now() + 2 * FORBIDDEN;
+        assert!(shared.lock().next(Instant::now()).is_none());
+        let next = shared.lock().next(later).expect("it is tried again");
+        assert_eq!((next.event, next.request), (first, Some(request)));
+        assert_eq!(shared.lock().counts.failed, 0);
     }
 
     #[test]
