@@ -72,6 +72,7 @@ fn answer(mut stream: TcpStream, snapshot: &Mutex<Snapshot>) -> std::io::Result<
                 )
             }
         }
+        (Some("GET"), "/healthz") => ("200 OK", "text/plain", "ok\n".to_owned()),
         (Some("GET"), _) => (
             "404 Not Found",
             "text/plain",
@@ -141,6 +142,7 @@ mod tests {
             plain.contains("# TYPE raytrace_deaths_total counter"),
             "{plain}"
         );
+        assert!(ask(address, "GET /healthz HTTP/1.1\r\n\r\n").ends_with("ok\n"));
         assert!(ask(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
         assert!(ask(address, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
         assert!(ask(address, &"x".repeat(REQUEST)).starts_with("HTTP/1.1 405"));

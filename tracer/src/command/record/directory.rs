@@ -1,6 +1,8 @@
 //! `record --directory`: writes one file after another, for a recorder that runs permanently.
 
 use std::{
+    fs::Permissions,
+    os::unix::fs::{PermissionsExt as _, chown},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -36,6 +38,14 @@ pub(super) struct DirectoryArgs {
     /// When a new file starts, delete the oldest until all are together below this size.
     #[arg(long, value_name = "SIZE", default_value = "20GiB", requires = "directory", value_parser = parse_size, help_heading = "Rotation")]
     max_total: u64,
+    /// Create this folder, where the recorder's group may write: for the state of `publish`.
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "directory",
+        help_heading = "Rotation"
+    )]
+    group_folder: Option<PathBuf>,
 }
 
 /// Each file first repeats the processes that are alive. Shorter files would contain little else.
@@ -76,6 +86,10 @@ impl DirectoryArgs {
             )
         })?;
         refuse_remote(&folder)?;
+        if let Some(shared) = &self.group_folder {
+            open_to_group(shared)
+                .with_context(|| format!("cannot open {} to the group", shared.display()))?;
+        }
         let host = host::started(Mode::Procfs).host;
         let previous = place::of_host(&folder, &host);
         let previous = previous
@@ -100,6 +114,14 @@ impl DirectoryArgs {
     }
 }
 
+/// Creates a folder in which the recorder's group may write. The kubelet may have made it before,
+/// where only root may write.
+fn open_to_group(folder: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    chown(folder, None, Some(rustix::process::getegid().as_raw()))?;
+    std::fs::set_permissions(folder, Permissions::from_mode(0o770))
+}
+
 fn refuse_remote(folder: &Path) -> anyhow::Result<()> {
     if let Some(kind) = place::remote(folder) {
         anyhow::bail!(Failure {
@@ -117,6 +139,17 @@ fn refuse_remote(folder: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn group_may_write_to_its_folder() {
+        let held = tempfile::tempdir().expect("a folder");
+        let folder = held.path().join("publish");
+        for _ in 0..2 {
+            open_to_group(&folder).expect("opened");
+            let mode = std::fs::metadata(&folder).expect("a folder").permissions();
+            assert_eq!(mode.mode() & 0o777, 0o770);
+        }
+    }
 
     #[test]
     fn too_short_rotation_is_refused() {
