@@ -44,6 +44,9 @@ fn queries() -> Vec<String> {
             query
                 .replace("$__rate_interval", "1m")
                 .replace("$__range", "10m")
+                .replace("$node", ".*")
+                .replace("$cluster", ".*")
+                .replace("$namespace", ".*")
         })
         .collect()
 }
