@@ -18,9 +18,10 @@ use programs::{Kind, Program, build_all};
 
 /// Files of tests that run one after the other. They flood the machine, measure what others would
 /// disturb, or count what is on the machine.
-const ALONE: [&str; 24] = [
+const ALONE: [&str; 25] = [
     "acts",
     "alerts",
+    "attacks",
     "before",
     "calls",
     "containers",

@@ -3,11 +3,16 @@
 //! `flood forks N` forks one after the other. In `flood deaths N` all exit at the same moment, with
 //! code 3. In `flood kills N` one signal to a process group kills all. `flood renames N` changes
 //! its name. `flood lines N FILE LINE` writes lines, with a hundred deaths among them.
+//!
+//! Two go on until they are killed: in `flood names N`, so many processes rename themselves 200
+//! times a second, and `flood log MB FILE LINE` writes so many MB a second.
 
 use std::{
     fs::File,
     io::{BufWriter, Write as _, pipe},
     process::ExitCode,
+    thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
@@ -33,6 +38,8 @@ fn flood(words: &[&str]) -> Result<()> {
         ["deaths", _] => deaths(number),
         ["renames", _] => rename(number),
         ["lines", _, file, line] => lines(number, file, line),
+        ["names", _] => names(number),
+        ["log", _, file, line] => log(number, file, line),
         _ => bail!("no such flood"),
     }
 }
@@ -123,4 +130,64 @@ fn lines(number: u64, file: &str, line: &str) -> Result<()> {
         writeln!(file, "{line}")?;
     }
     Ok(file.flush()?)
+}
+
+/// Forks processes that change their name and their title without end.
+fn names(number: u64) -> Result<()> {
+    let title = own_title()?;
+    for _ in 0..number {
+        fork(|| {
+            for round in 0u64.. {
+                let name = format!("ray::X{:08x}.f{round:04x}", std::process::id());
+                // SAFETY: these are the bytes of this process's own arguments, which nothing reads
+                // any more.
+                unsafe {
+                    std::ptr::write_bytes(title.0 as *mut u8, 0, title.1);
+                    let length = name.len().min(title.1);
+                    std::ptr::copy_nonoverlapping(name.as_ptr(), title.0 as *mut u8, length);
+                    libc::prctl(libc::PR_SET_NAME, title.0 as *const libc::c_char);
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+            0
+        })?;
+    }
+    reap()
+}
+
+/// Returns where the kernel reads the command line of this process, and how long that may be. The
+/// last byte stays a NUL.
+fn own_title() -> Result<(usize, usize)> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let after_name = stat.rsplit_once(')').context("a name")?.1;
+    // proc(5): `arg_start` and `arg_end` are the fields 48 and 49.
+    let mut fields = after_name.split_whitespace().skip(45);
+    let mut next = || {
+        fields
+            .next()
+            .context("a field")?
+            .parse()
+            .context("a number")
+    };
+    let (start, end): (usize, usize) = (next()?, next()?);
+    Ok((start, (end - start).saturating_sub(1)))
+}
+
+/// The most that `log` writes, because the disk has an end too.
+const MOST: u64 = 2 << 30;
+
+/// Writes so many MB a second of this line.
+fn log(mb: u64, file: &str, line: &str) -> Result<()> {
+    let mut file = File::options().append(true).open(file)?;
+    let piece = format!("{line}\n").repeat(8_192);
+    let (began, mut written) = (Instant::now(), 0);
+    while written < MOST {
+        let due = u64::try_from(began.elapsed().as_millis())? * mb * 1000;
+        while written < due {
+            file.write_all(piece.as_bytes())?;
+            written += piece.len() as u64;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
 }

@@ -198,7 +198,7 @@ impl Logs {
                 continue;
             };
             let ending = ending.clone();
-            let names = folder.names(move |name| {
+            let names = self.files.names(raylet, &folder, move |name| {
                 name.starts_with("python-core-worker-") && name.ends_with(&ending)
             });
             let offset = cluster.log_utc_offset_s;

@@ -8,7 +8,10 @@
 //! ([`super::rooted`]). A file that shrank (copytruncate) or was renamed (rotation) is read again
 //! from its start.
 
-use std::{collections::HashMap, fs::File, os::unix::fs::FileExt as _, path::Path, sync::Arc};
+use std::{
+    collections::HashMap, fs::File, iter::repeat_n, os::unix::fs::FileExt as _, path::Path,
+    sync::Arc, time::Instant,
+};
 
 use crate::{
     budget::{Budgets, Most, Payer, Rate},
@@ -66,6 +69,40 @@ const BYTES: Most<Rate> = Most {
         at_once: 256 << 20,
     },
 };
+/// The bytes of workers' files that may be read: their ends when workers die, and the beginning of
+/// their output. A worker that dies has about 60 KiB, so the words of thousands that die at once are
+/// read.
+const WORKERS_BYTES: Most<Rate> = Most {
+    cluster: Rate {
+        each_second: 4 << 20,
+        at_once: 256 << 20,
+    },
+    user: Rate {
+        each_second: 8 << 20,
+        at_once: 512 << 20,
+    },
+    whole: Rate {
+        each_second: 16 << 20,
+        at_once: 1 << 30,
+    },
+};
+/// The microseconds that the names of a folder of logs may be read, to find the log of a worker that
+/// died before it was identified. Any user can make 50,000 names, which take 20 ms, and let thousands
+/// of processes end.
+const LISTING_US: Most<Rate> = Most {
+    cluster: Rate {
+        each_second: 10_000,
+        at_once: 500_000,
+    },
+    user: Rate {
+        each_second: 10_000,
+        at_once: 500_000,
+    },
+    whole: Rate {
+        each_second: 20_000,
+        at_once: 1_000_000,
+    },
+};
 /// Few lines with a record are longer on average. So no more is read than the records that are left
 /// may take, but at least [`LEAST`].
 const ROW: u64 = 256;
@@ -88,9 +125,13 @@ const MAX_DRIVERS: Most<usize> = Most {
 /// When the recording ends, unread lines are counted only in the first bytes that were not read, up
 /// to this many.
 const MOST_UNREAD: u64 = 64 << 20;
-/// The most files of workers that are kept open: three each for 5,000 workers. Further files are
-/// counted as missed.
-const MAX_WORKER_FILES: usize = 15_000;
+/// The most files of workers that are kept open: three each for 5,000 workers. One user's clusters
+/// leave room for those of others. Further files are counted as missed.
+const MAX_WORKER_FILES: Most<usize> = Most {
+    cluster: 9_000,
+    user: 12_000,
+    whole: 15_000,
+};
 /// How many bytes of the end of a worker's file are read when the worker dies.
 const TAIL: u64 = 64 << 10;
 /// How many bytes of its beginning are read then.
@@ -151,11 +192,14 @@ struct Allowance {
 pub struct RayLogs {
     followed: Vec<Followed>,
     workers: HashMap<ProcessKey, Vec<WorkerFile>>,
-    held: usize,
+    /// How many files of workers are open, by cluster.
+    held: HashMap<ProcessKey, usize>,
     /// The user who started each cluster's raylet.
     owners: HashMap<ProcessKey, Option<u32>>,
     rows: Budgets,
     bytes: Budgets,
+    workers_bytes: Budgets,
+    listing_us: Budgets,
     /// By cluster, the lines that were left out, and the files that were not opened because too
     /// many were open.
     left_out: HashMap<ProcessKey, u64>,
@@ -166,10 +210,12 @@ impl Default for RayLogs {
         Self {
             followed: Vec::new(),
             workers: HashMap::new(),
-            held: 0,
+            held: HashMap::new(),
             owners: HashMap::new(),
             rows: Budgets::new(ROWS),
             bytes: Budgets::new(BYTES),
+            workers_bytes: Budgets::new(WORKERS_BYTES),
+            listing_us: Budgets::new(LISTING_US),
             left_out: HashMap::new(),
         }
     }
@@ -272,6 +318,25 @@ impl RayLogs {
         }
     }
 
+    /// Returns the names in a cluster's folder that `is_wanted` accepts, as far as its budget allows.
+    pub fn names(
+        &mut self,
+        cluster: ProcessKey,
+        folder: &Folder,
+        is_wanted: impl Fn(&str) -> bool + Send + 'static,
+    ) -> Vec<String> {
+        let (payer, began) = (self.payer(cluster), Instant::now());
+        let left = self.listing_us.shares([payer], u64::MAX, clock::boot());
+        if left.get(&payer.cluster).is_none_or(|left| *left == 0) {
+            self.leave_out(cluster, 1);
+            return Vec::new();
+        }
+        let names = folder.names(is_wanted);
+        let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.listing_us.spend(payer, took, clock::boot());
+        names
+    }
+
     /// Returns how many lines and files of each cluster were left out.
     #[must_use]
     pub fn left_out(&self) -> &HashMap<ProcessKey, u64> {
@@ -290,16 +355,19 @@ impl RayLogs {
         let Some(parsed) = file_name::parse(name) else {
             return;
         };
-        let files = self.workers.entry(worker.truncated()).or_default();
-        if files.iter().any(|one| one.name == name) {
+        let known = self.workers.get(&worker.truncated());
+        if known.is_some_and(|files| files.iter().any(|one| one.name == name)) {
             return;
         }
-        if self.held >= MAX_WORKER_FILES {
+        let held = self.held.iter();
+        let held = held.flat_map(|(cluster, count)| repeat_n(self.payer(*cluster), *count));
+        if !MAX_WORKER_FILES.has_room(self.payer(cluster), held) {
             return self.leave_out(cluster, 1);
         }
         if let Some(OpenedFile { file, .. }) = folder.opened(name.as_ref()) {
             tracing::debug!("keeping {name:?} open until {worker} exits");
-            self.held += 1;
+            *self.held.entry(cluster.truncated()).or_default() += 1;
+            let files = self.workers.entry(worker.truncated()).or_default();
             let (kind, worker_id) = (parsed.kind, parsed.worker_id);
             files.push(WorkerFile {
                 cluster,
@@ -314,14 +382,46 @@ impl RayLogs {
     }
 
     /// Reports configurations that frameworks have printed since the last call. A job of several
-    /// days prints its configuration once, long before any process dies.
+    /// days prints its configuration once, long before any process dies. What is over the budget is
+    /// read later.
     pub fn configurations(&mut self, sink: &mut impl FnMut(Line)) {
-        let mut files: Vec<&mut WorkerFile> = self.workers.values_mut().flatten().collect();
-        files.retain(|file| file.beginning.is_some());
-        let sizes = sizes(files.iter().map(|file| (file.cluster, &file.file)));
-        for (file, size) in files.into_iter().zip(sizes) {
-            file.configured(size.unwrap_or(0), sink);
+        let searched = |file: &&WorkerFile| file.beginning.is_some();
+        let files = self.workers.values().flatten().filter(searched);
+        let sizes = sizes(files.map(|file| (file.cluster, &file.file)));
+        let clusters: Vec<ProcessKey> = self.held.keys().copied().collect();
+        let mut left = self.may_read_of_workers(clusters);
+        let files = self.workers.values_mut().flatten();
+        let mut read = Vec::new();
+        for (file, size) in files.filter(|file| file.beginning.is_some()).zip(sizes) {
+            if let Some(left) = left
+                .get_mut(&file.cluster.truncated())
+                .filter(|left| **left > 0)
+            {
+                let bytes = file.configured(size.unwrap_or(0), sink);
+                *left = left.saturating_sub(bytes);
+                read.push((file.cluster, bytes));
+            }
         }
+        for (cluster, bytes) in read {
+            self.read_of_workers(cluster, bytes);
+        }
+    }
+
+    /// Returns how many bytes of workers' files may be read now, for each of these clusters.
+    fn may_read_of_workers(
+        &mut self,
+        clusters: impl IntoIterator<Item = ProcessKey>,
+    ) -> HashMap<ProcessKey, u64> {
+        let payers: Vec<Payer> = clusters
+            .into_iter()
+            .map(|cluster| self.payer(cluster))
+            .collect();
+        self.workers_bytes.shares(payers, u64::MAX, clock::boot())
+    }
+
+    fn read_of_workers(&mut self, cluster: ProcessKey, bytes: u64) {
+        let payer = self.payer(cluster);
+        self.workers_bytes.spend(payer, bytes, clock::boot());
     }
 
     /// Reports what is new in the followed files, at most about `room` records. Returns whether
@@ -398,14 +498,23 @@ impl RayLogs {
         let Some(files) = self.workers.remove(&worker.truncated()) else {
             return;
         };
-        self.held -= files.len();
         let sizes = sizes(files.iter().map(|file| (file.cluster, &file.file)));
         for (mut file, size) in files.into_iter().zip(sizes) {
-            let size = size.unwrap_or(0);
-            file.configured(size, sink);
+            let (cluster, size) = (file.cluster.truncated(), size.unwrap_or(0));
+            if let Some(count) = self.held.get_mut(&cluster) {
+                *count = count.saturating_sub(1);
+            }
+            self.held.retain(|_, count| *count > 0);
+            let left = self.may_read_of_workers([cluster]);
+            if left.get(&cluster).is_none_or(|left| *left == 0) {
+                self.leave_out(cluster, 1);
+                continue;
+            }
+            let bytes = file.configured(size, sink) + size.min(HEAD + TAIL);
             for line in file.tail(size) {
                 sink(line);
             }
+            self.read_of_workers(cluster, bytes);
         }
     }
 
@@ -569,10 +678,12 @@ impl Followed {
 
 impl WorkerFile {
     /// Continues to read from the beginning of the output. Costs one fstat where nothing is new.
-    fn configured(&mut self, size: u64, sink: &mut impl FnMut(Line)) {
+    /// Returns how many bytes it read.
+    fn configured(&mut self, size: u64, sink: &mut impl FnMut(Line)) -> u64 {
         let Some(mut beginning) = self.beginning.take() else {
-            return;
+            return 0;
         };
+        let before = beginning.position;
         if size > beginning.position {
             let mut bytes = std::mem::take(&mut beginning.partial);
             let length = (size.min(CONFIGURED)).saturating_sub(beginning.position);
@@ -603,12 +714,14 @@ impl WorkerFile {
                     Source::WorkerLog,
                     self.offset_s,
                 ));
-                return;
+                return beginning.position - before;
             }
         }
+        let read = beginning.position - before;
         if beginning.position < CONFIGURED {
             self.beginning = Some(beginning);
         }
+        read
     }
 
     fn part(&self, start: u64, length: u64, bytes: &mut Vec<u8>) {
@@ -835,6 +948,83 @@ mod tests {
         assert_eq!(logs.left_out().get(&quiet), None);
         let left_out = logs.left_out()[&flooding] + of_flood;
         assert!(left_out.abs_diff(1_000_000) < 10_000, "{left_out}");
+    }
+
+    /// Words of workers that die are left out and counted once too much was read of them. Those of
+    /// another user's cluster are read.
+    #[test]
+    fn words_of_one_users_workers_cost_another_user_none() {
+        let folder = tempfile::tempdir().expect("folder");
+        let held = Arc::new(Folder::open(folder.path()).expect("folder"));
+        let name = format!("worker-{}-01000000-7.err", "ab".repeat(28));
+        std::fs::write(folder.path().join(&name), "ValueError: no\n").expect("write");
+        let mut logs = RayLogs::default();
+        let (flooding, quiet) = (ProcessKey::new(1, 0), ProcessKey::new(2, 0));
+        logs.set_owner(flooding, Some(1));
+        logs.set_owner(quiet, Some(2));
+        let die = |logs: &mut RayLogs, cluster, pid| {
+            let (worker, mut said) = (ProcessKey::new(pid, 0), 0);
+            logs.hold(worker, cluster, &held, &name, None);
+            logs.last_words(worker, &mut |_| said += 1);
+            (said, logs.left_out().get(&cluster).copied())
+        };
+        assert_eq!(die(&mut logs, flooding, 10), (1, None));
+        // A minute of what comes back is owed.
+        let Rate {
+            each_second,
+            at_once,
+        } = WORKERS_BYTES.cluster;
+        logs.read_of_workers(flooding, at_once + 60 * each_second);
+        assert_eq!(die(&mut logs, flooding, 11), (0, Some(1)));
+        assert_eq!(die(&mut logs, quiet, 12), (1, None));
+    }
+
+    /// Names of a folder are not read for each of thousands of processes that end.
+    #[test]
+    fn names_are_read_within_a_budget() {
+        let folder = tempfile::tempdir().expect("folder");
+        let held = Folder::open(folder.path()).expect("folder");
+        std::fs::write(folder.path().join("a"), "").expect("write");
+        let mut logs = RayLogs::default();
+        logs.set_owner(key(), Some(1));
+        assert_eq!(logs.names(key(), &held, |_| true), ["a"]);
+        let (payer, most) = (logs.payer(key()), LISTING_US.cluster);
+        let spent = most.at_once + 10 * most.each_second;
+        logs.listing_us.spend(payer, spent, clock::boot());
+        assert_eq!(logs.names(key(), &held, |_| true), [""; 0]);
+        assert_eq!(logs.left_out().get(&key()), Some(&1));
+        assert_eq!(logs.names(ProcessKey::new(2, 0), &held, |_| true), ["a"]);
+    }
+
+    /// The open files of one user's workers leave room for those of another's.
+    #[test]
+    fn files_of_one_users_workers_leave_room() {
+        let folder = tempfile::tempdir().expect("folder");
+        let held = Arc::new(Folder::open(folder.path()).expect("folder"));
+        let name = format!("worker-{}-01000000-7.err", "ab".repeat(28));
+        std::fs::write(folder.path().join(&name), "").expect("write");
+        let mut logs = RayLogs::default();
+        let clusters = [1, 2, 3].map(|pid| ProcessKey::new(pid, 0));
+        for (cluster, user) in clusters.into_iter().zip([1, 1, 2]) {
+            logs.set_owner(cluster, Some(user));
+        }
+        // As if so many were open.
+        logs.held.insert(clusters[0], MAX_WORKER_FILES.cluster - 1);
+        for pid in [10, 11] {
+            logs.hold(ProcessKey::new(pid, 0), clusters[0], &held, &name, None);
+        }
+        assert_eq!(logs.left_out().get(&clusters[0]), Some(&1));
+        let rest = MAX_WORKER_FILES.user - MAX_WORKER_FILES.cluster;
+        logs.held.insert(clusters[1], rest);
+        for cluster in &clusters[1..] {
+            let worker = ProcessKey::new(20 + cluster.pid.0, 0);
+            logs.hold(worker, *cluster, &held, &name, None);
+        }
+        assert_eq!(logs.left_out().get(&clusters[1]), Some(&1));
+        assert_eq!(logs.left_out().get(&clusters[2]), None);
+        // What is closed leaves room again.
+        logs.last_words(ProcessKey::new(10, 0), &mut |_| ());
+        assert_eq!(logs.held[&clusters[0]], MAX_WORKER_FILES.cluster - 1);
     }
 
     /// It is found while the process that printed it is alive.
