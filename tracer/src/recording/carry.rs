@@ -1,7 +1,8 @@
-//! Copies what the next file of a recorder begins with: live processes, and what is known of them.
+//! Finds what is still true at a moment: live processes, and what is known of them and of the node.
 //!
-//! These rows keep the ids that they have in the file before. The table `carried` lists them, so
-//! that a reader of several files of one recorder can leave them out.
+//! The next file of a recorder begins with a copy of it. These rows keep the ids that they have in
+//! the file before. The table `carried` lists them, so that a reader of several files of one
+//! recorder can leave them out. A reader that begins late in a file reads it first.
 
 use rusqlite::{Connection, params_from_iter, types::Value};
 
@@ -19,10 +20,15 @@ const SAMPLES_NS: i64 = 25 * MINUTE_NS;
 /// The most records of logs that are carried over because they stay true (a worker's job, a job's
 /// driver).
 const LASTING: usize = 5_000;
+/// How many of the first and of the last records of logs a reader looks at for them.
+const LOOKED_AT: usize = 20_000;
 
-/// The last exit of each pid, as a common table expression.
-const ENDED: &str =
-    "WITH ended AS (SELECT pid, max(id) AS id FROM events WHERE kind = 'exit' GROUP BY pid)";
+/// The last exit of each pid in these events, as a common table expression.
+fn ended(events: &str) -> String {
+    format!(
+        "WITH ended AS (SELECT pid, max(id) AS id FROM {events} WHERE kind = 'exit' GROUP BY pid)"
+    )
+}
 
 /// Copies what is still true at `now` from the file `old` to the empty file `new`, which becomes
 /// `part`.
@@ -36,11 +42,15 @@ pub(super) fn carry_over(
     let table = "CREATE TABLE carried (id INTEGER PRIMARY KEY)";
     new.connection().execute_batch(table)?;
     started(old, new.connection(), part, now)?;
-    for select in of_processes() {
-        copy(old, &mut new, "events", &select)?;
-    }
-    for select in of_the_node(boot) {
-        copy(old, &mut new, "events", &select)?;
+    let lately = format!(
+        "SELECT * FROM events WHERE kind IN ('ray_log', 'kmsg') AND time > {}",
+        boot.saturating_sub(LOG_RECORDS_NS)
+    );
+    for select in (of_processes("events").iter())
+        .chain(&of_the_node("events"))
+        .chain([&lasting_logs("events"), &lately])
+    {
+        copy(old, &mut new, "events", select)?;
     }
     for (table, select) in samples(boot) {
         copy(old, &mut new, table, &select)?;
@@ -81,29 +91,54 @@ fn started(
     Ok(())
 }
 
-/// Selects, for each process without an exit: what it is, what was done to it, its last title and
-/// call.
-fn of_processes() -> [String; 2] {
-    let alive = "LEFT JOIN ended ON ended.pid = events.pid
-         WHERE events.pid IS NOT NULL AND (ended.id IS NULL OR events.id > ended.id)";
+/// Returns a SELECT of the ids of what is still true after the event `last`: what the recording
+/// says of itself, of live processes and of the node. Samples are not among them.
+pub(super) fn true_after(last: i64) -> String {
+    let until = |kinds: &str| format!("(SELECT * FROM events WHERE id <= {last}{kinds})");
+    let all = until("");
+    // There may be millions of lines. The first ones are about the start of Ray.
+    let log = |order: &str| {
+        let logs = until(" AND kind = 'ray_log'");
+        format!("SELECT id FROM (SELECT id FROM {logs} ORDER BY id {order} LIMIT {LOOKED_AT})")
+    };
+    let logs = format!(
+        "(SELECT * FROM events WHERE id IN ({} UNION {}))",
+        log("ASC"),
+        log("DESC")
+    );
+    let own = |kind: &str| format!("SELECT max(id) FROM {all} WHERE kind = '{kind}'");
+    let of_recorder = ["recording_started", "recording_ended", "clock"].map(own);
+    let of_events = of_processes(&all).into_iter().chain(of_the_node(&all));
+    let selects = of_events.chain([lasting_logs(&logs)]);
+    let ids = selects.map(|select| format!("SELECT id FROM ({select})"));
+    let all = of_recorder.into_iter().chain(ids);
+    all.collect::<Vec<_>>().join(" UNION ")
+}
+
+/// Selects, for each process without an exit in these events: what it is, what was done to it, its
+/// last title and call.
+fn of_processes(events: &str) -> [String; 2] {
+    let ended = ended(events);
+    let alive = "LEFT JOIN ended ON ended.pid = one.pid
+         WHERE one.pid IS NOT NULL AND (ended.id IS NULL OR one.id > ended.id)";
     [
         format!(
-            "{ENDED} SELECT events.* FROM events {alive} AND kind IN ('process', 'worker', 'fork', 'exec', 'cluster',
+            "{ended} SELECT one.* FROM {events} AS one {alive} AND kind IN ('process', 'worker', 'fork', 'exec', 'cluster',
              'signal', 'oom_victim', 'delivered', 'driver_settings', 'no_stack')"
         ),
         format!(
-            "{ENDED} SELECT events.* FROM events {alive} AND events.id IN
-             (SELECT max(id) FROM events WHERE kind IN ('title', 'call', 'outside') GROUP BY kind, pid)"
+            "{ended} SELECT one.* FROM {events} AS one {alive} AND one.id IN
+             (SELECT max(id) FROM {events} WHERE kind IN ('title', 'call', 'outside') GROUP BY kind, pid)"
         ),
     ]
 }
 
-/// Selects what is true of the node: its probes, shared memory, GPUs, the last warning of each
-/// limit, and what logs said recently or about lasting things.
-fn of_the_node(boot: i64) -> [String; 5] {
+/// Selects what is true of the node: its probes, shared memory, GPUs, and the last warning of each
+/// limit.
+fn of_the_node(events: &str) -> [String; 3] {
     let last = |kinds: &str, keys: &str| {
         format!(
-            "SELECT * FROM events WHERE id IN (SELECT max(id) FROM events WHERE kind IN ({kinds}) GROUP BY kind, {keys})"
+            "SELECT * FROM {events} WHERE id IN (SELECT max(id) FROM {events} WHERE kind IN ({kinds}) GROUP BY kind, {keys})"
         )
     };
     [
@@ -113,26 +148,27 @@ fn of_the_node(boot: i64) -> [String; 5] {
             "json_extract(body, '$.cluster'), json_extract(body, '$.device'), json_extract(body, '$.inode')",
         ),
         last("'limit_warning'", "json_extract(body, '$.limit')"),
-        format!(
-            "SELECT * FROM events WHERE kind = 'ray_log' AND json_extract(body, '$.fact.says') IN
-             ('monitor_started', 'monitor_disabled', 'marker', 'configuration', 'job_started', 'gcs')
-             ORDER BY id DESC LIMIT {LASTING}"
-        ),
-        format!(
-            "SELECT * FROM events WHERE kind IN ('ray_log', 'kmsg') AND time > {}",
-            boot.saturating_sub(LOG_RECORDS_NS)
-        ),
     ]
+}
+
+/// Selects what logs said about lasting things.
+fn lasting_logs(events: &str) -> String {
+    format!(
+        "SELECT * FROM {events} WHERE kind = 'ray_log' AND json_extract(body, '$.fact.says') IN
+         ('monitor_started', 'monitor_disabled', 'marker', 'configuration', 'job_started', 'gcs')
+         ORDER BY id DESC LIMIT {LASTING}"
+    )
 }
 
 /// Selects the last sample of each live process, of each cgroup and of the machine.
 fn samples(boot: i64) -> [(&'static str, String); 3] {
     let since = boot.saturating_sub(SAMPLES_NS);
+    let ended = ended("events");
     [
         (
             "process_memory",
             format!(
-                "{ENDED} SELECT process_memory.* FROM process_memory LEFT JOIN ended ON ended.pid = process_memory.pid
+                "{ended} SELECT process_memory.* FROM process_memory LEFT JOIN ended ON ended.pid = process_memory.pid
                  WHERE (ended.id IS NULL OR process_memory.id > ended.id) AND process_memory.id IN
                  (SELECT max(id) FROM process_memory WHERE time > {since} GROUP BY pid, start)"
             ),

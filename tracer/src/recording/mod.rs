@@ -27,7 +27,7 @@ mod tests;
 mod writer;
 
 pub use error::RecordingError;
-pub use follow::Follower;
+pub use follow::{Begin, Follower};
 pub use outline::Outline;
 #[cfg(test)]
 pub(crate) use parts::write_two;

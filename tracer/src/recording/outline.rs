@@ -71,6 +71,15 @@ impl Outline {
     }
 }
 
+/// Returns the boot time that belongs to a time of the wall clock; `None` in an empty file.
+pub(super) fn boot_time(connection: &Connection, wall: WallTime) -> rusqlite::Result<Option<i64>> {
+    let mut read = clock(connection)?;
+    if read.is_none() {
+        read = first(connection)?.map(|(boot, started)| (boot, started.wall));
+    }
+    Ok(read.map(|(boot, then)| boot.saturating_add(wall.0.saturating_sub(then.0))))
+}
+
 /// Returns the boot time and content of the first event, if it is the one that every recording
 /// begins with.
 fn first(connection: &Connection) -> rusqlite::Result<Option<(i64, RecordingStarted)>> {

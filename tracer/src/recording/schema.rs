@@ -298,6 +298,44 @@ pub(super) fn selects(connection: &Connection) -> rusqlite::Result<Vec<(Table, S
     Ok(selects)
 }
 
+/// Returns the boot time of the last sample of the machine up to this event, which is written at
+/// least each minute.
+pub(super) fn time_of(connection: &Connection, id: i64) -> rusqlite::Result<Option<i64>> {
+    let select = "SELECT time FROM node_memory WHERE id <= ?1 ORDER BY id DESC LIMIT 1";
+    let time = connection.query_row(select, [id], |row| row.get(0));
+    time.optional()
+}
+
+/// Returns the last event or sample of the machine before this boot time. Reads what is newer, and
+/// no bodies.
+pub(super) fn last_before(connection: &Connection, time: i64) -> rusqlite::Result<Option<i64>> {
+    let mut last = None;
+    for name in ["events", "node_memory"] {
+        let select = format!("SELECT id FROM {name} WHERE time < ?1 ORDER BY id DESC LIMIT 1");
+        let id: Option<i64> = connection
+            .query_row(&select, [time], |row| row.get(0))
+            .optional()?;
+        last = last.max(id);
+    }
+    Ok(last)
+}
+
+/// Returns the events with these ids, in their order. `ids` is a SELECT.
+pub(super) fn events_with(connection: &Connection, ids: &str) -> rusqlite::Result<Vec<Event>> {
+    refuse_code(connection, "events")?;
+    let (table, name, columns, _) = READ[0];
+    let mut frames = Frames::of(connection);
+    let select = format!("SELECT id, time{columns} FROM {name} WHERE id IN ({ids}) ORDER BY id");
+    let mut select = connection.prepare(&select)?;
+    let mut rows = select.query([])?;
+    let mut events = Vec::new();
+    while let Some(row) = rows.next()? {
+        // An event of a kind that only a newer raytrace knows is left out.
+        events.extend(event(table, row, &mut frames)?);
+    }
+    Ok(events)
+}
+
 /// Refuses a table that is not plain. A view, a virtual table or a computed column would run code
 /// of whoever made the file.
 fn refuse_code(connection: &Connection, name: &str) -> rusqlite::Result<()> {

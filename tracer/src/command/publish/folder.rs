@@ -160,7 +160,7 @@ impl Folder {
             if *begins == 0 {
                 return;
             }
-            match Tail::open(&self.path.join(name)) {
+            match Tail::open(&self.path.join(name), file, state.since) {
                 Ok(tail) => drop(self.tails.insert(name.to_owned(), tail)),
                 Err(error) => return self.not_read(name, &error),
             }

@@ -14,9 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     bounded,
-    ids::EventId,
+    ids::{EventId, MINUTE_NS, WallTime},
+    observe::clock,
     show::publish::{metrics::Counts, pod_event::PodEvent},
 };
+
+/// How far back publishing begins without a state. A recording may have weeks.
+const BACK_NS: i64 = 60 * MINUTE_NS;
 
 /// The file's content.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +37,10 @@ pub(super) struct State {
     /// The name of this node, which is published also while no recorder runs.
     #[serde(default)]
     pub(super) node: String,
+    /// What happened before this time is not published: it is an hour before `publish` ran without
+    /// a state.
+    #[serde(default)]
+    pub(super) since: Option<WallTime>,
     /// Events that were not sent to Kubernetes yet.
     #[serde(default)]
     pub(super) events: Vec<PodEvent>,
@@ -70,12 +78,16 @@ impl FileState {
 }
 
 impl State {
-    /// Reads the state file. A missing file is an empty state.
+    /// Reads the state file. Without one, publishing begins an hour back.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let text = match bounded::file(path, bounded::LARGE) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Self::default());
+                let since = WallTime(clock::wall().0.saturating_sub(BACK_NS));
+                return Ok(Self {
+                    since: Some(since),
+                    ..Self::default()
+                });
             }
             Err(error) => {
                 return Err(error).with_context(|| format!("cannot read {}", path.display()));
@@ -145,8 +157,11 @@ mod tests {
     fn state_is_read_as_it_was_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("deep/publish.json");
-        assert_eq!(State::read(&path).expect("none"), State::default());
-        let mut state = State::default();
+        let mut state = State::read(&path).expect("none");
+        let since = state.since.take().expect("an hour back");
+        assert!(clock::wall().0 - since.0 >= BACK_NS);
+        assert_eq!(state, State::default());
+        state.since = Some(since);
         state
             .files
             .entry("a.raytrace".into())

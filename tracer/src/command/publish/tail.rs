@@ -16,10 +16,10 @@ use super::{
 use crate::{
     deaths::{self, Deaths},
     event::{Mode, Observation, Part, RecordingStarted},
-    ids::{BootTime, EventId, MINUTE_NS, SECOND_NS},
+    ids::{BootTime, EventId, MINUTE_NS, SECOND_NS, WallTime},
     judge::{Judge, report::Utc},
     observe::host,
-    recording::{Follower, RecordingError, carried},
+    recording::{Begin, Follower, RecordingError, carried},
 };
 
 /// A recording is stale after this time: a recorder writes the machine's memory at least each
@@ -63,9 +63,21 @@ struct Next {
 }
 
 impl Tail {
-    pub(super) fn open(path: &Path) -> Result<Self, RecordingError> {
+    /// Opens a recording of which this much was published. A file that was not read yet is read
+    /// from `since` on.
+    pub(super) fn open(
+        path: &Path,
+        state: &mut FileState,
+        since: Option<WallTime>,
+    ) -> Result<Self, RecordingError> {
+        let begin = match state.through {
+            0 => since.map_or(Begin::First, Begin::At),
+            through => Begin::Near(EventId(through)),
+        };
+        let follower = Follower::open_at(path, begin)?;
+        state.through = state.through.max(follower.after().0);
         Ok(Self {
-            follower: Follower::open(path)?,
+            follower,
             judge: Judge::default(),
             deaths: Deaths::default(),
             waiting: BTreeSet::new(),
