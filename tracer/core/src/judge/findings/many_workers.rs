@@ -388,6 +388,12 @@ fn library_setting(run: Run<'_>, class: &Class<'_>, fit: f64, is_actor: bool) ->
     if ENV_RUNNERS.iter().any(|one| name.ends_with(one)) {
         return Some(format!("config.env_runners(num_env_runners={fit:.0})"));
     }
+    // The trials of a function. Those of a class have the user's own name.
+    if name == "ImplicitFunc" {
+        return Some(format!(
+            "max_concurrent_trials={fit:.0} in the tune.TuneConfig"
+        ));
+    }
     match run.framework {
         Framework::Data if !is_actor => Some(format!(
             "concurrency={fit:.0} in the read or map call that runs {name}"

@@ -314,6 +314,10 @@ fn fewer_workers_in_the_frameworks_words() {
             "ray::SingleAgentEnvRunner.sample",
             "config.env_runners(num_env_runners=2)",
         ),
+        (
+            "ray::ImplicitFunc.train",
+            "max_concurrent_trials=2 in the tune.TuneConfig",
+        ),
     ] {
         let finding = fires(&workers_of(title), "many-workers");
         assert_eq!(finding.remedy[0], wanted);
