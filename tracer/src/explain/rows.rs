@@ -304,10 +304,16 @@ fn named_signal(found: &Found<'_>) -> Option<i32> {
     name.parse().ok().or_else(|| numbers.clone().find(known))
 }
 
-/// Returns the claim for an exit code as Python has it, where a signal is negative.
+/// Returns the claim for an exit code as Python has it, where a signal is negative. Shells and
+/// container runtimes add 128 to the number of the signal.
 fn by_code(code: i32) -> Option<Claim> {
+    let by_shell = |signal: &i32| {
+        matches!(*signal, SIGKILL | SIGTERM | SIGINT)
+            || signals::of_fault(&signals::name(*signal)).is_some()
+    };
     match code {
         0 => None,
+        129..=159 if by_shell(&(code - 128)) => Some(ended_by(code - 128)),
         1.. => Some(Claim::Exit {
             code: Some(code),
             creating_actor: false,

@@ -9,6 +9,7 @@ mod fixtures;
 mod forms;
 mod joins;
 mod nodes;
+mod programs;
 mod remedies;
 mod session;
 mod settings;

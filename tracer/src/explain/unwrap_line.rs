@@ -354,6 +354,10 @@ fn journal<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
 /// Reads `kernel: `, `Nov 21 00:23:48 kernel: `, `… earlyoom[812]: `.
 fn hostless<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     let found = HOSTLESS.captures(rest)?;
+    // The kernel begins with the name and pid of a process whose fault it reports.
+    if rest[found[0].len()..].starts_with("segfault at ") {
+        return None;
+    }
     let name = found.get(2).or_else(|| found.get(3))?.as_str();
     let pid = found.get(4).and_then(|pid| pid.as_str().parse().ok());
     line.program = Some((name.to_owned(), pid.map(Pid)));

@@ -199,6 +199,7 @@ pub fn same(first: &Entry<'_>, entry: &Entry<'_>) -> Option<String> {
     };
     let later = one.when.act_time.since(first.when.act_time);
     let alike = first.is_memory_kill()
+        && one.process.pid.0 != 0
         && first.id != one.id
         && first.verdict.killer == one.verdict.killer
         && first.recording_id == one.recording_id

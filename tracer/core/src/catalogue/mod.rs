@@ -15,13 +15,15 @@ use serde::Deserialize;
 pub use claim::{Kind, Says, Where, Whom};
 
 /// The programs, each with its rows. General rows stand below special ones.
-const FILES: [&str; 9] = [
+const FILES: [&str; 11] = [
     include_str!("programs/ray.json"),
     include_str!("programs/systemd.json"),
     include_str!("programs/oom_daemons.json"),
     include_str!("programs/kubernetes.json"),
     include_str!("programs/slurm.json"),
     include_str!("programs/batch.json"),
+    include_str!("programs/clusters.json"),
+    include_str!("programs/managers.json"),
     include_str!("programs/launchers.json"),
     include_str!("programs/runtime.json"),
     include_str!("programs/torch.json"),

@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, mem::discriminant};
 
-use super::claim::{Claim, PidNamespace, Stamp, Statement, Subject};
+use super::claim::{Claim, PidNamespace, Place, Stamp, Statement, Subject};
 use crate::{
     event::Role,
     ids::{HexId, MINUTE_NS, Pid},
@@ -21,6 +21,8 @@ const MAX_ALIKE: usize = 64;
 const REUSED_NS: i64 = 2 * MINUTE_NS;
 /// A daemon takes a claim back at most this many lines below it.
 const TAKEN_BACK_LINES: u64 = 3;
+/// A report of several lines on one process is at most this long.
+const REPORT_LINES: u64 = 8;
 /// At most this many claims without a name are kept.
 const MAX_NAMELESS: usize = 200;
 
@@ -100,9 +102,13 @@ impl AllClaims {
         for name in [&mut statement.subject.class, &mut statement.subject.task] {
             *name = name.take().map(plain);
         }
+        if let Some(named) = self.named_above(&statement) {
+            statement.subject = named;
+        }
         if !statement.subject.is_named() {
             return self.add_nameless(statement);
         }
+        self.name_above(&statement);
         let mut found = self.find(&statement);
         found.sort_unstable();
         found.dedup();
@@ -134,11 +140,42 @@ impl AllClaims {
             return;
         };
         let is_meant = |one: &mut Statement| {
-            let lines = statement.place.line.saturating_sub(one.place.line);
-            let near = one.place.text == statement.place.text && lines <= TAKEN_BACK_LINES;
+            let near = is_close(one.place, statement.place, TAKEN_BACK_LINES);
             near && matches!(&one.claim, Claim::Daemon(daemon) if daemon.name == by)
         };
         claims.pop_if(is_meant);
+    }
+
+    /// Returns the process of the host that the lines above call dead, if this line only has how it
+    /// ended: `PID 9665 RUNNING AT node1`, `KILLED BY SIGNAL: 9`.
+    fn named_above(&self, statement: &Statement) -> Option<Subject> {
+        let how = matches!(statement.claim, Claim::Signalled(_) | Claim::Crash { .. });
+        if statement.subject.is_named() || statement.subject.of.is_some() || !how {
+            return None;
+        }
+        let above = self.all.get(self.last?)?;
+        let bare = |one: &Statement| {
+            one.claim == Claim::Died && is_close(one.place, statement.place, REPORT_LINES)
+        };
+        let of_host = above.subject.pid_namespace == PidNamespace::Host;
+        (of_host && above.statements.iter().all(bare)).then(|| above.subject.clone())
+    }
+
+    /// Takes the last claim of a daemon that named nobody, if this line says which child of it
+    /// ended: `Worker exceeded 95% memory budget`, `Worker process 7 was killed`.
+    fn name_above(&mut self, statement: &Statement) {
+        let is_child = statement.subject.role == Some(Role::Descendant);
+        let is_meant = |one: &mut Statement| {
+            let here = is_close(one.place, statement.place, TAKEN_BACK_LINES);
+            here && one.subject.of.is_none() && matches!(one.claim, Claim::Daemon(_))
+        };
+        if statement.claim != Claim::Died || !is_child {
+            return;
+        }
+        if let Some(daemon) = self.nameless.pop_if(is_meant) {
+            let subject = statement.subject.clone();
+            self.add(Statement { subject, ..daemon });
+        }
     }
 
     fn add_nameless(&mut self, statement: Statement) {
@@ -268,6 +305,11 @@ pub(super) fn plain(name: String) -> String {
     }
 }
 
+/// Whether a line stands at most so many lines above another one.
+fn is_close(above: Place, place: Place, lines: u64) -> bool {
+    above.text == place.text && place.line.saturating_sub(above.line) <= lines
+}
+
 fn agree<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
     one.zip(other).is_none_or(|(one, other)| one == other)
 }
@@ -334,7 +376,6 @@ fn merge_subject(into: &mut Subject, from: &Subject) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::from_text::claim::Place;
 
     fn lost(worker: u64) -> Statement {
         Statement {

@@ -139,7 +139,7 @@ fn sender(daemon: &Daemon) -> SenderReport {
     let unknown = if daemon.for_memory {
         Relation::OomDaemon
     } else {
-        Relation::Other
+        Relation::WorkloadManager
     };
     SenderReport {
         pid: daemon.pid.unwrap_or(Pid(0)),

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, mem::discriminant};
 
 use super::{
     Made,
-    claim::{Claim, RayMemory, Statement, Subject},
+    claim::{Claim, Daemon, RayMemory, Statement, Subject},
     claims::between,
     death::build,
     text_evidence::TextEvidence,
@@ -62,6 +62,25 @@ fn is_after_cancel(one: &Statement, nameless: &[Statement]) -> bool {
     of.is_some_and(|of| of.starts_with("Slurm task ")) && nameless.iter().any(above)
 }
 
+/// Whether Slurm ended a step because one of its tasks had ended by itself, or for memory. srun does
+/// so with `--kill-on-bad-exit`, and nobody cancelled that step.
+fn is_after_task(one: &Statement, nameless: &[Statement]) -> bool {
+    let of = |one: &'_ Statement, kind| {
+        let of = one.subject.of.as_deref();
+        of.is_some_and(|of| of.starts_with(kind))
+    };
+    let bare = matches!(&one.claim, Claim::Daemon(daemon) if daemon.why.ends_with(" was cancelled") || daemon.why.ends_with(" by force"));
+    let task = |other: &Statement| {
+        let by_itself = matches!(
+            &other.claim,
+            Claim::Exit { .. } | Claim::Crash { .. } | Claim::KernelOom(_)
+        );
+        let above = other.place.text == one.place.text && other.place < one.place;
+        above && by_itself && (of(other, "Slurm task ") || one.subject.of == other.subject.of)
+    };
+    bare && of(one, "Slurm step ") && nameless.iter().any(task)
+}
+
 /// Whether two claims without a name may speak of the same death. Claims of one kind may, unless
 /// daemons name different victims. Ray prints that a worker died and that its connection broke one
 /// after the other.
@@ -78,7 +97,9 @@ fn alike(one: &Statement, other: &Statement) -> bool {
         (Claim::Daemon(daemon), Claim::Daemon(again)) => {
             // A job is ended with its steps.
             let jobs = job(one).zip(job(other));
-            daemon == again || jobs.is_some_and(|(one, other)| one == other)
+            daemon == again
+                || jobs.is_some_and(|(one, other)| one == other)
+                || is_one_act((one, daemon), (other, again))
         }
         (Claim::Died | Claim::Lost, other) | (other, Claim::Died | Claim::Lost) => weak(other),
         // A kernel log without the line on the kill names the process that was chosen.
@@ -90,6 +111,14 @@ fn alike(one: &Statement, other: &Statement) -> bool {
     }
 }
 
+/// Whether a program says twice within a minute that it ended something that has no name.
+fn is_one_act((one, daemon): (&Statement, &Daemon), (other, again): (&Statement, &Daemon)) -> bool {
+    let nothing = one.subject.of.is_none() && other.subject.of.is_none();
+    let soon = between(one, other).is_some_and(|apart| apart <= MINUTE_NS);
+    let for_memory = daemon.for_memory || again.for_memory;
+    nothing && soon && !for_memory && daemon.name == again.name
+}
+
 /// Whether the text says that they are of two units, pods or jobs. A job of Slurm has steps.
 fn are_apart(one: &Statement, other: &Statement) -> bool {
     let of = |one: &'_ Statement| one.subject.of.clone().unwrap_or_default();
@@ -99,7 +128,8 @@ fn are_apart(one: &Statement, other: &Statement) -> bool {
         names.is_some_and(|(one, other)| one != other)
     };
     let jobs = job(one).zip(job(other));
-    apart("unit ") || apart("pod ") || jobs.is_some_and(|(one, other)| one != other)
+    let kinds = ["unit ", "pod ", "container ", "Spark executor "];
+    kinds.into_iter().any(apart) || jobs.is_some_and(|(one, other)| one != other)
 }
 
 /// Returns the job of a statement about a job or step of Slurm.
@@ -122,7 +152,7 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
             made.iter().all(|made| made.death.memory.oom.is_none())
                 && !(of_systemd && nameless.iter().any(by_oomd))
         }
-        Claim::Daemon(_) => true,
+        Claim::Daemon(_) => !is_after_task(one, nameless),
         Claim::Intended(_) => !killed_by(Killer::RayIntended),
         Claim::Exit { .. } => !killed_by(Killer::Exit) && !is_after_cancel(one, nameless),
         Claim::Crash { .. } => !killed_by(Killer::Crash),

@@ -1,0 +1,132 @@
+//! Tests what programs beside Ray print of one end in several lines.
+
+use super::{explain, killers};
+use crate::judge::report::{Killer, Relation, Report};
+
+fn of(text: &str) -> Report {
+    explain(&[("text.log", text)])
+}
+
+#[test]
+fn slurm_cancels_a_step_after_its_task_and_nobody_cancelled_it() {
+    let cancelled =
+        "slurmstepd: error: *** STEP 12.0 ON node1 CANCELLED AT 2026-11-21T20:22:22 ***\n";
+    let task = "srun: error: node1: task 3: Bus error\nsrun: Terminating job step 12.0\n";
+    assert_eq!(killers(&of(cancelled)), [(0, Killer::Signal)]);
+    assert_eq!(
+        killers(&of(&format!("{task}{cancelled}"))),
+        [(0, Killer::Crash)]
+    );
+    let oom = "slurmstepd: error: Detected 1 oom_kill event in StepId=12.0. Some of the step tasks have been OOM Killed.\n";
+    assert_eq!(
+        killers(&of(&format!("{oom}{cancelled}"))),
+        [(0, Killer::KernelOom)]
+    );
+    // A task that ends after the cancellation follows from it.
+    let killed = "srun: error: node1: task 3: Killed\n";
+    assert_eq!(
+        killers(&of(&format!("{cancelled}{killed}"))),
+        [(0, Killer::Signal)]
+    );
+}
+
+#[test]
+fn a_runner_that_shuts_down_is_one_act() {
+    let text = "2026-11-21T10:11:12.1234567Z ##[error]The runner has received a shutdown signal. This can happen when the runner service is stopped.\n2026-11-21T10:11:13.3234567Z ##[error]The operation was canceled.\n";
+    let report = of(text);
+    let [death] = report.deaths.as_slice() else {
+        panic!("{:?}", report.deaths);
+    };
+    let sender = death.sender.as_ref().map(|sender| sender.relation);
+    assert_eq!(
+        sender,
+        Some(Relation::WorkloadManager),
+        "it is not the kernel"
+    );
+}
+
+#[test]
+fn the_next_line_says_which_child_a_daemon_killed() {
+    let budget = "distributed.nanny - WARNING - Worker exceeded 95% memory budget.  Restarting\n";
+    let killed = |pid: u32| {
+        format!("distributed.nanny - WARNING - Worker process {pid} was killed by unknown signal\n")
+    };
+    let text = format!("{budget}{}{budget}{}", killed(22204), killed(22200));
+    assert_eq!(
+        killers(&of(&text)),
+        [(22200, Killer::Signal), (22204, Killer::Signal)]
+    );
+    assert_eq!(killers(&of(&killed(7))), [(7, Killer::Unknown)]);
+    assert_eq!(killers(&of(budget)), [(0, Killer::Signal)]);
+}
+
+#[test]
+fn a_frame_of_mpich_has_the_process_above_its_signal() {
+    let frame = |pid: u32| {
+        format!(
+            "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   RANK 6 PID {pid} RUNNING AT node9\n=   KILLED BY SIGNAL: 9 (Killed)\n"
+        )
+    };
+    let report = of(&format!("{}{}", frame(4101), frame(4102)));
+    let ends: Vec<_> = report
+        .deaths
+        .iter()
+        .map(|death| (death.process.pid.0, death.end.signal))
+        .collect();
+    assert_eq!(ends, [(4101, Some(9)), (4102, Some(9))]);
+}
+
+#[test]
+fn a_kernels_fault_line_is_no_line_of_that_process() {
+    let fault = "python3[4101]: segfault at 8 ip 00007f12 sp 00007ffd error 4 in libc.so.6[7f2d6d028000+195000]";
+    for before in ["[3138705.607699] ", "Nov 21 00:23:48 node1 kernel: "] {
+        assert_eq!(
+            killers(&of(&format!("{before}{fault}\n"))),
+            [(4101, Killer::Crash)],
+            "{before}"
+        );
+    }
+}
+
+#[test]
+fn containers_are_told_apart_by_their_names() {
+    let row = |code: u32, name: &str| {
+        format!(
+            "72d870c1c715   acme/a:1   \"python3 a.py\"   8 days ago   Exited ({code}) 27 hours ago             {name}\n"
+        )
+    };
+    let text = format!("{}{}{}", row(137, "a_1"), row(0, "b_1"), row(137, "c_1"));
+    let report = of(&text);
+    let names: Vec<_> = report
+        .deaths
+        .iter()
+        .map(|death| death.process.comm.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        ["a process of container a_1", "a process of container c_1"]
+    );
+}
+
+/// Shells and container runtimes add 128 to the number of a signal.
+#[test]
+fn code_of_a_signal_is_no_exit_by_itself() {
+    let of_code = |code: u32| {
+        let text = format!("srun: error: node1: task 3: Exited with exit code {code}\n");
+        killers(&of(&text))
+    };
+    assert_eq!(of_code(1), [(0, Killer::Exit)]);
+    assert_eq!(of_code(255), [(0, Killer::Exit)]);
+    assert_eq!(of_code(137), [(0, Killer::Unknown)]);
+    assert_eq!(of_code(139), [(0, Killer::Crash)]);
+}
+
+#[test]
+fn a_server_that_gives_up_on_its_worker_killed_it() {
+    let timeout = "[2026-11-21 00:48:31 +0000] [2973] [CRITICAL] WORKER TIMEOUT (pid:2976)\n";
+    let sent = "[2026-11-21 00:48:32 +0000] [2973] [ERROR] Worker (pid:2976) was sent SIGKILL! Perhaps out of memory?\n";
+    assert_eq!(killers(&of(sent)), [(2976, Killer::Unknown)]);
+    let report = of(&format!("{timeout}{sent}"));
+    assert_eq!(killers(&report), [(2976, Killer::Signal)]);
+    assert!(report.deaths.iter().all(|death| !death.is_memory_kill()));
+}
