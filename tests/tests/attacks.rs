@@ -84,13 +84,13 @@ fn kill(recorder: &mut Recorder, cluster: &Cluster, victim: u32) -> i128 {
     told.unwrap_or_else(|error| panic!("{error:#}")).read_at
 }
 
-/// Returns the CPU time of all threads of a process.
-fn cpu_time(pid: u32) -> Duration {
+/// Returns the CPU time of all threads of a process, in seconds.
+fn cpu_time(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("its figures");
     let (_, fields) = stat.rsplit_once(')').expect("a name");
     let ticks = fields.split_whitespace().skip(11).take(2);
-    let ticks: u64 = ticks.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
-    Duration::from_millis(ticks * 10)
+    let ticks = ticks.filter_map(|ticks| ticks.parse::<f64>().ok());
+    ticks.sum::<f64>() / 100.0
 }
 
 fn peak_mib(pid: u32) -> u64 {
@@ -190,7 +190,7 @@ fn kills_beside_an_attack_are_told_with_their_killer() {
         told.push((*victim, kill(&mut recorder, &quiet, *victim)));
     }
     let took = began.elapsed();
-    let share = (cpu_time(pid) - before).as_secs_f64() / took.as_secs_f64() * 100.0;
+    let share = (cpu_time(pid) - before) / took.as_secs_f64() * 100.0;
     let (raylet, attacking) = (quiet.raylet.pid(), attacker.raylet.pid());
     let peak = peak_mib(pid);
     // Thousands of processes end at once.
