@@ -79,8 +79,9 @@ pub struct PublishArgs {
     /// Include command lines, paths and names of non-Ray processes.
     #[arg(long, help_heading = "Output")]
     with_arguments: bool,
-    /// Command with which a reader runs raytrace where the recordings are. Printed before the command
-    /// that shows more of a death.
+    /// Command with which a reader runs raytrace where the recordings are.
+    ///
+    /// It is printed before the command that shows more of a death.
     #[arg(long, value_name = "COMMAND", help_heading = "Output")]
     reached_by: Option<String>,
     /// State file, to resume after a restart.

@@ -375,8 +375,8 @@ fn stored(body: &str) -> Option<LimitWarning> {
     }
 }
 
-/// Returns whether the act that caused a death has an Event on its pod already: that of a death that
-/// was published before, or that comes first in this list.
+/// Returns whether the act that caused a death has an Event on its pod already: that of a death
+/// that was published before, or that comes first in this list.
 fn act_has_event(deaths: &[Death], at: usize, new: &HashSet<EventId>) -> bool {
     let of_one = |death: &Death| {
         let pod = death.process.place.kubernetes.as_ref();
