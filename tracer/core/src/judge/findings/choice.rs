@@ -194,12 +194,38 @@ pub(super) fn order(run: Run<'_>, findings: &mut [Finding]) {
 }
 
 /// Returns whether the remedy of a finding costs more than a limit for which the machine has room:
-/// it changes a setting, where nothing is kept that is not needed.
+/// it changes a setting, where nothing is kept that is not needed. Too many workers do not cost
+/// more: a limit is computed from those that had begun, and more may be to start.
 fn costs_more(finding: &Finding, limit: &Finding) -> bool {
     let keeps = KEEP.contains(&finding.rule.as_str()) || finding.about.own_line;
+    let too_many = finding.rule == "many-workers";
     let mut deaths = finding.deaths.iter();
     limit.about.has_room
+        && !too_many
         && (!keeps || finding.remedy.is_empty())
         && !finding.about.has_room
         && deaths.any(|death| limit.deaths.contains(death))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::costs_more;
+    use crate::{
+        ids::EventId,
+        judge::report::{Certainty, Finding},
+    };
+
+    /// A limit is computed from the workers that had begun, and more of them may be to start.
+    #[test]
+    fn fewer_workers_come_before_a_higher_limit() {
+        let finding = |rule| Finding {
+            deaths: vec![EventId(1)],
+            remedy: vec!["a=1".into()],
+            ..Finding::new(rule, Certainty::Inferred, "")
+        };
+        let mut limit = finding("hidden-limit");
+        limit.about.has_room = true;
+        assert!(costs_more(&finding("call-grew"), &limit));
+        assert!(!costs_more(&finding("many-workers"), &limit));
+    }
 }
