@@ -32,7 +32,7 @@ pub use memory::{
     CgroupState, Mapped, MemoryPart, MemorySplit, MonitorCount, NodeMemory, OutsideMemory,
     ProcessMemory, SharedFile, SharedMemory, Step,
 };
-pub use process::{Cluster, Exec, Process, SlurmJob, Worker};
+pub use process::{Cluster, Exec, PodNames, Process, SlurmJob, Worker};
 pub use recorder::{Ledger, Mode, Part, Previous, Probe, ProbeState, RecordingStarted, TITLES_OF};
 pub use stack::{NativeFrame, PythonFrame, PythonStack, Unsampled};
 

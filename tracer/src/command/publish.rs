@@ -190,6 +190,7 @@ impl Publisher {
         let updates = self.folder.look(&mut self.state, clock::boot());
         if let Some(events) = &self.events {
             events.push(updates.events);
+            events.count_unnamed(&updates.unnamed);
             self.state.events = events.waiting();
         }
         self.written &= self.state == before;

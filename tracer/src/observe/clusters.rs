@@ -10,7 +10,7 @@ use crate::{
     event::{Cluster, Process, Role},
     ids::{BootTime, Bytes, HexId, Pid, SECOND_NS},
     observe::{
-        clock, processes,
+        clock, pods, processes,
         rooted::{self, Folder},
         timed_read,
     },
@@ -94,6 +94,7 @@ pub fn describe(raylet: &Process) -> Cluster {
         settings: settings(pid),
         log_utc_offset_s: Some(log_offset(pid)),
         commands: Vec::new(),
+        pod: pods::names(raylet),
         session_dir,
     }
 }

@@ -12,6 +12,7 @@ pub mod kernel;
 pub mod kmsg;
 pub mod knobs;
 pub mod packages;
+pub mod pods;
 pub mod ray_logs;
 pub mod sessions;
 pub mod shared_files;

@@ -195,10 +195,7 @@ fn pod(pod: &Kubernetes) -> String {
             "uid",
             pod.pod_uid.as_deref().map(|uid| sanitize::line(uid, 36)),
         ),
-        (
-            "container",
-            pod.container_id.as_deref().map(|id| sanitize::line(id, 12)),
-        ),
+        ("container", container(pod)),
     ]);
     let details: Vec<String> = details
         .map(|(what, name)| format!("{what} {name}"))
@@ -207,6 +204,15 @@ fn pod(pod: &Kubernetes) -> String {
         return name;
     }
     format!("{name} ({})", details.join(", "))
+}
+
+/// Returns the name of a container and the begin of its id.
+fn container(pod: &Kubernetes) -> Option<String> {
+    let name = pod.container.as_deref().map(sanitize::name);
+    let id = pod.container_id.as_deref();
+    let id = id.map(|id| sanitize::line(id, 12));
+    let parts: Vec<String> = [name, id].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
 }
 
 fn known<const N: usize>(facts: [(&'static str, Option<String>); N]) -> impl Iterator<Item = Fact> {

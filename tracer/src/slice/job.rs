@@ -246,6 +246,7 @@ impl Members {
     fn cluster(&self, cluster: Cluster) -> Option<Cluster> {
         cluster.raylet.same(self.cluster).then(|| Cluster {
             commands: Vec::new(),
+            pod: None,
             ..cluster
         })
     }

@@ -40,6 +40,20 @@ pub struct Cluster {
     /// signal: links to the script, or the installation by another path.
     #[serde(default)]
     pub commands: Vec<String>,
+    /// The names of its pod, as far as the node shows them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodNames>,
+}
+
+/// The names of a pod and of one container in it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodNames {
+    /// Its namespace.
+    pub namespace: Option<String>,
+    /// Its name.
+    pub pod: Option<String>,
+    /// The name of the raylet's container.
+    pub container: Option<String>,
 }
 
 impl Cluster {
@@ -60,6 +74,7 @@ impl Cluster {
             settings: Vec::new(),
             log_utc_offset_s: None,
             commands: Vec::new(),
+            pod: None,
         }
     }
 }

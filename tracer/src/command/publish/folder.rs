@@ -50,6 +50,8 @@ pub(super) struct Updates {
     pub(super) lines: Vec<Value>,
     /// Kubernetes Events for deaths that have a pod.
     pub(super) events: Vec<PodEvent>,
+    /// The pods of deaths that have no Event because the pod's name is not known, by uid.
+    pub(super) unnamed: Vec<String>,
     /// The state of the node. Its counts are not set here; they are taken from the state file.
     pub(super) snapshot: Snapshot,
 }
@@ -248,6 +250,8 @@ impl Folder {
                     let event = PodEvent::of(&origin, death, &line);
                     let event = event.filter(|_| !act_has_event(&full.deaths, at, &settled.new));
                     updates.events.extend(event);
+                    let unnamed = PodEvent::unnamed(death).map(str::to_owned);
+                    updates.unnamed.extend(unnamed);
                     updates.lines.push(line);
                 }
             }

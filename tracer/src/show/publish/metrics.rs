@@ -186,6 +186,8 @@ pub struct EventCounts {
     pub dropped: u64,
     /// Events that were refused or given up.
     pub failed: u64,
+    /// Deaths in a pod without a known name or namespace.
+    pub unnamed: u64,
 }
 
 /// A limit with an active warning.
@@ -479,6 +481,7 @@ fn events(registry: &mut Registry, snapshot: &Snapshot) {
         ("sent", events.sent),
         ("dropped", events.dropped),
         ("failed", events.failed),
+        ("unnamed", events.unnamed),
     ];
     let rows = results.map(|(result, count)| {
         let labels = vec![

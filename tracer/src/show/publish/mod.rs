@@ -181,6 +181,7 @@ fn place(line: &mut Map<String, Value>, place: &Place, container: Option<&str>) 
         put(line, "k8s.namespace.name", pod.namespace.as_ref());
         put(line, "k8s.pod.name", pod.pod.as_ref());
         put(line, "k8s.pod.uid", pod.pod_uid.as_ref());
+        put(line, "k8s.container.name", pod.container.as_ref());
         put(line, "ray.cluster.name", pod.cluster.as_ref());
         put(line, "ray.node.group", pod.group.as_ref());
     }

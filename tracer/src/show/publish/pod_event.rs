@@ -51,11 +51,10 @@ impl PodEvent {
     /// an Event even then.
     #[must_use]
     pub fn of(origin: &Origin, death: &Death, line: &Value) -> Option<Self> {
-        let killer = death.verdict.killer;
-        let follows = death.verdict.cause_death_id.is_some() && !killer.is_memory_kill();
-        if follows || matches!(killer, Killer::RayIntended | Killer::RayCollapse) {
+        if !deserves_one(death) {
             return None;
         }
+        let killer = death.verdict.killer;
         let kubernetes = death.process.place.kubernetes.as_ref()?;
         let message = line.get("raytrace.summary")?.as_str()?;
         let at = death.when.time.or(death.when.exit_time)?;
@@ -69,6 +68,16 @@ impl PodEvent {
             at: at.0.0,
             death: line.get("raytrace.death.id")?.as_str()?.to_owned(),
         })
+    }
+
+    /// Returns the uid of the pod of a death that has no Event only because the pod's name is not
+    /// known.
+    #[must_use]
+    pub fn unnamed(death: &Death) -> Option<&str> {
+        let pod = death.process.place.kubernetes.as_ref();
+        let pod = pod.filter(|_| deserves_one(death))?;
+        let is_named = pod.namespace.is_some() && pod.pod.is_some();
+        pod.pod_uid.as_deref().filter(|_| !is_named)
     }
 
     /// Returns the name of the Event.
@@ -113,6 +122,13 @@ impl PodEvent {
     pub fn repeat_patch(&self, message: &str, count: u32) -> Value {
         json!({"message": cut(message), "lastTimestamp": seconds(self.at), "count": count})
     }
+}
+
+/// Whether a death has an Event, if its pod is known.
+fn deserves_one(death: &Death) -> bool {
+    let killer = death.verdict.killer;
+    let follows = death.verdict.cause_death_id.is_some() && !killer.is_memory_kill();
+    !follows && !matches!(killer, Killer::RayIntended | Killer::RayCollapse)
 }
 
 /// Returns whether a text is a DNS subdomain. A name becomes a part of an address, and comes from
@@ -233,7 +249,15 @@ pub(crate) mod tests {
 
     #[test]
     fn death_without_a_pod_has_no_event() {
-        assert_eq!(all(&sample::burst()), Vec::new());
+        let mut report = sample::burst();
+        assert_eq!(all(&report), Vec::new());
+        assert_eq!(PodEvent::unnamed(&report.deaths[0]), None);
+        // One in a pod that has no name is counted.
+        report = in_pod(report, "a");
+        assert_eq!(PodEvent::unnamed(&report.deaths[0]), None);
+        let pod = report.deaths[0].process.place.kubernetes.as_mut();
+        pod.expect("a pod").namespace = None;
+        assert!(PodEvent::unnamed(&report.deaths[0]).is_some());
     }
 
     #[test]

@@ -329,6 +329,7 @@ fn redact_place(scrubber: &mut Scrubber, place: &mut Place) {
         ("namespace", &mut kubernetes.namespace),
         ("pod", &mut kubernetes.pod),
         ("group", &mut kubernetes.group),
+        ("container", &mut kubernetes.container),
     ] {
         if let Some(name) = name {
             *name = scrubber.pseudonym(kind, name);

@@ -1,6 +1,5 @@
-//! Says where a process ran, by its cgroup's path and its raylet's environment.
-//!
-//! `KubeRay` sets names in that environment.
+//! Says where a process ran, by its cgroup's path, by what the kubelet left on the node, and by its
+//! raylet's environment, in which `KubeRay` sets names.
 
 use crate::{
     cgroup_path,
@@ -56,10 +55,14 @@ fn pod(world: &World, state: &ProcessState, cluster: Option<&Cluster>) -> Option
             ..named
         }
     };
+    // Containers of one pod have their own names.
+    let container = cluster.filter(|one| one.container_id == state.container_id);
+    let container = container.and_then(|one| one.pod.as_ref()?.container.clone());
     let found = Kubernetes { pod_uid, ..named };
     let known = found != Kubernetes::default();
     known.then(|| Kubernetes {
         container_id: state.container_id.clone(),
+        container: container.filter(|_| state.container_id.is_some()),
         ..found
     })
 }
@@ -84,17 +87,23 @@ fn same_pod(world: &World, cluster: Option<&Cluster>, own: Option<&str>) -> bool
     its.as_deref().zip(own).is_none_or(|(its, own)| its == own)
 }
 
-/// Returns the names that `KubeRay` gives each pod of Ray.
+/// Returns the names of a raylet's pod. Those on the node are the kubelet's; the environment is the
+/// job's user's. The observer has read the service account's namespace if the node has no name.
 fn named(cluster: &Cluster) -> Kubernetes {
     let value = |name: &str| {
         let mut settings = cluster.settings.iter();
         let (_, value) = settings.find(|(key, _)| key == name)?;
         Some(value.clone()).filter(|value| !value.is_empty())
     };
+    let on_node = cluster.pod.clone().unwrap_or_default();
+    let namespace = value("RAY_CLUSTER_NAMESPACE");
     Kubernetes {
         cluster: value("RAY_CLUSTER_NAME"),
-        namespace: value("RAY_CLUSTER_NAMESPACE"),
-        pod: value("RAY_CLOUD_INSTANCE_ID"),
+        namespace: match on_node.pod {
+            Some(_) => on_node.namespace.or(namespace),
+            None => namespace.or(on_node.namespace),
+        },
+        pod: on_node.pod.or_else(|| value("RAY_CLOUD_INSTANCE_ID")),
         group: value("RAY_NODE_TYPE_NAME"),
         ..Kubernetes::default()
     }

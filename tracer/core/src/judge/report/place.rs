@@ -18,9 +18,10 @@ pub struct Place {
 pub struct Kubernetes {
     /// `RAY_CLUSTER_NAME` of the raylet: the `RayCluster`.
     pub cluster: Option<String>,
-    /// `RAY_CLUSTER_NAMESPACE`.
+    /// By the folder of its logs on the node, else `RAY_CLUSTER_NAMESPACE`, else by its service
+    /// account.
     pub namespace: Option<String>,
-    /// `RAY_CLOUD_INSTANCE_ID`: the pod's name.
+    /// The pod's name, by the folder of its logs, else `RAY_CLOUD_INSTANCE_ID`.
     pub pod: Option<String>,
     /// `RAY_NODE_TYPE_NAME`: the group of the `RayCluster`.
     pub group: Option<String>,
@@ -28,6 +29,8 @@ pub struct Kubernetes {
     pub pod_uid: Option<String>,
     /// The container's id, from the cgroup's path.
     pub container_id: Option<String>,
+    /// The container's name, by the name of its log on the node.
+    pub container: Option<String>,
 }
 
 impl Place {

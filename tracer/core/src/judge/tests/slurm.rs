@@ -265,6 +265,40 @@ fn count_of_a_cgroup_shows_an_oom_kill() {
     }
 }
 
+/// What the kubelet wrote on the node comes before the environment. A container has its own name.
+#[test]
+fn pod_is_named_by_the_node() {
+    let path = "/kubepods/burstable/pod91b1bae4-2e2b-4ae4-8a6c-6b2b4ca1d3f0/a";
+    for (pod, expected) in [(Some("head-x7k2p"), "team-a"), (None, "env")] {
+        let mut scene = Scene::new();
+        scene.change_cluster(|cluster| {
+            cluster.settings = vec![("RAY_CLUSTER_NAMESPACE".into(), "env".into())];
+            cluster.container_id = Some("a".repeat(64));
+            cluster.pod = Some(crate::event::PodNames {
+                namespace: Some("team-a".into()),
+                pod: pod.map(str::to_owned),
+                container: Some("ray-head".into()),
+            });
+        });
+        for (pid, container) in [(RAYLET, "a"), (8, "a"), (9, "b")] {
+            if pid != RAYLET {
+                scene.process(pid, RAYLET, "ray::A", Role::Worker);
+            }
+            scene.change_process(pid, |process| {
+                process.cgroup = Some(path.into());
+                process.container_id = Some(container.repeat(64));
+            });
+        }
+        for (pid, container) in [(8, Some("ray-head")), (9, None)] {
+            scene.exit(pid, SIGKILL);
+            let found = scene.death(pid).process.place.kubernetes.expect("a pod");
+            assert_eq!(found.namespace.as_deref(), Some(expected));
+            assert_eq!(found.pod.as_deref(), pod);
+            assert_eq!(found.container.as_deref(), container);
+        }
+    }
+}
+
 /// The init of a container belongs to no cluster. It has the names of the raylet in the same pod,
 /// and of no other pod.
 #[test]

@@ -107,6 +107,18 @@ impl Events {
         self.0.more.notify_one();
     }
 
+    /// Counts deaths in pods without a name, and says so once.
+    pub(super) fn count_unnamed(&self, uids: &[String]) {
+        let mut queue = self.0.lock();
+        if let Some(uid) = uids.first().filter(|_| queue.counts.unnamed == 0) {
+            tracing::warn!(
+                "no Event for a death in pod {uid}: neither /var/log/pods nor RAY_CLUSTER_NAMESPACE \
+                 and RAY_CLOUD_INSTANCE_ID name it; more of these are only counted"
+            );
+        }
+        queue.counts.unnamed += uids.len() as u64;
+    }
+
     /// Returns the Events in the queue, for the state file.
     pub(super) fn waiting(&self) -> Vec<PodEvent> {
         let queue = self.0.lock();
