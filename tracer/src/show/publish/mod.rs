@@ -371,6 +371,7 @@ mod tests {
                 pod: Some("rl-prod-gpu-x7k2p".into()),
                 group: Some("gpu".into()),
                 pod_uid: Some("91b1bae4-2e2b-4ae4-8a6c-6b2b4ca1d3f0".into()),
+                container: Some("ray-head".into()),
                 container_id: None,
             }),
             slurm: Some(Slurm {
