@@ -74,6 +74,7 @@ pub fn of_fault(words: &str) -> Option<i32> {
         ("SIGILL", SIGILL),
         ("Illegal instruction", SIGILL),
         ("SIGFPE", SIGFPE),
+        ("Floating point exception", SIGFPE),
     ];
     known
         .iter()

@@ -301,11 +301,13 @@ fn named_signal(found: &Found<'_>) -> Option<i32> {
     let name = found.get("signal")?;
     let numbers = 1..=64;
     let known = |number: &i32| signals::name(*number) == name;
-    name.parse().ok().or_else(|| numbers.clone().find(known))
+    let number = name.parse().ok().filter(|number| numbers.contains(number));
+    number.or_else(|| numbers.clone().find(known))
 }
 
 /// Returns the claim for an exit code as Python has it, where a signal is negative. Shells and
-/// container runtimes add 128 to the number of the signal.
+/// container runtimes add 128 to the number of the signal. Node, Go and the JVM use -1 and -2 for
+/// other errors.
 fn by_code(code: i32) -> Option<Claim> {
     let by_shell = |signal: &i32| {
         matches!(*signal, SIGKILL | SIGTERM | SIGINT)
@@ -314,11 +316,11 @@ fn by_code(code: i32) -> Option<Claim> {
     match code {
         0 => None,
         129..=159 if by_shell(&(code - 128)) => Some(ended_by(code - 128)),
-        1.. => Some(Claim::Exit {
+        -64..=-3 => Some(ended_by(-code)),
+        _ => Some(Claim::Exit {
             code: Some(code),
             creating_actor: false,
         }),
-        _ => Some(ended_by(code.checked_neg()?)),
     }
 }
 

@@ -90,7 +90,12 @@ impl Follower {
             Begin::At(wall) => outline::boot_time(connection, wall)?,
         };
         let after = time.map(|time| schema::last_before(connection, time));
-        if let Some(after) = after.transpose()?.flatten() {
+        let after = after.transpose()?.flatten();
+        let after = after.map(|after| match begin {
+            Begin::Near(event) => after.min(event.0.cast_signed()),
+            Begin::First | Begin::At(_) => after,
+        });
+        if let Some(after) = after {
             self.true_then = schema::events_with(connection, &carry::true_after(after))?;
             self.after = EventId(after.max(0).cast_unsigned());
         }

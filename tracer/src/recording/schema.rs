@@ -306,18 +306,12 @@ pub(super) fn time_of(connection: &Connection, id: i64) -> rusqlite::Result<Opti
     time.optional()
 }
 
-/// Returns the last event or sample of the machine before this boot time. Reads what is newer, and
-/// no bodies.
+/// Returns the last sample of the machine before this boot time. Its time is the recorder's; that of
+/// an event may be what a line of a log claims, and then says nothing of the rows around it.
 pub(super) fn last_before(connection: &Connection, time: i64) -> rusqlite::Result<Option<i64>> {
-    let mut last = None;
-    for name in ["events", "node_memory"] {
-        let select = format!("SELECT id FROM {name} WHERE time < ?1 ORDER BY id DESC LIMIT 1");
-        let id: Option<i64> = connection
-            .query_row(&select, [time], |row| row.get(0))
-            .optional()?;
-        last = last.max(id);
-    }
-    Ok(last)
+    let select = "SELECT id FROM node_memory WHERE time < ?1 ORDER BY id DESC LIMIT 1";
+    let id = connection.query_row(select, [time], |row| row.get(0));
+    id.optional()
 }
 
 /// Returns the events with these ids, in their order. `ids` is a SELECT.

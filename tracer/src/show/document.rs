@@ -190,9 +190,10 @@ fn refer_back(answer: &Answer, blocks: &mut [Block]) {
         let missing = block.rows.iter_mut().filter(|row| row.label == MISSING);
         for text in missing.flat_map(|row| &mut row.texts) {
             match first.get(text) {
+                Some(label) if *label == block.label => {}
                 Some(label) => {
                     let what = text.split(". ").next().unwrap_or_default();
-                    *text = format!("{what}; what to do is told of {label}");
+                    *text = format!("{what}; see {label} for what to do");
                 }
                 None => {
                     first.insert(text.clone(), block.label.clone());

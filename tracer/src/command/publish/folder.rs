@@ -298,6 +298,10 @@ impl Folder {
             if is_written || tail.is_live(now) && now.since(tail.last) < STALE_NS / 10 {
                 return true;
             }
+            // The next look publishes what was still open.
+            if tail.over.replace(now).is_none() {
+                return true;
+            }
             state.counts.gaps += 1;
             if let Some(file) = state.files.get_mut(name) {
                 file.done = true;
@@ -391,7 +395,9 @@ fn act_has_event(deaths: &[Death], at: usize, new: &HashSet<EventId>) -> bool {
     let mut others = deaths.iter().enumerate();
     own.is_some()
         && others.any(|(other, death)| {
-            (other < at || !new.contains(&death.id)) && other != at && of_one(death) == own
+            let has_own = death.listed && PodEvent::deserves_one(death);
+            let before = other < at || !new.contains(&death.id);
+            before && has_own && other != at && of_one(death) == own
         })
 }
 

@@ -14,6 +14,8 @@ use crate::{
 
 /// How many deaths are kept. A driver ends some seconds after its workers, which are few hundreds.
 const MOST: usize = 256;
+/// If more deaths wait for an open verdict, they are published without waiting.
+const MOST_HELD: usize = 4096;
 /// The victims of one act, and Ray's words about them, come within this time of each other.
 const TOGETHER_NS: i64 = 2 * SECOND_NS;
 
@@ -47,9 +49,10 @@ impl Recent {
     /// Takes the deaths that can be published. `first_waiting` is when the first death ended whose
     /// verdict is still open.
     pub(super) fn take_ready(&mut self, now: BootTime, first_waiting: Option<BootTime>) -> Settled {
+        let too_many = self.held.len() > MOST_HELD;
         let (ready, held) = std::mem::take(&mut self.held)
             .into_iter()
-            .partition(|death| is_ready(death, now, first_waiting));
+            .partition(|death| too_many || is_ready(death, now, first_waiting));
         self.held = held;
         let ready: Vec<Death> = ready;
         let new: HashSet<EventId> = ready.iter().map(|death| death.id).collect();

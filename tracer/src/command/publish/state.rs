@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     env,
+    io::Write as _,
     path::{Path, PathBuf},
 };
 
@@ -80,14 +81,14 @@ impl FileState {
 impl State {
     /// Reads the state file. Without one, publishing begins an hour back.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = match bounded::file(path, bounded::LARGE) {
-            Ok(text) => text,
+        let text = bounded::file(path, bounded::LARGE);
+        // A machine that loses its power may leave a file of zeros.
+        let is_lost = |text: &[u8]| text.iter().all(|byte| *byte == 0);
+        let text = match text {
+            Ok(text) if !is_lost(&text) => text,
+            Ok(_) => return Ok(Self::anew()),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let since = WallTime(clock::wall().0.saturating_sub(BACK_NS));
-                return Ok(Self {
-                    since: Some(since),
-                    ..Self::default()
-                });
+                return Ok(Self::anew());
             }
             Err(error) => {
                 return Err(error).with_context(|| format!("cannot read {}", path.display()));
@@ -99,6 +100,14 @@ impl State {
                 path.display()
             )
         })
+    }
+
+    /// Publishing begins an hour back.
+    fn anew() -> Self {
+        Self {
+            since: Some(WallTime(clock::wall().0.saturating_sub(BACK_NS))),
+            ..Self::default()
+        }
     }
 
     /// Writes the state file.
@@ -114,7 +123,9 @@ impl State {
         }
         let text = serde_json::to_vec(self).with_context(failed)?;
         let beside = path.with_extension("new");
-        std::fs::write(&beside, text).with_context(failed)?;
+        let mut file = std::fs::File::create(&beside).with_context(failed)?;
+        file.write_all(&text).with_context(failed)?;
+        file.sync_all().with_context(failed)?;
         std::fs::rename(&beside, path).with_context(failed)
     }
 }
@@ -170,6 +181,9 @@ mod tests {
         state.counts.lost = 3;
         state.write(&path).expect("written");
         assert_eq!(State::read(&path).expect("read"), state);
+        std::fs::write(&path, [0; 64]).expect("written");
+        let anew = State::read(&path).expect("a lost state");
+        assert!(anew.since.is_some() && anew.files.is_empty());
         std::fs::write(&path, "{").expect("written");
         let error = State::read(&path).expect_err("half a file");
         assert!(

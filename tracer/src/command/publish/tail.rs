@@ -51,6 +51,8 @@ pub(super) struct Tail {
     next: Option<Next>,
     pub(super) last: BootTime,
     forgot: BootTime,
+    /// When its recorder was found to be gone without having ended it.
+    pub(super) over: Option<BootTime>,
 }
 
 /// The file that continues a rotated one.
@@ -86,6 +88,7 @@ impl Tail {
             started: None,
             ours: false,
             ended: false,
+            over: None,
             behind: false,
             looks: 0,
             next: None,
@@ -192,7 +195,7 @@ impl Tail {
             return self.last;
         }
         let goes_on = self.next.as_ref().map_or(!self.ended, |next| !next.ended);
-        if self.ours && goes_on {
+        if self.ours && goes_on && self.over.is_none() {
             now
         } else {
             deaths::time_when_all_settled(self.last)

@@ -130,3 +130,47 @@ fn a_server_that_gives_up_on_its_worker_killed_it() {
     assert_eq!(killers(&report), [(2976, Killer::Signal)]);
     assert!(report.deaths.iter().all(|death| !death.is_memory_kill()));
 }
+
+/// A task that a signal ended is no less the cause than one that failed. One far above belongs to
+/// another step.
+#[test]
+fn only_a_task_right_above_explains_a_cancelled_step() {
+    let cancelled =
+        "slurmstepd: error: *** STEP 12.7 ON node1 CANCELLED AT 2026-11-21T20:22:22 ***\n";
+    let task = |how: &str| format!("srun: error: node1: task 3: {how}\n");
+    for how in ["Exited with exit code 137", "Killed"] {
+        let text = format!("{}srun: Terminating job step 12.7\n{cancelled}", task(how));
+        assert_eq!(killers(&of(&text)), [(0, Killer::Unknown)], "{how}");
+    }
+    let far = format!(
+        "{}{}{cancelled}",
+        task("Exited with exit code 1"),
+        "epoch\n".repeat(13)
+    );
+    assert!(killers(&of(&far)).contains(&(0, Killer::Signal)));
+}
+
+#[test]
+fn programs_with_different_names_are_told_apart() {
+    let exited = |name: &str| {
+        format!(
+            "2026-11-21 00:23:48,000 INFO exited: {name} (terminated by SIGKILL; not expected)\n"
+        )
+    };
+    let text = format!("{}{}", exited("train"), exited("eval"));
+    assert_eq!(of(&text).deaths.len(), 2);
+}
+
+#[test]
+fn documents_and_other_programs_codes_are_no_deaths_by_signals() {
+    for text in [
+        "If a container is killed (exit code 137), raise its limit.\n",
+        "Pods that end as OOMKilled (exit code 137) need a higher limit.\n",
+        "Do not confuse it with a crash (exit code 139) of the worker.\n",
+        "1. Container killed by YARN for exceeding memory limits. Consider a higher overhead.\n",
+    ] {
+        assert_eq!(killers(&of(text)), [], "{text}");
+    }
+    let ends = of("language server exited with code -1.\n").deaths;
+    assert!(ends.iter().all(|death| death.end.signal.is_none()));
+}

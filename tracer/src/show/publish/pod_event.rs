@@ -51,7 +51,7 @@ impl PodEvent {
     /// an Event even then.
     #[must_use]
     pub fn of(origin: &Origin, death: &Death, line: &Value) -> Option<Self> {
-        if !deserves_one(death) {
+        if !Self::deserves_one(death) {
             return None;
         }
         let killer = death.verdict.killer;
@@ -75,9 +75,18 @@ impl PodEvent {
     #[must_use]
     pub fn unnamed(death: &Death) -> Option<&str> {
         let pod = death.process.place.kubernetes.as_ref();
-        let pod = pod.filter(|_| deserves_one(death))?;
-        let is_named = pod.namespace.is_some() && pod.pod.is_some();
+        let pod = pod.filter(|_| Self::deserves_one(death))?;
+        let is_known = |name: &Option<String>| name.as_deref().is_some_and(is_name);
+        let is_named = is_known(&pod.namespace) && is_known(&pod.pod);
         pod.pod_uid.as_deref().filter(|_| !is_named)
+    }
+
+    /// Returns whether a death has an Event, if its pod is known.
+    #[must_use]
+    pub fn deserves_one(death: &Death) -> bool {
+        let killer = death.verdict.killer;
+        let follows = death.verdict.cause_death_id.is_some() && !killer.is_memory_kill();
+        !follows && !matches!(killer, Killer::RayIntended | Killer::RayCollapse)
     }
 
     /// Returns the name of the Event.
@@ -122,13 +131,6 @@ impl PodEvent {
     pub fn repeat_patch(&self, message: &str, count: u32) -> Value {
         json!({"message": cut(message), "lastTimestamp": seconds(self.at), "count": count})
     }
-}
-
-/// Whether a death has an Event, if its pod is known.
-fn deserves_one(death: &Death) -> bool {
-    let killer = death.verdict.killer;
-    let follows = death.verdict.cause_death_id.is_some() && !killer.is_memory_kill();
-    !follows && !matches!(killer, Killer::RayIntended | Killer::RayCollapse)
 }
 
 /// Returns whether a text is a DNS subdomain. A name becomes a part of an address, and comes from

@@ -183,25 +183,35 @@ pub(super) fn order(run: Run<'_>, findings: &mut [Finding]) {
     findings.sort_by_cached_key(place);
     let mut at = 0;
     while at < findings.len() {
-        let first = findings[..at]
-            .iter()
-            .position(|one| costs_more(one, &findings[at]));
+        let limit = &findings[at];
+        let above = &findings[..at];
+        let stays = above.iter().rposition(|one| stays_before(one, limit));
+        let from = stays.map_or(0, |stays| stays + 1);
+        let first = above[from..].iter().position(|one| costs_more(one, limit));
         if let Some(first) = first {
-            findings[first..=at].rotate_right(1);
+            findings[from + first..=at].rotate_right(1);
         }
         at += 1;
     }
 }
 
+/// Returns whether a finding comes before a higher limit although that costs less: too many workers
+/// of the user's. The limit is computed from those that had begun, and more may be to start. The
+/// ranks of a framework, for which no saving is expected, have all begun.
+fn stays_before(finding: &Finding, limit: &Finding) -> bool {
+    let mut deaths = finding.deaths.iter();
+    finding.rule == "many-workers"
+        && finding.saving.is_some()
+        && deaths.any(|death| limit.deaths.contains(death))
+}
+
 /// Returns whether the remedy of a finding costs more than a limit for which the machine has room:
-/// it changes a setting, where nothing is kept that is not needed. Too many workers do not cost
-/// more: a limit is computed from those that had begun, and more may be to start.
+/// it changes a setting, where nothing is kept that is not needed.
 fn costs_more(finding: &Finding, limit: &Finding) -> bool {
     let keeps = KEEP.contains(&finding.rule.as_str()) || finding.about.own_line;
-    let too_many = finding.rule == "many-workers";
     let mut deaths = finding.deaths.iter();
     limit.about.has_room
-        && !too_many
+        && !stays_before(finding, limit)
         && (!keeps || finding.remedy.is_empty())
         && !finding.about.has_room
         && deaths.any(|death| limit.deaths.contains(death))
@@ -209,10 +219,10 @@ fn costs_more(finding: &Finding, limit: &Finding) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::costs_more;
+    use super::{costs_more, stays_before};
     use crate::{
-        ids::EventId,
-        judge::report::{Certainty, Finding},
+        ids::{Bytes, EventId},
+        judge::report::{Certainty, Finding, Saving},
     };
 
     /// A limit is computed from the workers that had begun, and more of them may be to start.
@@ -226,6 +236,14 @@ mod tests {
         let mut limit = finding("hidden-limit");
         limit.about.has_room = true;
         assert!(costs_more(&finding("call-grew"), &limit));
-        assert!(!costs_more(&finding("many-workers"), &limit));
+        // All ranks of a framework have begun, and fewer of them cost time.
+        let mut many = finding("many-workers");
+        assert!(costs_more(&many, &limit));
+        many.saving = Some(Saving {
+            class: None,
+            task: None,
+            bytes: Bytes(1),
+        });
+        assert!(stays_before(&many, &limit) && !costs_more(&many, &limit));
     }
 }

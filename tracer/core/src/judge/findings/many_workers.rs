@@ -390,8 +390,12 @@ fn library_setting(run: Run<'_>, class: &Class<'_>, fit: f64, is_actor: bool) ->
     }
     // The trials of a function. Those of a class have the user's own name.
     if name == "ImplicitFunc" {
+        let each = match run.report.nodes.len() {
+            0 | 1 => "",
+            _ => " for each node of the cluster",
+        };
         return Some(format!(
-            "max_concurrent_trials={fit:.0} in the tune.TuneConfig"
+            "max_concurrent_trials={fit:.0} in the tune.TuneConfig{each}"
         ));
     }
     match run.framework {

@@ -23,6 +23,8 @@ const REUSED_NS: i64 = 2 * MINUTE_NS;
 const TAKEN_BACK_LINES: u64 = 3;
 /// A report of several lines on one process is at most this long.
 const REPORT_LINES: u64 = 8;
+/// The daemon that names a worker only in the line after the one on its act.
+const NANNY: &str = "Dask's nanny";
 /// At most this many claims without a name are kept.
 const MAX_NAMELESS: usize = 200;
 
@@ -158,18 +160,21 @@ impl AllClaims {
             one.claim == Claim::Died && is_close(one.place, statement.place, REPORT_LINES)
         };
         let of_host = above.subject.pid_namespace == PidNamespace::Host;
-        (of_host && above.statements.iter().all(bare)).then(|| above.subject.clone())
+        let is_bare = !above.statements.is_empty() && above.statements.iter().all(bare);
+        (of_host && is_bare).then(|| above.subject.clone())
     }
 
-    /// Takes the last claim of a daemon that named nobody, if this line says which child of it
+    /// Takes the last claim of Dask's nanny, which named nobody, if this line says which child of it
     /// ended: `Worker exceeded 95% memory budget`, `Worker process 7 was killed`.
     fn name_above(&mut self, statement: &Statement) {
         let is_child = statement.subject.role == Some(Role::Descendant);
         let is_meant = |one: &mut Statement| {
             let here = is_close(one.place, statement.place, TAKEN_BACK_LINES);
-            here && one.subject.of.is_none() && matches!(one.claim, Claim::Daemon(_))
+            let by_nanny = matches!(&one.claim, Claim::Daemon(daemon) if daemon.name == NANNY);
+            here && one.subject.of.is_none() && by_nanny
         };
-        if statement.claim != Claim::Died || !is_child {
+        let ended = matches!(statement.claim, Claim::Died | Claim::Signalled(_));
+        if !ended || !is_child {
             return;
         }
         if let Some(daemon) = self.nameless.pop_if(is_meant) {
@@ -306,7 +311,7 @@ pub(super) fn plain(name: String) -> String {
 }
 
 /// Whether a line stands at most so many lines above another one.
-fn is_close(above: Place, place: Place, lines: u64) -> bool {
+pub(super) fn is_close(above: Place, place: Place, lines: u64) -> bool {
     above.text == place.text && place.line.saturating_sub(above.line) <= lines
 }
 

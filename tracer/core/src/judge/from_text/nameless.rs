@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, mem::discriminant};
 use super::{
     Made,
     claim::{Claim, Daemon, RayMemory, Statement, Subject},
-    claims::between,
+    claims::{between, is_close},
     death::build,
     text_evidence::TextEvidence,
     verdict::{Verdict, by_ray, rank, verdict},
@@ -19,6 +19,11 @@ use crate::{
 /// At most this many deaths that Ray counted and no line names are listed. Further ones become a
 /// number in a note.
 const MAX_COUNTED: u64 = 50;
+
+/// Slurm tells of the end of a step at most this many lines below that of the task which caused it.
+const CANCELLED_LINES: u64 = 8;
+/// The daemon that ends one job in two lines, of which neither names it.
+const RUNNER: &str = "GitHub Actions";
 
 /// Adds the deaths that nothing else accounts for.
 pub(super) fn add(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
@@ -71,12 +76,12 @@ fn is_after_task(one: &Statement, nameless: &[Statement]) -> bool {
     };
     let bare = matches!(&one.claim, Claim::Daemon(daemon) if daemon.why.ends_with(" was cancelled") || daemon.why.ends_with(" by force"));
     let task = |other: &Statement| {
-        let by_itself = matches!(
+        let ended = matches!(
             &other.claim,
-            Claim::Exit { .. } | Claim::Crash { .. } | Claim::KernelOom(_)
+            Claim::Exit { .. } | Claim::Crash { .. } | Claim::Signalled(_) | Claim::KernelOom(_)
         );
-        let above = other.place.text == one.place.text && other.place < one.place;
-        above && by_itself && (of(other, "Slurm task ") || one.subject.of == other.subject.of)
+        let above = other.place < one.place && is_close(other.place, one.place, CANCELLED_LINES);
+        above && ended && (of(other, "Slurm task ") || one.subject.of == other.subject.of)
     };
     bare && of(one, "Slurm step ") && nameless.iter().any(task)
 }
@@ -111,12 +116,11 @@ fn alike(one: &Statement, other: &Statement) -> bool {
     }
 }
 
-/// Whether a program says twice within a minute that it ended something that has no name.
+/// Whether a runner says twice within a minute that it ended its job.
 fn is_one_act((one, daemon): (&Statement, &Daemon), (other, again): (&Statement, &Daemon)) -> bool {
     let nothing = one.subject.of.is_none() && other.subject.of.is_none();
     let soon = between(one, other).is_some_and(|apart| apart <= MINUTE_NS);
-    let for_memory = daemon.for_memory || again.for_memory;
-    nothing && soon && !for_memory && daemon.name == again.name
+    nothing && soon && daemon.name == RUNNER && again.name == RUNNER
 }
 
 /// Whether the text says that they are of two units, pods or jobs. A job of Slurm has steps.
@@ -128,6 +132,10 @@ fn are_apart(one: &Statement, other: &Statement) -> bool {
         names.is_some_and(|(one, other)| one != other)
     };
     let jobs = job(one).zip(job(other));
+    let tasks = one.subject.task.as_ref().zip(other.subject.task.as_ref());
+    if tasks.is_some_and(|(one, other)| one != other) {
+        return true;
+    }
     let kinds = ["unit ", "pod ", "container ", "Spark executor "];
     kinds.into_iter().any(apart) || jobs.is_some_and(|(one, other)| one != other)
 }
@@ -167,7 +175,10 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
         | Claim::UnparsedKill
         | Claim::Died => {
             let mut others = nameless.iter();
-            made.is_empty() && others.all(|other| weak(&other.claim) || are_apart(one, other))
+            let accounts = |other: &Statement| {
+                !weak(&other.claim) && !are_apart(one, other) && !is_after_task(other, nameless)
+            };
+            made.is_empty() && !others.any(accounts)
         }
         Claim::Identity
         | Claim::FatalError { .. }

@@ -209,6 +209,10 @@ impl Sending {
 
     fn send(&mut self, waiting: &Waiting) -> Sent {
         let event = &waiting.event;
+        // One that is too old takes nothing of its pod's budget.
+        if is_old(event, Timestamp::now()) {
+            return Sent::OverBudget;
+        }
         let request = waiting.request.clone();
         let request = request.or_else(|| self.budget.request(event, Instant::now()));
         let Some(mut request) = request else {
