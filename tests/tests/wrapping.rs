@@ -393,17 +393,19 @@ fn terminal_signals_reach_the_command_once() {
 fn stopped_command_stops_the_job() {
     let folder = folder();
     let file = folder.path().join("a.raytrace");
-    let mut terminal = Terminal::run(&format!(
-        "{} record -o {} -- cat; echo stopped $?; fg; echo over $?",
+    let command = format!(
+        "{} record -o {} -- cat",
         raytrace().display(),
         file.display()
-    ));
+    );
+    let mut terminal = Terminal::run(&format!("{command}; echo stopped $?; fg; echo over $?"));
     terminal.wait_for("Ends with the command.\r\n");
     terminal.press("one\n");
     // The terminal shows what is typed, and `cat` repeats it.
     terminal.wait_for("one\r\none\r\n");
     terminal.press("\x1a");
-    terminal.wait_for("stopped 148");
+    // `fg` prints the command. What is typed before that stands above it.
+    terminal.wait_for(&format!("stopped 148\r\n{command}\r\n"));
     terminal.press("two\n");
     terminal.wait_for("two\r\ntwo\r\n");
     terminal.press("\x04");
