@@ -15,7 +15,7 @@ use std::{
 use raytrace::{event::Observation, recording};
 use raytrace_tests::{
     fake_raylet::{FakeRaylet, worker_started_line},
-    recorder::Recorder,
+    recorder::{Recorder, peak_kib},
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -94,11 +94,7 @@ fn cpu_time(pid: u32) -> f64 {
 }
 
 fn peak_mib(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its figures");
-    let mut lines = status.lines();
-    let line = lines.find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.expect("its peak") >> 10
+    peak_kib(pid).expect("its peak") >> 10
 }
 
 /// Checks that each has its killer. Returns the milliseconds from each exit to its line, sorted.

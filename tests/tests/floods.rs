@@ -4,7 +4,6 @@
 
 use std::{
     fs,
-    path::Path,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
@@ -12,7 +11,7 @@ use std::{
 
 use raytrace_tests::{
     fake_raylet::{FakeRaylet, worker_started_line},
-    recorder::{Recorder, missed_besides_events, report},
+    recorder::{Recorder, missed_besides_events, peak_kib, report},
     soak,
 };
 use serde_json::Value;
@@ -38,7 +37,7 @@ fn with(options: &[&str], arguments: &[&str]) -> (Value, u64) {
     let status = thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
-                peak.fetch_max(high_water(pid), Ordering::Relaxed);
+                peak.fetch_max(peak_kib(pid).unwrap_or_default(), Ordering::Relaxed);
                 thread::sleep(Duration::from_millis(10));
             }
         });
@@ -60,15 +59,6 @@ fn with(options: &[&str], arguments: &[&str]) -> (Value, u64) {
     assert!((1..BOUND_MIB).contains(&peak), "{peak} MiB");
     counted(&report);
     (report, peak)
-}
-
-/// Returns `VmHWM` in kB, or 0 once the process is gone.
-fn high_water(pid: u32) -> u64 {
-    let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status"));
-    let status = status.unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let figure = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
-    figure.unwrap_or_default()
 }
 
 /// Checks that each hook's row adds up, whatever was lost.

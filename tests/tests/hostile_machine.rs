@@ -14,7 +14,7 @@ use std::{
 use raytrace::{event::Observation, recording};
 use raytrace_tests::{
     cgroup,
-    recorder::{Recorder, raytrace, report},
+    recorder::{Recorder, peak_kib, raytrace, report},
     soak,
     stream::Stream,
 };
@@ -122,13 +122,7 @@ fn events(file: &Path) -> Vec<Observation> {
 
 /// Returns the most MiB that a process has had in memory.
 fn peak(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("status");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next());
-    kilobytes
-        .and_then(|text| text.parse::<u64>().ok())
-        .expect("a peak")
-        / 1024
+    peak_kib(pid).expect("a peak") / 1024
 }
 
 fn row<'a>(report: &'a Value, hook: &str) -> Option<&'a Value> {

@@ -144,6 +144,7 @@ mod tests {
         );
         assert_eq!(parse("ref.micro=16 (now 64)", "reward.py:8"), None);
     }
+
     #[test]
     fn limit_comes_with_what_leaves_limits_alone() {
         let finding = |rule: &str| json!({"rule": rule, "remedy": [rule], "saving": null});

@@ -49,31 +49,29 @@ pub(super) fn add(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) 
 /// Whether the first of two claims about one death says more. A job stands for its steps.
 fn tells_more(one: &Statement, known: &Statement) -> bool {
     let (rank_of_one, rank_of_known) = (rank(&one.claim), rank(&known.claim));
-    let is_job = |one: &Statement| {
-        let of = one.subject.of.as_deref();
-        of.is_some_and(|of| of.starts_with("Slurm job "))
-    };
+    let is_job = |one: &Statement| is_of(one, "Slurm job ");
     rank_of_one < rank_of_known || (rank_of_one == rank_of_known && is_job(one) && !is_job(known))
+}
+
+/// Whether a statement is about a thing of this kind, such as `Slurm job `.
+fn is_of(one: &Statement, kind: &str) -> bool {
+    let of = one.subject.of.as_deref();
+    of.is_some_and(|of| of.starts_with(kind))
 }
 
 /// Whether a task of Slurm ended after Slurm had ended its job.
 fn is_after_cancel(one: &Statement, nameless: &[Statement]) -> bool {
-    let of = one.subject.of.as_deref();
     let above = |other: &Statement| {
         other.place < one.place
             && other.place.text == one.place.text
             && matches!(&other.claim, Claim::Daemon(daemon) if daemon.name == "Slurm")
     };
-    of.is_some_and(|of| of.starts_with("Slurm task ")) && nameless.iter().any(above)
+    is_of(one, "Slurm task ") && nameless.iter().any(above)
 }
 
 /// Whether Slurm ended a step because one of its tasks had ended by itself, or for memory. srun does
 /// so with `--kill-on-bad-exit`, and nobody cancelled that step.
 fn is_after_task(one: &Statement, nameless: &[Statement]) -> bool {
-    let of = |one: &'_ Statement, kind| {
-        let of = one.subject.of.as_deref();
-        of.is_some_and(|of| of.starts_with(kind))
-    };
     let bare = matches!(&one.claim, Claim::Daemon(daemon) if daemon.why.ends_with(" was cancelled") || daemon.why.ends_with(" by force"));
     let task = |other: &Statement| {
         let ended = matches!(
@@ -81,9 +79,9 @@ fn is_after_task(one: &Statement, nameless: &[Statement]) -> bool {
             Claim::Exit { .. } | Claim::Crash { .. } | Claim::Signalled(_) | Claim::KernelOom(_)
         );
         let above = other.place < one.place && is_close(other.place, one.place, CANCELLED_LINES);
-        above && ended && (of(other, "Slurm task ") || one.subject.of == other.subject.of)
+        above && ended && (is_of(other, "Slurm task ") || one.subject.of == other.subject.of)
     };
-    bare && of(one, "Slurm step ") && nameless.iter().any(task)
+    bare && is_of(one, "Slurm step ") && nameless.iter().any(task)
 }
 
 /// Whether two claims without a name may speak of the same death. Claims of one kind may, unless
