@@ -145,8 +145,10 @@ fn normal_end_of_a_program_that_started_ray_is_no_death() {
     let program =
         "import ray, sys; ray.init(num_cpus=1, _temp_dir=sys.argv[1]); ray.get(ray.put(1))";
     let python = staging::ray("2.60.0").join("bin/python");
-    let output = Command::new(python).args(["-c", program, &own]).output();
-    let output = output.expect("a program");
+    let mut command = Command::new(python);
+    // A local cluster writes `~/.ray/auth_token`.
+    command.args(["-c", program, &own]).env("HOME", folder.path());
+    let output = command.output().expect("a program");
     assert!(output.status.success(), "{output:?}");
     let recorded = recorder.stop().expect("a recording");
     let deaths = recorded.report["deaths"].as_array().expect("deaths");

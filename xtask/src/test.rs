@@ -7,7 +7,7 @@ mod skips;
 
 use std::{path::PathBuf, process::Command, thread};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use crate::{
     canary, check, dist, ebpf, fuzz, layout,
@@ -74,7 +74,15 @@ pub(crate) fn everything() -> Result<()> {
     let on_kernel = on_this_kernel();
     let tested = end_to_end();
     let complete = skips::print();
-    on_kernel.and(tested).and(complete).and(home.compare())
+    each_failure([on_kernel, tested, complete, home.compare()])
+}
+
+/// Fails with what failed, all of it: a failed test does not hide what else there is to mend.
+fn each_failure(results: [Result<()>; 4]) -> Result<()> {
+    let failures = results.into_iter().filter_map(Result::err);
+    let failures: Vec<String> = failures.map(|error| format!("{error:#}")).collect();
+    ensure!(failures.is_empty(), "{}", failures.join("\n"));
+    Ok(())
 }
 
 /// Runs what needs neither privilege nor Ray, and compiles the rest.
