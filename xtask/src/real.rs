@@ -28,8 +28,7 @@ use crate::{
 use remedy::{FirstRemedy, Remedy};
 use truth::{Sample, Truth};
 
-/// The jobs of `tests/real/cases.py`, by the environment in which they run. `openrlhf` is left out,
-/// because it has not been seen to train yet.
+/// The jobs of `tests/real/cases.py`, by the environment in which they run.
 const JOBS: [(Packages, &[&str]); 2] = [
     (
         Packages::Base,
@@ -52,7 +51,18 @@ const JOBS: [(Packages, &[&str]); 2] = [
             "serve-many",
         ],
     ),
-    (Packages::Later, &["later"]),
+    (
+        Packages::Later,
+        &[
+            "later-a",
+            "later",
+            "later-keeps",
+            "later-logits",
+            "openrlhf-a",
+            "openrlhf",
+            "openrlhf-logits",
+        ],
+    ),
 ];
 
 /// A saving is as expected if it differs by no more than this share.

@@ -66,12 +66,16 @@ impl Packages {
     }
 }
 
-/// Name, vocabulary, width and layers of each model. They have 0.2, 222 and 2 million parameters.
-const MODELS: [(&str, &str, &str, &str); 3] = [
+/// Name, vocabulary, width and layers of each model. They have 0.2, 0.6, 222, 2 and 20
+/// million parameters.
+const MODELS: [(&str, &str, &str, &str); 5] = [
     ("small", "1024", "64", "2"),
+    // vLLM's attention on CPUs has no heads of 16 numbers, as `small` has.
+    ("served", "1024", "128", "2"),
     ("medium", "32000", "1024", "12"),
     // Qwen's own vocabulary.
     ("logits", "151936", "16", "2"),
+    ("served-logits", "151936", "128", "2"),
 ];
 
 /// Installs what jobs in this environment need.

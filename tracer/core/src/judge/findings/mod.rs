@@ -349,14 +349,19 @@ fn leads(finding: &mut Finding, remedy: String, saving: Saving, cost: &str) {
     finding.cost = Some(cost.to_owned());
 }
 
-/// Merges findings that have the same key. The result has the text of the first and the deaths of
-/// all.
+/// Merges findings that have the same key. The result has the text of the one about the most bytes,
+/// the first of several, and the deaths of all.
 fn merged<K: PartialEq>(found: impl IntoIterator<Item = (K, Finding)>) -> Vec<Finding> {
     let mut kept: Vec<(K, Finding, BTreeSet<EventId>)> = Vec::new();
-    for (key, finding) in found {
+    for (key, mut finding) in found {
         if let Some((_, known, ids)) = kept.iter_mut().find(|(known, ..)| *known == key) {
-            let new = finding.deaths.into_iter().filter(|id| ids.insert(*id));
-            known.deaths.extend(new);
+            let new = std::mem::take(&mut finding.deaths).into_iter();
+            let mut deaths = std::mem::take(&mut known.deaths);
+            deaths.extend(new.filter(|id| ids.insert(*id)));
+            if finding.about.bytes > known.about.bytes {
+                *known = finding;
+            }
+            known.deaths = deaths;
         } else {
             let ids = finding.deaths.iter().copied().collect();
             kept.push((key, finding, ids));

@@ -109,6 +109,28 @@ fn raylet_sigterm_explains_any_exit_code() {
     }
 }
 
+/// The handler of a worker raises `SystemExit`, and the worker records that before it leaves: the
+/// owner had ended as it was meant to.
+#[test]
+fn answer_to_the_raylets_sigterm_is_a_normal_end() {
+    for by_raylet in [true, false] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).ray_worker(8).says(RayFact::OwnerDied {
+            worker_id: hex(7),
+            owner_worker_id: Some(hex(8)),
+            reason: "owner died".into(),
+        });
+        if by_raylet {
+            scene.after(1000).signal(RAYLET, 7, 15, 0, false);
+        }
+        scene.says(noted(ExitType::SystemError));
+        scene.after(100_000).exit(7, 1 << 8);
+        scene.after(3_000_000).exit(8, 0);
+        assert_verdict!(scene, 7, RayIntended, Inferred);
+        assert_eq!(scene.death(7).listed, !by_raylet);
+    }
+}
+
 /// A worker that loses its raylet exits with code 1.
 #[test]
 fn own_code_after_raylet_death_is_exit() {

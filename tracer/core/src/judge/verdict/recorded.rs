@@ -12,7 +12,7 @@ use crate::{
     event::{RayLog, Role},
     ids::SECOND_NS,
     judge::{
-        report::{Certainty, Killer},
+        report::{Certainty, Killer, Relation},
         state::timestamped::Timestamped,
     },
     ray::facts::{ExitType, RayFact},
@@ -49,7 +49,19 @@ pub(super) fn is_normal(case: &Case<'_>, draft: &Draft) -> bool {
             // What follows from another death is shown with that one.
             || draft.cause.is_some()
             || is_rays(case)
-            || is_confirmed(case))
+            || is_confirmed(case)
+            || ended_at_rays_sigterm(case, draft))
+}
+
+/// Returns whether Ray wrote why it ends this worker, and it ended at the SIGTERM that Ray then sent.
+/// Ray's handler raises `SystemExit`. If the worker gets to record that before it leaves, Ray notes
+/// an error: `Worker exits unexpectedly by a signal. SystemExit is raised` (2.60).
+fn ended_at_rays_sigterm(case: &Case<'_>, draft: &Draft) -> bool {
+    let by_ray = draft
+        .sender
+        .as_ref()
+        .is_some_and(|sender| sender.relation == Relation::Ray && sender.signal == Some(SIGTERM));
+    by_ray && was_asked(case) && ended_at_sigterm(case)
 }
 
 /// Returns whether it ended as a signal of a tool lets it end: by the signal, or by a handler with the
