@@ -220,7 +220,8 @@ def cases(models):
         "later-logits": Case(
             monitor,
             verl(models, "served-logits", 3, *SERVED, *ONE_ENGINE, *MANY_ANSWERS),
-            10 * GIB,
+            11 * GIB,
+            0.8,
             finished="step:3 ",
             start=ONE_RANK,
             environment=LATER,

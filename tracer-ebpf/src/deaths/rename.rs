@@ -10,8 +10,8 @@
 
 use aya_ebpf::helpers::{bpf_get_current_uid_gid, bpf_ktime_get_boot_ns, generated};
 use raytrace_ebpf::records::{
-    ALL_RENAMES, COMM, Hook, Kind, PERIOD_SHIFT, PROCESS_RENAMES, Rename, Spent, TITLE, Tracked,
-    USER_RENAMES, ledger,
+    ALL_RENAMES, COMM, Hook, Kind, PERIOD_SHIFT, PROCESS_RENAMES, PROCESS_SHIFT, Rename, Spent,
+    TITLE, Tracked, USER_RENAMES, ledger,
 };
 
 use super::{
@@ -92,7 +92,8 @@ fn renamed<const TYPED: bool, C>(_context: &C, task: u64, name: u64) {
 #[inline(always)]
 fn may_send(process: &mut Tracked) -> bool {
     // SAFETY: the helper reads a clock.
-    let period = (unsafe { bpf_ktime_get_boot_ns() } >> PERIOD_SHIFT) as u32;
+    let now = unsafe { bpf_ktime_get_boot_ns() };
+    let period = (now >> PERIOD_SHIFT) as u32;
     let uid = bpf_get_current_uid_gid() as u32;
     if USER_RENAMED.get_ptr(uid).is_none() {
         // If the map is full, this user has no budget of its own.
@@ -104,7 +105,11 @@ fn may_send(process: &mut Tracked) -> bool {
     };
     // SAFETY: the pointers are to entries of maps.
     let (all, mut of_user) = unsafe { (&mut *all, of_user.map(|spent| &mut *spent)) };
-    let own = take(&mut process.renames, period, PROCESS_RENAMES);
+    let own = take(
+        &mut process.renames,
+        (now >> PROCESS_SHIFT) as u32,
+        PROCESS_RENAMES,
+    );
     let own = own
         && of_user
             .as_deref_mut()
