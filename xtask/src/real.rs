@@ -140,7 +140,7 @@ fn one(raytrace: &Path, name: &str, label: &str, remedy: Option<&Remedy>) -> Res
     match remedy {
         Some(Remedy::Settings(settings)) => {
             for setting in settings {
-                job.args(["--set", setting]);
+                job.arg(format!("--set={setting}"));
             }
         }
         Some(Remedy::Line) => {

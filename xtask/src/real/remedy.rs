@@ -86,11 +86,11 @@ fn limit(text: &str) -> Option<Vec<String>> {
 /// Keys that raise a limit or change what the job computes. Such settings are not applied.
 const OTHER_RUNS: [&str; 3] = ["memory", "object_store_memory", "data.train_batch_size"];
 
-/// Returns a word that is a setting `key=value` of the job.
+/// Returns a word that is a setting of the job: `key=value` or `--key=value`.
 fn setting(word: &str) -> Option<&str> {
     let word = word.trim_end_matches([';', ',']);
     let (key, value) = word.split_once('=')?;
-    let named = |letter: char| letter.is_ascii_alphanumeric() || "_.+".contains(letter);
+    let named = |letter: char| letter.is_ascii_alphanumeric() || "_.+-".contains(letter);
     let allowed = !key.starts_with("RAY_") && !OTHER_RUNS.contains(&key);
     let own = allowed && key.chars().all(named) && !value.is_empty();
     own.then_some(word)

@@ -416,7 +416,8 @@ fn turned(
         .instead_if
         .as_deref()
         .and_then(value)
-        .is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        // A switch without a value is on.
+        .is_some_and(|value| value.is_empty() || value.eq_ignore_ascii_case("true"));
     let key = if on {
         bound.instead.as_deref()?
     } else {

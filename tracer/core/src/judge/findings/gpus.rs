@@ -3,16 +3,41 @@
 //! If they do, a smaller batch saves no host memory.
 
 use super::{Run, facts::LimitMember, settings::of_framework};
+use crate::judge::report::{Growth, GrowthLine};
 
 /// The setting that names the engine of rollouts, and engines that need a GPU.
 const ENGINE: (&str, [&str; 2]) = ("rollout.name", ["vllm", "sglang"]);
+/// Part of the paths of torch's layers, and of the library that computes on CPUs.
+const LAYERS: &str = "torch/nn/";
+const CPU: &str = "libtorch_cpu";
+/// Layers took at least this share of what has lines.
+const LAYERS_SHARE: f64 = 0.1;
 /// The setting that names the device.
 const DEVICE: &str = "trainer.device";
 
 /// Returns whether these processes use GPUs: NVML saw them there, or the framework or its settings
-/// say so.
+/// say so, and no model was seen to compute in host memory.
 pub(super) fn compute_on_gpus(run: Run<'_>, workers: &[&LimitMember]) -> bool {
-    workers.iter().any(|held| held.on_gpu) || configured(run)
+    let on_gpu = workers.iter().any(|held| held.on_gpu);
+    on_gpu || configured(run) && !workers.iter().any(|held| computes_on_host(run, held))
+}
+
+/// Returns whether torch's layers took much of what this class took of the host. On a GPU their
+/// results lie in its memory.
+fn computes_on_host(run: Run<'_>, held: &LimitMember) -> bool {
+    let of_class = |growth: &&Growth| Some(growth.class.as_str()) == held.class.as_deref();
+    let Some(growth) = run.report.growth.iter().find(of_class) else {
+        return false;
+    };
+    let bytes = |line: &GrowthLine| line.grown_bytes.gib();
+    let in_layer = |line: &&GrowthLine| {
+        let inside = line.inside.as_deref().unwrap_or_default();
+        let native = line.native.as_deref().unwrap_or_default();
+        inside.contains(LAYERS) && native.contains(CPU)
+    };
+    let all: f64 = growth.lines.iter().map(bytes).sum();
+    let layers: f64 = growth.lines.iter().filter(in_layer).map(bytes).sum();
+    layers > 0.0 && layers >= LAYERS_SHARE * all
 }
 
 fn configured(run: Run<'_>) -> bool {

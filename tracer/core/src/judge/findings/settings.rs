@@ -133,7 +133,7 @@ pub(super) fn rows(facts: &Facts, report: &Report) -> Vec<Row> {
 }
 
 /// Returns the settings of frameworks: first those that were printed, of which the last counts,
-/// then those of command lines that no printed one repeats.
+/// then those of command lines that no printed one repeats, of which the last counts too.
 pub(super) fn of_framework(facts: &Facts) -> Vec<FrameworkSetting> {
     let mut given: Vec<FrameworkSetting> = Vec::new();
     for printed in &facts.printed {
@@ -156,9 +156,15 @@ pub(super) fn of_framework(facts: &Facts) -> Vec<FrameworkSetting> {
         let whose = (driver.cluster, driver.job.clone());
         for one in known(&framework::pairs(&driver.argv), &driver.source, &whose) {
             let one = FrameworkSetting { typed: true, ..one };
-            let same = |printed: &&mut FrameworkSetting| printed.is_beside(&one);
+            let same = |known: &&mut FrameworkSetting| known.is_beside(&one);
             match given[..printed].iter_mut().find(same) {
-                None => given.push(one),
+                None => {
+                    let before = given[printed..].iter_mut().find(same);
+                    if let Some(earlier) = before.filter(|earlier| earlier.source == one.source) {
+                        earlier.overruled = true;
+                    }
+                    given.push(one);
+                }
                 Some(printed) if printed.value == one.value => printed.typed = true,
                 Some(_) => given.push(FrameworkSetting {
                     overruled: true,

@@ -5,7 +5,10 @@ use super::{
     scene::{RAYLET, Scene, key, monitor_kill},
 };
 use crate::{
-    event::{Call, MemorySplit, Observation, Process, PythonFrame, PythonStack, Role, Source},
+    event::{
+        Call, MemorySplit, NativeFrame, Observation, Process, PythonFrame, PythonStack, Role,
+        Source,
+    },
     ids::{BootTime, Bytes},
     ray::facts::RayFact,
 };
@@ -293,6 +296,38 @@ fn no_batch_is_advised_for_gpu_work() {
     );
 }
 
+/// A framework that needs GPUs, or whose engine does, may be made to run on CPUs.
+#[test]
+fn batch_is_advised_for_work_on_cpus() {
+    const OPENRLHF: &str = "-m openrlhf.cli.train_ppo_ray --train.micro_batch_size=64 \
+        --rollout.micro_batch_size=16 --rollout.micro_batch_size=64";
+    let first = |line: &str, method: &str, seen: fn(&mut Scene)| {
+        let scene = ranks_of(method, 3072, line, seen);
+        fires(&scene, "call-grew").remedy.first().cloned()
+    };
+    let forward = "PolicyModelActor.execute_batch";
+    assert_eq!(first(OPENRLHF, forward, |_| {}), None);
+    let in_layers: fn(&mut Scene) = |scene| {
+        let files = [
+            "torch/nn/modules/linear.py",
+            "transformers/models/qwen2/m.py",
+        ];
+        grows_in(scene, &files, Some("libtorch_cpu.so"));
+    };
+    let both = first(OPENRLHF, forward, in_layers).unwrap_or_default();
+    // Of an option that was typed twice the last counts.
+    assert!(both.starts_with("--rollout.micro_batch_size="), "{both}");
+    assert!(both.contains(" --train.micro_batch_size="), "{both}");
+    assert!(both.contains("(now 64 and 64)"), "{both}");
+    let by_tokens = format!("{OPENRLHF} --train.dynamic_batch_enable");
+    assert_eq!(first(&by_tokens, forward, in_layers), None);
+    let device = format!(
+        "-m verl.trainer.main_ppo {MICRO}=8 actor_rollout_ref.rollout.name=vllm trainer.device=cpu"
+    );
+    let batch = first(&device, "WorkerDict.update_actor", |_| {}).unwrap_or_default();
+    assert!(batch.starts_with(&format!("{MICRO}=")), "{batch}");
+}
+
 /// Since verl 0.8 the critic passes batches of tokens, bounded by a setting that is not printed.
 #[test]
 fn critic_of_later_verl_has_its_own_bound() {
@@ -425,29 +460,38 @@ fn larger_cause_comes_first() {
     assert_eq!(rules[..2], ["call-grew", "controller-grew"]);
 }
 
+/// Worker 7 has grown in these files of packages, the innermost first, and in a native library.
+fn grows_in(scene: &mut Scene, files: &[&str], library: Option<&str>) {
+    let frames = files.iter().map(|file| PythonFrame {
+        file: format!("/v/lib/python3.11/site-packages/{file}"),
+        function: "step".into(),
+        line: 12,
+    });
+    let native = library.map(|library| NativeFrame {
+        library: library.to_owned(),
+        function: Some("at::detail::empty_generic".into()),
+    });
+    let stack = PythonStack {
+        process: key(7),
+        tid: None,
+        grown: Bytes(1 << 20),
+        shared: Bytes(0),
+        mapping: None,
+        repeats: false,
+        frames: frames.collect(),
+        unsampled: None,
+        native: native.into_iter().collect(),
+    };
+    scene.push(Source::Proc, Observation::Stack(stack));
+}
+
 /// In the optimizer's step, neither a smaller batch nor fewer ranks help.
 #[test]
 fn optimizer_growth_advises_precision() {
     let line = format!("-m verl.trainer.main_ppo {MICRO}=8 trainer.n_gpus_per_node=2");
     let with = |file: &str| {
         let scene = ranks_of("WorkerDict.update_actor", 3072, &line, |scene| {
-            let frame = PythonFrame {
-                file: format!("/v/lib/python3.11/site-packages/{file}"),
-                function: "step".into(),
-                line: 12,
-            };
-            let stack = PythonStack {
-                process: key(7),
-                tid: None,
-                grown: Bytes(1 << 20),
-                shared: Bytes(0),
-                mapping: None,
-                repeats: false,
-                frames: vec![frame],
-                unsampled: None,
-                native: Vec::new(),
-            };
-            scene.push(Source::Proc, Observation::Stack(stack));
+            grows_in(scene, &[file], None);
         });
         fires(&scene, "call-grew").remedy
     };
