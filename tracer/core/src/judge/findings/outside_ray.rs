@@ -5,12 +5,15 @@ use super::{
     rules::{Kind, Needs, Rule},
 };
 use crate::{
-    ids::{Bytes, size},
-    judge::report::{Certainty, Finding, Killer},
+    ids::{Bytes, SECOND_NS, size},
+    judge::report::{Certainty, Death, Finding, Killer},
 };
 
 /// More than this share of all that Ray counts.
 const SHARE: f64 = 0.25;
+/// What a process held is counted for so long after its end began: Ray's figure is from before its
+/// decision, and freeing gigabytes takes the kernel seconds.
+const FREED_NS: i64 = 5 * SECOND_NS;
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -30,7 +33,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         let total = run.monitor(death)?.total_bytes?;
         let (tracked, node) = run.limit_members(death)?.sums.as_ref()?;
         // All shared memory of the machine is taken for Ray's, so the rest is certainly outside it.
-        let rays = Bytes(tracked.0 + node.shmem.0);
+        let rays = Bytes(tracked.0 + node.shmem.0 + ended_before(run, death).0);
         let outside = Bytes(used.0.saturating_sub(rays.0));
         if outside.gib() <= SHARE * total.gib() {
             return None;
@@ -53,4 +56,15 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         Some((death.cluster, finding))
     });
     merged(found)
+}
+
+/// Returns what processes held that ended shortly before this kill.
+fn ended_before(run: Run<'_>, kill: &Death) -> Bytes {
+    let before = |death: &&Death| {
+        let since = kill.when.act_time.since(death.when.act_time);
+        death.id != kill.id && death.cluster == kill.cluster && (0..=FREED_NS).contains(&since)
+    };
+    let ended = run.report.deaths.iter().filter(before);
+    let held = ended.filter_map(|death| death.memory.own.private());
+    Bytes(held.map(|held| held.0).sum())
 }

@@ -397,6 +397,27 @@ fn memory_outside_ray_is_named() {
     );
     silent(&with(5 * 1024, 0), "outside-ray");
     silent(&with(1024, 4), "outside-ray");
+    // A worker that was killed just before, whose memory Ray still counts.
+    for (ms, is_counted) in [(800, true), (8000, false)] {
+        let mut scene = Scene::new();
+        monitor_started(&mut scene, 9 * GIB, 10 * GIB);
+        let node = NodeMemory {
+            total: Bytes(10 * GIB),
+            ..NodeMemory::default()
+        };
+        scene.push(Source::Proc, Observation::Node(node));
+        scene.ray_worker(9).ray_worker(7);
+        scene.anon_at_exit = Bytes(6 * GIB);
+        ray_kills(&mut scene, 9);
+        scene.after(ms * 1000);
+        scene.anon_at_exit = Bytes(3 * GIB);
+        ray_kills(&mut scene, 7);
+        let last = scene.death(7).id;
+        let findings = scene.report().findings;
+        let mut outside = findings.iter().filter(|one| one.rule == "outside-ray");
+        let named = outside.any(|one| one.deaths.contains(&last));
+        assert_eq!(named, !is_counted, "{ms} ms: {findings:#?}");
+    }
 }
 
 /// A worker with `own` MiB of shared memory dies of SIGBUS.
