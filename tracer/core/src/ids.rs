@@ -11,7 +11,9 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// A process id (a thread group id), in the initial pid namespace unless a field says otherwise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pid(pub u32);

@@ -7,10 +7,7 @@ use super::{
     keywords,
     line::{Groups, LogLine},
 };
-use crate::{
-    judge::from_text::claim::Place,
-    ray::log::kill::{self, Sentence},
-};
+use crate::ray::log::kill::{self, Sentence};
 
 /// The most lines that one sentence is broken into.
 const MAX_PARTS: u32 = 24;
@@ -41,9 +38,8 @@ pub(super) struct BrokenLines {
 #[derive(Debug)]
 struct Open {
     first: LogLine,
-    place: Place,
     /// The lines as they came, in case they do not belong together.
-    parts: Vec<(LogLine, Place)>,
+    parts: Vec<LogLine>,
     /// The lines joined without a space and with one, because the break may have removed a space.
     tight: String,
     loose: String,
@@ -56,9 +52,9 @@ impl BrokenLines {
     }
 
     /// Adds a line, and returns the lines that are complete.
-    pub(super) fn take(&mut self, line: LogLine, place: Place) -> Vec<(LogLine, Place)> {
+    pub(super) fn take(&mut self, line: LogLine) -> Vec<LogLine> {
         let Some(open) = &mut self.open else {
-            return self.begin(line, place);
+            return self.begin(line);
         };
         let own = line.component.is_some()
             || line.speaker.is_some()
@@ -69,13 +65,13 @@ impl BrokenLines {
         let empty = line.text.trim().is_empty();
         if own || long || empty {
             let mut out = self.flush();
-            out.extend(self.begin(line, place));
+            out.extend(self.begin(line));
             return out;
         }
         open.tight.push_str(&line.text);
         open.loose.push(' ');
         open.loose.push_str(line.text.trim_start());
-        open.parts.push((line, place));
+        open.parts.push(line);
         let whole = [&open.tight, &open.loose]
             .into_iter()
             .find(|text| !incomplete(text))
@@ -85,35 +81,31 @@ impl BrokenLines {
                 let Some(open) = self.open.take() else {
                     return Vec::new();
                 };
-                vec![(
-                    LogLine {
-                        keywords: keywords::find_all(&text),
-                        text,
-                        ..open.first
-                    },
-                    open.place,
-                )]
+                vec![LogLine {
+                    keywords: keywords::find_all(&text),
+                    text,
+                    ..open.first
+                }]
             }
             None => Vec::new(),
         }
     }
 
-    fn begin(&mut self, line: LogLine, place: Place) -> Vec<(LogLine, Place)> {
+    fn begin(&mut self, line: LogLine) -> Vec<LogLine> {
         if !line.keywords.groups.has(Groups::SENTENCES) || !incomplete(&line.text) {
-            return vec![(line, place)];
+            return vec![line];
         }
         self.open = Some(Open {
             tight: line.text.clone(),
             loose: line.text.clone(),
             first: line.clone(),
-            place,
-            parts: vec![(line, place)],
+            parts: vec![line],
         });
         Vec::new()
     }
 
     /// Returns the lines of an incomplete sentence as they were.
-    pub(super) fn flush(&mut self) -> Vec<(LogLine, Place)> {
+    pub(super) fn flush(&mut self) -> Vec<LogLine> {
         self.open.take().map_or_else(Vec::new, |open| open.parts)
     }
 }

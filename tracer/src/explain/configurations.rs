@@ -49,13 +49,8 @@ impl Configurations {
     }
 
     /// Reads a line.
-    pub(super) fn line(
-        &mut self,
-        line: &LogLine,
-        own: Option<String>,
-        place: Place,
-        remarks: &mut TextRemarks,
-    ) {
+    pub(super) fn line(&mut self, line: &LogLine, own: Option<String>, remarks: &mut TextRemarks) {
+        let place = line.place;
         let who = printer(line).or(own).unwrap_or_else(|| "the driver".into());
         if let Some(moved) = gpu_moved::parse(&line.text)
             && remarks.gpu_moved.len() < MAX_MOVED

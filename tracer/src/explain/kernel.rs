@@ -16,7 +16,7 @@ use crate::{
     judge::{
         cause::Scope,
         from_text::claim::{
-            Claim, KernelOom, PidNamespace, Place, Stamp, Statement, Subject, Task, TextRemarks,
+            Claim, KernelOom, PidNamespace, Place, Statement, Subject, Task, TextRemarks,
         },
     },
     kernel_log,
@@ -67,9 +67,9 @@ static ROW: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[ *\d+\] +(.+)$"));
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
     report: Report,
-    pending: HashMap<Pid, Pending>,
+    pending: HashMap<Pid, Statement>,
     /// The process that an old kernel chose, until the line that names the one that died.
-    chosen: Option<Pending>,
+    chosen: Option<Statement>,
     columns: Option<Columns>,
 }
 
@@ -95,15 +95,6 @@ struct Report {
     decision: Option<Place>,
 }
 
-#[derive(Debug)]
-struct Pending {
-    place: Place,
-    stamp: Stamp,
-    quote: String,
-    comm: String,
-    oom: KernelOom,
-}
-
 impl Kernel {
     /// Returns whether the next lines belong to a task dump.
     pub(super) fn is_open(&self) -> bool {
@@ -111,7 +102,8 @@ impl Kernel {
     }
 
     /// Reads a line.
-    pub(super) fn line(&mut self, line: &LogLine, place: Place, out: &mut Vec<Statement>) {
+    pub(super) fn line(&mut self, line: &LogLine, out: &mut Vec<Statement>) {
+        let place = line.place;
         let text = line.text.trim();
         if self.dump(text) {
             return;
@@ -119,7 +111,7 @@ impl Kernel {
         if place.line.saturating_sub(self.report.first) > MAX_LINES {
             self.report = Report::default();
         }
-        if self.context(text, line, place, out) {
+        if self.context(text, line, out) {
             return;
         }
         match kernel_log::parse(text) {
@@ -138,7 +130,7 @@ impl Kernel {
                     task_cgroup: task_memcg,
                     ..KernelOom::default()
                 };
-                self.chosen_victim(pid, comm, oom, line, place, out);
+                self.chosen_victim(pid, comm, oom, line, out);
             }
             Some(KernelLog::OomGroup { cgroup }) => {
                 self.report.group = true;
@@ -146,13 +138,12 @@ impl Kernel {
                 self.report.decision = self.report.last_kill.or(Some(place));
             }
             Some(KernelLog::Fault { comm, pid, text }) => {
-                let claim = rows::crashed(&text);
-                out.push(statement(line, place, pid, comm, claim));
+                out.push(line.states(subject(Some(pid), comm), rows::crashed(&text)));
             }
-            Some(killed @ KernelLog::Killed { .. }) => self.killed(&killed, line, place, out),
+            Some(killed @ KernelLog::Killed { .. }) => self.killed(&killed, line, out),
             // A GPU error is not a death; `gpu_error` reads it.
             Some(KernelLog::Xid { .. }) => {}
-            None => self.unparsed_line(text, line, place, out),
+            None => self.unparsed_line(text, line, out),
         }
     }
 
@@ -167,13 +158,7 @@ impl Kernel {
     }
 
     /// Reads a line that says which memory was full, and returns whether it was one.
-    fn context(
-        &mut self,
-        text: &str,
-        line: &LogLine,
-        place: Place,
-        out: &mut Vec<Statement>,
-    ) -> bool {
+    fn context(&mut self, text: &str, line: &LogLine, out: &mut Vec<Statement>) -> bool {
         if let Some(found) = USAGE.captures(text) {
             let kilobytes = |at: usize| found[at].parse::<u64>().ok()?.checked_mul(1024).map(Bytes);
             self.report.mixed |= self.report.usage.is_some();
@@ -188,14 +173,9 @@ impl Kernel {
                 "Out of memory" => is_global(&CHOSEN, text).then_some(Scope::Global),
                 _ => Some(Scope::Memcg),
             };
-            self.report.chosen = scope.map(|scope| (scope, place.line));
-            self.choose(
-                format!("{} (pid {}) or a child of it", &found[3], &found[2]),
-                scope,
-                line,
-                place,
-                out,
-            );
+            self.report.chosen = scope.map(|scope| (scope, line.place.line));
+            let comm = format!("{} (pid {}) or a child of it", &found[3], &found[2]);
+            self.choose(comm, scope, line, out);
         } else {
             return false;
         }
@@ -208,7 +188,6 @@ impl Kernel {
         comm: String,
         scope: Option<Scope>,
         line: &LogLine,
-        place: Place,
         out: &mut Vec<Statement>,
     ) {
         let report = &self.report;
@@ -222,8 +201,7 @@ impl Kernel {
             invoker: report.invoker.clone(),
             ..KernelOom::default()
         };
-        let pending = Pending::new(line, place, comm, oom);
-        out.extend(self.chosen.replace(pending).map(Pending::without_pid));
+        out.extend(self.chosen.replace(killed(line, None, comm, oom)));
     }
 
     /// Reads the header or a row of the task dump, and returns whether the line was one.
@@ -262,23 +240,15 @@ impl Kernel {
         comm: String,
         oom: KernelOom,
         line: &LogLine,
-        place: Place,
         out: &mut Vec<Statement>,
     ) {
         if self.pending.len() >= MAX_PENDING {
             self.flush(out);
         }
-        let pending = Pending::new(line, place, comm, oom);
-        self.pending.insert(pid, pending);
+        self.pending.insert(pid, killed(line, Some(pid), comm, oom));
     }
 
-    fn killed(
-        &mut self,
-        killed: &KernelLog,
-        line: &LogLine,
-        place: Place,
-        out: &mut Vec<Statement>,
-    ) {
+    fn killed(&mut self, killed: &KernelLog, line: &LogLine, out: &mut Vec<Statement>) {
         let KernelLog::Killed {
             pid,
             comm,
@@ -303,10 +273,9 @@ impl Kernel {
             file: Some(*file),
             shmem: *shmem,
             score_adj: *score_adj,
-            ..self.finish(*pid, own, place, out)
+            ..self.finish(*pid, own, line.place, out)
         };
-        let claim = Claim::KernelOom(Box::new(oom));
-        out.push(statement(line, place, *pid, comm.clone(), claim));
+        out.push(self::killed(line, Some(*pid), comm.clone(), oom));
     }
 
     /// Returns what the report says about this kill. The line that chose the victim becomes a
@@ -320,9 +289,10 @@ impl Kernel {
     ) -> KernelOom {
         self.chosen = None;
         let chosen = self.pending.remove(&pid);
-        let mut oom = chosen
-            .as_ref()
-            .map_or_else(KernelOom::default, |pending| pending.oom.clone());
+        let mut oom = match chosen.as_ref().map(|chosen| &chosen.claim) {
+            Some(Claim::KernelOom(oom)) => (**oom).clone(),
+            _ => KernelOom::default(),
+        };
         let report = &mut self.report;
         oom.group = report.group;
         // The line that the whole group is killed follows the first kill.
@@ -355,32 +325,19 @@ impl Kernel {
             oom.tasks.clone_from(&report.tasks);
         }
         report.kill_seen = true;
-        if let Some(pending) = chosen {
-            out.push(pending.statement(pid));
-        }
+        out.extend(chosen);
         oom
     }
 
     /// Reads lines that the parser of whole lines does not know: cut lines, and those of the OOM
     /// reaper.
-    fn unparsed_line(
-        &mut self,
-        text: &str,
-        line: &LogLine,
-        place: Place,
-        out: &mut Vec<Statement>,
-    ) {
+    fn unparsed_line(&mut self, text: &str, line: &LogLine, out: &mut Vec<Statement>) {
         if let Some(found) = REAPED.captures(text) {
             let Ok(pid) = found[1].parse().map(Pid) else {
                 return;
             };
-            out.push(statement(
-                line,
-                place,
-                pid,
-                found[2].to_owned(),
-                Claim::Reaped,
-            ));
+            let subject = subject(Some(pid), found[2].to_owned());
+            out.push(line.states(subject, Claim::Reaped));
         } else if let Some(found) = KILLED.captures(text) {
             let Ok(pid) = found[1].parse().map(Pid) else {
                 return;
@@ -392,54 +349,17 @@ impl Kernel {
             } else {
                 None
             };
-            let oom = self.finish(pid, own, place, out);
-            let claim = Claim::KernelOom(Box::new(oom));
-            out.push(statement(line, place, pid, found[2].to_owned(), claim));
+            let oom = self.finish(pid, own, line.place, out);
+            out.push(killed(line, Some(pid), found[2].to_owned(), oom));
         }
     }
 
     /// Adds the kills that have no second line in the text.
     pub(super) fn flush(&mut self, out: &mut Vec<Statement>) {
-        out.extend(self.chosen.take().map(Pending::without_pid));
-        let mut left: Vec<(Pid, Pending)> = self.pending.drain().collect();
-        left.sort_by_key(|(_, pending)| pending.place);
-        out.extend(
-            left.into_iter()
-                .map(|(pid, pending)| pending.statement(pid)),
-        );
-    }
-}
-
-impl Pending {
-    fn new(line: &LogLine, place: Place, comm: String, oom: KernelOom) -> Self {
-        Self {
-            place,
-            stamp: line.stamp,
-            quote: super::cut(&line.text),
-            comm,
-            oom,
-        }
-    }
-
-    fn without_pid(self) -> Statement {
-        let statement = self.statement(Pid(0));
-        Statement {
-            subject: Subject {
-                pid: None,
-                ..statement.subject
-            },
-            ..statement
-        }
-    }
-
-    fn statement(self, pid: Pid) -> Statement {
-        Statement {
-            place: self.place,
-            stamp: self.stamp,
-            quote: self.quote,
-            subject: subject(pid, self.comm),
-            claim: Claim::KernelOom(Box::new(self.oom)),
-        }
+        out.extend(self.chosen.take());
+        let mut left: Vec<Statement> = self.pending.drain().map(|(_, one)| one).collect();
+        left.sort_by_key(|one| one.place);
+        out.append(&mut left);
     }
 }
 
@@ -449,14 +369,14 @@ pub(super) fn heads_dump(text: &str) -> bool {
 }
 
 /// Reads a GPU error of NVIDIA's driver, unless the line was written by a program.
-pub(super) fn gpu_error(line: &LogLine, place: Place, remarks: &mut TextRemarks) {
+pub(super) fn gpu_error(line: &LogLine, remarks: &mut TextRemarks) {
     let program = line.program.as_ref().map(|(name, _)| name.as_str());
     let foreign = program.is_some_and(|name| name != "kernel");
     if !foreign
         && line.speaker.is_none()
         && let Some(told) = kernel_log::xid::parse(&line.text)
     {
-        remarks.gpu_errors.add_line((place, line.stamp), &told);
+        remarks.gpu_errors.add_line((line.place, line.stamp), &told);
     }
 }
 
@@ -488,21 +408,15 @@ fn agreed(scopes: impl Iterator<Item = Scope>) -> Option<Scope> {
     agreed
 }
 
-fn subject(pid: Pid, comm: String) -> Subject {
+fn subject(pid: Option<Pid>, comm: String) -> Subject {
     Subject {
         pid_namespace: PidNamespace::Host,
-        pid: Some(pid),
+        pid,
         comm: Some(comm),
         ..Subject::default()
     }
 }
 
-fn statement(line: &LogLine, place: Place, pid: Pid, comm: String, claim: Claim) -> Statement {
-    Statement {
-        place,
-        stamp: line.stamp,
-        quote: super::cut(&line.text),
-        subject: subject(pid, comm),
-        claim,
-    }
+fn killed(line: &LogLine, pid: Option<Pid>, comm: String, oom: KernelOom) -> Statement {
+    line.states(subject(pid, comm), Claim::KernelOom(Box::new(oom)))
 }

@@ -12,13 +12,14 @@ use aho_corasick::{
 
 use crate::{
     catalogue,
-    ray::log::{after_effects, gpu_moved, kill},
+    judge::warning,
+    ray::log::{gpu_moved, kill, words::WORDS},
 };
 
 use super::{
     configurations, kernel, kube,
     line::{FoundKeywords, Groups},
-    ray_actor, ray_component, ray_remarks, warnings,
+    ray_actor, ray_remarks, warnings,
 };
 
 /// What a worker prints into its own file when it begins to run an actor or task.
@@ -65,7 +66,8 @@ fn index() -> Index {
     };
     add(Groups::MONITOR, &kill::KEYWORDS);
     add(Groups::ACTOR, &ray_actor::KEYWORDS);
-    add(Groups::COMPONENT, &ray_component::KEYWORDS);
+    let records: Vec<&'static str> = WORDS.records.iter().map(String::as_str).collect();
+    add(Groups::COMPONENT, &records);
     add(Groups::MARKERS, &MARKERS);
     add(Groups::CATALOGUE, catalogue::keywords());
     add(Groups::CATALOGUE, &FATAL);
@@ -189,8 +191,7 @@ pub(super) fn find_all(text: &str) -> FoundKeywords {
         let Some(number) = number.checked_sub(INDEX.first_warning) else {
             continue;
         };
-        let effects =
-            warnings::KEYWORDS.len()..warnings::KEYWORDS.len() + after_effects::WORDS.len();
+        let effects = warning::WORDS.len()..warning::WORDS.len() + WORDS.after_effects.len();
         let first = if number < effects.start {
             &mut found.warning
         } else if effects.contains(&number) {

@@ -39,13 +39,8 @@ impl Kube {
     }
 
     /// Reads a line. The statements from `before` on are those of this line.
-    pub(super) fn line(
-        &mut self,
-        line: &LogLine,
-        place: Place,
-        before: usize,
-        out: &mut Vec<Statement>,
-    ) {
+    pub(super) fn line(&mut self, line: &LogLine, before: usize, out: &mut Vec<Statement>) {
+        let place = line.place;
         let text = line.text.trim_end();
         if let Some(found) = NAME.captures(text) {
             self.pod = Some((found[1].to_owned(), place.line));

@@ -1,8 +1,11 @@
 //! A log line without its wrappers, as the recognisers see it.
 
 use crate::{
-    ids::Pid,
-    judge::from_text::claim::{Stamp, Subject},
+    ids::{HexId, Pid},
+    judge::{
+        from_text::claim::{Claim, Place, Stamp, Statement, Subject, TextMention},
+        report::Mention,
+    },
 };
 
 /// A log line without its wrappers.
@@ -12,6 +15,8 @@ pub(super) struct LogLine {
     pub(super) text: String,
     /// The message with that prefix, if it has one.
     pub(super) record: Option<String>,
+    /// Where it stands.
+    pub(super) place: Place,
     /// When it was written.
     pub(super) stamp: Stamp,
     /// The process that printed it: `(WorkerDict pid=12, ip=…)`.
@@ -29,6 +34,28 @@ pub(super) struct LogLine {
 }
 
 impl LogLine {
+    /// Returns what the line says of a process or node that may be elsewhere. `by` is the worker
+    /// that writes it.
+    pub(super) fn mentions(&self, by: Option<HexId>, what: Mention) -> TextMention {
+        TextMention {
+            place: self.place,
+            stamp: self.stamp,
+            by,
+            what,
+        }
+    }
+
+    /// Returns what the line claims of a process.
+    pub(super) fn states(&self, subject: Subject, claim: Claim) -> Statement {
+        Statement {
+            place: self.place,
+            stamp: self.stamp,
+            quote: super::cut(&self.text),
+            subject,
+            claim,
+        }
+    }
+
     /// Returns whether a worker printed the line: into the text of `own`, or as Ray's driver shows
     /// it. A worker can print anything, also what another program would say.
     pub(super) fn is_of_worker(&self, own: &Subject) -> bool {

@@ -12,7 +12,7 @@ use regex::Regex;
 use super::{HexIds, line::LogLine, pattern, ray_exit};
 use crate::{
     ids::{HexId, Pid},
-    judge::from_text::claim::{Claim, Place, Stamp, Statement, Subject},
+    judge::from_text::claim::{Claim, Place, Statement, Subject},
 };
 
 /// Keywords that open a block or give a reason.
@@ -53,10 +53,8 @@ struct CompleteBlock {
 
 #[derive(Debug)]
 struct Block {
-    place: Place,
-    stamp: Stamp,
-    quote: String,
-    subject: Subject,
+    /// Its first line, with what the others say of the actor.
+    first: Statement,
     /// The next field of [`FIELDS`] that may follow.
     next: usize,
 }
@@ -80,13 +78,10 @@ impl Actors {
 
     fn accept_reason(&mut self, out: &mut Vec<Statement>) {
         if let Some(CompleteBlock { block, reason }) = self.complete.take() {
+            let own = block.first.stamp;
             out.push(Statement {
-                stamp: if block.stamp.is_empty() {
-                    reason.stamp
-                } else {
-                    block.stamp
-                },
-                subject: block.subject,
+                stamp: if own.is_empty() { reason.stamp } else { own },
+                subject: block.first.subject,
                 ..reason
             });
         }
@@ -117,7 +112,8 @@ impl Actors {
     }
 
     /// Reads a line.
-    pub(super) fn line(&mut self, line: &LogLine, place: Place, out: &mut Vec<Statement>) {
+    pub(super) fn line(&mut self, line: &LogLine, out: &mut Vec<Statement>) {
+        let place = line.place;
         let text = line.text.trim();
         if text.is_empty() {
             return;
@@ -128,7 +124,7 @@ impl Actors {
             return self.abandon(place, out);
         }
         if let Some(reason) = reason(text) {
-            return self.reason(text, reason, line, place, out);
+            return self.reason(text, reason, line, out);
         }
         let opens = text.contains("The actor died unexpectedly before finishing this task");
         if opens
@@ -137,10 +133,7 @@ impl Actors {
         {
             self.abandon(place, out);
             self.open = Some(Block {
-                place,
-                stamp: line.stamp,
-                quote: super::cut(text),
-                subject: Subject::default(),
+                first: line.states(Subject::default(), Claim::Died),
                 next: 0,
             });
         }
@@ -167,40 +160,27 @@ impl Actors {
         self.orphans.0 > 0 && place.line.saturating_sub(self.orphans.1) < CONFUSED_LINES
     }
 
-    fn reason(
-        &mut self,
-        text: &str,
-        reason: &str,
-        line: &LogLine,
-        place: Place,
-        out: &mut Vec<Statement>,
-    ) {
-        let claim = ray_exit::actor(reason);
-        let statement = |subject| Statement {
-            place,
-            stamp: line.stamp,
-            quote: super::cut(text),
-            subject,
-            claim: claim.clone(),
-        };
-        if let Some(subject) = own_subject(text) {
-            out.push(statement(subject));
+    fn reason(&mut self, text: &str, reason: &str, line: &LogLine, out: &mut Vec<Statement>) {
+        let own = own_subject(text);
+        let is_own = own.is_some();
+        let reason = line.states(own.unwrap_or_default(), ray_exit::actor(reason));
+        if is_own {
+            out.push(reason);
             return;
         }
         let block = self.open.take();
-        if self.is_confused(place) {
+        if self.is_confused(line.place) {
             self.orphans.0 -= 1;
             self.orphans.0 += u32::from(block.is_some());
             out.extend(block.and_then(Block::without_reason));
-            out.push(statement(Subject::default()));
+            out.push(reason);
             return;
         }
         self.orphans.0 = 0;
         self.accept_reason(out);
-        let reason = statement(Subject::default());
         match block {
             // Its last field is right above the reason.
-            Some(block) if block.subject.is_named() && block.next == FIELDS.len() => {
+            Some(block) if block.first.subject.is_named() && block.next == FIELDS.len() => {
                 self.complete = Some(CompleteBlock { block, reason });
             }
             block => {
@@ -238,36 +218,20 @@ impl Block {
         self.next = at + 1;
         let value = value.trim();
         let known = || Some(value.to_owned()).filter(|value| !value.is_empty());
+        let subject = &mut self.first.subject;
         match key {
-            "class_name" => self.subject.class = known(),
-            "actor_id" => self.subject.actor_id = value.hex(HexId::ACTOR_DIGITS),
-            "pid" => self.subject.pid = value.parse().ok().map(Pid),
-            "ip" => self.subject.ip = known(),
+            "class_name" => subject.class = known(),
+            "actor_id" => subject.actor_id = value.hex(HexId::ACTOR_DIGITS),
+            "pid" => subject.pid = value.parse().ok().map(Pid),
+            "ip" => subject.ip = known(),
             _ => {}
         }
         true
     }
 
+    /// Returns the death of the actor. If only the sentence was found, nothing says which died.
     fn without_reason(self) -> Option<Statement> {
-        if self.next == 0 {
-            // Only the sentence was found: an actor died, and nothing says which.
-            return Some(self.stating(Claim::Died));
-        }
-        self.statement(Claim::Died)
-    }
-
-    fn statement(self, claim: Claim) -> Option<Statement> {
-        self.subject.is_named().then(|| self.stating(claim))
-    }
-
-    fn stating(self, claim: Claim) -> Statement {
-        Statement {
-            place: self.place,
-            stamp: self.stamp,
-            quote: self.quote,
-            subject: self.subject,
-            claim,
-        }
+        (self.next == 0 || self.first.subject.is_named()).then_some(self.first)
     }
 }
 

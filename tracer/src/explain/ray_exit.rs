@@ -8,8 +8,9 @@ use crate::{
     judge::{
         cause::{Cause, Request},
         from_text::claim::Claim,
+        ray_reason::RayReason,
     },
-    ray::{log::kill, words},
+    ray::{facts::ExitType, log::kill, words},
 };
 
 /// The claim for an exception in the actor's constructor.
@@ -20,13 +21,12 @@ const CREATION_FAILED: Claim = Claim::Exit {
 
 /// Returns the claim of `Worker exit type: T Worker exit detail: D`, of `exit_type = T, exit_detail
 /// = D`, and of a worker's own last words.
-pub(super) fn exit(exit_type: &str, detail: &str) -> Claim {
-    let kind = exit_type.trim();
+pub(super) fn exit(exit_type: ExitType, detail: &str) -> Claim {
     let detail = without_traceback(detail);
-    if kind == "USER_ERROR" {
+    if exit_type == ExitType::UserError {
         return CREATION_FAILED;
     }
-    if kind == "NODE_OUT_OF_MEMORY" || killed_for_memory(detail) {
+    if exit_type == ExitType::NodeOutOfMemory || killed_for_memory(detail) {
         return Claim::RayMemory(Box::default());
     }
     // If a worker handles SIGTERM, its exit code says nothing.
@@ -42,8 +42,8 @@ pub(super) fn exit(exit_type: &str, detail: &str) -> Claim {
     if let Some(claim) = asked(detail) {
         return claim;
     }
-    match kind {
-        "INTENDED_SYSTEM_EXIT" | "INTENDED_USER_EXIT" => {
+    match exit_type {
+        ExitType::IntendedSystemExit | ExitType::IntendedUserExit => {
             Claim::Intended(Cause::asked(first_sentence(detail)))
         }
         _ if broken(detail) => Claim::Lost,
@@ -62,7 +62,7 @@ pub(super) fn actor(reason: &str) -> Claim {
         let (kind, detail) = rest
             .split_once(" Worker exit detail: ")
             .unwrap_or((rest, ""));
-        return exit(kind, detail);
+        return exit(ExitType::parse(kind.trim()), detail);
     }
     if killed_for_memory(reason) {
         return Claim::RayMemory(Box::default());
@@ -77,12 +77,7 @@ pub(super) fn actor(reason: &str) -> Claim {
         || reason.contains("node was terminated")
         || reason.contains("node is dead")
     {
-        return Claim::Collapse {
-            cause: Cause::NodeDead {
-                says: Some(first_sentence(reason)),
-            },
-            remote: Some(first_sentence(reason)),
-        };
+        return RayReason::node_dead(first_sentence(reason)).into();
     }
     Claim::Died
 }
@@ -94,12 +89,7 @@ pub(super) fn node_ended(says: &str) -> Claim {
     if says.contains("was preempted") || says.contains("drained") {
         return Claim::Intended(Cause::NodeDrained { says });
     }
-    Claim::Collapse {
-        cause: Cause::NodeDead {
-            says: Some(says.clone()),
-        },
-        remote: Some(says),
-    }
+    RayReason::node_dead(says).into()
 }
 
 /// Returns Ray's own words, without the traceback of user code, which may say anything.

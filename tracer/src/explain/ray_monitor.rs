@@ -7,7 +7,7 @@
 use super::{HexIds as _, line::LogLine};
 use crate::{
     ids::HexId,
-    judge::from_text::claim::{Claim, Place, RayMemory, Stamp, Statement, Subject},
+    judge::from_text::claim::{Claim, RayMemory, Statement, Subject},
     ray::{facts::Candidate, log::kill},
 };
 
@@ -25,9 +25,7 @@ pub(super) struct Monitor {
 #[derive(Debug, Default)]
 struct Block {
     lines: u32,
-    place: Place,
-    stamp: Stamp,
-    quote: String,
+    first: LogLine,
     node: Option<HexId>,
     ip: Option<String>,
     /// The worker whose exit the GCS reports with this record.
@@ -49,7 +47,7 @@ impl Monitor {
     }
 
     /// Reads a line.
-    pub(super) fn line(&mut self, line: &LogLine, place: Place, out: &mut Vec<Statement>) {
+    pub(super) fn line(&mut self, line: &LogLine, out: &mut Vec<Statement>) {
         let text = line.text.as_str();
         let opens = kill::opens(text) || super::ray_exit::killed_for_memory(text);
         let table = kill::has_table_head(text);
@@ -71,15 +69,13 @@ impl Monitor {
             return;
         }
         let block = self.open.get_or_insert_with(|| Block {
-            place,
-            stamp: line.stamp,
-            quote: super::cut(text),
+            first: line.clone(),
             worker_id: reported_exit(text),
             ..Block::default()
         });
         block.lines += 1;
         block.table |= table;
-        block.read(line, place);
+        block.read(line);
     }
 
     /// Ends the record that is being read.
@@ -97,7 +93,7 @@ impl Block {
         self.table && !self.claims && !self.kills && self.found.is_empty() && self.node.is_none()
     }
 
-    fn read(&mut self, line: &LogLine, place: Place) {
+    fn read(&mut self, line: &LogLine) {
         let text = line.text.as_str();
         self.claims |= super::ray_exit::killed_for_memory(text);
         self.kills |= kill::has_kill_details(text);
@@ -109,11 +105,11 @@ impl Block {
         if kill::is_node_line(text)
             && let Some(one) = kill::one(text).and_then(uncut)
         {
-            self.add(one, line, place);
+            self.add(one, line);
         }
         for (one, killed) in kill::listed(text) {
             if killed && has_whole_ids(&one) {
-                self.add(one, line, place);
+                self.add(one, line);
             }
         }
         let room = MAX_TOP.saturating_sub(self.figures.top.len());
@@ -136,27 +132,21 @@ impl Block {
         }
     }
 
-    fn add(&mut self, one: Candidate, line: &LogLine, place: Place) {
-        let own = one.used;
+    fn add(&mut self, one: Candidate, line: &LogLine) {
+        let memory = RayMemory {
+            own: one.used,
+            ..RayMemory::default()
+        };
         let subject = Subject {
             node_id: self.node.clone(),
             ip: self.ip.clone(),
             ..subject(one)
         };
-        self.found.push(Statement {
-            place,
-            stamp: if line.stamp.is_empty() {
-                self.stamp
-            } else {
-                line.stamp
-            },
-            quote: super::cut(&line.text),
-            subject,
-            claim: Claim::RayMemory(Box::new(RayMemory {
-                own,
-                ..RayMemory::default()
-            })),
-        });
+        let mut killed = line.states(subject, Claim::RayMemory(Box::new(memory)));
+        if killed.stamp.is_empty() {
+            killed.stamp = self.first.stamp;
+        }
+        self.found.push(killed);
     }
 
     fn finish(self, out: &mut Vec<Statement>) {
@@ -168,28 +158,18 @@ impl Block {
             } else {
                 Claim::UnparsedKill
             };
-            out.push(Statement {
-                place: self.place,
-                stamp: self.stamp,
-                quote: self.quote,
-                subject: Subject {
-                    node_id: self.node.filter(|_| self.worker_id.is_some()),
-                    ip: self.ip,
-                    worker_id: self.worker_id,
-                    ..Subject::default()
-                },
-                claim,
-            });
+            let subject = Subject {
+                node_id: self.node.filter(|_| self.worker_id.is_some()),
+                ip: self.ip,
+                worker_id: self.worker_id,
+                ..Subject::default()
+            };
+            out.push(self.first.states(subject, claim));
             return;
         }
         if self.found.is_empty() && self.table && !self.figures.top.is_empty() {
-            out.push(Statement {
-                place: self.place,
-                stamp: self.stamp,
-                quote: self.quote,
-                subject: Subject::default(),
-                claim: Claim::MemoryTable(Box::new(self.figures)),
-            });
+            let claim = Claim::MemoryTable(Box::new(self.figures));
+            out.push(self.first.states(Subject::default(), claim));
             return;
         }
         for mut statement in self.found {

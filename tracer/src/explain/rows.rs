@@ -9,10 +9,10 @@ use crate::{
     ids::{HexId, Pid},
     judge::{
         cause::{Cause, Request, Scope},
-        from_text::claim::{
-            Claim, Daemon, KernelOom, PidNamespace, Place, Stamp, Statement, Subject,
-        },
+        from_text::claim::{Claim, Daemon, KernelOom, PidNamespace, Stamp, Statement, Subject},
+        ray_reason::RayReason,
     },
+    ray::facts::ExitType,
     signals,
 };
 
@@ -30,13 +30,7 @@ const SENT: [(&str, i32); 5] = [
 
 /// Reads a line. `own` is the process that writes the text, and `hosts` whether only rows about
 /// processes of the host count.
-pub(super) fn line(
-    line: &LogLine,
-    own: &Subject,
-    hosts: bool,
-    place: Place,
-    out: &mut Vec<Statement>,
-) {
+pub(super) fn line(line: &LogLine, own: &Subject, hosts: bool, out: &mut Vec<Statement>) {
     let text = line.text.as_str();
     let mut found = catalogue::find(text);
     found.retain(|one| is_believed(one.row.believed, line));
@@ -49,23 +43,20 @@ pub(super) fn line(
     let (last_words, others): (Vec<_>, Vec<_>) =
         found.iter().partition(|one| one.row.of == Whom::Writer);
     for one in last_words.first().into_iter().chain(others.first()) {
-        out.extend(statements(one, line, own, place));
+        out.extend(statements(one, line, own));
     }
 }
 
 /// Returns what a record of level C says if nothing else is known of it: its writer aborts.
-pub(super) fn fatal(line: &LogLine, own: &Subject, place: Place) -> Option<Statement> {
+pub(super) fn fatal(line: &LogLine, own: &Subject) -> Option<Statement> {
     let text = line.text.trim();
     let known = |name: &str| matches!(name, "" | "raylet" | "gcs_server" | "core_worker");
     let named = line.component.as_ref();
     let named = named.filter(|(name, pid)| pid.0 != 0 && known(name));
     let ends = line.level == Some('C') && named.is_some() && !text.is_empty();
-    ends.then(|| Statement {
-        place,
-        stamp: line.stamp,
-        quote: super::cut(text),
-        subject: writer(line, own),
-        claim: crashed(&format!("fatal error: {}", short(text))),
+    ends.then(|| {
+        let claim = crashed(&format!("fatal error: {}", short(text)));
+        line.states(writer(line, own), claim)
     })
 }
 
@@ -78,7 +69,7 @@ fn is_believed(believed: Where, line: &LogLine) -> bool {
     }
 }
 
-fn statements(found: &Found<'_>, line: &LogLine, own: &Subject, place: Place) -> Vec<Statement> {
+fn statements(found: &Found<'_>, line: &LogLine, own: &Subject) -> Vec<Statement> {
     let Some(claim) = claim(found, line) else {
         return Vec::new();
     };
@@ -89,11 +80,8 @@ fn statements(found: &Found<'_>, line: &LogLine, own: &Subject, place: Place) ->
         return Vec::new();
     }
     let statement = |subject| Statement {
-        place,
         stamp: stamp_of(found, line.stamp),
-        quote: super::cut(&line.text),
-        subject,
-        claim: claim.clone(),
+        ..line.states(subject, claim.clone())
     };
     if let Some(pids) = found.get("pids") {
         let pids = pids.split(", ").take(MAX_LOADERS);
@@ -223,6 +211,7 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
             memory,
             signal,
             of_unit,
+            after_part,
         } => {
             let unit = found
                 .get("unit")
@@ -238,6 +227,7 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
                 why: why.trim().chars().take(MAX_WORDS + 40).collect(),
                 for_memory: *memory,
                 unit: unit.filter(|_| *of_unit).map(str::to_owned),
+                after_part: *after_part,
             })
         }
         Says::KernelOom { by, global } => Claim::KernelOom(Box::new(KernelOom {
@@ -256,7 +246,10 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
         Says::Interrupted | Says::Nothing => return None,
         Says::Died => Claim::Died,
         Says::Lost => Claim::Lost,
-        Says::RayExit => ray_exit::exit(found.get("type").unwrap_or(""), found.get("detail")?),
+        Says::RayExit => {
+            let exit_type = ExitType::parse(found.get("type").unwrap_or_default());
+            ray_exit::exit(exit_type, found.get("detail")?)
+        }
         Says::Wanted => Claim::Intended(Cause::RayRequest {
             request: Request::Other,
             says: None,
@@ -265,15 +258,7 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
             cause: Cause::GcsLost,
             remote: None,
         },
-        Says::NodeDead { says } => {
-            let says = short(&found.fill(says));
-            Claim::Collapse {
-                cause: Cause::NodeDead {
-                    says: Some(says.clone()),
-                },
-                remote: Some(says),
-            }
-        }
+        Says::NodeDead { says } => RayReason::node_dead(short(&found.fill(says))).into(),
     })
 }
 

@@ -14,11 +14,10 @@ use super::{
     warnings,
 };
 use crate::{
-    event::Role,
     ids::{MINUTE_NS, Pid},
     judge::{
         from_text::{
-            claim::{Claim, PidNamespace, Place, Stamp, Statement, Subject, Text, TextMention},
+            claim::{Claim, PidNamespace, Place, Statement, Subject, Text},
             text_evidence::TextEvidence,
         },
         log_mentions,
@@ -117,22 +116,23 @@ impl Source {
             text: self.number,
             line: number,
         };
-        for line in lines {
+        for mut line in lines {
+            line.place = place;
             clocks(&line, &mut gathered.texts[self.number]);
-            for (line, place) in self.broken_lines.take(line, place) {
-                self.take_line(&line, place, gathered);
+            for line in self.broken_lines.take(line) {
+                self.take_line(&line, gathered);
             }
         }
         self.hand_over(gathered);
     }
 
-    fn take_line(&mut self, line: &LogLine, place: Place, gathered: &mut TextEvidence) {
+    fn take_line(&mut self, line: &LogLine, gathered: &mut TextEvidence) {
         let before = self.found.len();
         // What a worker prints of the kernel, the raylet or the GCS is a quotation.
         let by_worker = line.is_of_worker(&self.own);
         let of_ray = |(name, _): &(String, Pid)| matches!(name.as_str(), "raylet" | "gcs_server");
         if by_worker && line.component.as_ref().is_some_and(of_ray) {
-            return self.raylet(line, place);
+            return self.raylet(line);
         }
         let has = |group| line.keywords.groups.has(group);
         note_raylet(line, gathered);
@@ -141,25 +141,25 @@ impl Source {
             *node_id = node_id.take().or_else(|| ray_remarks::node_id(line));
         }
         if has(Groups::MONITOR) || self.monitor.is_open() {
-            self.monitor.line(line, place, &mut self.found);
+            self.monitor.line(line, &mut self.found);
         }
         if has(Groups::ACTOR) || self.actors.is_open() || self.actors.is_watching() {
-            self.actors.line(line, place, &mut self.found);
+            self.actors.line(line, &mut self.found);
         }
         if has(Groups::COMPONENT) || self.components.is_open() {
-            self.components.line(line, place, &mut self.found, gathered);
+            self.components.line(line, &mut self.found, gathered);
         }
         if !by_worker && (has(Groups::KERNEL) || self.kernel.is_open()) {
-            self.kernel.line(line, place, &mut self.found);
-            kernel::gpu_error(line, place, &mut gathered.remarks);
+            self.kernel.line(line, &mut self.found);
+            kernel::gpu_error(line, &mut gathered.remarks);
         }
         if has(Groups::CATALOGUE) || has(Groups::MARKERS) || line.level == Some('C') {
-            self.other(line, place, before);
+            self.other(line, before);
         }
         if has(Groups::KUBE) || self.kube.is_open() {
-            self.kube.line(line, place, before, &mut self.found);
+            self.kube.line(line, before, &mut self.found);
         }
-        self.kube.name(place, before, &mut self.found);
+        self.kube.name(line.place, before, &mut self.found);
         if has(Groups::MONITOR)
             || has(Groups::ACTOR)
             || has(Groups::CATALOGUE)
@@ -167,28 +167,22 @@ impl Source {
         {
             ray_remarks::line(line, &mut gathered.remarks);
             for what in ray_remarks::dead_node(line).into_iter().flatten() {
-                gathered.mention(TextMention {
-                    place,
-                    stamp: line.stamp,
-                    by: self.own.worker_id.clone(),
-                    what,
-                });
+                gathered.mention(line.mentions(self.own.worker_id.clone(), what));
             }
         }
         if has(Groups::CONFIGURATIONS) || self.configurations.is_open() {
             let own = own_name(&self.own);
-            self.configurations
-                .line(line, own, place, &mut gathered.remarks);
+            self.configurations.line(line, own, &mut gathered.remarks);
         }
-        self.raylet(line, place);
+        self.raylet(line);
         self.said.join(before, &mut self.found);
         let tells = |one: &Statement| !one.claim.is_no_end();
         let claimed = self.found[before..].iter().any(tells) || self.monitor.is_open();
         if has(Groups::WARNING) {
             if self.is_log {
-                warnings::line(line, place, claimed, &mut gathered.remarks);
+                warnings::line(line, claimed, &mut gathered.remarks);
             }
-            self.of_peers(line, place, gathered);
+            self.of_peers(line, gathered);
         }
         if claimed {
             gathered.remarks.repeated += line.repeated;
@@ -196,38 +190,33 @@ impl Source {
     }
 
     /// Notes, once, what a worker's own output says about its peers.
-    fn of_peers(&mut self, line: &LogLine, place: Place, gathered: &mut TextEvidence) {
+    fn of_peers(&mut self, line: &LogLine, gathered: &mut TextEvidence) {
         let Some(worker) = self.own.worker_id.clone().filter(|_| !self.told_of_peers) else {
             return;
         };
         if let Some(what) = log_mentions::peer_error("", &line.text) {
             self.told_of_peers = true;
-            gathered.mention(TextMention {
-                place,
-                stamp: line.stamp,
-                by: Some(worker),
-                what,
-            });
+            gathered.mention(line.mentions(Some(worker), what));
         }
     }
 
     /// Reads a line by the rows of the catalogue. What belongs to a block of a dead actor is left
     /// out, because it would count twice; so is what others have read of a fatal record.
-    fn other(&mut self, line: &LogLine, place: Place, before: usize) {
+    fn other(&mut self, line: &LogLine, before: usize) {
         if self.own.worker_id.is_some() {
             rows::marker(&line.text, &mut self.own);
         }
         let reason = line.text.contains("The actor is dead because")
             || line.text.contains("The actor died because");
         let hosts = reason || self.actors.is_open();
-        rows::line(line, &self.own, hosts, place, &mut self.found);
+        rows::line(line, &self.own, hosts, &mut self.found);
         if self.found.len() == before && !hosts && !self.monitor.is_open() {
-            self.found.extend(rows::fatal(line, &self.own, place));
+            self.found.extend(rows::fatal(line, &self.own));
         }
     }
 
     /// Reads the pid of a raylet from the log lines that the driver quotes after its end.
-    fn raylet(&mut self, line: &LogLine, place: Place) {
+    fn raylet(&mut self, line: &LogLine) {
         if line.keywords.groups.has(Groups::CATALOGUE)
             && line.text.contains("Raylet is terminated")
             && line.text.contains("Termination is")
@@ -247,40 +236,30 @@ impl Source {
             return;
         };
         self.quoted = 0;
-        self.found.push(Statement {
-            place,
-            stamp: line.stamp,
-            quote: super::cut(&line.text),
-            subject: Subject {
-                role: Some(Role::Raylet),
-                pid: Some(*pid),
-                ..Subject::default()
-            },
-            claim: Claim::Identity,
-        });
+        let raylet = Subject::raylet(Some(*pid));
+        self.found.push(line.states(raylet, Claim::Identity));
     }
 
     /// Ends the text and adds what is still open.
     pub(super) fn end(&mut self, gathered: &mut TextEvidence) {
-        for (line, place) in self.broken_lines.flush() {
-            self.take_line(&line, place, gathered);
+        for line in self.broken_lines.flush() {
+            self.take_line(&line, gathered);
         }
         let place = Place {
             text: self.number,
             line: gathered.texts[self.number].lines,
         };
+        let end = LogLine {
+            place,
+            ..LogLine::default()
+        };
         if self.own.worker_id.is_some() {
-            self.found.push(Statement {
-                place,
-                stamp: Stamp::default(),
-                quote: String::new(),
-                subject: self.own.clone(),
-                claim: Claim::Identity,
-            });
+            let own = self.own.clone();
+            self.found.push(end.states(own, Claim::Identity));
         }
         self.monitor.flush(&mut self.found);
         self.actors.finish(place, &mut self.found);
-        self.components.flush(place, &mut self.found, gathered);
+        self.components.flush(&end, &mut self.found, gathered);
         self.kernel.flush(&mut self.found);
         self.kube.flush(&mut self.found);
         self.hand_over(gathered);

@@ -99,6 +99,9 @@ pub enum Says {
         /// Whether it ends whole units of systemd.
         #[serde(default)]
         of_unit: bool,
+        /// Whether it does so too after one of the processes has ended by itself.
+        #[serde(default)]
+        after_part: bool,
     },
     /// The kernel's OOM killer ended it, as a program reports.
     KernelOom {

@@ -29,6 +29,7 @@ mod pending;
 mod programs;
 mod query;
 mod ray_log_versions;
+pub mod ray_reason;
 pub mod report;
 mod settled;
 mod signal_origin;

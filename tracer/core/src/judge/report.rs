@@ -218,7 +218,7 @@ pub struct Host {
 }
 
 /// The part of a cluster on this machine.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClusterReport {
     /// Number in this report.
@@ -256,7 +256,7 @@ pub struct ClusterReport {
 }
 
 /// Ray's memory monitor.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Monitor {
     /// Whether it runs.

@@ -1,7 +1,18 @@
 //! Names what a log may warn of that is no kill.
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+/// Words of lines, and what they warn of, in the order in which they are searched. GPU memory comes
+/// first: torch before and after 2.5, CUDA itself, XLA, vLLM.
+#[expect(clippy::expect_used, reason = "the file is read in tests")]
+pub static WORDS: LazyLock<Vec<(String, Warning)>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("warnings.json")).expect("a valid file"));
+
 /// Something that a text warns of and that is no kill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Warning {
     /// Memory of a GPU ran out.
     GpuMemory,

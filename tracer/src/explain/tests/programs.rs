@@ -61,6 +61,53 @@ fn the_next_line_says_which_child_a_daemon_killed() {
 }
 
 #[test]
+fn a_worker_that_ray_killed_because_it_did_not_exit_was_ended_by_ray() {
+    let text = "[2026-11-21 00:25:26,656 W 4101 4101] (raylet) worker_pool.cc:700: Worker with PID=4218 did not exit after 5000ms, force killing with SIGKILL.\n";
+    let report = explain(&[("raylet.out", text)]);
+    assert_eq!(killers(&report), [(4218, Killer::RayIntended)]);
+}
+
+/// Nomad lists the newest event first.
+#[test]
+fn a_task_that_nomad_stopped_is_one_death_and_one_that_had_exited_is_not_its_work() {
+    let event = |time: &str, what: &str| format!("2026-11-21T{time}Z  {what}\n");
+    let exit = "Terminated      Exit Code: 1, Exit Message: \"exited\"";
+    let stop = "Killing         Sent interrupt. Waiting 5s before force killing";
+    let list = |ended: &str| event(ended, exit) + &event("15:32:44", stop);
+    for (ended, deaths) in [
+        ("15:32:46", &[(0, Killer::Signal)][..]),
+        ("15:32:44", &[(0, Killer::Signal)]),
+        ("15:30:00", &[(0, Killer::Exit), (0, Killer::Signal)]),
+        ("16:30:00", &[(0, Killer::Exit), (0, Killer::Signal)]),
+    ] {
+        assert_eq!(killers(&of(&list(ended))), deaths, "{ended}");
+    }
+}
+
+#[test]
+fn a_dumped_core_does_not_say_who_sent_the_signal() {
+    let dumped =
+        "Nov 21 10:00:02 n1 systemd-coredump[90]: Process 812 (python3) of user 0 dumped core.\n";
+    let report = of(dumped);
+    assert_eq!(killers(&report), [(812, Killer::Crash)]);
+    let clause = crate::show::words::clause(&report.deaths[0]);
+    assert!(!clause.contains("of its own"), "{clause}");
+    let by_number = |end: &str| {
+        of(&format!(
+            "Nov 21 10:00:01 n1 systemd-coredump[90]: Process 812 (python3) of user 0 terminated abnormally with signal {end}, processing...\n"
+        ))
+    };
+    assert_eq!(by_number("6/ABRT").deaths[0].end.signal, Some(6));
+    assert_eq!(killers(&by_number("3/QUIT")), [(812, Killer::Unknown)]);
+    // systemd aborts a unit whose watchdog it does not hear.
+    let watchdog = "Nov 21 10:00:01 n1 systemd[1]: train.service: Killing process 812 (python3) with signal SIGABRT.\n";
+    assert_eq!(
+        killers(&of(&format!("{watchdog}{dumped}"))),
+        [(812, Killer::Signal)]
+    );
+}
+
+#[test]
 fn a_frame_of_mpich_has_the_process_above_its_signal() {
     let frame = |pid: u32| {
         format!(

@@ -11,7 +11,8 @@ use crate::{
     ids::{Bytes, HexId, Pid},
     judge::{
         cause::{Cause, Scope},
-        report::Mention,
+        ray_reason::RayReason,
+        report::{Mention, Monitor},
         state::gpu_errors::GpuErrors,
         warning::Warning,
     },
@@ -94,7 +95,7 @@ impl Stamp {
 }
 
 /// The pid namespace of a line's pids.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum PidNamespace {
     /// Ray's pid namespace, which is often a container's.
     #[default]
@@ -136,6 +137,16 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// Returns a raylet.
+    #[must_use]
+    pub fn raylet(pid: Option<Pid>) -> Self {
+        Self {
+            role: Some(Role::Raylet),
+            pid,
+            ..Self::default()
+        }
+    }
+
     /// Whether it can be told from other processes.
     #[must_use]
     pub fn is_named(&self) -> bool {
@@ -229,6 +240,16 @@ impl Claim {
     }
 }
 
+impl From<RayReason> for Claim {
+    fn from(reason: RayReason) -> Self {
+        match reason {
+            RayReason::Memory => Self::RayMemory(Box::default()),
+            RayReason::Intended(cause) => Self::Intended(cause),
+            RayReason::Collapse { why: cause, remote } => Self::Collapse { cause, remote },
+        }
+    }
+}
+
 /// Figures of a kill by Ray's memory monitor.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RayMemory {
@@ -304,6 +325,8 @@ pub struct Daemon {
     pub for_memory: bool,
     /// The unit of systemd whose processes it killed.
     pub unit: Option<String>,
+    /// Whether it does so too after one of the processes has ended by itself.
+    pub after_part: bool,
 }
 
 /// Where a line stands.
@@ -346,7 +369,7 @@ pub struct TextRemarks {
     /// The versions of Ray whose words the texts use; crossed if they are of several.
     pub wording: Option<MinorRange>,
     /// What the memory monitor logged about itself.
-    pub monitor: Option<MonitorState>,
+    pub monitor: Option<Monitor>,
     /// Pids under which raylets wrote their logs.
     pub raylets: BTreeSet<Pid>,
     /// Configurations that frameworks printed, each with its printer.
@@ -387,20 +410,4 @@ pub struct NotedLine {
     pub place: Place,
     /// First line, cut.
     pub quote: String,
-}
-
-/// What the memory monitor said at its start.
-#[derive(Debug, Clone, PartialEq)]
-pub enum MonitorState {
-    /// It runs.
-    On {
-        /// Threshold.
-        threshold: Bytes,
-        /// What it counts as all memory.
-        total: Bytes,
-        /// Its interval.
-        refresh_ms: Option<u64>,
-    },
-    /// It does not run.
-    Off,
 }

@@ -23,8 +23,6 @@ const REUSED_NS: i64 = 2 * MINUTE_NS;
 const TAKEN_BACK_LINES: u64 = 3;
 /// A report of several lines on one process is at most this long.
 const REPORT_LINES: u64 = 8;
-/// The daemon that names a worker only in the line after the one on its act.
-const NANNY: &str = "Dask's nanny";
 /// At most this many claims without a name are kept.
 const MAX_NAMELESS: usize = 200;
 
@@ -79,14 +77,42 @@ impl ProcessClaims {
     }
 }
 
+/// By what processes are found.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Raylet,
+    Worker(HexId),
+    Actor(HexId),
+    Pid(PidNamespace, Pid),
+}
+
+impl Key {
+    /// Returns the keys of a process. Raylets are compared with raylets only.
+    fn of(subject: &Subject) -> Vec<Self> {
+        if subject.role == Some(Role::Raylet) {
+            return vec![Self::Raylet];
+        }
+        let worker = subject.worker_id.clone().map(Self::Worker);
+        let actor = subject.actor_id.clone().map(Self::Actor);
+        let pid = subject.pid;
+        let pid = pid.map(|pid| Self::Pid(subject.pid_namespace, pid));
+        [worker, actor, pid].into_iter().flatten().collect()
+    }
+
+    /// How many processes with this key are compared, the newest ones.
+    fn most(&self) -> usize {
+        match self {
+            Self::Worker(_) => 1,
+            _ => MAX_ALIKE,
+        }
+    }
+}
+
 /// The claims of all processes.
 #[derive(Debug, Default)]
 pub struct AllClaims {
     all: Vec<ProcessClaims>,
-    by_worker: HashMap<HexId, usize>,
-    by_actor: HashMap<HexId, Vec<usize>>,
-    by_pid: HashMap<(bool, Pid), Vec<usize>>,
-    raylets: Vec<usize>,
+    by_key: HashMap<Key, Vec<usize>>,
     /// The process of the last claim.
     last: Option<usize>,
     /// Claims without a line that says whom they concern.
@@ -164,17 +190,16 @@ impl AllClaims {
         (of_host && is_bare).then(|| above.subject.clone())
     }
 
-    /// Takes the last claim of Dask's nanny, which named nobody, if this line says which child of it
+    /// Takes the last claim that a program killed a child of it, if this line says which child
     /// ended: `Worker exceeded 95% memory budget`, `Worker process 7 was killed`.
     fn name_above(&mut self, statement: &Statement) {
-        let is_child = statement.subject.role == Some(Role::Descendant);
+        let is_child = |one: &Statement| one.subject.role == Some(Role::Descendant);
         let is_meant = |one: &mut Statement| {
             let here = is_close(one.place, statement.place, TAKEN_BACK_LINES);
-            let by_nanny = matches!(&one.claim, Claim::Daemon(daemon) if daemon.name == NANNY);
-            here && one.subject.of.is_none() && by_nanny
+            here && is_child(one) && matches!(one.claim, Claim::Daemon(_))
         };
         let ended = matches!(statement.claim, Claim::Died | Claim::Signalled(_));
-        if !ended || !is_child {
+        if !ended || !is_child(statement) {
             return;
         }
         if let Some(daemon) = self.nameless.pop_if(is_meant) {
@@ -218,26 +243,14 @@ impl AllClaims {
             let here = together(&known.subject, subject) || known.repeats(statement);
             here && alike(&known.subject, subject) && !known.is_of_another(statement)
         };
-        let worker = subject.worker_id.as_ref();
-        let known = worker.and_then(|worker| self.by_worker.get(worker));
+        let keys = Key::of(subject);
+        let with = |key: &Key| self.by_key.get(key).map_or(&[][..], Vec::as_slice);
+        let worker = keys.iter().find(|key| matches!(key, Key::Worker(_)));
+        let known = worker.and_then(|key| with(key).first());
         if let Some(at) = known.filter(|at| knows(&self.all[**at].subject, subject) && fits(at)) {
             return vec![*at];
         }
-        let mut found = Vec::new();
-        if subject.role == Some(Role::Raylet) {
-            found.extend(self.raylets.iter().copied());
-        } else {
-            if let Some(worker) = &subject.worker_id {
-                found.extend(self.by_worker.get(worker));
-            }
-            if let Some(actor) = &subject.actor_id {
-                found.extend(self.by_actor.get(actor).into_iter().flatten());
-            }
-            if let Some(pid) = subject.pid {
-                let key = (subject.pid_namespace == PidNamespace::Host, pid);
-                found.extend(self.by_pid.get(&key).into_iter().flatten());
-            }
-        }
+        let mut found: Vec<usize> = keys.iter().flat_map(with).copied().collect();
         found.retain(fits);
         // If several processes fit and contradict one another, a line that fits all of them does
         // not merge them.
@@ -246,8 +259,7 @@ impl AllClaims {
             let this = &self.all[*this].subject;
             alike(kept, this) && together(kept, this)
         };
-        let found_all: Vec<usize> = found.iter().copied().filter(|at| agree(at)).collect();
-        found_all
+        found.iter().copied().filter(agree).collect()
     }
 
     fn absorb(&mut self, into: usize, other: usize) {
@@ -256,47 +268,28 @@ impl AllClaims {
         for statement in absorbed.statements {
             self.all[into].add(statement);
         }
-        let moved = |list: &mut Vec<usize>| {
-            list.retain(|at| *at != other);
-            if !list.contains(&into) {
-                list.push(into);
+        for key in Key::of(&absorbed.subject) {
+            if let Some(list) = self.by_key.get_mut(&key) {
+                list.retain(|at| *at != other);
             }
-        };
-        if let Some(worker) = absorbed.subject.worker_id {
-            self.by_worker.insert(worker, into);
+            self.put(key, into);
         }
-        if let Some(actor) = absorbed.subject.actor_id {
-            self.by_actor.entry(actor).and_modify(moved);
-        }
-        if let Some(pid) = absorbed.subject.pid {
-            let key = (absorbed.subject.pid_namespace == PidNamespace::Host, pid);
-            self.by_pid.entry(key).and_modify(moved);
-        }
-        self.raylets.retain(|at| *at != other);
     }
 
     fn index(&mut self, at: usize) {
-        let subject = &self.all[at].subject;
-        let note = |list: &mut Vec<usize>| {
-            if !list.contains(&at) {
-                if list.len() >= MAX_ALIKE {
-                    list.remove(0);
-                }
-                list.push(at);
+        for key in Key::of(&self.all[at].subject) {
+            self.put(key, at);
+        }
+    }
+
+    fn put(&mut self, key: Key, at: usize) {
+        let most = key.most();
+        let list = self.by_key.entry(key).or_default();
+        if !list.contains(&at) {
+            if list.len() >= most {
+                list.remove(0);
             }
-        };
-        if subject.role == Some(Role::Raylet) {
-            return note(&mut self.raylets);
-        }
-        if let Some(worker) = &subject.worker_id {
-            self.by_worker.insert(worker.clone(), at);
-        }
-        if let Some(actor) = &subject.actor_id {
-            note(self.by_actor.entry(actor.clone()).or_default());
-        }
-        if let Some(pid) = subject.pid {
-            let key = (subject.pid_namespace == PidNamespace::Host, pid);
-            note(self.by_pid.entry(key).or_default());
+            list.push(at);
         }
     }
 }
@@ -334,6 +327,11 @@ fn knows(known: &Subject, subject: &Subject) -> bool {
 
 /// Returns the time between two stamps of one clock.
 pub(super) fn between(one: &Statement, other: &Statement) -> Option<i64> {
+    after(one, other).map(i64::saturating_abs)
+}
+
+/// Returns how much later the second of two stamps of one clock is.
+pub(super) fn after(one: &Statement, other: &Statement) -> Option<i64> {
     let same_text = one.place.text == other.place.text;
     let clocks: [fn(&Stamp) -> Option<i64>; 3] =
         [|stamp| stamp.utc, |stamp| stamp.local, |stamp| stamp.boot];
@@ -341,7 +339,7 @@ pub(super) fn between(one: &Statement, other: &Statement) -> Option<i64> {
     clocks.find_map(|(number, clock)| {
         let times = clock(&one.stamp).zip(clock(&other.stamp));
         let (one, other) = times.filter(|_| number == 0 || same_text)?;
-        Some(one.abs_diff(other).try_into().unwrap_or(i64::MAX))
+        Some(other.saturating_sub(one))
     })
 }
 
@@ -403,7 +401,8 @@ mod tests {
         for worker in 0..1000 {
             claims.add(lost(worker));
         }
-        assert!(claims.by_pid.values().all(|list| list.len() == MAX_ALIKE));
+        let of_pid = &claims.by_key[&Key::Pid(PidNamespace::Ray, Pid(7))];
+        assert_eq!(of_pid.len(), MAX_ALIKE);
         assert_eq!(claims.find(&lost(3)), [3]);
         assert_eq!(claims.all().len(), 1000);
         let mut nobodys = lost(0);

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     event::Role,
-    ids::Pid,
+    ids::{Bytes, Pid},
     judge::{
         programs,
         report::{
@@ -189,45 +189,24 @@ fn at_death(memory: &RayMemory) -> Option<AtDeath> {
 
 /// Returns the processes that the text lists. The victim is always among them if its size is known.
 fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -> Vec<TopProcess> {
-    let victim = |pid: Pid| subject.pid == Some(pid);
-    let mut top: Vec<TopProcess> = Vec::new();
-    for user in memory.iter().flat_map(|memory| &memory.top) {
-        top.push(TopProcess {
-            pid: user.pid,
-            title: user.command.clone(),
-            role: None,
-            private_bytes: user.used,
-            victim: victim(user.pid),
-            cgroup: None,
-            age_ms: None,
-        });
-    }
-    for task in oom
-        .iter()
-        .filter(|oom| memory.is_none() && tells_private(oom))
-        .flat_map(|oom| &oom.tasks)
-    {
-        top.push(TopProcess {
-            pid: task.pid,
-            title: task.comm.clone(),
-            role: None,
-            private_bytes: task.memory,
-            victim: victim(task.pid),
-            cgroup: None,
-            age_ms: None,
-        });
-    }
+    let shown = |pid: Pid, title: String, private_bytes: Bytes| TopProcess {
+        pid,
+        title,
+        role: None,
+        private_bytes,
+        victim: subject.pid == Some(pid),
+        cgroup: None,
+        age_ms: None,
+    };
+    let users = memory.iter().flat_map(|memory| &memory.top);
+    let users = users.map(|user| shown(user.pid, user.command.clone(), user.used));
+    let mut top: Vec<TopProcess> = users.collect();
+    let oom = oom.filter(|oom| memory.is_none() && tells_private(oom));
+    let tasks = oom.iter().flat_map(|oom| &oom.tasks);
+    top.extend(tasks.map(|task| shown(task.pid, task.comm.clone(), task.memory)));
     let own = memory.and_then(|memory| memory.own);
     if let (Some(own), Some(pid), false) = (own, subject.pid, top.iter().any(|one| one.victim)) {
-        top.push(TopProcess {
-            pid,
-            title: format!("ray::{}", name(subject)),
-            role: None,
-            private_bytes: own,
-            victim: true,
-            cgroup: None,
-            age_ms: None,
-        });
+        top.push(shown(pid, format!("ray::{}", name(subject)), own));
     }
     top.sort_by_key(|process| std::cmp::Reverse(process.private_bytes));
     top

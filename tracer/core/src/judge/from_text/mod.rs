@@ -33,12 +33,12 @@ use crate::{
         findings,
         missing::Missing,
         ray_log_versions,
-        report::{self, ClusterReport, Death, Evidence, Monitor, Report, TextSource, TopProcess},
+        report::{ClusterReport, Death, Evidence, Report, TextSource, TopProcess},
     },
     path,
     ray::{facts::TopUser, identify, log::kill},
 };
-use claim::{Claim, MonitorState, Place, Statement, Subject};
+use claim::{Claim, Place, Statement, Subject};
 use death::build;
 use join::Case;
 use mismatch::{Candidate, Times};
@@ -99,36 +99,20 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     ));
     notes.extend(version.map(|version| format!("Ray {version}, by the wording of its messages")));
     let mut report = Report {
-        message_times: Vec::new(),
         schema: 1,
         raytrace: env!("CARGO_PKG_VERSION").into(),
-        recordings: Vec::new(),
         clusters: match folders.as_slice() {
             [] => clusters(gathered),
             folders => nodes::clusters(gathered, folders),
         },
-        jobs: Vec::new(),
         deaths,
-        pending: Vec::new(),
-        owners: Vec::new(),
-        gpus: Vec::new(),
         gpu_errors: gathered
             .remarks
             .gpu_errors
             .report(|(place, stamp)| clock.time(place, stamp).map(zone::utc)),
-        limits: Vec::new(),
-        in_use: None,
-        shared_memory: None,
-        growth: Vec::new(),
-        unread_stacks: Vec::new(),
-        settings: Vec::new(),
-        findings: Vec::new(),
-        peak: None,
         notes,
         texts: texts(gathered, &clock),
-        nodes: Vec::new(),
-        mentions: Vec::new(),
-        machines: Vec::new(),
+        ..Report::default()
     };
     nodes::join(gathered, &clock, &folders, &on, &mut report);
     findings::name_suspects(&facts, &mut report);
@@ -328,49 +312,14 @@ fn order(made: &mut [Made]) {
 }
 
 fn clusters(gathered: &TextEvidence) -> Vec<ClusterReport> {
-    let raylet_pid = gathered.remarks.raylets.first().copied();
-    let Some(raylet_pid) = raylet_pid else {
-        return Vec::new();
-    };
-    let monitor = gathered
-        .remarks
-        .monitor
-        .as_ref()
-        .map(|monitor| match monitor {
-            MonitorState::On {
-                threshold,
-                total,
-                refresh_ms,
-            } => Monitor {
-                enabled: true,
-                threshold_bytes: Some(*threshold),
-                total_bytes: Some(*total),
-                refresh_ms: *refresh_ms,
-            },
-            MonitorState::Off => Monitor {
-                enabled: false,
-                threshold_bytes: None,
-                total_bytes: None,
-                refresh_ms: None,
-            },
-        });
-    vec![ClusterReport {
-        id: 0,
-        recording_id: 0,
-        session: None,
+    let raylet = gathered.remarks.raylets.first();
+    let cluster = raylet.map(|raylet_pid| ClusterReport {
         ray_version: version(gathered),
-        node_id: None,
-        raylet_pid,
-        container_id: None,
-        node_ip: None,
-        place: report::Place::default(),
-        monitor,
-        object_store_bytes: None,
-        log_utc_offset_s: None,
-        gcs_address: None,
-        cluster_id: None,
-        head: false,
-    }]
+        raylet_pid: *raylet_pid,
+        monitor: gathered.remarks.monitor.clone(),
+        ..ClusterReport::default()
+    });
+    cluster.into_iter().collect()
 }
 
 /// Returns the version of Ray that a text names, else the one whose words it uses.

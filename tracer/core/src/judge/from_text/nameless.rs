@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, mem::discriminant};
 use super::{
     Made,
     claim::{Claim, Daemon, RayMemory, Statement, Subject},
-    claims::{between, is_close},
+    claims::{after, between, is_close},
     death::build,
     text_evidence::TextEvidence,
-    verdict::{Verdict, by_ray, rank, verdict},
+    verdict::{Verdict, by_ray, is_weak, rank, verdict},
     zone::Clock,
 };
 use crate::{
@@ -22,8 +22,8 @@ const MAX_COUNTED: u64 = 50;
 
 /// Slurm tells of the end of a step at most this many lines below that of the task which caused it.
 const CANCELLED_LINES: u64 = 8;
-/// The daemon that ends one job in two lines, of which neither names it.
-const RUNNER: &str = "GitHub Actions";
+/// What a program ends has ended at most this much later.
+const ENDS_NS: i64 = 2 * MINUTE_NS;
 
 /// Adds the deaths that nothing else accounts for.
 pub(super) fn add(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
@@ -59,20 +59,28 @@ fn is_of(one: &Statement, kind: &str) -> bool {
     of.is_some_and(|of| of.starts_with(kind))
 }
 
-/// Whether a task of Slurm ended after Slurm had ended its job.
-fn is_after_cancel(one: &Statement, nameless: &[Statement]) -> bool {
-    let above = |other: &Statement| {
-        other.place < one.place
+/// Whether something ended because the program that runs it had acted: a task of Slurm after its
+/// job was cancelled, one of Nomad after it was told to stop. Some programs list the newest first.
+fn is_after_act(one: &Statement, nameless: &[Statement]) -> bool {
+    nameless.iter().any(|other| {
+        let Claim::Daemon(daemon) = &other.claim else {
+            return false;
+        };
+        let before = match after(other, one) {
+            Some(later) => (0..=ENDS_NS).contains(&later),
+            None => other.place < one.place,
+        };
+        before
             && other.place.text == one.place.text
-            && matches!(&other.claim, Claim::Daemon(daemon) if daemon.name == "Slurm")
-    };
-    is_of(one, "Slurm task ") && nameless.iter().any(above)
+            && is_of(one, &format!("{} ", daemon.name))
+            && !is_after_task(other, nameless)
+    })
 }
 
 /// Whether Slurm ended a step because one of its tasks had ended by itself, or for memory. srun does
 /// so with `--kill-on-bad-exit`, and nobody cancelled that step.
 fn is_after_task(one: &Statement, nameless: &[Statement]) -> bool {
-    let bare = matches!(&one.claim, Claim::Daemon(daemon) if daemon.why.ends_with(" was cancelled") || daemon.why.ends_with(" by force"));
+    let of_part = matches!(&one.claim, Claim::Daemon(daemon) if daemon.after_part);
     let task = |other: &Statement| {
         let ended = matches!(
             &other.claim,
@@ -81,7 +89,7 @@ fn is_after_task(one: &Statement, nameless: &[Statement]) -> bool {
         let above = other.place < one.place && is_close(other.place, one.place, CANCELLED_LINES);
         above && ended && (is_of(other, "Slurm task ") || one.subject.of == other.subject.of)
     };
-    bare && is_of(one, "Slurm step ") && nameless.iter().any(task)
+    of_part && nameless.iter().any(task)
 }
 
 /// Whether two claims without a name may speak of the same death. Claims of one kind may, unless
@@ -104,7 +112,7 @@ fn alike(one: &Statement, other: &Statement) -> bool {
                 || jobs.is_some_and(|(one, other)| one == other)
                 || is_one_act((one, daemon), (other, again))
         }
-        (Claim::Died | Claim::Lost, other) | (other, Claim::Died | Claim::Lost) => weak(other),
+        (Claim::Died | Claim::Lost, other) | (other, Claim::Died | Claim::Lost) => is_weak(other),
         // A kernel log without the line on the kill names the process that was chosen.
         (Claim::KernelOom(_), Claim::KernelOom(_)) => {
             let names = one.subject.comm.as_ref().zip(other.subject.comm.as_ref());
@@ -114,11 +122,11 @@ fn alike(one: &Statement, other: &Statement) -> bool {
     }
 }
 
-/// Whether a runner says twice within a minute that it ended its job.
+/// Whether a program says twice within a minute that it ended one thing.
 fn is_one_act((one, daemon): (&Statement, &Daemon), (other, again): (&Statement, &Daemon)) -> bool {
-    let nothing = one.subject.of.is_none() && other.subject.of.is_none();
+    let same = one.subject.of.is_some() && one.subject.of == other.subject.of;
     let soon = between(one, other).is_some_and(|apart| apart <= MINUTE_NS);
-    nothing && soon && daemon.name == RUNNER && again.name == RUNNER
+    same && soon && daemon.name == again.name
 }
 
 /// Whether the text says that they are of two units, pods or jobs. A job of Slurm has steps.
@@ -153,54 +161,26 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
         Claim::RayMemory(_) => !killed_by(Killer::RayMemoryMonitor),
         Claim::KernelOom(oom) => {
             // systemd gives a unit this result also if its own daemon killed it.
-            let by_oomd = |one: &Statement| matches!(&one.claim, Claim::Daemon(daemon) if daemon.name == "systemd-oomd");
-            let of_systemd = oom.reporter.as_deref() == Some("systemd");
+            let of_unit = is_of(one, "unit ") && oom.reporter.is_some();
+            let by_daemon = |other: &Statement| matches!(&other.claim, Claim::Daemon(daemon) if daemon.unit.is_some());
             made.iter().all(|made| made.death.memory.oom.is_none())
-                && !(of_systemd && nameless.iter().any(by_oomd))
+                && !(of_unit && nameless.iter().any(by_daemon))
         }
         Claim::Daemon(_) => !is_after_task(one, nameless),
         Claim::Intended(_) => !killed_by(Killer::RayIntended),
-        Claim::Exit { .. } => !killed_by(Killer::Exit) && !is_after_cancel(one, nameless),
+        Claim::Exit { .. } => !killed_by(Killer::Exit) && !is_after_act(one, nameless),
         Claim::Crash { .. } => !killed_by(Killer::Crash),
         Claim::Collapse { .. } => !killed_by(Killer::RayCollapse),
+        claim if claim.is_no_end() => false,
         // "It died" only repeats a death that the text names better.
-        Claim::Reaped
-        | Claim::Signalled(_)
-        | Claim::DisconnectTypeMemory
-        | Claim::MemoryTable(_)
-        | Claim::Lost
-        | Claim::Unregistered
-        | Claim::UnparsedKill
-        | Claim::Died => {
+        _ => {
             let mut others = nameless.iter();
             let accounts = |other: &Statement| {
-                !weak(&other.claim) && !are_apart(one, other) && !is_after_task(other, nameless)
+                !is_weak(&other.claim) && !are_apart(one, other) && !is_after_task(other, nameless)
             };
             made.is_empty() && !others.any(accounts)
         }
-        Claim::Identity
-        | Claim::FatalError { .. }
-        | Claim::ErrorBefore { .. }
-        | Claim::TakenBack { .. } => false,
     }
-}
-
-fn weak(claim: &Claim) -> bool {
-    matches!(
-        claim,
-        Claim::Reaped
-            | Claim::Signalled(_)
-            | Claim::DisconnectTypeMemory
-            | Claim::MemoryTable(_)
-            | Claim::Lost
-            | Claim::Unregistered
-            | Claim::UnparsedKill
-            | Claim::Died
-            | Claim::FatalError { .. }
-            | Claim::ErrorBefore { .. }
-            | Claim::TakenBack { .. }
-            | Claim::Identity
-    )
 }
 
 fn death(gathered: &TextEvidence, clock: &Clock, one: &Statement, judged: Verdict) -> Made {

@@ -13,11 +13,11 @@ use super::{
 };
 use crate::{
     event::Role,
-    ids::{EventId, HexId, Pid},
+    ids::{EventId, HexId},
     judge::{
         cause::Cause,
         fleet::{self, Host},
-        report::{ClusterReport, LogMention, Mention, Place, Report},
+        report::{ClusterReport, LogMention, Mention, Report},
     },
     path,
     ray::log::{FileKind, file_name},
@@ -201,16 +201,8 @@ pub(super) fn clusters(gathered: &TextEvidence, folders: &[Folder]) -> Vec<Clust
         session: session(folder),
         ray_version: version(gathered),
         node_id: folder.node_id.clone(),
-        raylet_pid: Pid(0),
-        container_id: None,
-        node_ip: None,
-        place: Place::default(),
-        monitor: None,
-        object_store_bytes: None,
-        log_utc_offset_s: None,
-        gcs_address: None,
-        cluster_id: None,
         head: folder.head,
+        ..ClusterReport::default()
     };
     (0..).zip(folders).map(of).collect()
 }

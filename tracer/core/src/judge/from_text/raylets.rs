@@ -105,11 +105,7 @@ pub(super) fn add_implied(
             continue;
         }
         let worker = &made[at];
-        let subject = Subject {
-            pid: named_raylet(worker),
-            role: Some(Role::Raylet),
-            ..Subject::default()
-        };
+        let subject = Subject::raylet(named_raylet(worker));
         let verdict = Verdict::new(Killer::Unknown, Cause::Unexplained);
         let mut raylet = build(clock, &subject, None, verdict);
         raylet.place = worker.place;

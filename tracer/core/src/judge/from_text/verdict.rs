@@ -172,16 +172,8 @@ fn others(claims: &[&Statement]) -> Verdict {
     };
     match &first.claim {
         Claim::Daemon(daemon) => by_daemon(daemon),
-        Claim::Crash { says, signal } => {
-            let cause = Cause::Crash {
-                signal: *signal,
-                says: Some(says.clone()),
-                shared_memory: false,
-            };
-            let mut verdict = Verdict::new(Killer::Crash, cause);
-            verdict.signal = *signal;
-            verdict
-        }
+        Claim::Crash { says, signal } => crashed(says, *signal),
+        Claim::FatalError { says } => crashed(says, None),
         Claim::Exit {
             code,
             creating_actor,
@@ -195,14 +187,6 @@ fn others(claims: &[&Statement]) -> Verdict {
             let mut verdict = Verdict::new(Killer::RayCollapse, cause.clone());
             verdict.remote = remote.clone().map(Remote::Says);
             verdict
-        }
-        Claim::FatalError { says } => {
-            let cause = Cause::Crash {
-                signal: None,
-                says: Some(says.clone()),
-                shared_memory: false,
-            };
-            Verdict::new(Killer::Crash, cause)
         }
         Claim::Signalled(signal) => {
             let mut verdict = Verdict::new(Killer::Unknown, Cause::signal(*signal));
@@ -286,6 +270,22 @@ pub(super) fn rank(claim: &Claim) -> u8 {
         Claim::Unregistered | Claim::UnparsedKill | Claim::Died => 14,
         Claim::Identity | Claim::TakenBack { .. } => 15,
     }
+}
+
+/// Whether a claim says little more than that its subject ended, or not even that.
+pub(super) fn is_weak(claim: &Claim) -> bool {
+    rank(claim) >= rank(&Claim::Reaped)
+}
+
+fn crashed(says: &str, signal: Option<i32>) -> Verdict {
+    let cause = Cause::Crash {
+        signal,
+        says: Some(says.to_owned()),
+        shared_memory: false,
+    };
+    let mut verdict = Verdict::new(Killer::Crash, cause);
+    verdict.signal = signal;
+    verdict
 }
 
 fn by_daemon(daemon: &Daemon) -> Verdict {

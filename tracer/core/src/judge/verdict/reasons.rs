@@ -10,13 +10,14 @@ use crate::{
     ids::{BootTime, HexId, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
         cause::{Cause, ProcessRef, Request},
+        ray_reason::{RayReason, owner_ended},
         report::{Certainty, Killer, Remote},
         state::{processes::ProcessState, timestamped::Timestamped},
     },
     ray::{
         facts::{ExitType, MonitorKill, RayFact},
         tree::Part,
-        words::{self, EndedWith},
+        words,
     },
 };
 
@@ -39,6 +40,31 @@ pub(super) enum Reason {
 }
 
 impl Reason {
+    /// Returns the reason that a record gives.
+    fn of(record: &Timestamped<RayLog>) -> Option<Self> {
+        Some(match RayReason::of(&record.what.fact)? {
+            RayReason::Memory => Self::Memory(MonitorKill::default()),
+            RayReason::Intended(why) => Self::Intended(why),
+            RayReason::Collapse { why, remote } => Self::Collapse {
+                why,
+                cause: None,
+                remote: remote.map(Remote::Says),
+            },
+        })
+    }
+
+    /// Names what ended before, if that is known here. Else Ray's words stand for it.
+    fn after(self, ended: Option<ProcessKey>) -> Self {
+        match self {
+            Self::Collapse { why, remote, .. } => Self::Collapse {
+                why,
+                cause: ended,
+                remote: remote.filter(|_| ended.is_none()),
+            },
+            other => other,
+        }
+    }
+
     /// Returns whether the record can be about the act at all. Used for reasons that name only a
     /// pid.
     fn near(record: BootTime, act: BootTime) -> bool {
@@ -169,18 +195,15 @@ fn specific(
             Some(after_owner(case, owner.map(|state| state.key), reason))
         }
         RayFact::JobFinished { .. } => Some(after_job(case)),
-        RayFact::ForceKilled { .. } if Reason::near(record.time, act) => {
-            Some(Reason::Intended(Cause::DidNotExit))
-        }
-        RayFact::NotRegistered { alive: true, .. } if Reason::near(record.time, act) => {
-            Some(Reason::Intended(Cause::DidNotRegister))
+        RayFact::ForceKilled { .. } | RayFact::NotRegistered { .. } => {
+            Reason::of(record).filter(|_| Reason::near(record.time, act))
         }
         // A pid alone may be that of an earlier worker.
         RayFact::MonitorEvicted { worker_id, .. } => {
             let state = case.world.processes.get(case.key())?;
             let same = worker_id.is_some() && *worker_id == state.worker_id;
             let fits = same || worker_id.is_none() && Reason::near(record.time, act);
-            fits.then(|| Reason::Memory(MonitorKill::default()))
+            Reason::of(record).filter(|_| fits)
         }
         _ => None,
     }
@@ -200,10 +223,7 @@ fn actor_kill(case: &Case<'_>, record: &Timestamped<RayLog>, gone: BootTime) -> 
         return None;
     }
     match &record.what.fact {
-        RayFact::KillActorRequested { .. } => Some(
-            own_words(case)
-                .unwrap_or_else(|| Reason::Intended(Cause::requested(Request::KillOrOutOfScope))),
-        ),
+        RayFact::KillActorRequested { .. } => own_words(case).or_else(|| Reason::of(record)),
         _ => None,
     }
 }
@@ -291,15 +311,11 @@ fn after_node(raylet: Option<ProcessKey>) -> Reason {
 }
 
 fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reason {
-    let of_job = EndedWith::of(reason) == EndedWith::Job;
-    let why = if of_job {
-        Cause::JobEnded
-    } else {
-        Cause::OwnerDied {
-            says: Some(words::what_ended(reason).to_owned()),
-            owner_lived: owner.and_then(|owner| lived(case, owner)),
-        }
-    };
+    let mut why = owner_ended(reason);
+    let of_job = why == Cause::JobEnded;
+    if let Cause::OwnerDied { owner_lived, .. } = &mut why {
+        *owner_lived = owner.and_then(|owner| lived(case, owner));
+    }
     match owner.map(|key| (key, case.ended_well(key))) {
         Some((_, Some(true))) => Reason::Intended(why),
         Some((key, _)) if outlived_by(case, key) => Reason::Intended(why),
@@ -395,50 +411,33 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
     for record in case.world.ray_of_cluster(raylet).filter(before) {
         match &record.what.fact {
             RayFact::AgentFailed { agent: name } if with_an_agent => {
-                agent = Some((name.clone(), record.time));
+                let key = agent_of(case, raylet, name, record.time);
+                agent = Reason::of(record).map(|reason| (reason.after(key), key));
             }
             RayFact::RayletMarkedDead { reason } if words::lost_the_gcs(reason) => {
-                lost_gcs = Some(reason.clone());
+                lost_gcs = Reason::of(record);
             }
-            RayFact::RayletMarkedDead { reason } => marked = Some(reason.clone()),
-            RayFact::RayletShutdown { reason, message } if words::was_drained(reason) => {
-                drained = Some(Cause::NodeDrained {
-                    says: message.as_ref().unwrap_or(reason).clone(),
-                });
+            RayFact::RayletMarkedDead { .. } => marked = Reason::of(record),
+            RayFact::RayletShutdown { reason, .. } if words::was_drained(reason) => {
+                drained = Reason::of(record);
             }
             RayFact::RayletSigterm | RayFact::StopSignal { .. } => told = true,
             _ => {}
         }
     }
-    let agent = agent.map(|(name, time)| (agent_of(case, raylet, &name, time), name));
     // What the raylet logs about this very agent follows from the agent's end.
-    let agent = agent.filter(|(key, _)| key.is_none_or(|key| !key.same(case.key())));
-    if let Some((cause, name)) = agent {
-        return Some(Reason::Collapse {
-            why: Cause::AgentDied { agent: name },
-            cause,
-            remote: None,
-        });
-    }
-    if let Some(why) = drained {
-        return Some(Reason::Intended(why));
-    }
-    if let Some(reason) = marked {
-        return Some(declared_dead(case, raylet, reason));
-    }
-    if let Some(reason) = without_gcs(case, raylet) {
+    let agent = agent.filter(|(_, key)| key.is_none_or(|key| !key.same(case.key())));
+    let itself = case.key().same(raylet);
+    // A raylet ends when it learns that the GCS had declared its node dead, and takes the rest of
+    // the node along.
+    let marked = || marked.map(|marked| marked.after((!itself).then_some(raylet)));
+    let lost_gcs = || lost_gcs.map(|lost| lost.after(gcs_of(case, raylet, act)));
+    let known = agent.map(|(reason, _)| reason).or(drained);
+    let known = known.or_else(marked).or_else(|| without_gcs(case, raylet));
+    if let Some(reason) = known.or_else(lost_gcs) {
         return Some(reason);
     }
-    if let Some(reason) = lost_gcs {
-        let gcs = gcs_of(case, raylet, act);
-        let remote = gcs.is_none().then_some(Remote::Says(reason));
-        return Some(Reason::Collapse {
-            why: Cause::GcsLost,
-            cause: gcs,
-            remote,
-        });
-    }
-    if case.key().same(raylet) {
+    if itself {
         return None;
     }
     let stopped = raylet_was_stopped(case, raylet, act, by_itself);
@@ -450,19 +449,6 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
             remote: None,
         })
     })
-}
-
-/// Returns the reason if the GCS had declared the node dead while it was alive. Its raylet ends
-/// when it learns that, and takes the rest of the node along.
-fn declared_dead(case: &Case<'_>, raylet: ProcessKey, reason: String) -> Reason {
-    let itself = case.key().same(raylet);
-    Reason::Collapse {
-        why: Cause::NodeDead {
-            says: Some(reason.clone()),
-        },
-        cause: (!itself).then_some(raylet),
-        remote: itself.then_some(Remote::Says(reason)),
-    }
 }
 
 /// Returns whether the raylet was seen to get a SIGTERM shortly after `act`. In that case `act` had

@@ -1,40 +1,9 @@
 //! Recognizes lines that follow a sudden death and are not its cause.
 //!
-//! Examples are a connection that broke and a peer that does not answer. Ray's words are from
-//! `ray/exceptions.py` and gRPC, NCCL's from torch's `ProcessGroupNCCL.cpp` (2.1 to 2.9).
+//! Examples are a connection that broke and a peer that does not answer.
 
+use super::words::WORDS;
 use crate::ids::MINUTE_NS;
-
-/// The words, and the name of what they describe.
-pub const WORDS: [(&str, &str); 12] = [
-    ("keepalive watchdog timeout", "keepalive watchdog timeout"),
-    (
-        "is unavailable: The actor is temporarily unavailable",
-        "ActorUnavailableError",
-    ),
-    ("ActorUnavailableError", "ActorUnavailableError"),
-    ("Socket closed", "Socket closed"),
-    (COLLECTIVE, "NCCL timeout"),
-    (REMOTE, "NCCL remote error"),
-    (ABORTED, "NCCL abort"),
-    (GLOO[0], "gloo timeout"),
-    (GLOO[1], "gloo timeout"),
-    (GLOO[2], "gloo connection closed"),
-    ("Connection reset by peer", "connection reset"),
-    ("OwnerDiedError", "OwnerDiedError"),
-];
-
-const COLLECTIVE: &str = "Watchdog caught collective operation timeout";
-const REMOTE: &str = "ncclRemoteError";
-const ABORTED: &str = "NCCL communicator was aborted";
-
-/// Words of gloo's `unbound_buffer.cc` (`Timed out waiting 1800000ms for recv operation to
-/// complete`) and `pair.cc` (`Connection closed by peer [192.0.2.2]:40123`), torch 2.1 to 2.9.
-const GLOO: [&str; 3] = [
-    "ms for recv operation to complete",
-    "ms for send operation to complete",
-    "Connection closed by peer [",
-];
 
 /// How long after a death an error is still its after-effect, where the text names no timeout.
 pub(crate) const LONGEST_NS: i64 = 30 * MINUTE_NS;
@@ -66,8 +35,9 @@ pub(crate) fn lasts_ns(timeout_ms: Option<u64>) -> i64 {
 /// Returns the name of the after-effect in a line, if it is one.
 #[must_use]
 pub fn kind(line: &str) -> Option<&'static str> {
-    let found = WORDS.iter().find(|(words, _)| line.contains(words));
-    found.map(|(_, kind)| *kind)
+    let mut known = WORDS.after_effects.iter();
+    let found = known.find(|(words, _)| line.contains(words));
+    found.map(|(_, kind)| kind.as_str())
 }
 
 /// Returns the message of NCCL's watchdog, without the rank, time and place before it:
@@ -78,11 +48,10 @@ pub(super) fn of_nccl(line: &str) -> Option<&str> {
     if !line.contains("NCCL") && !line.contains("nccl") {
         return None;
     }
-    let words = [COLLECTIVE, REMOTE, ABORTED].into_iter();
-    words
-        .filter_map(|words| line.find(words))
-        .min()
-        .map(|at| &line[at..])
+    let known = WORDS.after_effects.iter();
+    let of_nccl = known.filter(|(_, kind)| kind.starts_with("NCCL"));
+    let begin = of_nccl.filter_map(|(words, _)| line.find(words)).min();
+    begin.map(|at| &line[at..])
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ mod message;
 mod step;
 #[cfg(test)]
 mod tests;
+pub mod words;
 
 use crate::{ids::HexId, ray::facts::RayFact};
 use attempts::Attempts;

@@ -454,7 +454,7 @@ fn every_canary_message_is_in_a_grammar() {
         include_str!("mod.rs"),
         include_str!("../../judge/cause/request.rs"),
         include_str!("../words.rs"),
-        include_str!("../../../../src/explain/ray_component.rs"),
+        include_str!("words.json"),
         include_str!("../../../../src/explain/ray_exit.rs"),
         include_str!("../../catalogue/programs/ray.json"),
     ];
