@@ -107,7 +107,10 @@ pub fn why(view: &View<'_>, death: &Death) -> String {
     ) {
         (Killer::RayMemoryMonitor, _) => return facts::why(view, death).unwrap_or_default(),
         (Killer::KernelOomMemcg, Some(path)) => {
-            format!("cgroup {} was full", words::cgroup(path))
+            format!(
+                "{} was full",
+                words::cgroup_name([&death.process.place].into_iter(), path)
+            )
         }
         (Killer::KernelOomMemcg, None) => "a cgroup was full; which one is not known".to_owned(),
         _ if oom.and_then(|oom| oom.constraint) == Some(Scope::Sysrq) => {

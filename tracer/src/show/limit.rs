@@ -6,7 +6,7 @@
 use crate::{
     ids::Bytes,
     judge::report::{Death, LimitPeak, Monitor, Peak, Report},
-    show::{sanitize, size::share, words},
+    show::{size::share, words},
 };
 
 /// Memory in use, compared with one limit.
@@ -50,7 +50,10 @@ pub fn threshold(report: &Report, peak: &Peak) -> Option<Bytes> {
 #[must_use]
 pub fn nearest(report: &Report) -> Option<LimitUse> {
     let peak = report.peak.iter().map(|peak| at_peak(report, peak));
-    let deaths = report.deaths.iter().flat_map(at_death);
+    let deaths = report
+        .deaths
+        .iter()
+        .flat_map(|death| at_death(report, death));
     fullest(peak.chain(deaths).chain(in_cgroups(report)))
 }
 
@@ -70,13 +73,13 @@ fn in_cgroups(report: &Report) -> impl Iterator<Item = LimitUse> {
     let own = report.limits.iter().map(|peak| LimitUse {
         used: peak.needed_bytes,
         limit: peak.limit_bytes,
-        whose: whose_cgroup(&peak.cgroup),
+        whose: whose_cgroup(report, &peak.cgroup),
     });
     let counted = report.limits.iter().filter_map(|peak| {
         Some(LimitUse {
             used: peak.needed_bytes,
             limit: lowest_threshold(report, peak)?,
-            whose: format!("Ray's threshold in {}", whose_cgroup(&peak.cgroup)),
+            whose: format!("Ray's threshold in {}", whose_cgroup(report, &peak.cgroup)),
         })
     });
     own.chain(counted)
@@ -90,8 +93,9 @@ fn lowest_threshold(report: &Report, peak: &LimitPeak) -> Option<Bytes> {
     counting.filter_map(|monitor| monitor.threshold_bytes).min()
 }
 
-fn whose_cgroup(path: &str) -> String {
-    format!("cgroup {}", sanitize::name(&words::cgroup(path)))
+fn whose_cgroup(report: &Report, path: &str) -> String {
+    let places = report.clusters.iter().map(|cluster| &cluster.place);
+    words::cgroup_name(places, path)
 }
 
 /// Compares the machine's peak with Ray's threshold, or else with all of its memory.
@@ -111,7 +115,7 @@ pub fn at_peak(report: &Report, peak: &Peak) -> LimitUse {
 }
 
 /// Returns what Ray counted, and the use of the cgroups that the victim was in.
-fn at_death(death: &Death) -> Vec<LimitUse> {
+fn at_death(report: &Report, death: &Death) -> Vec<LimitUse> {
     let Some(at) = &death.memory.at_death else {
         return Vec::new();
     };
@@ -125,7 +129,7 @@ fn at_death(death: &Death) -> Vec<LimitUse> {
         Some(LimitUse {
             used: level.usage_bytes,
             limit: level.limit_bytes?,
-            whose: whose_cgroup(&level.cgroup),
+            whose: whose_cgroup(report, &level.cgroup),
         })
     });
     cgroups.chain(ray).collect()

@@ -280,21 +280,12 @@ fn is_beside(report: &Report, death: &Death, is_asked: impl Fn(&Death) -> bool) 
 
 /// Returns whether a pod is called so: `NAMESPACE/NAME`, its name, or its uid.
 fn is_pod(pod: &Kubernetes, text: &str) -> bool {
-    let by_name = match text.split_once('/') {
-        Some((namespace, name)) => {
-            pod.namespace.as_deref() == Some(namespace) && pod.pod.as_deref() == Some(name)
-        }
-        None => pod.pod.as_deref() == Some(text),
-    };
-    by_name || pod.pod_uid.as_deref() == Some(text)
+    let names = [pod.pod_name(), pod.pod.clone(), pod.pod_uid.clone()];
+    names.iter().flatten().any(|name| name == text)
 }
 
 fn pod_name(pod: &Kubernetes) -> Option<String> {
-    match (&pod.namespace, &pod.pod) {
-        (Some(namespace), Some(name)) => Some(format!("{namespace}/{name}")),
-        (None, Some(name)) => Some(name.clone()),
-        (_, None) => pod.pod_uid.clone(),
-    }
+    pod.pod_name().or_else(|| pod.pod_uid.clone())
 }
 
 fn cluster(report: &Report, number: Option<u32>) -> Option<&ClusterReport> {

@@ -9,8 +9,8 @@ use crate::{
         cause::{Scope, SlurmEnd, SlurmReason},
         live::LiveProcess,
         report::{
-            Death, GroupKill, Killer, Mechanism, Memory, Outcome, Relation, Suspect, TopProcess,
-            subprocess,
+            Death, GroupKill, Killer, Kubernetes, Mechanism, Memory, Outcome, Place, Relation,
+            Suspect, TopProcess, subprocess,
         },
         timeline::ProcessSeries,
     },
@@ -22,6 +22,10 @@ use crate::{
     },
     signals,
 };
+
+/// The most bytes of a container's name with that of its pod. Kubernetes allows 63 for a namespace
+/// and a container, and 253 for a pod, which a line has no room for.
+const CONTAINER: usize = 120;
 
 pub use crate::phrase::{count, join, ranges, thousands};
 
@@ -213,7 +217,14 @@ pub fn subject(death: &Death) -> String {
         .ns_pid
         .filter(|inside| *inside != death.process.pid)
     {
-        details.push(format!("pid {inside} in its container"));
+        let pod = death.process.place.kubernetes.as_ref();
+        let named = pod.filter(|_| inside.0 == 1);
+        let named = named.and_then(Kubernetes::container_name);
+        let place = named.map_or_else(
+            || "its container".to_owned(),
+            |named| sanitize::line(&named, CONTAINER),
+        );
+        details.push(format!("pid {inside} in {place}"));
     }
     details.extend(
         death
@@ -309,11 +320,13 @@ fn full_cgroup(deaths: &[&Death]) -> String {
     let paths: HashSet<&str> = limits.iter().map(|(path, _)| *path).collect();
     let one = paths.iter().next().filter(|_| paths.len() == 1);
     let limit = limits.iter().next().filter(|_| limits.len() == 1);
+    let one = one.map(|path| {
+        let places = deaths.iter().map(|death| &death.process.place);
+        cgroup_name(places, path)
+    });
     match (one, limit.and_then(|(_, limit)| *limit)) {
-        (Some(path), Some(limit)) => {
-            format!(": cgroup {} hit its limit of {}", cgroup(path), size(limit))
-        }
-        (Some(path), None) => format!(": cgroup {} hit its limit", cgroup(path)),
+        (Some(name), Some(limit)) => format!(": {name} hit its limit of {}", size(limit)),
+        (Some(name), None) => format!(": {name} hit its limit"),
         (None, _) => format!(" in {} memory cgroups, each at its limit", paths.len()),
     }
 }
@@ -340,6 +353,15 @@ pub fn common_clause(deaths: &[&Death]) -> Option<String> {
         return None;
     }
     Some(clause_of_many(deaths[0]))
+}
+
+/// Returns what a cgroup is in Kubernetes, `container ray-head of pod team-a/raycluster-x`, if it is
+/// one of these places, else `cgroup` and its path.
+#[must_use]
+pub fn cgroup_name<'a>(mut places: impl Iterator<Item = &'a Place>, path: &str) -> String {
+    let named = places.find_map(|place| place.kubernetes.as_ref()?.cgroup_name(path));
+    let named = named.unwrap_or_else(|| format!("cgroup {}", cgroup(path)));
+    sanitize::line(&named, CONTAINER)
 }
 
 /// Shortens a cgroup path to its last two names: `.../ray-node_550e/system`.
@@ -571,5 +593,39 @@ pub fn what_is_missing(deaths: bool) -> &'static str {
         "deaths may be missing or judged on less evidence"
     } else {
         "calls and memory may be incomplete, no death is missing"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::sample;
+
+    /// A container whose pod has a name is called by it, not by its cgroup.
+    #[test]
+    fn headline_names_the_container() {
+        let uid = "91b1bae4-2e2b-4ae4-8a6c-6b2b4ca1d3f0";
+        let id = "a".repeat(64);
+        let mut death = sample::burst().deaths.remove(0);
+        let named = "container ray-head of pod team-a/head\\e";
+        death.process.ns_pid = Some(Pid(1));
+        death.process.place.kubernetes = Some(Kubernetes {
+            namespace: Some("team-a".into()),
+            pod: Some("head\u{1b}".into()),
+            container: Some("ray-head".into()),
+            pod_uid: Some(uid.into()),
+            container_id: Some(id.clone()),
+            ..Kubernetes::default()
+        });
+        let oom = death.memory.oom.as_mut().expect("an OOM kill");
+        oom.cgroup = Some(format!("/kubepods/pod{uid}/{id}"));
+        let said = headline(&death);
+        assert!(said.contains(&format!("pid 1 in {named}")), "{said}");
+        let full = format!(": {named} hit its limit of 2.0 GiB");
+        assert!(said.ends_with(&full), "{said}");
+        death.process.place.kubernetes = None;
+        let said = headline(&death);
+        assert!(said.contains("pid 1 in its container"), "{said}");
+        assert!(said.contains(": cgroup ..."), "{said}");
     }
 }

@@ -302,10 +302,14 @@ impl Folder {
             if tail.over.replace(now).is_none() {
                 return true;
             }
-            state.counts.gaps += 1;
             if let Some(file) = state.files.get_mut(name) {
                 file.done = true;
             }
+            // What was before the first start is not published.
+            if state.since.is_some_and(|since| later.0 < since) {
+                return false;
+            }
+            state.counts.gaps += 1;
             let origin = origin(tail, &published_as);
             let from = tail.judge.wall(tail.last);
             lines.extend(origin.map(|origin| publish::gap(&origin, from, Some(*later))));

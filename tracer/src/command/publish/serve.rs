@@ -1,6 +1,7 @@
 //! Serves metrics over HTTP/1.1.
 //!
-//! One connection is served at a time, with one request and a deadline.
+//! Each connection has a thread, one request and a deadline, so that one that says nothing does not
+//! keep a probe waiting.
 
 use std::{
     io::{Read as _, Write as _},
@@ -18,6 +19,10 @@ use crate::show::publish::metrics::{Snapshot, render, to_prometheus_format};
 const REQUEST: usize = 8 << 10;
 /// A client that takes longer to send its request or to read the answer is dropped.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// The pause while nothing can be served.
+const PAUSE: Duration = Duration::from_millis(10);
+/// The most connections at a time. Others wait in the kernel's queue for one to end.
+const MOST: usize = 32;
 
 /// Starts the serving thread, and returns the address that it listens at.
 pub(super) fn start(
@@ -29,12 +34,15 @@ pub(super) fn start(
     })?;
     let address = listener.local_addr()?;
     let serve = move || {
+        let open = Arc::new(());
         for stream in listener.incoming() {
-            let served = stream.and_then(|stream| answer(stream, &snapshot));
-            if let Err(error) = served {
+            if let Err(error) = stream.and_then(|stream| serve_one(stream, &snapshot, &open)) {
                 tracing::debug!("a request for metrics: {error}");
                 // For example out of file descriptors: do not spin.
-                thread::sleep(Duration::from_millis(10));
+                thread::sleep(PAUSE);
+            }
+            while Arc::strong_count(&open) > MOST {
+                thread::sleep(PAUSE);
             }
         }
     };
@@ -43,6 +51,23 @@ pub(super) fn start(
         .spawn(serve)
         .context("cannot start the thread that serves metrics")?;
     Ok(address)
+}
+
+/// Serves one connection in a thread of its own, which holds `open` for as long.
+fn serve_one(
+    stream: TcpStream,
+    snapshot: &Arc<Mutex<Snapshot>>,
+    open: &Arc<()>,
+) -> std::io::Result<()> {
+    let (snapshot, open) = (Arc::clone(snapshot), Arc::clone(open));
+    let serve = move || {
+        if let Err(error) = answer(stream, &snapshot) {
+            tracing::debug!("a request for metrics: {error}");
+        }
+        drop(open);
+    };
+    let thread = thread::Builder::new().name("metrics".into());
+    thread.spawn(serve).map(drop)
 }
 
 fn answer(mut stream: TcpStream, snapshot: &Mutex<Snapshot>) -> std::io::Result<()> {
@@ -146,5 +171,20 @@ mod tests {
         assert!(ask(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
         assert!(ask(address, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
         assert!(ask(address, &"x".repeat(REQUEST)).starts_with("HTTP/1.1 405"));
+    }
+    /// A connection that sends nothing keeps no other waiting, and each ends.
+    #[test]
+    fn idle_connections_do_not_block_a_probe() {
+        let address = "127.0.0.1:0".parse().expect("an address");
+        let address = start(address, Arc::default()).expect("served");
+        let began = Instant::now();
+        let idle: Vec<TcpStream> = (0..MOST - 1)
+            .map(|_| TcpStream::connect(address).expect("a connection"))
+            .collect();
+        assert!(ask(address, "GET /healthz HTTP/1.1\r\n\r\n").ends_with("ok\n"));
+        assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+        for mut one in idle {
+            assert_eq!(one.read(&mut [0]).ok(), Some(0));
+        }
     }
 }

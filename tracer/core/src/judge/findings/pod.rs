@@ -1,15 +1,32 @@
 //! Finds pods that their container runtime stopped, and says where Kubernetes tells the reason.
 //!
 //! A deletion, an eviction and a failed probe look alike on the node: the runtime signals the init
-//! of a container. Only the kubelet knows which it was, and its Events say it.
+//! of a container. Only the kubelet knows which it was, and its Events say it. An eviction for memory
+//! is probable where the node had less left than the kubelet usually keeps.
 
 use std::collections::BTreeMap;
+
+use libc::SIGKILL;
 
 use super::{
     Run,
     rules::{Kind, Needs, Rule},
 };
-use crate::judge::report::{Certainty, Death, Finding, Kubernetes, Relation};
+use crate::{
+    ids::{Bytes, SECOND_NS},
+    judge::report::{Certainty, Death, Evidence, Finding, Kubernetes, Relation},
+    size::size,
+};
+
+/// The kubelet's default of `--eviction-hard` for memory.
+const THRESHOLD: Bytes = Bytes(100 << 20);
+/// How often the kubelet compares (`--housekeeping-interval`), in seconds.
+const LOOKS_S: f64 = 10.0;
+/// An eviction at that threshold leaves a container no time, or a second. A runtime takes up to
+/// another one.
+const GRACE_NS: i64 = 2 * SECOND_NS;
+/// How the kubelet chooses.
+const REQUEST: &str = "raise requests.memory to what the pod uses: the kubelet evicts pods that use more than they request first";
 
 /// The rule.
 pub(super) const RULE: Rule = Rule {
@@ -35,11 +52,11 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     }
     let stopped = stopped.into_iter();
     stopped
-        .map(|(uid, (pod, deaths))| finding(uid, pod, &deaths))
+        .map(|(uid, (pod, deaths))| finding(run, uid, pod, &deaths))
         .collect()
 }
 
-fn finding(uid: &str, pod: &Kubernetes, deaths: &[&Death]) -> Finding {
+fn finding(run: Run<'_>, uid: &str, pod: &Kubernetes, deaths: &[&Death]) -> Finding {
     let (name, events) = match (&pod.namespace, &pod.pod) {
         (Some(namespace), Some(name)) => (
             format!("pod {namespace}/{name}"),
@@ -52,12 +69,45 @@ fn finding(uid: &str, pod: &Kubernetes, deaths: &[&Death]) -> Finding {
             format!("kubectl get events -A --field-selector involvedObject.uid={uid}"),
         ),
     };
-    let summary = format!(
-        "A container of {name} was stopped by its container runtime, as for a deletion, an eviction or a failed probe"
+    let available = deaths
+        .iter()
+        .filter_map(|death| evicted_at(run, death))
+        .min();
+    let why = available.map_or_else(
+        || ", as for a deletion, an eviction or a failed probe".to_owned(),
+        |available| {
+            format!(
+                " at once while {} of the machine's memory was available, which is below the kubelet's usual threshold (memory.available<100Mi): probably an eviction",
+                size(available)
+            )
+        },
     );
+    let mut remedy = vec![format!("see which: {events}")];
+    remedy.extend(available.map(|_| REQUEST.to_owned()));
+    let summary = format!("A container of {name} was stopped by its container runtime{why}");
     Finding {
-        remedy: vec![format!("see which: {events}")],
+        remedy,
         deaths: deaths.iter().map(|death| death.id).collect(),
         ..Finding::new("pod-stopped", Certainty::Inferred, summary)
     }
+}
+
+/// Returns what memory the machine had available, if that and the signals are those of an eviction.
+/// The kubelet then waits a second at most before it kills.
+fn evicted_at(run: Run<'_>, death: &Death) -> Option<Bytes> {
+    let sent = |piece: &&Evidence| piece.what.starts_with("SIGTERM");
+    let asked = death.verdict.evidence.iter().find(sent);
+    let ended = death.when.time?;
+    let waited = asked.and_then(|asked| Some(ended.0.0 - asked.time?.0.0));
+    let killed = death.sender.as_ref()?.signal == Some(SIGKILL);
+    if !killed || waited.is_some_and(|waited| waited > GRACE_NS) {
+        return None;
+    }
+    let minute = death.memory.last_minute.as_ref()?;
+    let used = minute.seconds.iter().zip(&minute.node_used_bytes);
+    let lately = used.filter(|(before, _)| **before >= -LOOKS_S);
+    let most = lately.filter_map(|(_, used)| *used).max()?;
+    let total = run.report.peak.as_ref()?.total_bytes;
+    let available = Bytes(total.0.saturating_sub(most.0));
+    (available < THRESHOLD).then_some(available)
 }

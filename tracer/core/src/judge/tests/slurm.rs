@@ -3,7 +3,7 @@
 use libc::{SIGKILL, SIGTERM, SIGUSR1};
 
 use super::{
-    findings::sample_memory,
+    findings::{fires, sample_machine, sample_memory},
     scene::{RAYLET, Scene, key},
 };
 use crate::{
@@ -330,5 +330,67 @@ fn init_of_a_container_has_the_names_of_its_pod() {
         let remedy = &found.expect("a finding").remedy[0];
         let by_name = "kubectl get events -n team-a --field-selector involvedObject.name=head";
         assert_eq!(remedy.contains(by_name), named, "{remedy}");
+    }
+}
+
+/// A pod's init that the runtime kills, with so much memory of the machine available.
+fn stopped_pod(available_mib: u64, asked_before_us: Option<u64>) -> Scene {
+    let mut scene = Scene::new();
+    let path = "/kubepods/burstable/pod91b1bae4-2e2b-4ae4-8a6c-6b2b4ca1d3f0/a";
+    scene.process(8, 1, "bash", Role::Other);
+    scene.change_process(8, |process| process.cgroup = Some(path.into()));
+    sample_machine(&mut scene, 10 * 1024 - available_mib);
+    for (signal, after) in [(SIGTERM, asked_before_us), (SIGKILL, Some(50))] {
+        if let Some(after) = after {
+            scene
+                .signal(66, 8, signal, 0, signal == SIGKILL)
+                .after(after);
+            scene.last_sender().comm = "runc".into();
+        }
+    }
+    scene.exit(8, SIGKILL);
+    scene
+}
+
+#[test]
+fn eviction_is_probable_where_the_machine_was_short_of_memory() {
+    for (available, asked, evicted) in [
+        (62, None, true),
+        (62, Some(1_000_000), true),
+        (62, Some(30_000_000), false),
+        (120, None, false),
+    ] {
+        let finding = fires(&stopped_pod(available, asked), "pod-stopped");
+        let probably = finding
+            .summary
+            .contains("62 MiB of the machine's memory was available");
+        assert_eq!(
+            probably, evicted,
+            "{available} {asked:?}: {}",
+            finding.summary
+        );
+        assert_eq!(finding.remedy.len(), 1 + usize::from(evicted));
+        assert!(finding.remedy[0].contains("kubectl get events -A"));
+    }
+}
+
+/// A failed probe is one cause: the container's init catches the signal and ends what it started.
+#[test]
+fn what_ray_start_ends_with_its_container_follows_from_that() {
+    for (by, follows) in [("runc", true), ("bash", false)] {
+        let mut scene = Scene::new();
+        scene.process(RAYLET, 9, "raylet", Role::Raylet);
+        scene.process(40, 9, "gcs_server", Role::Gcs);
+        scene.signal(66, 9, SIGTERM, 0, false).after(1000);
+        scene.last_sender().comm = by.into();
+        scene.signal(9, RAYLET, SIGTERM, 0, false).after(1000);
+        scene.signal(9, 40, SIGTERM, 0, true).after(1000);
+        scene.exit(40, SIGTERM);
+        scene.after(1000).exit(RAYLET, 0);
+        let starter = scene.after(1000).exit(9, 1 << 8);
+        for pid in [40, RAYLET] {
+            let cause = scene.death(pid).verdict.cause_death_id;
+            assert_eq!(cause, Some(starter).filter(|_| follows), "{by}: {pid}");
+        }
     }
 }

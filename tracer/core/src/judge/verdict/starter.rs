@@ -6,14 +6,14 @@ use libc::SIGTERM;
 
 use super::{
     Case, Draft,
-    senders::{self, Tool, is_child},
+    senders::{self, Tool, is_child, relation},
 };
 use crate::{
     event::{Exit, Signal},
-    ids::SECOND_NS,
+    ids::{ProcessKey, SECOND_NS},
     judge::{
         cause::{Cause, ProcessRef},
-        report::{Certainty, Killer},
+        report::{Certainty, Killer, Relation},
         state::timestamped::{ExitSeen, Timestamped},
     },
     signals::EXIT_AT_SIGTERM,
@@ -30,7 +30,8 @@ pub(super) fn ended(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Ce
     let starter = signal.what.sender.process.pid;
     let Some(first) = failed_beside(case, signal) else {
         let cause = Tool::leaving(starter).cause(false);
-        return Draft::new(Killer::RayIntended, certainty, cause).by_text();
+        let draft = Draft::new(Killer::RayIntended, certainty, cause).by_text();
+        return draft.caused_by(stopped_with_its_container(case, signal));
     };
     let cause = Cause::SiblingDied {
         starter_pid: starter,
@@ -43,6 +44,19 @@ pub(super) fn ended(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Ce
     Draft::new(Killer::RayCollapse, certainty, cause)
         .caused_by(Some(first.exit.process))
         .by_text()
+}
+
+/// Returns the `ray start --block` if it was ending because its container was stopped. That is its own
+/// end's cause, so it is this one's.
+fn stopped_with_its_container(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<ProcessKey> {
+    let starter = signal.what.sender.process;
+    let asked = |seen: &Timestamped<Signal>| {
+        let by_runtime = || relation(case, &seen.what.sender) == Relation::ContainerRuntime;
+        seen.what.signal == SIGTERM && seen.time <= signal.time && by_runtime()
+    };
+    let stopped = case.world.signals_to(starter).iter().any(asked);
+    let has_an_end = case.world.exit(starter).is_some() || case.may_still_end(starter);
+    (stopped && has_an_end).then_some(starter)
 }
 
 /// Returns the first process of the same `ray start --block` that had failed shortly before this

@@ -27,6 +27,9 @@ use budget::{Bucket, Budget, Request};
 
 /// The most deaths in the queue. More are counted as dropped.
 const MOST: usize = 256;
+/// The most of one namespace. Where none may be created they wait, and must not take the places of
+/// others.
+const MOST_OF_ONE: usize = MOST / 4;
 /// Older Events are not sent: an API server keeps Events for an hour, so nobody would see them.
 const OLD_NS: i64 = 60 * MINUTE_NS;
 /// Rate of client-go's `rest.Config`: ten requests at once, then five a second.
@@ -67,6 +70,12 @@ struct Waiting {
 }
 
 impl Queue {
+    fn has_room(&self, namespace: &str) -> bool {
+        let waiting = self.waiting.iter();
+        let own = waiting.filter(|one| one.event.namespace == namespace);
+        self.waiting.len() < MOST && own.count() < MOST_OF_ONE
+    }
+
     /// Returns the first Event that may be sent now.
     fn next(&mut self, now: Instant) -> Option<Waiting> {
         self.forbidden.retain(|_, until| now < *until);
@@ -95,7 +104,7 @@ impl Events {
     pub(super) fn push(&self, events: Vec<PodEvent>) {
         let mut queue = self.0.lock();
         for event in events {
-            if queue.waiting.len() < MOST {
+            if queue.has_room(&event.namespace) {
                 queue.waiting.push_back(Waiting {
                     event,
                     request: None,
@@ -333,9 +342,17 @@ mod tests {
     #[test]
     fn queue_is_bounded_and_drops_old_deaths() {
         let events = Events(Arc::default());
-        events.push((0..300).map(|number| one("a", number)).collect());
-        assert_eq!(events.waiting().len(), MOST);
-        assert_eq!(events.counts().dropped, 300 - MOST as u64);
+        // Those of one namespace leave room for others.
+        for namespace in 0..5 {
+            let all = (0..100).map(|number| PodEvent {
+                namespace: namespace.to_string(),
+                ..one("a", number)
+            });
+            events.push(all.collect());
+            let waiting = MOST.min((namespace + 1) * MOST_OF_ONE);
+            assert_eq!(events.waiting().len(), waiting);
+        }
+        assert_eq!(events.counts().dropped, 500 - MOST as u64);
         let event = one("a", 1);
         let at = |seconds: i64| {
             Timestamp::from_nanosecond(i128::from(event.at + seconds * 1_000_000_000))
