@@ -67,13 +67,13 @@ impl Kubernetes {
     #[must_use]
     pub fn cgroup_name(&self, path: &str) -> Option<String> {
         let above = Path::new(path).parent()?.to_str()?;
-        let is_own = |of: fn(&str) -> Option<String>, own: &Option<String>| {
-            own.is_some() && of(path) == *own && of(above).is_none()
+        let is_own = |of: fn(&str) -> Option<String>, own: Option<&String>| {
+            own.is_some() && of(path).as_ref() == own && of(above).is_none()
         };
-        if is_own(cgroup_path::container, &self.container_id) {
+        if is_own(cgroup_path::container, self.container_id.as_ref()) {
             return self.container_name();
         }
-        let is_pod = is_own(cgroup_path::pod_uid, &self.pod_uid);
+        let is_pod = is_own(cgroup_path::pod_uid, self.pod_uid.as_ref());
         self.pod_name()
             .filter(|_| is_pod)
             .map(|pod| format!("pod {pod}"))
