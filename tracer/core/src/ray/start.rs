@@ -10,6 +10,8 @@ pub enum Start {
     RayStart,
     /// A driver's `ray.init()`.
     RayInit,
+    /// A driver's `ray.init()` in a container that does not belong to a pod.
+    RayInitInContainer,
     /// `ray start` in a container that does not belong to a pod.
     Container,
     /// `KubeRay`, or another controller of Kubernetes.
@@ -54,10 +56,22 @@ pub enum Change {
     },
     /// A variable to leave out.
     Unset(String),
-    /// More memory for the node: `12G`, `512M`, powers of two.
-    MemoryLimit(String),
-    /// A larger `/dev/shm`: `512M`, powers of two.
-    SharedMemory(String),
+    /// More memory for what runs in a cgroup.
+    MemoryLimit {
+        /// `12G`, `512M`, powers of two.
+        size: String,
+        /// The cgroup's path.
+        cgroup: String,
+        /// The name of its machine, if known.
+        host: Option<String>,
+    },
+    /// A larger `/dev/shm`.
+    SharedMemory {
+        /// `512M`, powers of two.
+        size: String,
+        /// The name of its machine, if known.
+        host: Option<String>,
+    },
 }
 
 impl Change {
@@ -91,31 +105,78 @@ impl Change {
                 Start::Kubernetes => format!("take {key} out of the pod's env"),
                 _ => format!("unset {key}"),
             },
-            Self::MemoryLimit(size) => match start {
-                Start::Container => format!(
-                    "docker run --memory={size}, or while it runs docker update --memory={size} --memory-swap={size} CONTAINER"
-                ),
-                Start::Kubernetes => {
-                    format!("resources.limits.memory: {size}i in the pod's container")
-                }
-                Start::Slurm => format!("sbatch --mem={size}"),
-                // Both names are given: a recording does not say which of them exists.
-                _ => {
-                    format!("write {size} to its memory.max (memory.limit_in_bytes with cgroup v1)")
-                }
-            },
-            Self::SharedMemory(size) => match start {
-                Start::Container => format!("docker run --shm-size={size}"),
-                Start::Kubernetes => {
-                    // Kubernetes reads `m` as a thousandth, and `M` as a million.
-                    let binary = if size.ends_with('M') { "i" } else { "" };
-                    format!(
-                        "a volume emptyDir: {{medium: Memory, sizeLimit: {size}{binary}}} on /dev/shm"
-                    )
-                }
-                _ => format!("mount -o remount,size={size} /dev/shm, as root"),
-            },
+            Self::MemoryLimit { size, cgroup, host } => {
+                more_memory(size, cgroup, host.as_deref(), start)
+            }
+            Self::SharedMemory { size, host } => more_shared_memory(size, host.as_deref(), start),
         }
+    }
+}
+
+/// Returns `as root on n0`. What is typed on another machine or as another user changes nothing.
+fn as_root(host: Option<&str>) -> String {
+    format!("as root on {}", host.unwrap_or("its node"))
+}
+
+fn more_memory(size: &str, cgroup: &str, host: Option<&str>, start: Start) -> String {
+    let as_root = as_root(host);
+    // No container runtime and no Slurm made this one.
+    if let Some(unit) = unit(cgroup).filter(|_| Start::of_cgroup(cgroup).is_none()) {
+        return set_property(unit, size, cgroup, &as_root);
+    }
+    match start {
+        Start::Container | Start::RayInitInContainer => format!(
+            "docker run --memory={size}, or while it runs docker update --memory={size} --memory-swap={size} CONTAINER"
+        ),
+        Start::Kubernetes => {
+            format!("resources.limits.memory: {size}i of that container, where its pod is defined")
+        }
+        Start::Slurm => format!("sbatch --mem={size}"),
+        // Both files are given: a recording does not say which of them exists.
+        Start::RayStart | Start::RayInit => format!(
+            "{as_root}, write {size} to /sys/fs/cgroup{cgroup}/memory.max (v1: memory{cgroup}/memory.limit_in_bytes); again whenever the cgroup is made anew"
+        ),
+    }
+}
+
+/// Returns the systemd unit of a cgroup.
+fn unit(cgroup: &str) -> Option<&str> {
+    let name = cgroup.rsplit('/').next()?;
+    let ends = [".service", ".scope", ".slice"];
+    ends.iter().any(|end| name.ends_with(end)).then_some(name)
+}
+
+/// Changes the limit of a unit. Users' own units belong to a manager of each user's.
+fn set_property(unit: &str, size: &str, cgroup: &str, as_root: &str) -> String {
+    let change = format!("set-property {unit} MemoryMax={size}");
+    // A scope is gone with its processes.
+    let kind = unit.rsplit('.').next();
+    let lasts = if kind == Some("scope") {
+        ", until it ends"
+    } else {
+        ""
+    };
+    let parent = cgroup.rsplit_once('/').map_or("", |(parent, _)| parent);
+    if parent.contains("/user@") {
+        return format!("as its user, systemctl --user {change}{lasts}");
+    }
+    format!("{as_root}, systemctl {change}{lasts}")
+}
+
+fn more_shared_memory(size: &str, host: Option<&str>, start: Start) -> String {
+    let docker = format!("docker run --shm-size={size}");
+    // Kubernetes reads `m` as a thousandth, and `M` as a million.
+    let binary = if size.ends_with('M') { "i" } else { "" };
+    match start {
+        Start::Container | Start::RayInitInContainer => docker,
+        Start::Kubernetes => format!(
+            "a volume emptyDir: {{medium: Memory, sizeLimit: {size}{binary}}} on /dev/shm of Ray's container, where its pod is defined"
+        ),
+        // Not each container shows in the path of its cgroup.
+        Start::RayStart | Start::RayInit | Start::Slurm => format!(
+            "{}, mount -o remount,size={size} /dev/shm (until its next boot); in a container, {docker}; in a pod, an emptyDir of medium Memory on /dev/shm",
+            as_root(host)
+        ),
     }
 }
 
@@ -123,7 +184,9 @@ fn flag(name: &str, value: &str, start: Start) -> String {
     match start {
         // In a container it is the command of the image.
         Start::RayStart | Start::Container | Start::Slurm => format!("ray start --{name}={value}"),
-        Start::RayInit => format!("ray.init({}={value})", name.replace('-', "_")),
+        Start::RayInit | Start::RayInitInContainer => {
+            format!("ray.init({}={value})", name.replace('-', "_"))
+        }
         Start::Kubernetes => format!("rayStartParams: {{{name}: \"{value}\"}} in the RayCluster"),
     }
 }
@@ -133,7 +196,7 @@ fn environment(key: &str, value: &str, start: Start) -> String {
         Start::RayStart | Start::Slurm => {
             format!("{key}={value} in the environment of ray start")
         }
-        Start::RayInit => {
+        Start::RayInit | Start::RayInitInContainer => {
             format!("{key}={value} in the environment of the driver, before ray.init()")
         }
         Start::Container => format!("docker run -e {key}={value}"),
@@ -166,6 +229,8 @@ impl Traces<'_> {
         let by_cgroup = self.cgroup.and_then(Start::of_cgroup);
         if by_cgroup == Some(Start::Kubernetes) || self.settings.iter().any(kuberay) {
             Start::Kubernetes
+        } else if self.by_driver && self.contained {
+            Start::RayInitInContainer
         } else if self.by_driver {
             Start::RayInit
         } else if self.contained {
@@ -248,9 +313,63 @@ mod tests {
             ..none
         };
         assert_eq!(slurm.start(), Start::Slurm);
-        let shared = Change::SharedMemory("512M".into());
-        assert!(shared.at(Start::Kubernetes).contains("sizeLimit: 512Mi"));
-        let more = Change::MemoryLimit("96G".into());
-        assert_eq!(more.at(Start::Slurm), "sbatch --mem=96G");
+        let contained = Traces {
+            by_driver: true,
+            contained: true,
+            ..none
+        };
+        assert_eq!(contained.start(), Start::RayInitInContainer);
+    }
+
+    fn limit(cgroup: &str, start: Start) -> String {
+        let more = Change::MemoryLimit {
+            size: "96G".into(),
+            cgroup: cgroup.into(),
+            host: Some("n0".into()),
+        };
+        more.at(start)
+    }
+
+    /// Each says on which machine it is typed, by whom, and whether it lasts.
+    #[test]
+    fn limit_is_changed_where_it_is_set() {
+        assert_eq!(limit("/slurm/job_7", Start::Slurm), "sbatch --mem=96G");
+        assert_eq!(
+            limit("/job", Start::RayStart),
+            "as root on n0, write 96G to /sys/fs/cgroup/job/memory.max (v1: memory/job/memory.limit_in_bytes); again whenever the cgroup is made anew"
+        );
+        assert_eq!(
+            limit("/system.slice/ray.service", Start::RayStart),
+            "as root on n0, systemctl set-property ray.service MemoryMax=96G"
+        );
+        let users = "/user.slice/user-7.slice/user@7.service/app.slice/run-1.scope";
+        assert_eq!(
+            limit(users, Start::RayInit),
+            "as its user, systemctl --user set-property run-1.scope MemoryMax=96G, until it ends"
+        );
+        // Root's manager runs the user's one itself.
+        let manager = limit("/user.slice/user-7.slice/user@7.service", Start::RayStart);
+        assert!(manager.starts_with("as root on n0, "), "{manager}");
+    }
+
+    /// No container may remount its own /dev/shm.
+    #[test]
+    fn shared_memory_is_changed_where_it_is_made() {
+        let shared = Change::SharedMemory {
+            size: "512M".into(),
+            host: None,
+        };
+        for start in [Start::Container, Start::RayInitInContainer] {
+            assert_eq!(shared.at(start), "docker run --shm-size=512M");
+        }
+        let pod = shared.at(Start::Kubernetes);
+        assert!(
+            pod.contains("sizeLimit: 512Mi") && !pod.contains("mount "),
+            "{pod}"
+        );
+        assert_eq!(
+            shared.at(Start::RayInit),
+            "as root on its node, mount -o remount,size=512M /dev/shm (until its next boot); in a container, docker run --shm-size=512M; in a pod, an emptyDir of medium Memory on /dev/shm"
+        );
     }
 }

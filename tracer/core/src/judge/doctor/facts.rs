@@ -90,16 +90,23 @@ impl Node {
     /// Returns how it was started. If none runs, `ray start` is assumed.
     #[must_use]
     pub fn started(&self) -> Start {
-        let Some(cluster) = &self.cluster else {
+        if self.cluster.is_none() {
             return Start::RayStart;
-        };
+        }
         let traces = Traces {
             settings: &self.settings,
             cgroup: self.levels.first().map(|level| level.path.as_str()),
-            contained: cluster.container_id.is_some(),
+            contained: self.in_container(),
             by_driver: false,
         };
         traces.start()
+    }
+
+    /// Whether its container shows in the path of its cgroup.
+    #[must_use]
+    pub fn in_container(&self) -> bool {
+        let cluster = self.cluster.as_ref();
+        cluster.is_some_and(|cluster| cluster.container_id.is_some())
     }
 
     /// Returns the raylet's pid.

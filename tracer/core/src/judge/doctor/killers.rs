@@ -16,6 +16,7 @@ use crate::{
     },
     ray::{
         memory_monitor::{self, Config, Count},
+        start::Change,
         version::Version,
     },
 };
@@ -102,7 +103,7 @@ fn order(machine: &Machine, node: &Node, watch: &Watch) -> Vec<Check> {
         .map(|(rank, threat)| line(rank, threat, machine, watch))
         .collect();
     checks.extend((watch.on && watch.isolated).then(|| apart(watch)));
-    checks.extend((!watch.on).then(|| off(watch)));
+    checks.extend((!watch.on).then(|| off(node, watch)));
     checks.extend(above(watch));
     checks.push(limits(machine, node, watch));
     checks
@@ -200,7 +201,7 @@ fn apart(watch: &Watch) -> Check {
         .value(&watch.threshold.0)
 }
 
-fn off(watch: &Watch) -> Check {
+fn off(node: &Node, watch: &Watch) -> Check {
     let text = format!(
         "Ray's monitor is off (RAY_memory_monitor_refresh_ms=0): the kernel kills instead, Ray prints no message, \
          and Ray's retries after memory kills do not apply; turned on, it kills above {}, and {} are in use",
@@ -210,7 +211,7 @@ fn off(watch: &Watch) -> Check {
     problem("monitor.off", "OFF", text)
         .value(&watch.config.refresh_ms)
         .expected(&250)
-        .command("start Ray with RAY_memory_monitor_refresh_ms=250 in the environment of ray start")
+        .command(Change::environment("RAY_memory_monitor_refresh_ms", "250").at(node.started()))
 }
 
 fn above(watch: &Watch) -> Option<Check> {
@@ -316,8 +317,8 @@ fn object_store(node: &Node) -> Option<Check> {
                 .value(&place)
                 .expected(&"/dev/shm")
                 .command(format!(
-                    "docker run --shm-size={}m, or an emptyDir of medium Memory on /dev/shm; else a smaller ray start --object-store-memory",
-                    (cap.0 + cap.0 / 10) >> 20
+                    "{}; else a smaller ray start --object-store-memory",
+                    larger_shm(node, Bytes(cap.0 + cap.0 / 10))
                 )),
         );
     }
@@ -349,6 +350,22 @@ fn store_share(machine: &Machine, node: &Node) -> Option<Check> {
     })
 }
 
+/// Says how to enlarge the `/dev/shm` of a raylet.
+fn larger_shm(node: &Node, wanted: Bytes) -> String {
+    let size = format!("{}M", wanted.0.div_ceil(1 << 20));
+    let host = Some("this machine".to_owned());
+    Change::SharedMemory { size, host }.at(node.started())
+}
+
+/// Returns the path of a raylet's `/dev/shm` on the machine where doctor runs.
+fn seen_from_here(node: &Node) -> String {
+    let pid = node.pid().filter(|_| node.in_container());
+    pid.map_or_else(
+        || "/dev/shm".to_owned(),
+        |pid| format!("/proc/{pid}/root/dev/shm"),
+    )
+}
+
 fn shm(node: &Node) -> Option<Check> {
     let shm = node.shm.as_ref()?;
     let used = Bytes(shm.total.0.saturating_sub(shm.free.0));
@@ -362,7 +379,11 @@ fn shm(node: &Node) -> Option<Check> {
             problem("shm.full", "FULL", text)
                 .value(&used.0)
                 .expected(&format!("below {:.0} %", FULL * 100.0))
-                .command("ls -lS /dev/shm; a bigger one: mount -o remount,size=SIZE /dev/shm"),
+                .command(format!(
+                    "ls -lS {}; a bigger one: {}",
+                    seen_from_here(node),
+                    larger_shm(node, Bytes(2 * shm.total.0))
+                )),
         );
     }
     let cap = node.cluster.as_ref()?.object_store_bytes?;
@@ -379,8 +400,9 @@ fn shm(node: &Node) -> Option<Check> {
             .value(&shm.free.0)
             .expected(&wanted)
             .command(format!(
-                "docker run --shm-size, or ray start --object-store-memory={}",
-                shm.free.0
+                "ray start --object-store-memory={}, or a bigger one: {}",
+                shm.free.0,
+                larger_shm(node, Bytes(shm.total.0 + wanted))
             ))
     })
 }

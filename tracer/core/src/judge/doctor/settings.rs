@@ -89,7 +89,7 @@ fn own(node: &Node, key: &str, value: &str, version: Option<Version>) -> Option<
         let text = format!(
             "{pair}: with resource isolation the user cgroup's memory.high is the threshold"
         );
-        let instead = "ray start --system-reserved-memory=BYTES";
+        let instead = Change::flag("system-reserved-memory", "BYTES").at(node.started());
         return Some(no_effect(key, text).value(&value).command(instead));
     }
     let monitor_is_off = Config::of(&node.settings).refresh_ms == 0;
@@ -143,7 +143,7 @@ fn misplaced(node: &Node, driver: &Driver) -> Vec<Check> {
                     Change::Unset(key) => {
                         format!("unset {key}: at {value} the kernel would kill first")
                     }
-                    _ => format!("ray stop; {key}={value} ray start …"),
+                    change => change.at(node.started()),
                 })
         })
         .collect()

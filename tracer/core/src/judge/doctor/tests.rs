@@ -230,6 +230,37 @@ fn store_too_large_for_dev_shm_is_reported() {
     assert_eq!(shm(2), ["shm.full"]);
 }
 
+/// A container's /dev/shm is another one than the machine's, and is made with the container.
+#[test]
+fn full_dev_shm_is_looked_at_where_it_is() {
+    let command = |container: Option<&str>| {
+        let mut node = node();
+        if let Some(cluster) = &mut node.cluster {
+            cluster.container_id = container.map(str::to_owned);
+        }
+        node.shm = Some(Folder {
+            path: "/dev/shm".into(),
+            free: Bytes(0),
+            total: Bytes(64 << 20),
+        });
+        let all = checks(&machine(node));
+        let full = all.iter().find(|check| check.id == "shm.full");
+        full.and_then(|check| check.command.clone())
+            .expect("a command")
+    };
+    let host = command(None);
+    assert!(
+        host.starts_with("ls -lS /dev/shm; a bigger one: as root on this machine, mount -o remount,size=128M /dev/shm"),
+        "{host}"
+    );
+    let container = command(Some("4f5e"));
+    assert!(
+        container.contains("/root/dev/shm; a bigger one: docker run --shm-size=128M")
+            && !container.contains("remount"),
+        "{container}"
+    );
+}
+
 /// Ray takes a share of what is available at its start, not of the host's memory.
 #[test]
 fn store_share_is_of_available_memory() {

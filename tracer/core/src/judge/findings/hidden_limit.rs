@@ -1,14 +1,15 @@
 //! Finds a cgroup's limit that Ray does not see, so the kernel kills before Ray does.
 
+use std::collections::BTreeSet;
+
 use super::{
-    Run, about, children, controller, leak, merged, more_memory,
+    Run, about, call_growth, children, controller, leak, merged, more_memory,
     rules::{Contradiction, Kind, Needs, Rule},
 };
 use crate::{
     cgroup_path::is_within,
-    ids::{Bytes, size},
+    ids::{Bytes, EventId, size},
     judge::report::{Certainty, Death, Finding, Killer},
-    path,
     ray::{
         memory_monitor::THRESHOLD,
         start::{Change, Start},
@@ -40,6 +41,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         .memory_kills()
         .filter(|death| death.verdict.killer == Killer::KernelOomMemcg);
     let growing = growing(run);
+    let kept = kept_by_a_line(run);
     merged(kills.filter_map(|death| {
         let oom = death.memory.oom.as_ref()?;
         let (cgroup, limit) = (oom.cgroup.clone()?, oom.limit_bytes?);
@@ -73,7 +75,11 @@ fn find(run: Run<'_>) -> Vec<Finding> {
                     "; at least {left} of the machine were {}",
                     room.free
                 ));
-                finding.cost = Some(more_memory::cost("none in results or time", took));
+                finding.cost = Some(more_memory::cost(
+                    "none in results or time",
+                    took,
+                    kept.contains(&death.id),
+                ));
                 finding.about.has_room = true;
             }
         }
@@ -115,6 +121,13 @@ pub(super) fn growing(run: Run<'_>) -> Vec<Finding> {
     of_lines.chain(leak::find(run)).collect()
 }
 
+/// Returns the kills before which running calls had grown by a line of the user's code.
+fn kept_by_a_line(run: Run<'_>) -> BTreeSet<EventId> {
+    let grew = (call_growth::RULE.find)(run).into_iter();
+    let kept = grew.filter(|finding| finding.about.own_line);
+    kept.flat_map(|finding| finding.deaths).collect()
+}
+
 pub(super) fn keeps_growing(growing: &[Finding], death: &Death) -> bool {
     growing.iter().any(|one| one.deaths.contains(&death.id))
 }
@@ -139,12 +152,13 @@ fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> (String, By
     };
     let more = more_memory::extra_memory(least, took);
     let (value, wanted) = typed(Bytes(least.0 + more.0));
-    let how = if let Some(unit) = unit(cgroup) {
-        format!("systemctl set-property {unit} MemoryMax={value}")
-    } else {
-        let start = Start::of_cgroup(cgroup).unwrap_or_else(|| run.started(death));
-        Change::MemoryLimit(value).at(start)
+    let start = Start::of_cgroup(cgroup).unwrap_or_else(|| run.started(death));
+    let how = Change::MemoryLimit {
+        size: value,
+        cgroup: cgroup.to_owned(),
+        host: run.host(death.recording_id),
     };
+    let how = how.at(start);
     let from_to = from_to(limit, wanted);
     let text = format!("raise the limit of {cgroup} from {from_to} or more{above}: {how}");
     (text, more, took)
@@ -167,15 +181,6 @@ fn typed(wanted: Bytes) -> (String, Bytes) {
     };
     let count = wanted.0.div_ceil(unit);
     (format!("{count}{name}"), Bytes(count * unit))
-}
-
-/// Returns the systemd unit that has the limit, unless a container runtime or Slurm made the
-/// cgroup.
-fn unit(cgroup: &str) -> Option<&str> {
-    let name = path::base(cgroup);
-    let ends = [".service", ".scope", ".slice"];
-    let own = Start::of_cgroup(cgroup).is_none();
-    (own && ends.iter().any(|end| name.ends_with(end))).then_some(name)
 }
 
 /// A threshold for Ray's monitor. It includes memory in use outside the cgroup.

@@ -15,11 +15,7 @@ use crate::{
         report::{Certainty, Finding},
         warning::Warning,
     },
-    ray::{
-        framework::RemedyGoal,
-        start::{Change, Start},
-        torch,
-    },
+    ray::{framework::RemedyGoal, start::Change, torch},
 };
 
 /// Returns what an exception in a log warns of.
@@ -144,6 +140,10 @@ fn words(warning: Warning) -> (&'static str, &'static str) {
 
 fn remedy(run: Run<'_>, warning: &LogWarning) -> Vec<String> {
     let start = run.start();
+    let larger = Change::SharedMemory {
+        size: "SIZE".into(),
+        host: None,
+    };
     let text = |text: &str| text.to_owned();
     match warning.warning {
         Warning::GpuMemory => {
@@ -165,14 +165,7 @@ fn remedy(run: Run<'_>, warning: &LogWarning) -> Vec<String> {
             text("lower max_num_batched_tokens or max_model_len"),
         ],
         Warning::SharedMemory => vec![
-            match start {
-                Start::Container | Start::Kubernetes => {
-                    Change::SharedMemory("SIZE".into()).at(start)
-                }
-                _ => text(
-                    "mount -o remount,size=SIZE /dev/shm, as root; in a container, docker run --shm-size=SIZE or an emptyDir of medium Memory on /dev/shm (SIZE: more than the object store)",
-                ),
-            },
+            format!("{} (SIZE: more than the object store)", larger.at(start)),
             text("a smaller --object-store-memory"),
         ],
         Warning::ObjectStore => {
@@ -185,8 +178,12 @@ fn remedy(run: Run<'_>, warning: &LogWarning) -> Vec<String> {
             let earlier = "delete object references earlier; if one object is larger than the whole store, put it in smaller parts";
             vec![text(earlier), store]
         }
-        Warning::Disk => vec![text("df -h /tmp; remove old sessions under /tmp/ray")],
-        Warning::Allocation => vec![text("ulimit -v; cat /proc/sys/vm/overcommit_memory")],
+        Warning::Disk => vec![text(
+            "on the node of that log, df -h /tmp; remove old sessions under /tmp/ray (raytrace doctor lists them)",
+        )],
+        Warning::Allocation => vec![text(
+            "see which limit refused it, on the node of that log: ulimit -v in the shell that starts Ray, and cat /proc/sys/vm/overcommit_memory",
+        )],
         Warning::Setting => warning
             .lines
             .iter()

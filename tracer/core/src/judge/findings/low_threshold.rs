@@ -56,7 +56,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         );
         let mut finding = about("low-threshold", Certainty::Inferred, death, summary);
         finding.remedy = vec![lowered.change];
-        finding.cost = Some(more_memory::cost("none but a restart of Ray", took));
+        finding.cost = Some(more_memory::cost("none but a restart of Ray", took, cause.about.own_line));
         finding.about.has_room = true;
         Some(((death.cluster, limit), finding))
     }))

@@ -257,6 +257,13 @@ impl<'a> Run<'a> {
         node.map_or(Start::default(), |node| node.started)
     }
 
+    /// Returns the name of the machine that was recorded.
+    fn host(self, recording: Option<u32>) -> Option<String> {
+        let mut recordings = self.report.recordings.iter();
+        let found = recordings.find(|one| Some(one.id) == recording)?;
+        Some(found.host.name.clone())
+    }
+
     /// Returns a death's cluster in the report.
     fn cluster(self, death: &Death) -> Option<&'a ClusterReport> {
         self.report.clusters.get(self.number(death)?)

@@ -50,9 +50,15 @@ pub(super) fn remedy(run: Run<'_>, death: &Death, took: Bytes) -> Option<String>
     })
 }
 
+/// What a higher limit does where a line of the user's code may keep memory for good.
+const DELAYS: &str = "it only delays the kill if the job's own code keeps more and more";
+
 /// Says what a higher limit costs, `none …`, and that the running calls, which had taken `took`,
-/// had not ended.
-pub(super) fn cost(none: &str, took: Bytes) -> String {
+/// had not ended. Most of that may be kept by a line of the user's.
+pub(super) fn cost(none: &str, took: Bytes, keeps: bool) -> String {
+    if keeps {
+        return format!("{none}; {DELAYS}");
+    }
     let took = size(took);
     format!("{none}; it may not suffice: the calls had added {took} and not ended")
 }
@@ -131,4 +137,24 @@ pub(super) fn lowered_threshold(run: Run<'_>, death: &Death) -> Option<LoweredTh
         set: format!("{THRESHOLD}={now}"),
         gives: Bytes(gives),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bytes, cost};
+
+    /// No limit is high enough for what a line keeps in each step.
+    #[test]
+    fn cost_of_a_higher_limit_says_whether_it_only_delays() {
+        let grew = cost("none", Bytes(1 << 30), false);
+        assert!(
+            grew.ends_with("the calls had added 1.0 GiB and not ended"),
+            "{grew}"
+        );
+        let keeps = cost("none", Bytes(1 << 30), true);
+        assert!(
+            keeps.starts_with("none; it only delays the kill"),
+            "{keeps}"
+        );
+    }
 }

@@ -24,7 +24,7 @@ pub(super) const RULE: Rule = Rule {
 fn find(run: Run<'_>) -> Vec<Finding> {
     let heads = || run.facts.nodes.iter().filter(|node| node.head);
     let beside = |second: &&Node| {
-        let Some(own) = second.raylet.filter(|_| second.started == Start::RayInit) else {
+        let Some(own) = second.raylet.filter(|_| by_driver(second)) else {
             return false;
         };
         heads().any(|other| {
@@ -48,6 +48,10 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         })
     });
     found.collect()
+}
+
+fn by_driver(node: &Node) -> bool {
+    matches!(node.started, Start::RayInit | Start::RayInitInContainer)
 }
 
 /// Whether the driver could have joined the other cluster: that is no other user's, and of no other

@@ -59,7 +59,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
                 Vec::new()
             } else {
                 vec![
-                    more(node.started, larger(None, Some(node))),
+                    more(run, Some(number), larger(None, Some(node))),
                     format!(
                         "{}: as much as /dev/shm has room for",
                         smaller_store(node.started, Some(node))
@@ -100,7 +100,7 @@ fn sigbus(run: Run<'_>, death: &Death) -> Finding {
         .collect();
     let node = run.node(death);
     let larger = larger(full, node.filter(|node| place_on_disk(node).is_some()));
-    finding.remedy = remedy(run.started(death), larger, node);
+    finding.remedy = remedy(run, death, larger);
     if full.is_some() {
         let text = "a file that it had mapped was truncated (then its own log names the file)";
         finding.not_if = Some(text.into());
@@ -206,11 +206,12 @@ fn larger(full: Option<Usage>, on_disk: Option<&Node>) -> Option<(String, String
 
 /// Returns what to change where a process found /dev/shm full. A store on disk leaves it to others
 /// already.
-fn remedy(start: Start, larger: Option<(String, String)>, node: Option<&Node>) -> Vec<String> {
+fn remedy(run: Run<'_>, death: &Death, larger: Option<(String, String)>) -> Vec<String> {
+    let node = run.node(death);
     let is_on_disk = node.and_then(place_on_disk).is_some();
-    let store = (!is_on_disk).then(|| smaller_store(start, node) + ", ");
+    let store = (!is_on_disk).then(|| smaller_store(run.started(death), node) + ", ");
     vec![
-        more(start, larger),
+        more(run, run.number(death), larger),
         format!(
             "put less in it: {}fewer DataLoader workers",
             store.unwrap_or_default()
@@ -218,10 +219,18 @@ fn remedy(start: Start, larger: Option<(String, String)>, node: Option<&Node>) -
     ]
 }
 
-/// Returns a larger /dev/shm.
-fn more(start: Start, larger: Option<(String, String)>) -> String {
+/// Returns a larger /dev/shm for a node, given the number of its cluster.
+fn more(run: Run<'_>, number: Option<usize>, larger: Option<(String, String)>) -> String {
     let (size, why) = larger.unwrap_or_else(|| ("SIZE".into(), String::new()));
-    format!("{}{why}", Change::SharedMemory(size).at(start))
+    let node = number.and_then(|number| run.facts.nodes.get(number));
+    let cluster = number.and_then(|number| run.report.clusters.get(number));
+    let recording = cluster.map(|cluster| cluster.recording_id);
+    let change = Change::SharedMemory {
+        size,
+        host: run.host(recording),
+    };
+    let start = node.map_or(Start::default(), |node| node.started);
+    format!("{}{why}", change.at(start))
 }
 
 /// Returns a smaller object store.

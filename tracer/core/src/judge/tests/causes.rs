@@ -222,6 +222,10 @@ fn driver_that_starts_a_second_cluster() {
     );
     silent(&second_head(false, false), "second-cluster");
     silent(&second_head(true, true), "second-cluster");
+    // Another user may not join the first one.
+    let mut others = second_head(true, false);
+    others.change_process(300, |raylet: &mut Process| raylet.uid = Some(1001));
+    silent(&others, "second-cluster");
 }
 
 #[test]

@@ -233,7 +233,10 @@ fn leak_gets_no_higher_limit() {
     };
     let size = fires(&hidden(steady, false), "hidden-limit");
     assert!(raises(&size), "{size:?}");
-    assert!(size.remedy[0].contains(" or more: write 80M"), "{size:?}");
+    assert!(
+        size.remedy[0].contains(", write 80M to /sys/fs/cgroup/job/memory.max "),
+        "{size:?}"
+    );
     let leak = hidden(|scene| leaks(scene, "ray::Rollout.step", 7), false);
     fires(&leak, "leak");
     let limit = fires(&leak, "hidden-limit");
