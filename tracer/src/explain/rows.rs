@@ -134,6 +134,7 @@ fn subject(found: &Found<'_>, line: &LogLine, own: &Subject) -> Subject {
             ..Subject::default()
         },
     };
+    let of_any = matches!(found.row.of, Whom::Nobody | Whom::Writer);
     let of = (!found.row.place.is_empty()).then(|| found.fill(&found.row.place));
     Subject {
         comm: text("comm").or_else(|| other_part(found)).or(subject.comm),
@@ -141,6 +142,7 @@ fn subject(found: &Found<'_>, line: &LogLine, own: &Subject) -> Subject {
             .filter(|_| found.row.of == Whom::Nobody)
             .or(subject.task),
         of: of.filter(|of| !of.ends_with(' ')).or(subject.of),
+        foreign: of_any && line.component.is_none() && !found.is_rays(),
         ..subject
     }
 }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 pub use claim::{Kind, Says, Where, Whom};
 
-/// The programs, each with its rows. General rows stand below special ones.
+/// The programs, each with its rows: first Ray. General rows stand below special ones.
 const FILES: [&str; 11] = [
     include_str!("programs/ray.json"),
     include_str!("programs/systemd.json"),
@@ -93,6 +93,13 @@ pub struct Found<'a> {
 }
 
 impl Found<'_> {
+    /// Returns whether Ray prints the row.
+    #[must_use]
+    pub fn is_rays(&self) -> bool {
+        let rows = ALL.programs.first().map_or(&[][..], |ray| &ray.rows);
+        rows.iter().any(|row| std::ptr::eq(row, self.row))
+    }
+
     /// Returns what stands in a hole.
     #[must_use]
     pub fn get(&self, hole: &str) -> Option<&str> {

@@ -1,7 +1,10 @@
 //! Tests what programs beside Ray print of one end in several lines.
 
 use super::{explain, killers};
-use crate::judge::report::{Killer, Relation, Report};
+use crate::{
+    event::Role,
+    judge::report::{Killer, Relation, Report},
+};
 
 fn of(text: &str) -> Report {
     explain(&[("text.log", text)])
@@ -28,6 +31,33 @@ fn slurm_cancels_a_step_after_its_task_and_nobody_cancelled_it() {
         killers(&of(&format!("{cancelled}{killed}"))),
         [(0, Killer::Signal)]
     );
+}
+
+/// Only Ray's own words, and its names, make a process one of Ray's.
+#[test]
+fn a_process_of_another_program_is_no_worker() {
+    let role = |text: &str| {
+        let report = of(text);
+        let [death] = report.deaths.as_slice() else {
+            panic!("{text}: {:?}", report.deaths);
+        };
+        (death.process.role, death.process.comm.clone())
+    };
+    let other = |text: &str, name: &str| assert_eq!(role(text), (Role::Other, name.into()));
+    other("Killed\n", "a process");
+    other(
+        "##[error]Process completed with exit code 137.\n",
+        "a process",
+    );
+    let unit = "ray.service: Failed with result 'signal'.\n";
+    other(unit, "a process of unit ray.service");
+    other("Fatal Python error: Segmentation fault\n", "a process");
+    for rays in [
+        "(WorkerDict pid=31) Fatal Python error: Segmentation fault\n",
+        "ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task. Check python-core-worker-*.log files for more information.\n",
+    ] {
+        assert_eq!(role(rays).0, Role::Worker, "{rays}");
+    }
 }
 
 #[test]

@@ -132,6 +132,9 @@ pub struct Subject {
     pub comm: Option<String>,
     /// Its role in Ray.
     pub role: Option<Role>,
+    /// Whether another program than Ray speaks of it and does not say which process it is. It need
+    /// not be one of Ray's.
+    pub foreign: bool,
     /// What it belongs to, if the text does not name it: `Slurm step 12.0`, `pod ray-worker-1`.
     pub of: Option<String>,
 }

@@ -374,6 +374,7 @@ fn merge_subject(into: &mut Subject, from: &Subject) {
     fill(&mut into.comm, from.comm.as_ref());
     fill(&mut into.role, from.role.as_ref());
     fill(&mut into.of, from.of.as_ref());
+    into.foreign &= from.foreign;
 }
 
 #[cfg(test)]

@@ -120,7 +120,7 @@ fn role(subject: &Subject) -> Role {
     let rays = subject.worker_id.is_some()
         || subject.actor_id.is_some()
         || subject.class.is_some()
-        || subject.task.is_some();
+        || (subject.task.is_some() && !subject.foreign);
     match (subject.role, subject.comm.as_deref()) {
         (Some(role), _) => role,
         (None, Some("raylet")) => Role::Raylet,
@@ -129,8 +129,8 @@ fn role(subject: &Subject) -> Role {
         (None, Some(comm)) if comm.starts_with("ray::") => Role::Worker,
         // The host's daemons speak of any process.
         (None, None) if subject.pid_namespace == PidNamespace::Host => Role::Other,
-        (None, None) => Role::Worker,
         _ if rays => Role::Worker,
+        (None, None) if !subject.foreign && subject.of.is_none() => Role::Worker,
         _ => Role::Other,
     }
 }
