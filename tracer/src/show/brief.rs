@@ -23,6 +23,8 @@ use crate::{
 const ROW: usize = 172;
 /// Longest text of another way, whose cost is as important as what it saves: three lines.
 const OTHER_WAY: usize = 258;
+/// Ends a cost that is cut short.
+const MORE_BELOW: &str = "; all costs stand below";
 /// A call that added less than this is not told.
 const ADDED: u64 = 10 << 20;
 
@@ -147,7 +149,7 @@ pub fn short_why(death: &Death) -> String {
     }
 }
 
-/// Returns what the running calls had added: `; the running calls, their first, had added
+/// Returns what the running calls had added: `; their first calls, still running, had added
 /// 3.1 GiB in 14 s`. A finding about them has the figure of all processes.
 fn added(view: &View<'_>, death: &Death) -> Option<String> {
     let calls = death.activity.calls.as_ref()?;
@@ -172,9 +174,9 @@ fn added(view: &View<'_>, death: &Death) -> Option<String> {
         .map(|ms| span(ms.saturating_mul(1_000_000)));
     let ran = ran.map_or_else(String::new, |ran| format!(" in {ran}"));
     let which = match (number, several) {
-        (1, true) if calls.from_start => "the running calls, their first,".to_owned(),
-        (1, false) if calls.from_start => "the running call, its first,".to_owned(),
-        (_, true) => "the running calls".to_owned(),
+        (1, true) if calls.from_start => "their first calls, still running,".to_owned(),
+        (1, false) if calls.from_start => "its first call, still running,".to_owned(),
+        (_, true) => "their calls, still running,".to_owned(),
         (number, false) => format!("call {number}, still running,"),
     };
     Some(format!("; {which} had added {}{ran}", size(bytes)))
@@ -258,7 +260,7 @@ fn in_short(found: &FindingText<'_>) -> String {
     let cost = found.part("Cost").map(|cost| {
         // The first clause of a cost is always whole.
         let first = cost.split("; ").next().unwrap_or(cost).chars().count();
-        sanitize::with_more(cost, room.max(first + sanitize::MORE.len() + 2))
+        sanitize::with_more(cost, room.max(first + MORE_BELOW.len() + 2), MORE_BELOW)
     });
     let cost = cost.map_or_else(String::new, |text| format!("; costs: {text}"));
     format!("{told}{cost}")

@@ -31,6 +31,10 @@ const MAX_ALIKE: usize = 20;
 /// all deaths instead.
 pub const NORMAL_EXITS: &str = "Normal exits";
 
+/// What `PROVEN` means.
+const LEGEND: &str =
+    "PROVEN is about who ended the process: the kernel showed it. It does not cover why.";
+
 /// The whole report.
 #[derive(Debug)]
 pub struct Document {
@@ -38,6 +42,8 @@ pub struct Document {
     pub head: Vec<String>,
     /// The first screen.
     pub answer: Answer,
+    /// What `PROVEN` means, if it stands anywhere.
+    pub legend: Option<&'static str>,
     /// The first causes that have more to tell.
     pub blocks: Vec<Block>,
     /// Says how many first causes have no block.
@@ -122,9 +128,13 @@ pub fn of(view: &View<'_>, extent: Extent) -> Document {
     let sections = sections(view, &causes);
     let (mut blocks, left_out) = blocks(view, entries, &with_facts, extent.blocks);
     refer_back(&answer, &mut blocks);
+    let told = answer.causes.iter().map(|told| told.sure);
+    let mut sure = told.chain(blocks.iter().map(|block| block.sure));
+    let legend = sure.any(|sure| sure == Certainty::Proven).then_some(LEGEND);
     Document {
         head,
         answer,
+        legend,
         blocks,
         left_out: (left_out > 0).then(|| rank::left_out(left_out)),
         sections,

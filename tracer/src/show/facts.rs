@@ -9,10 +9,10 @@ use crate::{
         cause::Scope,
         report::{
             Certainty, Death, GpuUse, Killer, Kubernetes, Mechanism, MemoryReport, Monitor,
-            OomReport, Relation, SenderReport, TopProcess, subprocess,
+            OomReport, Relation, SenderReport, Setting, TopProcess, subprocess,
         },
     },
-    ray::log::kill,
+    ray::{log::kill, memory_monitor::THRESHOLD},
     show::{
         clause, clocks, gcs, live, minute, sanitize, shared_files,
         size::{of, percent, size, use_above},
@@ -304,7 +304,7 @@ pub(super) fn why(view: &View<'_>, death: &Death) -> Option<String> {
         (None, Some(limit)) => format!(" in its cgroup of {}", size(limit)),
         (None, None) => String::new(),
     };
-    let source = source_of_reason(death);
+    let source = format!("{}{}", set_by(view, death), source_of_reason(death));
     Some(match at.ray_threshold_bytes {
         Some(threshold) if threshold < used => {
             let above = above(Bytes(used.0 - threshold.0));
@@ -318,6 +318,27 @@ pub(super) fn why(view: &View<'_>, death: &Death) -> Option<String> {
             format!("Ray counted {used}{place}; it kills above {threshold}{message}{source}")
         }
         None => format!("Ray counted {}{place}{message}{source}", size(used)),
+    })
+}
+
+/// Returns `, set by RAY_memory_usage_threshold=0.36` where that variable of the raylet has made the
+/// threshold of a kill low, and no remedy of this kill names it.
+fn set_by(view: &View<'_>, death: &Death) -> String {
+    let report = &view.shown.report;
+    let named = report.findings.iter().any(|one| {
+        let mut remedies = one.remedy.iter();
+        one.deaths.contains(&death.id) && remedies.any(|text| text.starts_with(THRESHOLD))
+    });
+    let of_raylet = |one: &&Setting| {
+        let own = one.cluster == death.cluster && one.effective;
+        own && one.source.starts_with("environment of raylet")
+    };
+    let settings = || report.settings.iter().filter(of_raylet);
+    // That variable raises the threshold.
+    let raised = settings().any(|one| one.key == "RAY_min_memory_free_bytes");
+    let set = settings().find(|one| one.key == THRESHOLD && !raised);
+    set.filter(|_| !named).map_or_else(String::new, |one| {
+        format!(", set by {THRESHOLD}={}", sanitize::name(&one.value))
     })
 }
 

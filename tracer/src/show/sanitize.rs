@@ -207,18 +207,15 @@ pub fn whole_words(text: &str, width: usize) -> String {
     }
 }
 
-/// Says that clauses were left out.
-pub const MORE: &str = "; and more";
-
-/// Returns the clauses of a text that fit, and says that there is more.
+/// Returns the clauses of a text that fit, and says where the others are.
 #[must_use]
-pub fn with_more(text: &str, room: usize) -> String {
+pub fn with_more(text: &str, room: usize, others: &str) -> String {
     if text.chars().count() <= room {
         return text.to_owned();
     }
-    let room = room.saturating_sub(MORE.len());
+    let room = room.saturating_sub(others.len());
     let kept = line(whole_clauses(text, room), room);
-    format!("{kept}{MORE}")
+    format!("{kept}{others}")
 }
 
 #[cfg(test)]

@@ -27,6 +27,8 @@ use crate::{
 const LINE: usize = 190;
 /// Longest line on a terminal or in a chat, in columns.
 const COLUMNS: usize = 100;
+/// Ends a cost that is cut short.
+const MORE: &str = "; all costs: the report";
 /// Width of a label.
 const LABEL: usize = 8;
 
@@ -334,7 +336,10 @@ fn fix(report: &Report, death: &Death, room: usize) -> (String, String) {
     };
     let remedy = sanitize::whole_clauses(&remedy, left);
     let cost = finding.cost.as_deref().unwrap_or("none known");
-    (format!("{remedy}{whose}"), sanitize::with_more(cost, room))
+    (
+        format!("{remedy}{whose}"),
+        sanitize::with_more(cost, room, MORE),
+    )
 }
 
 #[cfg(test)]
@@ -375,7 +380,7 @@ mod tests {
         let (found, cost) = fix(&report, &death, room);
         assert_eq!(found, "num_cpus=4");
         assert!(
-            cost.ends_with("…; and more") && cost.chars().count() <= room,
+            cost.ends_with(&format!("…{MORE}")) && cost.chars().count() <= room,
             "{cost}"
         );
         report.findings[0].cost = Some("slower; and it changes the training".into());
@@ -383,7 +388,7 @@ mod tests {
             fix(&report, &death, room).1,
             "slower; and it changes the training"
         );
-        assert_eq!(fix(&report, &death, 20).1, "slower; and more");
+        assert_eq!(fix(&report, &death, 31).1, format!("slower{MORE}"));
         report.findings[0].cost = None;
         report.findings[0].remedy = vec![format!("a=4 b=2: set both: {}", "why ".repeat(60))];
         let told = fix(&report, &death, room);

@@ -48,9 +48,11 @@ pub(super) fn render(view: &View<'_>) -> Summary {
     let title = title(view, &document);
     let sections = document.sections.iter();
     let sections = sections.filter(|one| one.heading != document::NORMAL_EXITS);
+    let legend = document.legend.into_iter();
+    let legend = legend.map(|text| format!("<p class=\"hint\">{}</p>\n", escaped(text)));
     Summary {
         top: top(view, &document, &title),
-        sections: sections.map(section).collect(),
+        sections: legend.chain(sections.map(section)).collect(),
         title,
     }
 }

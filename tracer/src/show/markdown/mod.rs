@@ -86,6 +86,8 @@ fn page(view: &View<'_>, detail: Detail) -> Vec<String> {
         String::new(),
     ];
     lines.extend(top(&document));
+    let legend = document.legend.filter(|_| blocks > 0);
+    lines.extend(legend.map(|legend| format!("- {legend}")));
     lines.extend(document.blocks.iter().flat_map(|one| block(one, detail)));
     let left = document.left_out.iter().filter(|_| blocks > 0);
     lines.extend(left.flat_map(|line| [String::new(), line.clone()]));

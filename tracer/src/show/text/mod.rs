@@ -78,6 +78,9 @@ fn whole(document: &Document, width: usize) -> String {
             .iter()
             .any(|one| one.label.starts_with("KILL"));
         heading(&mut page, if has_a_kill { "KILLS" } else { "DEATHS" });
+        if let Some(legend) = document.legend {
+            page.paragraph("  ", Colour::new(), legend, 2);
+        }
     }
     for (number, one) in document.blocks.iter().enumerate() {
         if number > 0 {
