@@ -30,6 +30,9 @@ const SHARE: f64 = 0.2;
 const FILL: f64 = 0.9;
 /// A killed call had not yet taken all that it takes. What it took is multiplied by this.
 const UNFINISHED: f64 = 2.0;
+/// A call that trains on a batch takes about so many times what a pass over it takes: it keeps
+/// activations, and the logits have gradients.
+const TRAINING: u64 = 2;
 /// If logits are a smaller share of the growth, another batch size would not change it.
 const LOGITS: f64 = 0.25;
 /// Bytes of a logit, which is a bfloat16 under autocast.
@@ -62,8 +65,9 @@ struct LoweredSetting {
     key: String,
     now: u64,
     value: u64,
-    /// Settings of other calls that process the same batch and are above `value` too.
-    others: Vec<(String, u64)>,
+    /// Settings of other calls that process the same batch, with their present values and those to
+    /// set.
+    others: Vec<(String, u64, u64)>,
     cost: &'static str,
     /// Whether it counts tokens.
     tokens: bool,
@@ -337,14 +341,15 @@ impl LoweredSetting {
 
     /// Returns the settings as they are typed: `a.micro=8 b.micro=8 (now 64 and 32): set both, …`.
     fn text(&self) -> String {
-        let own = (&self.key, self.now);
-        let others = self.others.iter().map(|(key, now)| (key, *now));
-        let all: Vec<(&String, u64)> = std::iter::once(own).chain(others).collect();
+        let own = (&self.key, self.now, self.value);
+        let others = self.others.iter();
+        let others = others.map(|(key, now, value)| (key, *now, *value));
+        let all: Vec<(&String, u64, u64)> = std::iter::once(own).chain(others).collect();
         let typed: Vec<String> = all
             .iter()
-            .map(|(key, _)| format!("{}={}", framework::typed(key), self.value))
+            .map(|(key, _, value)| format!("{}={value}", framework::typed(key)))
             .collect();
-        let now: Vec<String> = all.iter().map(|(_, now)| now.to_string()).collect();
+        let now: Vec<String> = all.iter().map(|(_, now, _)| now.to_string()).collect();
         let now = phrase::join(&now);
         let set = match all.len() {
             1 => "",
@@ -436,9 +441,12 @@ fn turned(
     };
     let value =
         fitting(now, used_at_kill(death, limit), method.took, limit).max(Bytes(1).times(least).0);
-    let others = bound.and.iter().filter(|_| !on).filter_map(|other| {
+    let same = bound.and.iter().map(|other| (other, value));
+    let trained = bound.trains.iter();
+    let others = same.chain(trained.map(|other| (other, (value / TRAINING).max(1))));
+    let others = others.filter(|_| !on).filter_map(|(other, value)| {
         let now = number(given, other).filter(|now| *now > value)?;
-        Some((other.clone(), now))
+        Some((other.clone(), now, value))
     });
     (value < now).then(|| LoweredSetting {
         key: key.to_owned(),

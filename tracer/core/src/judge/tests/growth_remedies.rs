@@ -317,8 +317,13 @@ fn batch_is_advised_for_work_on_cpus() {
     let both = first(OPENRLHF, forward, in_layers).unwrap_or_default();
     // Of an option that was typed twice the last counts.
     assert!(both.starts_with("--rollout.micro_batch_size="), "{both}");
-    assert!(both.contains(" --train.micro_batch_size="), "{both}");
     assert!(both.contains("(now 64 and 64)"), "{both}");
+    let values = both
+        .split([' ', '='])
+        .filter_map(|word| word.parse::<u64>().ok());
+    let values: Vec<u64> = values.collect();
+    // Training takes twice as much for the same batch.
+    assert_eq!(values[0], 2 * values[1], "{both}");
     let by_tokens = format!("{OPENRLHF} --train.dynamic_batch_enable");
     assert_eq!(first(&by_tokens, forward, in_layers), None);
     let device = format!(

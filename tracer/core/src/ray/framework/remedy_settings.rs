@@ -185,6 +185,7 @@ mod tests {
                     Some(&bound.key),
                     bound.instead_if.as_ref(),
                     bound.instead.as_ref(),
+                    bound.trains.as_ref(),
                     only,
                 ];
                 for key in keys.into_iter().flatten().chain(&bound.and) {

@@ -29,7 +29,8 @@
 //! - `calls`: for a part of a method's name, the setting that bounds what a call takes.
 //!   `instead_if` names a switch, and `instead` the setting that counts while the switch is on.
 //!   `only_with` is a setting without which it has no effect. `and` names the settings of other
-//!   calls that pass the same batch and take as much. `tokens` says that `key` counts tokens,
+//!   calls that pass the same batch and take as much, and `trains` that of the call that trains on
+//!   it. `tokens` says that `key` counts tokens,
 //!   `from_source` that nobody has run it with a lower value, which the report says
 //! - `ranks`: the setting for the number of ranks on a node
 //! - `words`: advice that has no key
@@ -157,6 +158,8 @@ pub struct Bound {
     /// this one.
     #[serde(default)]
     pub and: Vec<String>,
+    /// The setting of the call that trains on the same batch.
+    pub trains: Option<String>,
     /// Whether `key` counts tokens, not sequences.
     #[serde(default)]
     pub tokens: bool,
