@@ -64,6 +64,50 @@ fn advised_workers_fit_beside_other_processes() {
     );
 }
 
+/// Ray's list names the call and its processes, and the command line the setting that bounds it.
+#[test]
+fn setting_of_a_call_in_rays_list_is_named() {
+    let key = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu";
+    let engine = "actor_rollout_ref.rollout.name";
+    let on_engine = |name: &str, command: &str, method: &str| {
+        let call = kill("WorkerDict", 18).replace(".generate", method);
+        on(&[&format!("{VERL} {name} {command}")], &call)
+    };
+    let with = |command: &str, method: &str| on_engine(&format!("{engine}=hf"), command, method);
+    let report = with(&format!("{key}=64"), ".actor_rollout_compute_log_prob");
+    let held = of(&report, "call-held");
+    assert!(
+        held.summary.starts_with(
+            "WorkerDict.actor_rollout_compute_log_prob ran in 8 processes that held 144.0 GiB, 60 %"
+        ),
+        "{held:?}"
+    );
+    assert_eq!(held.remedy, [format!("{key}=16 (now 64)")]);
+    assert_eq!(
+        (held.certainty, held.saving.is_some()),
+        (crate::judge::report::Certainty::Inferred, false)
+    );
+    let is_silent = |report: &Report| {
+        let mut findings = report.findings.iter();
+        findings.all(|one| one.rule != "call-held")
+    };
+    // Another call; the least value; an engine that needs a GPU, which is verl's default.
+    let set = format!("{key}=64");
+    assert!(is_silent(&with(&set, ".generate")));
+    let least = format!("{key}=1");
+    assert!(is_silent(&with(&least, ".compute_log_prob")));
+    for name in [format!("{engine}=vllm"), String::new()] {
+        assert!(is_silent(&on_engine(&name, &set, ".compute_log_prob")));
+    }
+    let micro = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu";
+    let report = with(&format!("{micro}=8"), ".actor_rollout_update_actor");
+    let cost = of(&report, "call-held").cost.clone().unwrap_or_default();
+    assert!(
+        cost.contains("does not shrink parameters, gradients"),
+        "{cost}"
+    );
+}
+
 /// The user cannot edit the `@ray.remote` of a library's actor.
 #[test]
 fn library_actor_gets_no_advice_on_ray_remote() {

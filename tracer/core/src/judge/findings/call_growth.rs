@@ -89,7 +89,7 @@ pub(super) const RULE: Rule = Rule {
 fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
-        let method = biggest(run.inside(death))?;
+        let method = biggest(run.inside(death), took)?;
         if method.took.gib() < SHARE * limit.gib() {
             return None;
         }
@@ -107,6 +107,80 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// The rule for texts: what the calls had taken is not known, but what their processes held is.
+pub(super) const HELD: Rule = Rule {
+    ids: &["call-held"],
+    kind: Kind::Size,
+    needs: Needs::MemoryKill,
+    contradicts: &[],
+    find: find_held,
+};
+
+fn find_held(run: Run<'_>) -> Vec<Finding> {
+    if !run.report.recordings.is_empty() {
+        return Vec::new();
+    }
+    merged(run.memory_kills().filter_map(|death| {
+        let limit = run.limit(death)?;
+        let method = biggest(run.inside(death), |held| Some(held.private))?;
+        let enough = method.took.gib() >= SHARE * limit.gib();
+        let finding = enough.then(|| held_in(run, death, limit, &method))??;
+        Some(((method.name.to_owned(), death.cluster, limit), finding))
+    }))
+}
+
+/// Returns a finding about calls whose setting is known. Its value is computed as if the calls had
+/// taken all that their processes held.
+fn held_in(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Option<Finding> {
+    let given = of_framework(run.facts);
+    if gpus::may_compute_on_gpus(run) || small_logits(run, &given, method) {
+        return None;
+    }
+    let turned = turned(run, death, limit, method, &given)?;
+    let count = method.workers.len();
+    let of_limit = part_of(method.took, limit);
+    let summary = format!(
+        "{} ran in {} that held {}, {} of the limit of {}; how much of it the {} had added is not in the logs",
+        method.name,
+        phrase::count(count, "process", "processes"),
+        size(method.took),
+        of_limit.percent,
+        of_limit.whole,
+        if count == 1 { "call" } else { "calls" },
+    );
+    let finding = about("call-held", Certainty::Inferred, death, summary);
+    let mut finding = in_task(finding, method.name, &method.workers, |held| {
+        Some(format!("pid {}: {}", held.pid, size(held.private)))
+    });
+    finding.about.bytes = method.took;
+    finding.about.turns = true;
+    finding.remedy = vec![turned.text()];
+    finding.cost = Some(if trains(method) {
+        format!(
+            "{SMALLER_PASSES}; it does not shrink parameters, gradients and the optimizer's states"
+        )
+    } else {
+        turned.cost.to_owned()
+    });
+    finding.not_if = Some("they held as much before the call, or compute on GPUs".into());
+    Some(finding)
+}
+
+fn trains(method: &Method<'_>) -> bool {
+    TRAINS.iter().any(|part| method.name.contains(part))
+}
+
+/// Returns whether the logits of a pass are known to be a small part of what a method took.
+fn small_logits(run: Run<'_>, given: &[FrameworkSetting], method: &Method<'_>) -> bool {
+    let logits = logits(run, given, method.name);
+    logits.is_some_and(|(bytes, _)| is_small(bytes, method))
+}
+
+/// Returns whether the logits of a pass are a small part of what a method took.
+fn is_small(bytes: f64, method: &Method<'_>) -> bool {
+    bytes * (method.workers.len() as f64) < LOGITS * method.took.0 as f64
 }
 
 /// Adds other victims that died in the same method at the same limit. Its calls may have taken too
@@ -130,7 +204,7 @@ fn with_later_victims(run: Run<'_>, limit: Bytes, finding: &mut Finding) {
 
 /// Returns the method whose running calls took the most. Controllers, loading and saving are left
 /// out, because they have rules of their own.
-fn biggest(inside: &[LimitMember]) -> Option<Method<'_>> {
+fn biggest(inside: &[LimitMember], took: fn(&LimitMember) -> Option<Bytes>) -> Option<Method<'_>> {
     let mut methods: BTreeMap<&str, Method<'_>> = BTreeMap::new();
     let workers = inside.iter().filter(|held| held.role == Role::Worker);
     for held in workers.filter(|held| !controller::is_controller(held)) {
@@ -214,9 +288,9 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
     let given = of_framework(run.facts);
     let on_gpus = gpus::compute_on_gpus(run, &method.workers);
     let logits = logits(run, &given, method.name).filter(|_| !on_gpus);
-    let small = logits.as_ref().is_some_and(|(bytes, _)| {
-        bytes * (method.workers.len() as f64) < LOGITS * method.took.0 as f64
-    });
+    let small = logits
+        .as_ref()
+        .is_some_and(|(bytes, _)| is_small(*bytes, method));
     let copies = (!on_gpus && is_in(death, GATHER))
         || class.is_some_and(|class| gathers(run, class, method.took));
     let steps = !on_gpus && !copies && is_in(death, OPTIMIZER);
@@ -259,7 +333,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
             held: method.took,
             several: method.workers.len() > 1,
             before_optimizer: !on_gpus && calls.is_some_and(CallsReport::died_in_first),
-            training: TRAINS.iter().any(|part| method.name.contains(part)),
+            training: trains(method),
         };
         is_turned = whole_model::add_smaller_copies(run, &ranks, finding);
         if !is_turned {
@@ -296,6 +370,14 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
     }
     if !finding.remedy.is_empty() {
         let more = more_memory::remedy(run, death, method.took);
+        let own = finding.about.own_line;
+        let more = more.map(|text| {
+            if own {
+                format!("{text}; {}", more_memory::DELAYS)
+            } else {
+                text
+            }
+        });
         finding.remedy.extend(more);
     }
 }

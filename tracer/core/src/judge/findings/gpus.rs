@@ -40,6 +40,18 @@ fn computes_on_host(run: Run<'_>, held: &LimitMember) -> bool {
     layers > 0.0 && layers >= LAYERS_SHARE * all
 }
 
+/// Returns whether processes of a text may use GPUs, which nobody looked at: the settings say so, or
+/// the framework generates with vLLM unless a setting that is not known says otherwise.
+pub(super) fn may_compute_on_gpus(run: Run<'_>) -> bool {
+    let (engine, _) = ENGINE;
+    let given = of_framework(run.facts);
+    let is_known = given.iter().filter(|one| !one.overruled).any(|one| {
+        let on_cpu = one.key.ends_with(DEVICE) && one.value.contains("cpu");
+        one.key.ends_with(engine) || on_cpu
+    });
+    configured(run) || (run.framework.generates_with_vllm() && !is_known)
+}
+
 fn configured(run: Run<'_>) -> bool {
     let given = of_framework(run.facts);
     let has = |key: &str, words: &[&str]| {

@@ -77,10 +77,11 @@ use rules::{Kind, Rule};
 
 /// All rules. Their order decides between findings of equal rank: causes first, then settings, then
 /// notes that name no cause.
-static ALL: [Rule; 37] = [
+static ALL: [Rule; 38] = [
     controller::RULE,
     leak::RULE,
     call_growth::RULE,
+    call_growth::HELD,
     children::RULE,
     victim_not_biggest::RULE,
     allocator::RULE,

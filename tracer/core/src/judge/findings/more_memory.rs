@@ -51,7 +51,7 @@ pub(super) fn remedy(run: Run<'_>, death: &Death, took: Bytes) -> Option<String>
 }
 
 /// What a higher limit does where a line of the user's code may keep memory for good.
-const DELAYS: &str = "it only delays the kill if the job's own code keeps more and more";
+pub(super) const DELAYS: &str = "it only delays the kill if the job's own code keeps more and more";
 
 /// Says what a higher limit costs, `none …`, and that the running calls, which had taken `took`,
 /// had not ended. Most of that may be kept by a line of the user's.
