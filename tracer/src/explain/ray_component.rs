@@ -114,7 +114,7 @@ impl Components {
             .map(|(_, pid)| pid);
         for record in std::mem::take(&mut self.records) {
             remark(&record.fact, line.stamp, &mut gathered.remarks);
-            for what in log_mentions::mentions(&record.fact).into_iter().flatten() {
+            for what in log_mentions::mentions(&record.fact) {
                 gathered.mention(line.mentions(self.own.0.clone(), what));
             }
             let Some(claim) = claim(&record.fact) else {

@@ -10,10 +10,7 @@ use crate::{
     event::{Ancestor, RayLog, Signal},
     ids::{BootTime, ByProcess, EventId, Pid, SECOND_NS},
     judge::{
-        report::{
-            Death, GroupKill, Killer, Memory, Relation, SenderReport, TopBefore, TopProcess,
-            TopRest,
-        },
+        report::{Death, GroupKill, Killer, Memory, Relation, SenderReport, TopBefore, TopProcess},
         state::{timestamped::Timestamped, world::World},
     },
     ray::facts::{MonitorKill, RayFact},
@@ -113,24 +110,17 @@ pub(super) fn first_ends(deaths: &[Death]) -> HashMap<EventId, &Death> {
 /// what was held at the first end that the decision brought about.
 fn held_when_decided(deaths: &mut [Death]) {
     let first = first_ends(deaths);
-    let held: Vec<Held> = deaths
+    let held: Vec<_> = deaths
         .iter()
         .enumerate()
         .filter_map(|(at, death)| Some((at, *first.get(&death.id)?)))
-        .map(|(at, first)| Held {
-            at,
-            top: first.memory.top.clone(),
-            rest: first.memory.top_rest.clone(),
-            before: minute_of_all(&first.memory),
+        .map(|(at, first)| {
+            let memory = &first.memory;
+            let (top, rest) = (memory.top.clone(), memory.top_rest.clone());
+            (at, top, rest, minute_of_all(memory))
         })
         .collect();
-    for Held {
-        at,
-        top,
-        rest,
-        before,
-    } in held
-    {
+    for (at, top, rest, before) in held {
         let memory = &mut deaths[at].memory;
         if let Some(minute) = &mut memory.last_minute {
             let own = deaths[at].process.pid;
@@ -146,17 +136,10 @@ fn held_when_decided(deaths: &mut [Death]) {
         // death, that process is only one of the rest.
         let listed = memory.top.iter().any(|one| one.victim);
         if let Some(own) = own.filter(|_| !listed) {
-            list(memory, own);
+            memory.top_rest = memory.top_rest.take().and_then(|rest| rest.without(&own));
+            memory.top.push(own);
         }
     }
-}
-
-/// What was held when a decision was taken, for the victim at a place in the list of deaths.
-struct Held {
-    at: usize,
-    top: Vec<TopProcess>,
-    rest: Option<TopRest>,
-    before: Vec<TopBefore>,
 }
 
 /// Returns the last minute of the largest processes at a death, the one that died among them.
@@ -176,14 +159,6 @@ fn minute_of_all(memory: &Memory) -> Vec<TopBefore> {
         })
     };
     memory.top.iter().filter_map(row).collect()
-}
-
-/// Adds a victim that the snapshot counts among the smaller processes.
-fn list(memory: &mut Memory, own: TopProcess) {
-    if let Some(rest) = memory.top_rest.take() {
-        memory.top_rest = rest.without(&own);
-    }
-    memory.top.push(own);
 }
 
 fn killed_by(death: &Death, decisions: &[&Timestamped<RayLog>]) -> Option<KilledBy> {

@@ -129,14 +129,8 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
         // The last line that a worker printed may be just a brace.
         bears_on_it && record.what.text.chars().any(char::is_alphanumeric)
     });
-    for record in telling.take(MAX_LOG_LINES) {
-        add(
-            record.time,
-            record.what.file.clone(),
-            log::marked(&record.what.text),
-        );
-    }
-    for record in cluster_lines(world, exit, draft) {
+    let telling = telling.copied().take(MAX_LOG_LINES);
+    for record in telling.chain(cluster_lines(world, exit, draft)) {
         add(
             record.time,
             record.what.file.clone(),
@@ -148,15 +142,7 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
     }
     if let Some(tracer) = act::tracer(exit, &act::of(world, exit)) {
         let text = format!("was being traced by pid {} ({})", tracer.pid, tracer.comm);
-        found.push((
-            exit.time,
-            Evidence {
-                time: world.clock.wall(exit.time),
-                source: "kernel".into(),
-                what: text,
-                by_sender: false,
-            },
-        ));
+        add(exit.time, "kernel".into(), text);
     }
     found.extend(signals(world, exit, draft));
     found.sort_by_key(|(time, _)| *time);

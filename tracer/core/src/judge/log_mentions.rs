@@ -23,7 +23,7 @@ pub(super) fn all(
     let mut all: Vec<LogMention> = Vec::new();
     for seen in world.ray_log_records.iter() {
         let by = file_name::parse(&seen.what.file).and_then(|name| name.worker_id);
-        let found = mentions(&seen.what.fact).into_iter().flatten();
+        let found = mentions(&seen.what.fact).into_iter();
         all.extend(found.map(|what| LogMention {
             time: world.clock.wall(seen.time),
             cluster: number(seen.what.cluster),
@@ -37,74 +37,65 @@ pub(super) fn all(
 
 /// Returns the mentions in one record. A record may say where a process ran, and what became of it.
 #[must_use]
-pub fn mentions(fact: &RayFact) -> [Option<Mention>; 2] {
-    match fact {
+pub fn mentions(fact: &RayFact) -> Vec<Mention> {
+    let one = match fact {
         RayFact::OwnerDied {
             worker_id,
             owner_worker_id,
             reason,
-        } => [
-            Some(Mention::OwnerDied {
-                worker: worker_id.clone(),
-                owner: owner_worker_id.clone(),
-                node: EndedWith::of(reason) == EndedWith::OwnerNode,
-            })
-            .filter(|_| EndedWith::of(reason) != EndedWith::Job),
-            None,
-        ],
+        } => Some(Mention::OwnerDied {
+            worker: worker_id.clone(),
+            owner: owner_worker_id.clone(),
+            node: EndedWith::of(reason) == EndedWith::OwnerNode,
+        })
+        .filter(|_| EndedWith::of(reason) != EndedWith::Job),
         RayFact::ForceKillActor {
             reason,
             worker_id: Some(worker),
-        } => [after_owner(worker, reason), None],
+        } => after_owner(worker, reason),
         RayFact::ActorState {
             actor_id,
             state,
             worker_id,
             node_id,
             ..
-        } => [
-            actor(actor_id, state, worker_id.as_ref()),
-            on(worker_id.as_ref(), node_id.as_ref()),
-        ],
+        } => {
+            let of_actor = actor(actor_id, state, worker_id.as_ref());
+            let of_worker = on(worker_id.as_ref(), node_id.as_ref());
+            return of_actor.into_iter().chain(of_worker).collect();
+        }
         RayFact::GcsWorkerExit {
             worker_id, node_id, ..
-        } => [on(Some(worker_id), node_id.as_ref()), None],
+        } => on(Some(worker_id), node_id.as_ref()),
         RayFact::TaskFailed {
             task_id: Some(task),
             will_retry: Some(false),
             error,
             ..
-        } if words::means_actor_died(error) => [called(task), None],
+        } if words::means_actor_died(error) => called(task),
         RayFact::NodeRegistered {
             node_id,
             name,
             address,
-        } => [
-            Some(Mention::NodeIs {
-                node: node_id.clone(),
-                name: name.clone(),
-                address: address.clone(),
-            }),
-            None,
-        ],
+        } => Some(Mention::NodeIs {
+            node: node_id.clone(),
+            name: name.clone(),
+            address: address.clone(),
+        }),
         RayFact::NodeDied {
             node_id,
             reason,
             message,
-        } => [
-            Some(Mention::NodeDied {
-                node: node_id.clone(),
-                reason: reason.clone(),
-                message: message.clone(),
-            }),
-            None,
-        ],
-        RayFact::RayletMarkedDead { reason } => {
-            [lost_the_gcs(reason).then_some(Mention::GcsLost), None]
-        }
-        RayFact::Exception { class, message, .. } => [peer_error(class, message), None],
-        _ => [None, None],
-    }
+        } => Some(Mention::NodeDied {
+            node: node_id.clone(),
+            reason: reason.clone(),
+            message: message.clone(),
+        }),
+        RayFact::RayletMarkedDead { reason } => lost_the_gcs(reason).then_some(Mention::GcsLost),
+        RayFact::Exception { class, message, .. } => peer_error(class, message),
+        _ => None,
+    };
+    one.into_iter().collect()
 }
 
 fn actor(actor: &HexId, state: &str, worker: Option<&HexId>) -> Option<Mention> {

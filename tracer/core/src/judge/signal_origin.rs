@@ -10,7 +10,7 @@ use libc::{
     SIGSEGV, SIGSYS, SIGTRAP, SIGXFSZ,
 };
 
-use super::report::Mechanism;
+use super::report::{Certainty, Mechanism};
 use crate::event::Signal;
 
 /// Sent to the thread that touched the page, and to every process that has it.
@@ -86,6 +86,15 @@ pub(super) struct SignalOrigin {
 }
 
 impl SignalOrigin {
+    /// Returns how sure it is.
+    pub(super) fn certainty(self) -> Certainty {
+        if self.is_certain {
+            Certainty::Proven
+        } else {
+            Certainty::Inferred
+        }
+    }
+
     /// Whether the kernel sent it, even if somebody had arranged that. Then the process that ran is
     /// no sender.
     pub(super) fn is_from_kernel(self) -> bool {

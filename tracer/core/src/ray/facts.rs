@@ -511,6 +511,12 @@ pub enum ExitType {
 }
 
 impl ExitType {
+    /// Returns whether Ray or the user's code asked for the exit.
+    #[must_use]
+    pub(crate) fn is_intended(self) -> bool {
+        matches!(self, Self::IntendedSystemExit | Self::IntendedUserExit)
+    }
+
     /// Parses a number or a name. Up to 2.2, an error of the system was an
     /// `UNEXPECTED_SYSTEM_EXIT`.
     #[must_use]

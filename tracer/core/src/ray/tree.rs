@@ -36,104 +36,72 @@ pub enum Part {
     Driver,
 }
 
-/// A part that ends when another part has ended.
+/// Parts that end when another part has ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Watch {
-    /// The part that watches.
-    pub who: Part,
-    /// The part that it watches.
-    pub whom: Part,
-    /// How it notices the end.
+    /// The parts that watch.
+    pub who: &'static [Part],
+    /// The parts that each of them watches.
+    pub whom: &'static [Part],
+    /// How they notice the end.
     pub by: &'static str,
     /// The source file that shows it.
     pub source: &'static str,
 }
 
+/// The agents of a node.
+const AGENTS: &[Part] = &[Part::DashboardAgent, Part::RuntimeEnvAgent];
+
 /// Which part ends because of which.
-pub(crate) const WATCHES: [Watch; 14] = [
+pub(crate) const WATCHES: [Watch; 7] = [
     Watch {
-        who: Part::Worker,
-        whom: Part::Raylet,
+        who: &[Part::Worker],
+        whom: &[Part::Raylet],
         by: "looks at its parent's pid each second, and exits with 1",
         source: "src/ray/core_worker/core_worker_process.cc, src/ray/core_worker/core_worker.cc",
     },
     Watch {
-        who: Part::Driver,
-        whom: Part::Raylet,
+        who: &[Part::Driver],
+        whom: &[Part::Raylet],
         by: "its connection to the raylet is closed",
         source: "src/ray/raylet_ipc_client/raylet_ipc_client.cc",
     },
     Watch {
-        who: Part::DashboardAgent,
-        whom: Part::Raylet,
+        who: AGENTS,
+        whom: &[Part::Raylet],
         by: "a pipe from the raylet is closed, or its parent is another one",
         source: "python/ray/_private/process_watcher.py",
     },
     Watch {
-        who: Part::RuntimeEnvAgent,
-        whom: Part::Raylet,
-        by: "a pipe from the raylet is closed, or its parent is another one",
-        source: "python/ray/_private/process_watcher.py",
-    },
-    Watch {
-        who: Part::Raylet,
-        whom: Part::DashboardAgent,
+        who: &[Part::Raylet],
+        whom: AGENTS,
         by: "waits for it, and ends its workers and itself",
         source: "src/ray/raylet/agent_manager.cc",
     },
     Watch {
-        who: Part::Raylet,
-        whom: Part::RuntimeEnvAgent,
-        by: "waits for it, and ends its workers and itself",
-        source: "src/ray/raylet/agent_manager.cc",
-    },
-    Watch {
-        who: Part::Raylet,
-        whom: Part::Gcs,
+        who: &[
+            Part::Raylet,
+            Part::Worker,
+            Part::Driver,
+            Part::DashboardAgent,
+            Part::RuntimeEnvAgent,
+            Part::DashboardModule,
+        ],
+        whom: &[Part::Gcs],
         by: "gives up after gcs_rpc_server_reconnect_timeout_s",
         source: "src/ray/gcs_rpc_client/rpc_client.h",
     },
     Watch {
-        who: Part::Worker,
-        whom: Part::Gcs,
-        by: "gives up after gcs_rpc_server_reconnect_timeout_s",
-        source: "src/ray/gcs_rpc_client/rpc_client.h",
-    },
-    Watch {
-        who: Part::Driver,
-        whom: Part::Gcs,
-        by: "gives up after gcs_rpc_server_reconnect_timeout_s",
-        source: "src/ray/gcs_rpc_client/rpc_client.h",
-    },
-    Watch {
-        who: Part::DashboardAgent,
-        whom: Part::Gcs,
-        by: "gives up after gcs_rpc_server_reconnect_timeout_s",
-        source: "src/ray/gcs_rpc_client/rpc_client.h",
-    },
-    Watch {
-        who: Part::RuntimeEnvAgent,
-        whom: Part::Gcs,
-        by: "gives up after gcs_rpc_server_reconnect_timeout_s",
-        source: "src/ray/gcs_rpc_client/rpc_client.h",
-    },
-    Watch {
-        who: Part::Dashboard,
-        whom: Part::Gcs,
+        who: &[Part::Dashboard],
+        whom: &[Part::Gcs],
         by: "asks whether it lives; in 2.9 it counts the answers that fail",
         source: "python/ray/dashboard/head.py",
     },
     Watch {
-        who: Part::DashboardModule,
-        whom: Part::Dashboard,
+        who: &[Part::DashboardModule],
+        whom: &[Part::Dashboard],
         by: "looks each second whether its parent lives; what multiprocessing starts, by a pipe",
         source: "python/ray/dashboard/subprocesses/module.py",
-    },
-    Watch {
-        who: Part::DashboardModule,
-        whom: Part::Gcs,
-        by: "gives up after gcs_rpc_server_reconnect_timeout_s",
-        source: "src/ray/gcs_rpc_client/rpc_client.h",
     },
 ];
 
@@ -143,7 +111,7 @@ impl Part {
     pub fn watches(self, whom: Part) -> bool {
         WATCHES
             .iter()
-            .any(|watch| watch.who == self && watch.whom == whom)
+            .any(|watch| watch.who.contains(&self) && watch.whom.contains(&whom))
     }
 
     /// Whether this part ends when an agent of its node has ended: the raylet watches the agents,
@@ -174,7 +142,7 @@ mod tests {
     fn every_watch_has_means_and_source() {
         for watch in WATCHES {
             assert!(!watch.by.is_empty() && watch.source.contains('/'));
-            assert_ne!(watch.who, watch.whom);
+            assert!(!watch.who.iter().any(|who| watch.whom.contains(who)));
         }
     }
 }

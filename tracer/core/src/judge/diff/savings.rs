@@ -98,18 +98,11 @@ fn is_mended(finding: &Finding, class: &str, a: &Report, b: &Report) -> bool {
         let growth = report.growth.iter().filter(|growth| growth.class == class);
         growth.flat_map(|growth| growth.lines.clone()).collect()
     };
-    let place = |line: &GrowthLine| {
-        let number = line.line?;
-        Some(format!(
-            "{}:{number} {}",
-            path::base(&line.file),
-            line.function
-        ))
-    };
     let kept = |line: &GrowthLine| line.held_bytes.unwrap_or(line.grown_bytes).0;
     let function = |line: &GrowthLine| (path::base(&line.file).to_owned(), line.function.clone());
     let is_named = |line: &&GrowthLine| {
-        place(line).is_some_and(|place| finding.remedy.iter().any(|text| text.contains(&place)))
+        let place = line.place();
+        line.line.is_some() && finding.remedy.iter().any(|text| text.contains(&place))
     };
     let now = lines(b);
     lines(a).iter().filter(is_named).any(|line| {

@@ -1,7 +1,7 @@
 //! Compares the GPUs that NVML counts with what Ray was told, and finds leftover processes on them.
 
 use super::{
-    Check, Section, State,
+    Check, State,
     facts::{Gpu, GpuProcess, Machine, Node},
 };
 use crate::{ids::size, ray::identify};
@@ -14,7 +14,7 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
         Ok(gpus) => gpus,
         Err(reason) => {
             let text = reason.clone();
-            return vec![Check::new("gpu.count", Section::Gpu, State::Note, text).word("")];
+            return vec![Check::new("gpu.count", State::Note, text).word("")];
         }
     };
     let mut checks: Vec<Check> = machine
@@ -25,7 +25,7 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
         .collect();
     if checks.is_empty() {
         let text = format!("NVML reports {}", gpus.len());
-        let check = Check::new("gpu.count", Section::Gpu, State::Note, text);
+        let check = Check::new("gpu.count", State::Note, text);
         checks.push(check.word("").value(&gpus.len()));
     }
     checks.extend(gpus.iter().filter_map(held));
@@ -50,7 +50,7 @@ fn count(node: &Node, by_nvml: usize) -> Check {
         named.count().min(by_nvml)
     });
     let text = format!("NVML reports {by_nvml}, --num-gpus is {by_ray}, {devices}");
-    let check = |state, text| Check::new("gpu.count", Section::Gpu, state, text).of(node.pid());
+    let check = |state, text| Check::new("gpu.count", state, text).of(node.pid());
     if (by_ray - usable as f64).abs() < f64::EPSILON {
         return check(State::Ok, format!("{text}: agree"))
             .word("")
@@ -79,7 +79,7 @@ fn held(gpu: &Gpu) -> Option<Check> {
     };
     let holders: Vec<String> = gpu.processes.iter().map(holder).collect();
     let text = format!("GPU {}: {}", gpu.index, holders.join(", "));
-    (!holders.is_empty()).then(|| Check::new("gpu.held", Section::Gpu, State::Note, text))
+    (!holders.is_empty()).then(|| Check::new("gpu.held", State::Note, text))
 }
 
 /// Whether a process lost its parent and looks like an engine or a worker.
@@ -100,7 +100,7 @@ fn leftover(gpu: &Gpu, process: &GpuProcess) -> Check {
     text.extend(process.age_s.map(|age| format!(", {}", age_in_words(age))));
     text.extend(process.user.as_ref().map(|user| format!(", user {user}")));
     let command = format!("check: ps -fp {pid}; end: kill {pid}");
-    Check::new("gpu.leftover", Section::Gpu, State::Problem, text)
+    Check::new("gpu.leftover", State::Problem, text)
         .word("LEFTOVER")
         .value(&pid)
         .command(command)

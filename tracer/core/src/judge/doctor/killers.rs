@@ -3,7 +3,7 @@
 //! The limits are those of Ray's monitor, of the cgroups on the raylet's path, and of the machine.
 
 use super::{
-    Check, Section, State,
+    Check, State,
     facts::{Machine, Node},
 };
 use crate::{
@@ -111,16 +111,15 @@ fn order(machine: &Machine, node: &Node, watch: &Watch) -> Vec<Check> {
 
 fn hidden() -> Check {
     let text = "who kills first is unknown: the raylet belongs to another user, and its settings and its log cannot be read";
-    Check::new("killers.hidden", Section::Killers, State::Missing, text)
-        .command("sudo raytrace doctor")
+    Check::new("killers.hidden", State::Missing, text).command("sudo raytrace doctor")
 }
 
 fn note(id: &str, text: String) -> Check {
-    Check::new(id, Section::Killers, State::Note, text)
+    Check::new(id, State::Note, text)
 }
 
 fn problem(id: &str, word: &str, text: String) -> Check {
-    Check::new(id, Section::Killers, State::Problem, text).word(word)
+    Check::new(id, State::Problem, text).word(word)
 }
 
 fn now(machine: &Machine, watch: &Watch) -> Check {
@@ -287,7 +286,7 @@ fn limits(machine: &Machine, node: &Node, watch: &Watch) -> Check {
         }
     };
     let state = if own { State::Ok } else { State::Note };
-    Check::new("limit.seen", Section::Killers, state, text)
+    Check::new("limit.seen", state, text)
 }
 
 fn overcommit(machine: &Machine) -> Option<Check> {

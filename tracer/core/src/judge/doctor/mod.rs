@@ -78,18 +78,23 @@ pub enum Section {
 /// Returns all checks of a machine, in the order of the text.
 #[must_use]
 pub fn checks(machine: &Machine) -> Vec<Check> {
-    let mut checks = recording::checks(machine);
+    let mut all = Vec::new();
+    let mut add = |section, checks: Vec<Check>| {
+        all.extend(checks.into_iter().map(|check| Check { section, ..check }));
+    };
+    add(Section::Recording, recording::checks(machine));
     for node in &machine.nodes {
-        checks.extend(killers::checks(machine, node));
-        checks.extend(settings::checks(node));
+        add(Section::Killers, killers::checks(machine, node));
+        add(Section::Settings, settings::checks(node));
     }
-    checks.extend(gpu::checks(machine));
-    checks.extend(sessions::checks(machine));
-    checks
+    add(Section::Gpu, gpu::checks(machine));
+    add(Section::Disk, sessions::checks(machine));
+    all
 }
 
 impl Check {
-    fn new(id: impl Into<String>, section: Section, state: State, text: impl Into<String>) -> Self {
+    /// Creates a check. [`checks`] sets its section.
+    fn new(id: impl Into<String>, state: State, text: impl Into<String>) -> Self {
         let word = match state {
             State::Ok => "ok",
             State::Note => "note",
@@ -98,7 +103,7 @@ impl Check {
         };
         Self {
             id: id.into(),
-            section,
+            section: Section::Recording,
             raylet_pid: None,
             state,
             word: word.into(),

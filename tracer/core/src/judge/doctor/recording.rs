@@ -1,6 +1,6 @@
 //! Checks whether this machine can record: each probe, and where the recording goes.
 
-use super::{ADVICE_FOLLOWS, Check, Section, State, facts::Machine};
+use super::{ADVICE_FOLLOWS, Check, State, facts::Machine};
 use crate::{
     event::{Mode, Probe, ProbeState},
     ids::{Bytes, size},
@@ -24,7 +24,7 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
 }
 
 fn mode(machine: &Machine) -> Check {
-    let check = |state, text: String| Check::new("recording.mode", Section::Recording, state, text);
+    let check = |state, text: String| Check::new("recording.mode", state, text);
     let Some(found) = machine.mode else {
         let text = "this raytrace was built without recording (its feature record)";
         return check(State::Note, text.into()).word("");
@@ -61,9 +61,8 @@ fn attached(probes: &[&Probe]) -> Option<Check> {
         .map(|probe| probe.name.as_str())
         .collect();
     let text = format!("{} of {} probes can be attached", names.len(), probes.len());
-    (!names.is_empty()).then(|| {
-        Check::new("recording.probes", Section::Recording, State::Ok, text).value(&names.join(" "))
-    })
+    (!names.is_empty())
+        .then(|| Check::new("recording.probes", State::Ok, text).value(&names.join(" ")))
 }
 
 /// The whole reason is among the probes of the JSON.
@@ -81,7 +80,6 @@ fn not_attached(probe: &Probe, machine: &Machine) -> Check {
     };
     Check::new(
         format!("recording.probe.{}", probe.name),
-        Section::Recording,
         state,
         format!("{}: {reason}", probe.name),
     )
@@ -107,7 +105,7 @@ fn short(reason: &str) -> &str {
 fn output(machine: &Machine) -> Check {
     let folder = &machine.output;
     let text = format!("{}: {} free for recordings", folder.path, size(folder.free));
-    let check = |state| Check::new("recording.output", Section::Recording, state, text.clone());
+    let check = |state| Check::new("recording.output", state, text.clone());
     if folder.free >= ENOUGH_DISK {
         return check(State::Ok).value(&folder.free.0);
     }

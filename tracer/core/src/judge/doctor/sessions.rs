@@ -1,6 +1,6 @@
 //! Checks disks: ended sessions that still take space, and a full disk below a session folder.
 
-use super::{Check, Section, State, facts::Machine};
+use super::{Check, State, facts::Machine};
 use crate::{ids::size, phrase};
 
 /// `RAY_local_fs_capacity_threshold`: Ray creates no more objects on a disk that is this full.
@@ -14,7 +14,7 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
             old.folder,
             size(old.bytes)
         );
-        Check::new("disk.old-sessions", Section::Disk, State::Note, text)
+        Check::new("disk.old-sessions", State::Note, text)
             .word("")
             .value(&old.bytes.0)
             .command(format!("ls -td {}/session_20*", old.folder))
@@ -32,7 +32,7 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
                 used * 100.0
             );
             checks.push(
-                Check::new("disk.full", Section::Disk, State::Problem, text)
+                Check::new("disk.full", State::Problem, text)
                     .word("DISK FULL")
                     .of(node.pid())
                     .value(&format!("{used:.3}"))

@@ -3,7 +3,7 @@
 //! A variable is in force or has no effect.
 
 use super::{
-    Check, Section, State,
+    Check, State,
     facts::{Driver, Node},
 };
 use crate::ray::{
@@ -17,7 +17,7 @@ pub(super) fn checks(node: &Node) -> Vec<Check> {
     if node.hidden {
         let text =
             "unknown: the raylet belongs to another user, and only that user may read its settings";
-        let check = Check::new("settings.hidden", Section::Settings, State::Missing, text);
+        let check = Check::new("settings.hidden", State::Missing, text);
         return vec![check.command("sudo raytrace doctor").of(node.pid())];
     }
     let version = node
@@ -47,17 +47,11 @@ pub(super) fn checks(node: &Node) -> Vec<Check> {
 }
 
 fn no_effect(key: &str, text: String) -> Check {
-    Check::new(
-        format!("setting.{key}"),
-        Section::Settings,
-        State::Problem,
-        text,
-    )
-    .word("IGNORED")
+    Check::new(format!("setting.{key}"), State::Problem, text).word("IGNORED")
 }
 
 fn ok(key: &str, text: String) -> Check {
-    Check::new(format!("setting.{key}"), Section::Settings, State::Ok, text)
+    Check::new(format!("setting.{key}"), State::Ok, text)
 }
 
 /// Checks a variable of the raylet's environment.
@@ -97,12 +91,7 @@ fn own(node: &Node, key: &str, value: &str, version: Option<Version>) -> Option<
         let text = format!(
             "{pair}: no effect while Ray's monitor is off; once it is on, this is its threshold"
         );
-        let note = Check::new(
-            format!("setting.{key}"),
-            Section::Settings,
-            State::Note,
-            text,
-        );
+        let note = Check::new(format!("setting.{key}"), State::Note, text);
         return Some(note.value(&value));
     }
     Some(ok(key, pair).value(&value))

@@ -1,9 +1,6 @@
 //! Recognizes bad advice from the web on the command lines of the run.
 
-use super::{
-    Run, allocator, grows_per_call, leak,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, allocator, grows_per_call, leak};
 use crate::judge::report::{Certainty, Finding};
 
 /// Bad advice, known by words that occur together on one command line.
@@ -61,21 +58,7 @@ fn holds(bad: &Bad, line: &str) -> bool {
     bad.words.iter().all(|word| line.contains(word))
 }
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &[
-        "setting-without-effect",
-        "kill-by-nvidia-smi-column",
-        "setting-does-not-help",
-        "not-fragmentation",
-    ],
-    kind: Kind::Note,
-    needs: Needs::Nothing,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = BAD.iter().filter_map(|bad| {
         let (pid, _) = run.facts.lines.iter().find(|(_, line)| holds(bad, line))?;
         Some(Finding {

@@ -4,11 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Run, about,
-    facts::Effect,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, about, facts::Effect};
 use crate::{
     ids::{BootTime, EventId, SECOND_NS},
     judge::report::{Certainty, Death, Finding, Killer},
@@ -19,16 +15,7 @@ use crate::{
 const ENDS_NS: i64 = 30 * SECOND_NS;
 const MAX_LINES: usize = 3;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["after-effect"],
-    kind: Kind::Note,
-    needs: Needs::Nothing,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let mut by_death: BTreeMap<(BootTime, EventId), (&Death, Vec<&Effect>)> = BTreeMap::new();
     for effect in &run.facts.effects {
         let firsts = run

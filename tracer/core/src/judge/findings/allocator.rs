@@ -9,20 +9,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    LINES, Run, about,
-    facts::LimitMember,
-    merged,
-    part_of::part_of,
-    ray_remote::is_user_code,
-    rules::{Kind, Needs, Rule},
-};
+use super::{LINES, Run, about, facts::Member, merged, part_of::part_of, ray_remote::is_user_code};
 use crate::{
     ids::Bytes,
     judge::{
         report::{Certainty, Finding},
         state::calls::ReusedMemory,
     },
+    phrase,
 };
 
 /// Less than this in a worker is taken for its modules and caches.
@@ -30,40 +24,25 @@ const LEAST: Bytes = Bytes(256 << 20);
 /// The workers together keep at least this share of the limit.
 const SHARE: f64 = 0.1;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["allocator-keeps"],
-    kind: Kind::Cause,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
-        let mut tasks: BTreeMap<&str, Vec<(&LimitMember, &ReusedMemory)>> = BTreeMap::new();
+        let mut tasks: BTreeMap<&str, Vec<(&Member, &ReusedMemory)>> = BTreeMap::new();
         for held in run.inside(death) {
-            if let Some(reused) = held.reused.as_ref().filter(|reused| reused.kept >= LEAST) {
+            if let Some(reused) = held.reused.as_deref().filter(|reused| reused.kept >= LEAST) {
                 tasks.entry(&reused.task).or_default().push((held, reused));
             }
         }
-        let sum = |of: &[(&LimitMember, &ReusedMemory)]| Bytes(of.iter().map(|(_, reused)| reused.kept.0).sum());
+        let sum = |of: &[(&Member, &ReusedMemory)]| Bytes(of.iter().map(|(_, reused)| reused.kept.0).sum());
         let (task, workers) = tasks.into_iter().max_by_key(|(_, of)| sum(of))?;
         let kept = sum(&workers);
         if kept.gib() < SHARE * limit.gib() {
             return None;
         }
-        let of_limit = part_of(kept, limit);
+        let [part, percent, whole] = part_of(kept, limit);
         let summary = format!(
-            "{} held {} between tasks ({task} first) that later tasks reused without adding to it: freed by the task, kept by the allocator, {} of the limit of {}",
-            match workers.len() {
-                1 => "1 worker".to_owned(),
-                many => format!("{many} workers"),
-            },
-            of_limit.part,
-            of_limit.percent,
-            of_limit.whole
+            "{} held {part} between tasks ({task} first) that later tasks reused without adding to it: freed by the task, kept by the allocator, {percent} of the limit of {whole}",
+            phrase::count(workers.len(), "worker", "workers")
         );
         let mut finding = about("allocator-keeps", Certainty::Inferred, death, summary);
         finding.evidence = workers.iter().take(LINES).map(|(held, reused)| line(held, reused)).collect();
@@ -86,7 +65,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     merged(found)
 }
 
-fn line(held: &LimitMember, reused: &ReusedMemory) -> String {
+fn line(held: &Member, reused: &ReusedMemory) -> String {
     format!(
         "pid {}: {} more than before its first task when each of {} later ones began",
         held.pid,

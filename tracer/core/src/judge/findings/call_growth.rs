@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 
 use super::{
     Run, about, code, controller,
-    facts::LimitMember,
+    facts::Member,
     gpus, in_task, leads, merged, more_memory,
     part_of::part_of,
     precision,
     remedy::{self, is_printed},
-    rules::{Kind, Needs, Rule},
     settings::{FrameworkSetting, number, of_framework},
     spikes,
     whole_model::{self, Copies},
@@ -56,7 +55,7 @@ const INNERMOST: usize = 4;
 /// One method in all processes that run it.
 struct Method<'a> {
     name: &'a str,
-    workers: Vec<&'a LimitMember>,
+    workers: Vec<&'a Member>,
     took: Bytes,
 }
 
@@ -77,19 +76,10 @@ struct LoweredSetting {
 
 const SMALLER_PASSES: &str = "more and smaller passes in each call; the result is the same";
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["call-grew"],
-    kind: Kind::Growth,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
-        let method = biggest(run.inside(death), took)?;
+        let method = biggest(run.inside(death), Member::grown)?;
         if method.took.gib() < SHARE * limit.gib() {
             return None;
         }
@@ -110,15 +100,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
 }
 
 /// The rule for texts: what the calls had taken is not known, but what their processes held is.
-pub(super) const HELD: Rule = Rule {
-    ids: &["call-held"],
-    kind: Kind::Size,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find: find_held,
-};
-
-fn find_held(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find_held(run: Run<'_>) -> Vec<Finding> {
     if !run.report.recordings.is_empty() {
         return Vec::new();
     }
@@ -140,14 +122,12 @@ fn held_in(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Op
     }
     let turned = turned(run, death, limit, method, &given)?;
     let count = method.workers.len();
-    let of_limit = part_of(method.took, limit);
+    let [_, percent, whole] = part_of(method.took, limit);
     let summary = format!(
-        "{} ran in {} that held {}, {} of the limit of {}; how much of it the {} had added is not in the logs",
+        "{} ran in {} that held {}, {percent} of the limit of {whole}; how much of it the {} had added is not in the logs",
         method.name,
         phrase::count(count, "process", "processes"),
         size(method.took),
-        of_limit.percent,
-        of_limit.whole,
         if count == 1 { "call" } else { "calls" },
     );
     let finding = about("call-held", Certainty::Inferred, death, summary);
@@ -204,7 +184,7 @@ fn with_later_victims(run: Run<'_>, limit: Bytes, finding: &mut Finding) {
 
 /// Returns the method whose running calls took the most. Controllers, loading and saving are left
 /// out, because they have rules of their own.
-fn biggest(inside: &[LimitMember], took: fn(&LimitMember) -> Option<Bytes>) -> Option<Method<'_>> {
+fn biggest(inside: &[Member], took: fn(&Member) -> Option<Bytes>) -> Option<Method<'_>> {
     let mut methods: BTreeMap<&str, Method<'_>> = BTreeMap::new();
     let workers = inside.iter().filter(|held| held.role == Role::Worker);
     for held in workers.filter(|held| !controller::is_controller(held)) {
@@ -225,27 +205,21 @@ fn biggest(inside: &[LimitMember], took: fn(&LimitMember) -> Option<Bytes>) -> O
     methods.into_values().max_by_key(|method| method.took)
 }
 
-fn took(held: &LimitMember) -> Option<Bytes> {
-    Some(Bytes(held.private.0.saturating_sub(held.before?.0)))
-}
-
 /// Returns whether earlier calls left more behind than this one took.
-fn leaks_more(held: &LimitMember, took: Bytes) -> bool {
-    let left = held.leak.as_ref();
-    left.is_some_and(|(_, calls, each)| each.0 * u64::from(*calls) > took.0)
+fn leaks_more(held: &Member, took: Bytes) -> bool {
+    let left = held.leak();
+    left.is_some_and(|(_, calls, each)| each.0 * u64::from(calls) > took.0)
 }
 
 fn finding(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Finding {
     let count = method.workers.len();
-    let of_limit = part_of(method.took, limit);
+    let [_, percent, whole] = part_of(method.took, limit);
     let summary = format!(
-        "The running {} of {} had added {} in {count} {}, {} of the limit of {}{}",
+        "The running {} of {} had added {} in {}, {percent} of the limit of {whole}{}",
         if count == 1 { "call" } else { "calls" },
         method.name,
         size(method.took),
-        if count == 1 { "process" } else { "processes" },
-        of_limit.percent,
-        of_limit.whole,
+        phrase::count(count, "process", "processes"),
         died(death, method),
     );
     let mut finding = about("call-grew", Certainty::Inferred, death, summary);
@@ -273,7 +247,7 @@ fn died(death: &Death, method: &Method<'_>) -> String {
     )
 }
 
-fn line(held: &LimitMember) -> Option<String> {
+fn line(held: &Member) -> Option<String> {
     Some(format!(
         "pid {}: {} before the call, {} at the kill",
         held.pid,
@@ -521,8 +495,8 @@ fn turned(
     } else {
         1.0
     };
-    let value =
-        fitting(now, used_at_kill(death, limit), method.took, limit).max(Bytes(1).times(least).0);
+    let used_at_kill = death.memory.used_at_kill().unwrap_or(limit);
+    let value = fitting(now, used_at_kill, method.took, limit).max(Bytes(1).times(least).0);
     let same = bound.and.iter().map(|other| (other, value));
     let trained = bound.trains.iter();
     let others = same.chain(trained.map(|other| (other, (value / TRAINING).max(1))));
@@ -539,13 +513,6 @@ fn turned(
         tokens: bound.tokens,
         from_source: bound.from_source,
     })
-}
-
-/// Returns what was in use at the kill, or the limit if that was not counted.
-pub(super) fn used_at_kill(death: &Death, limit: Bytes) -> Bytes {
-    let oom = death.memory.oom.as_ref().and_then(|oom| oom.usage_bytes);
-    let ray = || death.memory.at_death.as_ref()?.ray_used_bytes;
-    oom.or_else(ray).unwrap_or(limit)
 }
 
 fn fitting(now: u64, used: Bytes, took: Bytes, limit: Bytes) -> u64 {

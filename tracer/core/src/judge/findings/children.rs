@@ -4,34 +4,19 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Run, about, code,
-    facts::LimitMember,
-    merged,
-    part_of::part_of,
-    remedy,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, about, code, facts::Member, merged, part_of::part_of, remedy};
 use crate::{
     event::Role,
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding, Saving},
+    phrase,
     ray::framework::RemedyGoal,
 };
 
 /// The subprocesses together hold at least this share of the limit.
 const SHARE: f64 = 0.2;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["children-grew"],
-    kind: Kind::Growth,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let (class, children) = biggest(run.inside(death))?;
@@ -47,8 +32,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
 
 /// Returns the class whose subprocesses hold the most, if that is more than any other process
 /// holds.
-fn biggest(inside: &[LimitMember]) -> Option<(&str, Vec<&LimitMember>)> {
-    let mut classes: BTreeMap<&str, Vec<&LimitMember>> = BTreeMap::new();
+fn biggest(inside: &[Member]) -> Option<(&str, Vec<&Member>)> {
+    let mut classes: BTreeMap<&str, Vec<&Member>> = BTreeMap::new();
     for held in inside.iter().filter(|held| held.role == Role::Descendant) {
         let Some(class) = held.class.as_deref().filter(|class| !class.is_empty()) else {
             continue;
@@ -66,7 +51,7 @@ fn biggest(inside: &[LimitMember]) -> Option<(&str, Vec<&LimitMember>)> {
     (sum(&found.1) > largest).then_some(found)
 }
 
-fn sum(of: &[&LimitMember]) -> Bytes {
+fn sum(of: &[&Member]) -> Bytes {
     Bytes(of.iter().map(|held| held.private.0).sum())
 }
 
@@ -74,23 +59,15 @@ fn finding(
     run: Run<'_>,
     death: &Death,
     class: &str,
-    children: &[&LimitMember],
+    children: &[&Member],
     limit: Bytes,
 ) -> Finding {
     let sum = sum(children);
-    let of_limit = part_of(sum, limit);
+    let [part, percent, whole] = part_of(sum, limit);
+    let their = if children.len() == 1 { "its" } else { "their" };
     let summary = format!(
-        "{} {} of {class} held {} of {} own, {} of the limit of {}",
-        children.len(),
-        if children.len() == 1 {
-            "subprocess"
-        } else {
-            "subprocesses"
-        },
-        of_limit.part,
-        if children.len() == 1 { "its" } else { "their" },
-        of_limit.percent,
-        of_limit.whole
+        "{} of {class} held {part} of {their} own, {percent} of the limit of {whole}",
+        phrase::count(children.len(), "subprocess", "subprocesses")
     );
     let mut finding = about("children-grew", Certainty::Inferred, death, summary);
     finding.about.pids = children.iter().map(|held| held.pid).collect();
@@ -113,7 +90,7 @@ fn finding(
         );
         finding.remedy = vec![text];
     } else {
-        finding.remedy = remedy::keys_for(run, RemedyGoal::FewerLoaders, Some(class));
+        finding.remedy = remedy::keys(run, RemedyGoal::FewerLoaders, Some(class));
         finding
             .evidence
             .push("the line at which they grew was not recorded".into());

@@ -6,7 +6,7 @@ use super::Run;
 use crate::{
     ids::{Bytes, size},
     judge::report::GrowthLine,
-    path, python,
+    python,
     ray::framework,
 };
 
@@ -98,12 +98,7 @@ impl KeptLine<'_> {
 
     /// Returns the line as `reward.py:5 compute_score`.
     pub(super) fn name(&self) -> String {
-        let number = self.line.line.unwrap_or_default();
-        format!(
-            "{}:{number} {}",
-            path::base(&self.line.file),
-            self.line.function
-        )
+        self.line.place()
     }
 
     /// Returns the setting on a driver's command line that has the line's file as its value:

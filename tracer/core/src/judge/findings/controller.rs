@@ -1,13 +1,6 @@
 //! Finds growth of the process that drives the job: a framework's controller, or the driver.
 
-use super::{
-    Run, about, code,
-    facts::LimitMember,
-    merged,
-    part_of::part_of,
-    remedy,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, about, code, facts::Member, merged, part_of::part_of, remedy};
 use crate::{
     event::Role,
     ids::{Bytes, size},
@@ -29,17 +22,8 @@ const CLASSES: [&str; 5] = [
 /// Evidence if the line is not known.
 const UNKNOWN_LINE: &str = "the line at which it grew was not recorded";
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["controller-grew"],
-    kind: Kind::Growth,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
 /// Returns whether a process drives the job.
-pub(super) fn is_controller(held: &LimitMember) -> bool {
+pub(super) fn is_controller(held: &Member) -> bool {
     let class = held.class.as_deref();
     held.role == Role::Driver || class.is_some_and(|class| CLASSES.contains(&class))
 }
@@ -47,12 +31,12 @@ pub(super) fn is_controller(held: &LimitMember) -> bool {
 /// Returns what the process took since its job began. For a driver, the job begins when a worker
 /// first runs something for it. What it had loaded before is a matter of size, which
 /// `head-component` reports.
-fn grown(held: &LimitMember) -> Bytes {
+fn grown(held: &Member) -> Bytes {
     let before = held.before.unwrap_or(held.private);
     Bytes(held.private.0.saturating_sub(before.0))
 }
 
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let inside = run.inside(death).iter();
@@ -68,7 +52,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     merged(found)
 }
 
-fn finding(run: Run<'_>, death: &Death, held: &LimitMember, limit: Bytes) -> Finding {
+fn finding(run: Run<'_>, death: &Death, held: &Member, limit: Bytes) -> Finding {
     let (name, class) = if held.role == Role::Driver {
         ("the driver", "driver")
     } else {
@@ -84,16 +68,16 @@ fn finding(run: Run<'_>, death: &Death, held: &LimitMember, limit: Bytes) -> Fin
             line.name()
         )
     });
-    let of_limit = part_of(took, limit);
+    let [part, percent, whole] = part_of(took, limit);
     let summary = format!(
-        "{name} (pid {}) took {} since its job began, {} of the limit of {}{through}",
-        held.pid, of_limit.part, of_limit.percent, of_limit.whole
+        "{name} (pid {}) took {part} since its job began, {percent} of the limit of {whole}{through}",
+        held.pid
     );
     let mut finding = about("controller-grew", Certainty::Inferred, death, summary);
     finding.evidence = vec![format!("pid {}: {} held", held.pid, size(held.private))];
     finding.about.pids = vec![held.pid];
     finding.about.bytes = took;
-    finding.about.task.clone_from(&held.doing);
+    finding.about.task = held.doing.as_deref().map(str::to_owned);
     finding.not_if = Some("its memory falls again within the job".into());
     if let Some(line) = line {
         let brought = line.brought_in_by(run);
@@ -107,7 +91,7 @@ fn finding(run: Run<'_>, death: &Death, held: &LimitMember, limit: Bytes) -> Fin
             bytes: line.saves(took),
         });
     } else {
-        finding.remedy = remedy::keys(run, RemedyGoal::LessInController);
+        finding.remedy = remedy::keys(run, RemedyGoal::LessInController, None);
         finding.evidence.push(UNKNOWN_LINE.to_owned());
     }
     finding

@@ -5,15 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    event::{Cluster, NodeMemory, Role, SharedMemory},
+    event::{Cluster, NodeMemory, SharedMemory},
     ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey},
-    judge::{
-        query::headroom::Headroom,
-        state::calls::{IdleWorker, ReusedMemory},
-        warning::Warning,
-    },
+    judge::{query::headroom::Headroom, state::calls::IdleWorker, warning::Warning},
     ray::{start::Start, version::Version},
 };
+
+pub(in crate::judge) use crate::judge::state::snapshot::Member;
 
 /// All facts of a run.
 #[derive(Debug, Default)]
@@ -54,34 +52,10 @@ pub(in crate::judge) struct Facts {
 #[derive(Debug, Default)]
 pub(in crate::judge) struct LimitMembers {
     /// Biggest first; the victim is among them.
-    pub(in crate::judge) inside: Vec<LimitMember>,
+    pub(in crate::judge) inside: Vec<Member>,
     /// Private memory of all tracked processes, and the machine's memory. `None` if a text does not
     /// say.
     pub(in crate::judge) sums: Option<(Bytes, NodeMemory)>,
-}
-
-/// A process and what it held.
-#[derive(Debug, Clone)]
-pub(in crate::judge) struct LimitMember {
-    pub(in crate::judge) pid: Pid,
-    pub(in crate::judge) role: Role,
-    /// The actor's class, else the task that it runs.
-    pub(in crate::judge) class: Option<String>,
-    /// What it runs: `WorkerDict.save_checkpoint`.
-    pub(in crate::judge) doing: Option<String>,
-    pub(in crate::judge) private: Bytes,
-    /// Shared memory that it has mapped and touched; 0 if a text does not say.
-    pub(in crate::judge) shared: Bytes,
-    /// Private memory when it began what it runs.
-    pub(in crate::judge) before: Option<Bytes>,
-    /// The method whose calls left memory behind, the number of calls, and how much each left.
-    pub(in crate::judge) leak: Option<(String, u32, Bytes)>,
-    /// Memory that its tasks left resident and later tasks reused.
-    pub(in crate::judge) reused: Option<ReusedMemory>,
-    /// How long it has been idle, and what its tasks left.
-    pub(in crate::judge) idle: Option<IdleWorker>,
-    /// Whether NVML saw it hold GPU memory; always false for a text.
-    pub(in crate::judge) on_gpu: bool,
 }
 
 /// A raylet and how its node was set up.

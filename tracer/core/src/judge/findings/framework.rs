@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 
 use super::{
     Run,
-    rules::{Contradiction, Kind, Needs, OFFLOADED, Rule},
     settings::{FrameworkSetting, of_framework},
 };
 use crate::{
@@ -20,28 +19,6 @@ const BEARS: f64 = 0.25;
 
 /// The cost of keeping on a GPU what was moved off it.
 pub(super) const MORE_ON_GPU: &str = "that much more GPU memory is needed";
-
-/// The rule for settings that take host memory.
-pub(super) const HOST_MEMORY: Rule = Rule {
-    ids: &["setting-takes-host-memory"],
-    kind: Kind::Setting,
-    needs: Needs::MemoryKill,
-    contradicts: &[Contradiction {
-        rule: "setting-takes-host-memory",
-        other: "gpu-out-of-memory",
-        why: OFFLOADED,
-    }],
-    find: takes_host_memory,
-};
-
-/// The rule for settings that cannot help.
-pub(super) const NO_HELP: Rule = Rule {
-    ids: &["setting-does-not-help"],
-    kind: Kind::Note,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find: no_help,
-};
 
 /// Returns the settings in force that have one of these effects.
 fn with<'a>(
@@ -58,7 +35,7 @@ fn with<'a>(
 }
 
 /// Finds settings that take host memory.
-fn takes_host_memory(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn takes_host_memory(run: Run<'_>) -> Vec<Finding> {
     let given = of_framework(run.facts);
     let name = run.framework.name();
     let costly = with(&given, &[Effect::MovesToHost, Effect::Pinned]);
@@ -279,7 +256,7 @@ impl PinnedProduct {
 }
 
 /// Finds settings that cannot help against a lack of RAM.
-fn no_help(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn no_help(run: Run<'_>) -> Vec<Finding> {
     let given = of_framework(run.facts);
     let name = run.framework.name();
     let mut idle = with(&given, &[Effect::GpuOnly, Effect::Nothing]);

@@ -4,10 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{
-    Run,
-    rules::{Kind, Needs, Rule},
-};
+use super::Run;
 use crate::{
     ids::{Pid, size},
     judge::report::{Certainty, Finding},
@@ -16,16 +13,7 @@ use crate::{
 /// How many orphans get a line of evidence.
 const MOST: usize = 8;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["gpu-orphan"],
-    kind: Kind::Note,
-    needs: Needs::Nothing,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let orphans = &run.facts.gpu_orphans;
     let Some(first) = orphans.first() else {
         return Vec::new();

@@ -2,7 +2,7 @@
 //!
 //! If they do, a smaller batch saves no host memory.
 
-use super::{Run, facts::LimitMember, settings::of_framework};
+use super::{Run, facts::Member, settings::of_framework};
 use crate::judge::report::{Growth, GrowthLine};
 
 /// The setting that names the engine of rollouts, and engines that need a GPU.
@@ -17,14 +17,14 @@ const DEVICE: &str = "trainer.device";
 
 /// Returns whether these processes use GPUs: NVML saw them there, or the framework or its settings
 /// say so, and no model was seen to compute in host memory.
-pub(super) fn compute_on_gpus(run: Run<'_>, workers: &[&LimitMember]) -> bool {
+pub(super) fn compute_on_gpus(run: Run<'_>, workers: &[&Member]) -> bool {
     let on_gpu = workers.iter().any(|held| held.on_gpu);
     on_gpu || configured(run) && !workers.iter().any(|held| computes_on_host(run, held))
 }
 
 /// Returns whether torch's layers took much of what this class took of the host. On a GPU their
 /// results lie in its memory.
-fn computes_on_host(run: Run<'_>, held: &LimitMember) -> bool {
+fn computes_on_host(run: Run<'_>, held: &Member) -> bool {
     let of_class = |growth: &&Growth| Some(growth.class.as_str()) == held.class.as_deref();
     let Some(growth) = run.report.growth.iter().find(of_class) else {
         return false;

@@ -2,10 +2,7 @@
 //!
 //! Its tasks wait, and memory is not the cause.
 
-use super::{
-    Run, resources,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, resources};
 use crate::{
     judge::report::{Certainty, Finding},
     ray::framework,
@@ -14,16 +11,7 @@ use crate::{
 /// The parts of OpenRLHF that take GPUs, including the critic.
 const ROLES: [&str; 4] = ["actor", "ref", "critic", "reward"];
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["gpus-short"],
-    kind: Kind::Note,
-    needs: Needs::Nothing,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.facts.drivers.iter().filter_map(|driver| {
         let is_openrlhf = driver.argv.iter().any(|word| word.contains("openrlhf"));
         let pairs = is_openrlhf.then(|| framework::pairs(&driver.argv))?;

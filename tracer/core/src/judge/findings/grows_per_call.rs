@@ -4,11 +4,7 @@
 //! This is a forecast and concerns no death. Growth that led to a kill is reported by `leak`. For
 //! one method of a cluster, only one of the two rules reports a finding.
 
-use super::{
-    Run, code,
-    facts::GrowingMethod,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, code, facts::GrowingMethod};
 use crate::{
     ids::{EventId, size},
     judge::{
@@ -17,15 +13,6 @@ use crate::{
         state::calls::WARM_UP,
     },
     ray::identify,
-};
-
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["grows-per-call"],
-    kind: Kind::Note,
-    needs: Needs::Nothing,
-    contradicts: &[],
-    find,
 };
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {

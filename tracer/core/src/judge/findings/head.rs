@@ -2,13 +2,7 @@
 //!
 //! No worker is the cause, and killing workers does not free that memory.
 
-use super::{
-    Run, about,
-    facts::LimitMember,
-    merged,
-    part_of::part_of,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, about, facts::Member, merged, part_of::part_of};
 use crate::{
     event::Role,
     judge::report::{Certainty, Finding},
@@ -21,20 +15,11 @@ const SHARE: f64 = 0.1;
 /// one, the others would have hit the limit only a little later.
 const PART: u64 = 4;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["head-component"],
-    kind: Kind::Size,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let inside = run.inside(death).iter();
-        let own = |member: &&LimitMember| words(member.role, Start::default()).is_some();
+        let own = |member: &&Member| words(member.role, Start::default()).is_some();
         let biggest = inside.filter(own).max_by_key(|member| member.private)?;
         let all = run.inside(death).iter().map(|member| member.private.0);
         let is_part = biggest.private.0.saturating_mul(PART) >= all.sum();
@@ -42,10 +27,10 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             return None;
         }
         let (name, remedy) = words(biggest.role, run.started(death))?;
-        let of_limit = part_of(biggest.private, limit);
+        let [part, percent, whole] = part_of(biggest.private, limit);
         let summary = format!(
-            "{name} (pid {}) held {}, {} of the limit of {}: killing workers does not free that",
-            biggest.pid, of_limit.part, of_limit.percent, of_limit.whole
+            "{name} (pid {}) held {part}, {percent} of the limit of {whole}: killing workers does not free that",
+            biggest.pid
         );
         let mut finding = about("head-component", Certainty::Inferred, death, summary);
         finding.about.pids = vec![biggest.pid];

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Run, about, call_growth, children, controller, leak, merged, more_memory,
-    rules::{Contradiction, Kind, Needs, Rule},
+    Run, about, call_growth, children, controller, facts::Member, leak, merged, more_memory,
 };
 use crate::{
     cgroup_path::is_within,
@@ -23,20 +22,7 @@ const ROUNDING_COSTS: f64 = 0.02;
 /// The share of the limit at which Ray should act.
 const BEFORE_THE_KERNEL: f64 = 0.9;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["hidden-limit"],
-    kind: Kind::Limit,
-    needs: Needs::MemoryKill,
-    contradicts: &[Contradiction {
-        rule: "hidden-limit",
-        other: "threshold-high",
-        why: "one variable, two values: the lower one keeps Ray below both limits",
-    }],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let kills = run
         .memory_kills()
         .filter(|death| death.verdict.killer == Killer::KernelOomMemcg);
@@ -114,8 +100,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
 /// Returns findings about memory that keeps growing, by a line or in each call. A higher limit
 /// would only be hit a little later.
 pub(super) fn growing(run: Run<'_>) -> Vec<Finding> {
-    let of_lines = [controller::RULE, children::RULE];
-    let of_lines = of_lines.iter().flat_map(|rule| (rule.find)(run));
+    let of_lines = controller::find(run).into_iter();
+    let of_lines = of_lines.chain(children::find(run));
     // A saving is known only if the line is.
     let of_lines = of_lines.filter(|finding| finding.saving.is_some());
     of_lines.chain(leak::find(run)).collect()
@@ -123,7 +109,7 @@ pub(super) fn growing(run: Run<'_>) -> Vec<Finding> {
 
 /// Returns the kills before which running calls had grown by a line of the user's code.
 fn kept_by_a_line(run: Run<'_>) -> BTreeSet<EventId> {
-    let grew = (call_growth::RULE.find)(run).into_iter();
+    let grew = call_growth::find(run).into_iter();
     let kept = grew.filter(|finding| finding.about.own_line);
     kept.flat_map(|finding| finding.deaths).collect()
 }
@@ -136,8 +122,7 @@ pub(super) fn keeps_growing(growing: &[Finding], death: &Death) -> bool {
 /// running calls had taken.
 fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> (String, Bytes, Bytes) {
     let inside = || run.inside(death).iter();
-    let took = inside().filter_map(|held| Some(held.private.0.saturating_sub(held.before?.0)));
-    let took = Bytes(took.sum());
+    let took = Bytes(inside().filter_map(Member::grown).map(|took| took.0).sum());
     let listed = Bytes(inside().map(|held| held.private.0).sum());
     let held = death
         .memory

@@ -2,10 +2,7 @@
 //!
 //! Only a few GiB are left for everything that grows within one interval of the monitor.
 
-use super::{
-    Run,
-    rules::{Kind, Needs, Rule},
-};
+use super::Run;
 use crate::{
     ids::{Bytes, size},
     judge::report::{Certainty, Finding},
@@ -18,16 +15,7 @@ use crate::{
 /// With less room than this, a burst fills memory before the monitor checks again.
 const ROOM: Bytes = Bytes(4 << 30);
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["threshold-high"],
-    kind: Kind::Note,
-    needs: Needs::Nothing,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let default = Config::default().fraction;
     let clusters = run.report.clusters.iter().zip(&run.facts.nodes);
     let found = clusters.filter_map(|(cluster, node)| {

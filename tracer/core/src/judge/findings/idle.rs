@@ -6,18 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Run, merged,
-    part_of::part_of,
-    ray_remote::is_user_code,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, merged, part_of::part_of, ray_remote::is_user_code};
 use crate::{
     ids::{Bytes, Pid},
     judge::{
         report::{Certainty, Finding},
         state::calls::IdleWorker,
     },
+    phrase,
     ray::start::{Change, Start},
 };
 
@@ -35,19 +31,10 @@ const MOST: usize = 8;
 /// A worker, its private memory, and its idle time.
 type One<'a> = (Pid, Bytes, &'a IdleWorker);
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["idle-workers"],
-    kind: Kind::Cause,
-    needs: Needs::Nothing,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let at_kills = run.memory_kills().filter_map(|death| {
         let inside = run.inside(death).iter();
-        let idle = inside.filter_map(|held| Some((held.pid, held.private, held.idle.as_ref()?)));
+        let idle = inside.filter_map(|held| Some((held.pid, held.private, held.idle.as_deref()?)));
         let limit = run.limit(death)?;
         let what = ("the limit", "");
         let mut finding = of(run, idle.collect(), what, limit, run.started(death))?;
@@ -103,16 +90,10 @@ fn of(
     };
     let (task, _) = tasks.into_iter().max_by_key(|(_, bytes)| *bytes)?;
     let shortest = idle.iter().map(|(_, _, idle)| idle.seconds).min()?;
-    let (of_limit, (name, when)) = (part_of(sum, limit), what);
+    let ([part, percent, whole], (name, when)) = (part_of(sum, limit), what);
     let summary = format!(
-        "{} without a task for {shortest} s or more held {}, {} of {name} of {}{when}: memory that {task} {others}left there",
-        match idle.len() {
-            1 => "1 worker".to_owned(),
-            many => format!("{many} workers"),
-        },
-        of_limit.part,
-        of_limit.percent,
-        of_limit.whole
+        "{} without a task for {shortest} s or more held {part}, {percent} of {name} of {whole}{when}: memory that {task} {others}left there",
+        phrase::count(idle.len(), "worker", "workers")
     );
     idle.sort_by_key(|(pid, private, _)| (std::cmp::Reverse(*private), *pid));
     Some(Finding {

@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use super::{
     LINES, Run, about,
     code::{self, KeptLine},
-    facts::LimitMember,
+    facts::Member,
     in_task, merged,
     ray_remote::is_user_code,
     remedy,
-    rules::{Contradiction, Kind, Needs, Rule},
 };
 use crate::{
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding, Saving},
+    phrase,
     ray::{framework::RemedyGoal, identify},
 };
 
@@ -31,7 +31,7 @@ const OLD_VLLM: &str =
 
 /// A process whose calls of a method left memory behind.
 struct LeakingProcess<'a> {
-    held: &'a LimitMember,
+    held: &'a Member,
     /// Its complete calls.
     calls: u32,
     each: Bytes,
@@ -40,13 +40,12 @@ struct LeakingProcess<'a> {
 impl<'a> LeakingProcess<'a> {
     /// Returns the method and its figures, by the calls that have a row. A victim's own count
     /// includes calls without one.
-    fn of(held: &'a LimitMember, death: &Death) -> Option<(&'a str, Self)> {
-        let (method, calls, each) = held.leak.as_ref()?;
+    fn of(held: &'a Member, death: &Death) -> Option<(&'a str, Self)> {
+        let (method, calls, each) = held.leak()?;
         let own = death.activity.calls.as_ref().filter(|own| {
-            held.pid == death.process.pid && own.task == *method && own.died_in.is_some()
+            held.pid == death.process.pid && own.task == method && own.died_in.is_some()
         });
-        let calls = own.map_or(*calls, |own| own.complete.max(*calls));
-        let each = *each;
+        let calls = own.map_or(calls, |own| own.complete.max(calls));
         (calls >= ROW).then_some((method, Self { held, calls, each }))
     }
 
@@ -64,26 +63,6 @@ struct Method<'a> {
     /// Kept by all calls so far.
     kept: u64,
 }
-
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["leak"],
-    kind: Kind::Growth,
-    needs: Needs::MemoryKill,
-    contradicts: &[
-        Contradiction {
-            rule: "leak",
-            other: "save-spike",
-            why: "a leak is never freed, the peak of a save is: one of the two is not the cause",
-        },
-        Contradiction {
-            rule: "leak",
-            other: "load-spike",
-            why: "a leak grows with each call, a load once: one of the two is not the cause",
-        },
-    ],
-    find,
-};
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
@@ -124,19 +103,20 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     let died = died.and_then(|calls| calls.died_in);
     let died = died.map_or_else(String::new, |nth| format!("; it died in call {nth}"));
     let summary = format!(
-        "Each call of {name} leaked {} in {count} {}, {} in total: the limit of {} holds about {fit} {}{died}",
+        "Each call of {name} leaked {} in {}, {} in total: the limit of {} holds about {fit} {}{died}",
         each.finer_size(),
-        if count == 1 { "process" } else { "processes" },
+        phrase::count(count, "process", "processes"),
         size(Bytes(method.kept)),
         size(limit),
         if fit == 1 { "call" } else { "calls" }
     );
     let finding = about("leak", Certainty::Inferred, death, summary);
-    let held: Vec<&LimitMember> = method.workers.iter().map(|one| one.held).collect();
+    let held: Vec<&Member> = method.workers.iter().map(|one| one.held).collect();
     let mut finding = in_task(finding, name, &held, |_| None);
     finding.evidence = method.workers.iter().take(LINES).map(line).collect();
     finding.about.bytes = Bytes(method.kept);
-    let class = held.first().and_then(|held| held.class.clone());
+    let class = held.first().and_then(|held| held.class.as_deref());
+    let class = class.map(str::to_owned);
     let line = line_of(run, method);
     if let Some(line) = &line {
         finding.evidence.push(line.evidence());
@@ -169,7 +149,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     if line.is_none() && by_vllm(run, name) {
         finding.remedy.push(OLD_VLLM.to_owned());
     }
-    let restart = remedy::keys(run, RemedyGoal::Restart);
+    let restart = remedy::keys(run, RemedyGoal::Restart, None);
     if !restart.is_empty() {
         finding.remedy.push(format!(
             "until that is fixed, save checkpoints ({}) and restart the job before memory is full (loses the work since the last checkpoint)",

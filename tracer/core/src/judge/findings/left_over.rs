@@ -2,10 +2,7 @@
 //!
 //! The finding says what to type. raytrace kills nothing.
 
-use super::{
-    Run,
-    rules::{Kind, Needs, Rule},
-};
+use super::Run;
 use crate::{
     ids::size,
     judge::report::{Certainty, Finding},
@@ -15,16 +12,7 @@ use crate::{
 /// How many processes get a line of evidence.
 const MOST: usize = 5;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["left-over"],
-    kind: Kind::Note,
-    needs: Needs::Nothing,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let left = &run.facts.left_over;
     let Some(first) = left.first() else {
         return Vec::new();
@@ -33,7 +21,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     let whole: u64 = left.iter().map(|one| one.private.0).sum();
     let summary = format!(
         "{} outlived raylet {} by {} s or more and still held {}",
-        crate::judge::findings::left_over::processes(left.len()),
+        phrase::count(left.len(), "process", "processes"),
         first.raylet,
         left.iter().map(|one| one.seconds).min().unwrap_or(0),
         size(crate::ids::Bytes(whole))
@@ -59,8 +47,4 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         not_if: Some("they are meant to keep running (a separate service)".into()),
         ..Finding::new("left-over", Certainty::Inferred, summary)
     }]
-}
-
-fn processes(count: usize) -> String {
-    phrase::count(count, "process", "processes")
 }

@@ -3,12 +3,7 @@
 //! They concern GPU memory, `/dev/shm`, the object store, disks, refused allocations, refused
 //! settings, and a memory monitor without a victim.
 
-use super::{
-    Run,
-    facts::LogWarning,
-    remedy,
-    rules::{Contradiction, Kind, Needs, Rule},
-};
+use super::{Run, facts::LogWarning, remedy};
 use crate::{
     ids::size,
     judge::{
@@ -36,29 +31,7 @@ pub(super) fn of_exception(class: &str, message: &str) -> Option<Warning> {
         .then_some(Warning::ObjectStore)
 }
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &[
-        "gpu-out-of-memory",
-        "kv-cache-small",
-        "shared-memory-small",
-        "object-store-pressure",
-        "disk-full",
-        "allocation-refused",
-        "setting-refused",
-        "monitor-without-victim",
-    ],
-    kind: Kind::Note,
-    needs: Needs::Nothing,
-    contradicts: &[Contradiction {
-        rule: "shared-memory-small",
-        other: "object-store-pressure",
-        why: "enlarge /dev/shm first, then the object store: Ray puts the store there if it fits",
-    }],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     run.facts
         .log_warnings
         .iter()
@@ -147,7 +120,7 @@ fn remedy(run: Run<'_>, warning: &LogWarning) -> Vec<String> {
     let text = |text: &str| text.to_owned();
     match warning.warning {
         Warning::GpuMemory => {
-            let keys = remedy::keys(run, RemedyGoal::Gpu);
+            let keys = remedy::keys(run, RemedyGoal::Gpu, None);
             if !keys.is_empty() {
                 return keys;
             }

@@ -6,7 +6,6 @@
 use super::{
     Run, about, call_growth, hidden_limit, merged,
     more_memory::{self, LoweredThreshold},
-    rules::{Contradiction, Kind, Needs, Rule},
     spikes,
 };
 use crate::{
@@ -14,20 +13,7 @@ use crate::{
     judge::report::{Certainty, Death, Finding},
 };
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["low-threshold"],
-    kind: Kind::Limit,
-    needs: Needs::MemoryKill,
-    contradicts: &[Contradiction {
-        rule: "low-threshold",
-        other: "hidden-limit",
-        why: "one variable, two values: the lower one keeps Ray below both limits",
-    }],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let kills = run.memory_kills();
     let lowered: Vec<(&Death, LoweredThreshold)> = kills
         .filter_map(|death| Some((death, more_memory::lowered_threshold(run, death)?)))
@@ -35,8 +21,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     if lowered.is_empty() {
         return Vec::new();
     }
-    let rules = [call_growth::RULE, spikes::RULE];
-    let grew: Vec<Finding> = rules.iter().flat_map(|rule| (rule.find)(run)).collect();
+    let mut grew = call_growth::find(run);
+    grew.extend(spikes::find(run));
     let growing = hidden_limit::growing(run);
     merged(lowered.into_iter().filter_map(|(death, lowered)| {
         let cause = grew.iter().find(|one| one.deaths.contains(&death.id))?;

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Run, about,
-    facts::LimitMember,
+    facts::Member,
     framework::MORE_ON_GPU,
     gpus,
     part_of::part_of,
     ranks,
     ray_remote::{ENV_RUNNERS, in_python, is_user_code, rounded_up},
     remedy, resources,
-    rules::{Kind, Needs, Rule},
 };
 use crate::{
     event::Role,
@@ -37,16 +36,7 @@ const FILL: f64 = 0.8;
 const FEWER_RANKS: &str =
     "less parallelism; ranks that share a model take over the parts of those that are gone";
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["many-workers"],
-    kind: Kind::Size,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = by_class(run).into_iter().map(|(class, mut finding)| {
         let known: BTreeSet<EventId> = finding.deaths.iter().copied().collect();
         let others = run.memory_kills().filter(|death| fills(run, death, class));
@@ -103,7 +93,7 @@ fn fills(run: Run<'_>, death: &Death, class: &str) -> bool {
 
 fn finding(run: Run<'_>, death: &Death, limit: Bytes, class: Class<'_>, fit: &Fit<'_>) -> Finding {
     let inside = run.inside(death);
-    let members: Vec<&LimitMember> = inside
+    let members: Vec<&Member> = inside
         .iter()
         .filter(|held| is_of(held, class.name))
         .collect();
@@ -115,13 +105,13 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, class: Class<'_>, fit: &Fi
     } else {
         String::new()
     };
-    let of_limit = part_of(class.sum, limit);
+    let [part, percent, whole] = part_of(class.sum, limit);
     let unlike = match class.others {
         0 => String::new(),
         others => format!(" (beside {others} of another size)"),
     };
     let summary = format!(
-        "{} {} of {} each{unlike} held {} together{when}, {} of the limit of {}",
+        "{} {} of {} each{unlike} held {part} together{when}, {percent} of the limit of {whole}",
         class.processes,
         class.name,
         if each < 1.0 {
@@ -129,9 +119,6 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, class: Class<'_>, fit: &Fi
         } else {
             format!("{each:.1} GiB")
         },
-        of_limit.part,
-        of_limit.percent,
-        of_limit.whole
     );
     let mut finding = about("many-workers", Certainty::Inferred, death, summary);
     finding.evidence = vec![
@@ -163,7 +150,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, class: Class<'_>, fit: &Fi
     finding
 }
 
-fn is_of(held: &LimitMember, class: &str) -> bool {
+fn is_of(held: &Member, class: &str) -> bool {
     held.role == Role::Worker && held.class.as_deref() == Some(class)
 }
 
@@ -209,11 +196,10 @@ fn fitting<'a>(run: Run<'a>, name: &str) -> Option<Fit<'a>> {
 
 /// Returns what else fills the limit, by what was counted at the kill, else by the processes that
 /// are listed.
-fn others(death: &Death, inside: &[LimitMember], class: Bytes) -> Bytes {
-    let usage = death.memory.oom.as_ref().and_then(|oom| oom.usage_bytes);
-    let counted = || death.memory.at_death.as_ref()?.ray_used_bytes;
+fn others(death: &Death, inside: &[Member], class: Bytes) -> Bytes {
     let listed = || inside.iter().map(|held| held.private.0).sum();
-    let used = usage.or_else(counted).map_or_else(listed, |used| used.0);
+    let used = death.memory.used_at_kill();
+    let used = used.map_or_else(listed, |used| used.0);
     Bytes(used.saturating_sub(class.0))
 }
 
@@ -229,9 +215,9 @@ fn reached(run: Run<'_>, class: &Class<'_>) -> Bytes {
 
 /// Returns whether the workers of a class are actors, by the victim or by the methods that they
 /// run.
-fn is_actor(death: &Death, inside: &[LimitMember], class: &str) -> bool {
+fn is_actor(death: &Death, inside: &[Member], class: &str) -> bool {
     let victims = death.work.actor_class.as_deref() == Some(class) && death.work.actor_id.is_some();
-    let runs_method = |held: &LimitMember| {
+    let runs_method = |held: &Member| {
         let method = held
             .doing
             .as_deref()
@@ -348,7 +334,7 @@ impl TooManyWorkers<'_> {
     fn in_its_keys(&self, run: Run<'_>, finding: &mut Finding) {
         let (name, fit) = (self.class.name, self.fit.most);
         finding.cost = Some(FEWER_RANKS.into());
-        let mut keys = remedy::keys_for(run, RemedyGoal::Fewer, Some(name));
+        let mut keys = remedy::keys(run, RemedyGoal::Fewer, Some(name));
         if let Some(fewer) = ranks::at_most(run, fit)
             && let Some(one) = keys.iter_mut().find(|one| one.contains(fewer.key))
         {
@@ -361,7 +347,7 @@ impl TooManyWorkers<'_> {
         if finding.remedy.is_empty() {
             finding.remedy.push(at_most);
         }
-        let offloads = Some(remedy::keys_for(run, RemedyGoal::LessOnHost, Some(name)));
+        let offloads = Some(remedy::keys(run, RemedyGoal::LessOnHost, Some(name)));
         let offloads = offloads.filter(|keys| self.on_gpu && !keys.is_empty());
         if let Some(offloads) = offloads {
             finding.remedy.splice(0..0, offloads);
@@ -440,12 +426,12 @@ struct Class<'a> {
 }
 
 /// Returns the class whose workers of one size held the most.
-fn biggest(inside: &[LimitMember]) -> Option<Class<'_>> {
+fn biggest(inside: &[Member]) -> Option<Class<'_>> {
     classes(inside).into_iter().max_by_key(|class| class.sum)
 }
 
 /// Returns the workers of each class that are of about one size.
-fn classes(inside: &[LimitMember]) -> Vec<Class<'_>> {
+fn classes(inside: &[Member]) -> Vec<Class<'_>> {
     let mut classes: BTreeMap<&str, Vec<Bytes>> = BTreeMap::new();
     for member in inside.iter().filter(|member| member.role == Role::Worker) {
         if let Some(name) = member.class.as_deref() {

@@ -72,50 +72,88 @@ use crate::{
     },
     ray::{framework::Framework, start::Start},
 };
-use facts::{Facts, LimitMember, LimitMembers, Node};
+use facts::{Facts, LimitMembers, Member, Node};
 use rules::{Kind, Rule};
 
 /// All rules. Their order decides between findings of equal rank: causes first, then settings, then
 /// notes that name no cause.
 static ALL: [Rule; 38] = [
-    controller::RULE,
-    leak::RULE,
-    call_growth::RULE,
-    call_growth::HELD,
-    children::RULE,
-    victim_not_biggest::RULE,
-    allocator::RULE,
-    idle::RULE,
-    spikes::RULE,
-    grows_per_call::RULE,
-    offload::RULE,
-    framework::HOST_MEMORY,
-    store_filled::RULE,
-    many_workers::RULE,
-    one_process::RULE,
-    head::RULE,
-    outside_ray::RULE,
-    hidden_limit::RULE,
-    low_threshold::RULE,
-    monitor_off::RULE,
-    own_shared::RULE,
-    pinned::RULE,
-    shared_memory::RULE,
-    retry_loop::RULE,
-    high_threshold::RULE,
-    settings::RULE,
-    framework::NO_HELP,
-    object_store::RULE,
-    advice::RULE,
-    slurm::RULE,
-    pod::RULE,
-    second_cluster::RULE,
-    left_over::RULE,
-    gpu_orphan::RULE,
-    gpus_short::RULE,
-    log_warnings::RULE,
-    after_effects::RULE,
-    teardown::RULE,
+    Rule::at_kill(&["controller-grew"], Kind::Growth, controller::find),
+    Rule::at_kill(&["leak"], Kind::Growth, leak::find),
+    Rule::at_kill(&["call-grew"], Kind::Growth, call_growth::find),
+    Rule::at_kill(&["call-held"], Kind::Size, call_growth::find_held),
+    Rule::at_kill(&["children-grew"], Kind::Growth, children::find),
+    Rule::at_kill(
+        &["victim-not-biggest"],
+        Kind::Size,
+        victim_not_biggest::find,
+    ),
+    Rule::at_kill(&["allocator-keeps"], Kind::Cause, allocator::find),
+    Rule::always(&["idle-workers"], Kind::Cause, idle::find),
+    Rule::at_kill(&["save-spike", "load-spike"], Kind::Growth, spikes::find),
+    Rule::always(&["grows-per-call"], Kind::Note, grows_per_call::find),
+    Rule::at_kill(&["offload-to-host"], Kind::Cause, offload::find),
+    Rule::at_kill(
+        &["setting-takes-host-memory"],
+        Kind::Setting,
+        framework::takes_host_memory,
+    ),
+    Rule::at_kill(&["object-store-filled"], Kind::Cause, store_filled::find),
+    Rule::at_kill(&["many-workers"], Kind::Size, many_workers::find),
+    Rule::at_kill(&["one-process"], Kind::Size, one_process::find),
+    Rule::at_kill(&["head-component"], Kind::Size, head::find),
+    Rule::at_kill(&["outside-ray"], Kind::Cause, outside_ray::find),
+    Rule::at_kill(&["hidden-limit"], Kind::Limit, hidden_limit::find),
+    Rule::at_kill(&["low-threshold"], Kind::Limit, low_threshold::find),
+    Rule::at_kill(&["monitor-off"], Kind::Limit, monitor_off::find),
+    Rule::at_kill(&["private-shared-memory"], Kind::Cause, own_shared::find),
+    Rule::at_kill(&["pinned-power-of-two"], Kind::Note, pinned::find),
+    Rule::always(
+        &["shared-memory-full", "object-store-on-disk"],
+        Kind::Note,
+        shared_memory::find,
+    ),
+    Rule::at_kill(&["retry-loop"], Kind::Note, retry_loop::find),
+    Rule::always(&["threshold-high"], Kind::Note, high_threshold::find),
+    Rule::always(&["setting-without-effect"], Kind::Note, settings::find),
+    Rule::at_kill(&["setting-does-not-help"], Kind::Note, framework::no_help),
+    Rule::at_kill(
+        &["object-store-not-reserved"],
+        Kind::Note,
+        object_store::find,
+    ),
+    Rule::always(
+        &[
+            "setting-without-effect",
+            "kill-by-nvidia-smi-column",
+            "setting-does-not-help",
+            "not-fragmentation",
+        ],
+        Kind::Note,
+        advice::find,
+    ),
+    Rule::always(&["slurm-ended"], Kind::Note, slurm::find),
+    Rule::always(&["pod-stopped"], Kind::Note, pod::find),
+    Rule::always(&["second-cluster"], Kind::Note, second_cluster::find),
+    Rule::always(&["left-over"], Kind::Note, left_over::find),
+    Rule::always(&["gpu-orphan"], Kind::Note, gpu_orphan::find),
+    Rule::always(&["gpus-short"], Kind::Note, gpus_short::find),
+    Rule::always(
+        &[
+            "gpu-out-of-memory",
+            "kv-cache-small",
+            "shared-memory-small",
+            "object-store-pressure",
+            "disk-full",
+            "allocation-refused",
+            "setting-refused",
+            "monitor-without-victim",
+        ],
+        Kind::Note,
+        log_warnings::find,
+    ),
+    Rule::always(&["after-effect"], Kind::Note, after_effects::find),
+    Rule::always(&["teardown"], Kind::Note, teardown::find),
 ];
 
 /// How many processes of a finding get a line of evidence.
@@ -201,13 +239,8 @@ impl<'a> Run<'a> {
     /// cgroup's, and which one is not known. The table of processes in a kernel log has only those
     /// in the cgroup.
     fn knows_what_counted(self, death: &Death) -> bool {
-        let cgroup = death
-            .memory
-            .oom
-            .as_ref()
-            .and_then(|oom| oom.cgroup.as_ref());
         death.verdict.killer != Killer::KernelOomMemcg
-            || cgroup.is_some()
+            || death.memory.full_cgroup().is_some()
             || self.report.recordings.is_empty()
     }
 
@@ -226,7 +259,7 @@ impl<'a> Run<'a> {
 
     /// Returns the processes that count against the limit that a death hit: those of its cluster,
     /// inside the cgroup at its limit.
-    fn inside(self, death: &Death) -> &'a [LimitMember] {
+    fn inside(self, death: &Death) -> &'a [Member] {
         self.limit_members(death)
             .map_or(&[], |members| &members.inside)
     }
@@ -335,8 +368,8 @@ fn about(rule: &str, certainty: Certainty, death: &Death, summary: String) -> Fi
 fn in_task(
     finding: Finding,
     task: &str,
-    workers: &[&LimitMember],
-    line: fn(&LimitMember) -> Option<String>,
+    workers: &[&Member],
+    line: fn(&Member) -> Option<String>,
 ) -> Finding {
     let lines = workers.iter().take(LINES);
     Finding {
@@ -380,7 +413,7 @@ fn merged<K: PartialEq>(found: impl IntoIterator<Item = (K, Finding)>) -> Vec<Fi
 
 #[cfg(test)]
 mod tests {
-    use super::{rules::Contradiction, *};
+    use super::*;
 
     fn is_known(id: &str) -> bool {
         ALL.iter().any(|rule| rule.ids.contains(&id))
@@ -389,18 +422,13 @@ mod tests {
     /// Both findings of a contradiction exist, and no pair is listed twice.
     #[test]
     fn contradictions_name_known_rules_once() {
-        let pairs: Vec<&Contradiction> = ALL.iter().flat_map(|rule| rule.contradicts).collect();
-        for pair in &pairs {
-            assert!(is_known(pair.rule) && is_known(pair.other), "{pair:?}");
-            let same = |one: &&&Contradiction| {
-                [one.rule, one.other] == [pair.rule, pair.other]
-                    || [one.other, one.rule] == [pair.rule, pair.other]
+        for (one, other, _) in contradictions::PAIRS {
+            assert!(is_known(one) && is_known(other), "{one}, {other}");
+            let same = |pair: &&(&str, &str, &str)| {
+                [pair.0, pair.1] == [one, other] || [pair.1, pair.0] == [one, other]
             };
-            assert_eq!(pairs.iter().filter(same).count(), 1, "{pair:?}");
-        }
-        for rule in &ALL {
-            let own = |pair: &Contradiction| rule.ids.contains(&pair.rule);
-            assert!(rule.contradicts.iter().all(own), "{:?}", rule.ids);
+            let count = contradictions::PAIRS.iter().filter(same).count();
+            assert_eq!(count, 1, "{one}, {other}");
         }
     }
 

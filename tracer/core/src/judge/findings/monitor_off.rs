@@ -2,25 +2,13 @@
 //!
 //! Such a kill has no retries of its own in Ray, and Ray logs no reason for it.
 
-use super::{
-    Run, about, merged,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, about, merged};
 use crate::{
     judge::report::{Finding, Killer},
     ray::{memory_monitor::Config, start::Change},
 };
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["monitor-off"],
-    kind: Kind::Limit,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let by_kernel = run
         .memory_kills()
         .filter(|death| death.verdict.killer != Killer::RayMemoryMonitor);

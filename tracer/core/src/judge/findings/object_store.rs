@@ -2,10 +2,7 @@
 //!
 //! A smaller size gives back only what the store holds.
 
-use super::{
-    Run, about,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, about};
 use crate::{
     event::SharedMemory,
     ids::{BootTime, size},
@@ -17,16 +14,7 @@ const SHARE: f64 = 0.1;
 /// Settings that show that somebody takes the size for reserved.
 const BELIEVED: [&str; 2] = ["RAY_object_store_memory", "ray_init.object_store_memory"];
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["object-store-not-reserved"],
-    kind: Kind::Note,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let believed = super::settings::rows(run.facts, run.report)
         .into_iter()
         .find(|row| BELIEVED.iter().any(|key| row.setting.key.ends_with(key)));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{
     advice,
     facts::{
-        Driver, Effect, Facts, GpuOrphan, IdleCluster, LeftOverProcess, LimitMember, LimitMembers,
-        LogWarning, Node, Offload, PrintedConfiguration,
+        Driver, Effect, Facts, GpuOrphan, IdleCluster, LeftOverProcess, LimitMembers, LogWarning,
+        Node, Offload, PrintedConfiguration,
     },
     growing, log_warnings, offload,
 };
@@ -91,10 +91,8 @@ fn limit_members(world: &World, death: &Death) -> Option<LimitMembers> {
     let raylet = world.clusters.get(cluster)?.raylet;
     let limit = death
         .memory
-        .oom
-        .as_ref()
-        .and_then(|oom| oom.cgroup.as_deref());
-    let limit = limit.filter(|_| death.verdict.killer == Killer::KernelOomMemcg);
+        .full_cgroup()
+        .filter(|_| death.verdict.killer == Killer::KernelOomMemcg);
     if death.verdict.killer == Killer::KernelOomMemcg && limit.is_none() {
         return None;
     }
@@ -102,24 +100,8 @@ fn limit_members(world: &World, death: &Death) -> Option<LimitMembers> {
         member.cluster.is_some_and(|own| own.same(raylet))
             && limit.is_none_or(|limit| is_within(member.cgroup.as_deref(), limit))
     };
-    let held = |member: &Member| LimitMember {
-        pid: member.pid,
-        role: member.role,
-        class: member.class.as_deref().map(str::to_owned),
-        doing: member.doing.as_deref().map(str::to_owned),
-        private: member.private,
-        shared: member.shared,
-        before: member.before,
-        leak: member.growth.as_ref().and_then(|growth| {
-            let method = growth.title.trim_start_matches("ray::").to_owned();
-            Some((method, growth.calls, growth.per_call?))
-        }),
-        reused: member.reused.as_deref().cloned(),
-        idle: member.idle.as_deref().cloned(),
-        on_gpu: member.on_gpu,
-    };
     Some(LimitMembers {
-        inside: live.members.iter().filter(counts).map(held).collect(),
+        inside: live.members.iter().filter(counts).cloned().collect(),
         sums: live.node.clone().map(|node| (live.tracked, node)),
     })
 }
@@ -141,10 +123,7 @@ fn node(world: &World, node: Node) -> Node {
     let Some(raylet) = node.raylet.and_then(|raylet| world.processes.get(raylet)) else {
         return node;
     };
-    let parent = match raylet.parent_key {
-        Some(key) => world.processes.get(key),
-        None => raylet.parent.and_then(|pid| world.processes.latest(pid)),
-    };
+    let parent = world.processes.parent_of(raylet);
     let traces = Traces {
         settings: &node.settings,
         cgroup: raylet.cgroup.as_deref(),
@@ -182,19 +161,13 @@ fn drivers(world: &World) -> Vec<Driver> {
         Driver {
             source: format!("command line of driver {}", state.key.pid),
             pid: Some(state.key.pid),
-            cluster: number(world, state.cluster),
+            cluster: world.cluster_number(state.cluster),
             job: state.job(),
             argv: state.argv.clone(),
             settings: settings.map_or_else(Vec::new, |(_, settings)| settings.clone()),
         }
     };
     found.into_iter().map(driver).collect()
-}
-
-fn number(world: &World, cluster: Option<ProcessKey>) -> Option<u32> {
-    let raylet = cluster?;
-    let mut clusters = world.clusters.iter();
-    u32::try_from(clusters.position(|known| known.raylet.same(raylet))?).ok()
 }
 
 /// Returns the worker that wrote a log.
@@ -225,7 +198,7 @@ fn printed(world: &World) -> Vec<PrintedConfiguration> {
         else {
             continue;
         };
-        let cluster = number(world, seen.what.cluster);
+        let cluster = world.cluster_number(seen.what.cluster);
         let same =
             |known: &PrintedConfiguration| known.cluster == cluster && known.settings == *settings;
         if found.iter().any(same) {
@@ -289,7 +262,7 @@ fn effects(world: &World) -> Vec<Effect> {
         let line = format!("{class}: {message}");
         Some(Effect {
             time: seen.time,
-            cluster: number(world, seen.what.cluster),
+            cluster: world.cluster_number(seen.what.cluster),
             worker: worker_id.clone(),
             kind: after_effects::kind(&line)?,
             line: format!("{}: {line}", seen.what.file),

@@ -4,15 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Run,
-    facts::Offload,
-    remedy,
-    rules::{Contradiction, Kind, Needs, OFFLOADED, Rule},
-};
+use super::{Run, facts::Offload, remedy};
 use crate::{
     ids::{Bytes, size},
     judge::report::{About, Certainty, Finding},
+    phrase,
     ray::{facts::GpuMoved, framework::RemedyGoal},
 };
 
@@ -75,20 +71,7 @@ pub(in crate::judge) fn find_offloads(points: &[(String, &GpuMoved, String)]) ->
     found
 }
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["offload-to-host"],
-    kind: Kind::Cause,
-    needs: Needs::MemoryKill,
-    contradicts: &[Contradiction {
-        rule: "offload-to-host",
-        other: "gpu-out-of-memory",
-        why: OFFLOADED,
-    }],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let kills: Vec<_> = run.memory_kills().map(|death| death.id).collect();
     let worth = |one: &&Offload| one.to_host.unwrap_or(one.freed) >= LEAST;
     let all = || run.facts.offloads.iter().filter(worth);
@@ -111,11 +94,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
         biggest.who,
         size(biggest.freed),
         biggest.what,
-        if each.len() == 1 {
-            "1 process".to_owned()
-        } else {
-            format!("{} processes", each.len())
-        }
+        phrase::count(each.len(), "process", "processes")
     );
     let certainty = match biggest.to_host {
         Some(_) => Certainty::Inferred,
@@ -126,10 +105,10 @@ fn find(run: Run<'_>) -> Vec<Finding> {
     } else {
         RemedyGoal::LessOnHost
     };
-    let mut remedy = remedy::keys(run, goal);
+    let mut remedy = remedy::keys(run, goal, None);
     let mut cost = "RAM down, GPU up by the same";
     if remedy.is_empty() {
-        remedy = remedy::keys(run, RemedyGoal::Fewer);
+        remedy = remedy::keys(run, RemedyGoal::Fewer, None);
         cost = "less parallelism";
     }
     let cost = (!remedy.is_empty()).then(|| cost.to_owned());

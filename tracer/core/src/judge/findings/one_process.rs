@@ -4,7 +4,6 @@ use super::{
     Run, about, code, merged,
     part_of::part_of,
     ray_remote::{in_python, is_user_code},
-    rules::{Contradiction, Kind, Needs, Rule},
 };
 use crate::{
     event::Role,
@@ -21,20 +20,7 @@ const OTHERS: f64 = 0.1;
 /// this limit.
 const WHOLE: f64 = 1.1;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["one-process"],
-    kind: Kind::Size,
-    needs: Needs::MemoryKill,
-    contradicts: &[Contradiction {
-        rule: "one-process",
-        other: "teardown",
-        why: "a job that succeeded did not run out of memory: compare the times",
-    }],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let victim = death.memory.top.first().filter(|top| top.victim)?;
@@ -43,12 +29,9 @@ fn find(run: Run<'_>) -> Vec<Finding> {
             return None;
         }
         let name = victim.title.trim_start_matches("ray::");
-        let of_limit = part_of(victim.private_bytes, limit);
+        let [part, percent, whole] = part_of(victim.private_bytes, limit);
         let summary = format!(
-            "{name} alone held {} of private memory, {} of the limit of {}: it was killed for the memory that it held itself",
-            of_limit.part,
-            of_limit.percent,
-            of_limit.whole
+            "{name} alone held {part} of private memory, {percent} of the limit of {whole}: it was killed for the memory that it held itself"
         );
         let mut finding = about("one-process", Certainty::Inferred, death, summary);
         finding.about.pids = vec![victim.pid];

@@ -1,9 +1,6 @@
 //! Finds memory outside this Ray: other programs, the kernel, the page cache of a tmpfs.
 
-use super::{
-    Run, about, merged,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, about, merged};
 use crate::{
     ids::{Bytes, SECOND_NS, size},
     judge::report::{Certainty, Death, Finding, Killer},
@@ -15,16 +12,7 @@ const SHARE: f64 = 0.25;
 /// decision, and freeing gigabytes takes the kernel seconds.
 const FREED_NS: i64 = 5 * SECOND_NS;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["outside-ray"],
-    kind: Kind::Cause,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let by_ray = run
         .memory_kills()
         .filter(|death| death.verdict.killer == Killer::RayMemoryMonitor);

@@ -4,12 +4,7 @@
 //! other files in `/dev/shm` is counted as its shared memory too. What exceeds all of `/dev/shm`
 //! cannot be in such files. Processes are not added up, because a fork shares its parent's memory.
 
-use super::{
-    Run, about,
-    facts::LimitMember,
-    merged, remedy,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, about, facts::Member, merged, remedy};
 use crate::{
     event::SharedMemory,
     ids::{BootTime, Bytes, size},
@@ -20,16 +15,7 @@ use crate::{
 /// The process's own shared memory is at least this share of the limit.
 const SHARE: f64 = 0.1;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["private-shared-memory"],
-    kind: Kind::Cause,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     merged(run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let (held, shared) = run
@@ -48,7 +34,7 @@ fn find(run: Run<'_>) -> Vec<Finding> {
 
 /// Returns the shared memory of a process. For the process that died, it is the value at its last
 /// moment, if known.
-fn shared(held: &LimitMember, death: &Death) -> Bytes {
+fn shared(held: &Member, death: &Death) -> Bytes {
     let last = death
         .memory
         .own
@@ -68,7 +54,7 @@ pub(super) fn dev_shm_bytes(run: Run<'_>, death: &Death) -> Option<Bytes> {
     Some(last.1.used)
 }
 
-fn finding(run: Run<'_>, death: &Death, held: &LimitMember, bytes: [Bytes; 3]) -> Finding {
+fn finding(run: Run<'_>, death: &Death, held: &Member, bytes: [Bytes; 3]) -> Finding {
     let [.., own] = bytes;
     let [shared, files, own_size] = bytes.map(size);
     let pid = held.pid;
@@ -83,7 +69,7 @@ fn finding(run: Run<'_>, death: &Death, held: &LimitMember, bytes: [Bytes; 3]) -
     )];
     finding
         .remedy
-        .extend(remedy::keys(run, RemedyGoal::LessOnHost));
+        .extend(remedy::keys(run, RemedyGoal::LessOnHost, None));
     finding.not_if = Some(
         "several processes map it, for example a parent and its forks (then they share it)".into(),
     );

@@ -2,20 +2,11 @@
 
 use crate::ids::{Bytes, SMALL, size};
 
-/// A part of a whole as text, with its percentage.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PartOf {
-    /// The part.
-    pub(super) part: String,
-    /// What percentage of the whole it is: `38 %`.
-    pub(super) percent: String,
-    /// The whole.
-    pub(super) whole: String,
-}
-
-/// Formats a part, its whole and the percentage. A size has more digits where those of [`size`]
-/// would give another percentage: `3.05 GiB` of `8.0 GiB` are `38 %`, 3.1 of 8.0 would be 39 %.
-pub(super) fn part_of(part: Bytes, whole: Bytes) -> PartOf {
+/// Formats a part, the percentage and the whole: `3.05 GiB`, `38 %`, `8.0 GiB`.
+///
+/// A size has more digits where those of [`size`] would give another percentage: `3.05 GiB` of
+/// `8.0 GiB` are `38 %`, 3.1 of 8.0 would be 39 %.
+pub(super) fn part_of(part: Bytes, whole: Bytes) -> [String; 3] {
     let percent =
         |part: f64, whole: f64| format!("{:.0} %", 100.0 * part / whole.max(f64::EPSILON));
     let exact = percent(part.gib(), whole.gib());
@@ -34,11 +25,7 @@ pub(super) fn part_of(part: Bytes, whole: Bytes) -> PartOf {
             size(bytes)
         }
     };
-    PartOf {
-        part: shown(part, fine_part),
-        percent: exact,
-        whole: shown(whole, fine_whole),
-    }
+    [shown(part, fine_part), exact, shown(whole, fine_whole)]
 }
 
 /// Returns the GiB that [`size`] prints, or [`Bytes::finer_size`] if `fine`.
@@ -59,11 +46,7 @@ mod tests {
     #[test]
     fn printed_sizes_give_the_percentage() {
         let text = |part: u64, whole: u64| {
-            let PartOf {
-                part,
-                percent,
-                whole,
-            } = part_of(Bytes(part), Bytes(whole));
+            let [part, percent, whole] = part_of(Bytes(part), Bytes(whole));
             format!("{part}, {percent} of {whole}")
         };
         let mib = 1 << 20;

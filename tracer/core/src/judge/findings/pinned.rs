@@ -2,10 +2,7 @@
 //!
 //! What is asked for an engine may cost nearly twice as much.
 
-use super::{
-    Run,
-    rules::{Kind, Needs, Rule},
-};
+use super::Run;
 use crate::judge::report::{Certainty, Finding};
 
 /// The setting of the GiB for all ranks of an engine together.
@@ -15,16 +12,7 @@ const RANKS: [&str; 2] = ["tensor_model_parallel_size", "tensor_parallel_size"];
 /// At least this share above what was asked is worth reporting.
 const WASTE: f64 = 0.25;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["pinned-power-of-two"],
-    kind: Kind::Note,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let given = super::settings::of_framework(run.facts);
     let in_force = |keys: &'static [&'static str]| {
         given.iter().filter(move |one| {

@@ -8,14 +8,10 @@ use std::collections::BTreeMap;
 
 use libc::SIGKILL;
 
-use super::{
-    Run,
-    rules::{Kind, Needs, Rule},
-};
+use super::Run;
 use crate::{
-    ids::{Bytes, SECOND_NS},
+    ids::{Bytes, SECOND_NS, size},
     judge::report::{Certainty, Death, Evidence, Finding, Kubernetes, Relation},
-    size::size,
 };
 
 /// The kubelet's default of `--eviction-hard` for memory.
@@ -28,16 +24,7 @@ const GRACE_NS: i64 = 2 * SECOND_NS;
 /// How the kubelet chooses.
 const REQUEST: &str = "raise requests.memory to what the pod uses: the kubelet evicts pods that use more than they request first";
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["pod-stopped"],
-    kind: Kind::Note,
-    needs: Needs::Nothing,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let mut stopped: BTreeMap<&str, (&Kubernetes, Vec<&Death>)> = BTreeMap::new();
     for death in run.report.deaths.iter().filter(|death| death.listed) {
         let sender = death.sender.as_ref();

@@ -11,17 +11,13 @@ use crate::ray::framework::{
 /// What moving memory from the GPU to the host costs.
 pub(super) const RAISES_HOST: &str = "raises host memory by what it frees on the GPU";
 
-/// Returns what to set for a goal, each with its present value if that was seen.
-pub(super) fn keys(run: Run<'_>, goal: RemedyGoal) -> Vec<String> {
-    keys_for(run, goal, None)
-}
-
-/// Like [`keys`], but only settings that act on a class, if one is given.
-pub(super) fn keys_for(run: Run<'_>, goal: RemedyGoal, class: Option<&str>) -> Vec<String> {
+/// Returns what to set for a goal, each with its present value if that was seen: only settings that
+/// act on a class, if one is given.
+pub(super) fn keys(run: Run<'_>, goal: RemedyGoal, class: Option<&str>) -> Vec<String> {
     keys_in(run, goal, class, None)
 }
 
-/// Like [`keys_for`], but only settings that act on the calls of a method, if one is given.
+/// Like [`keys`], but only settings that act on the calls of a method, if one is given.
 pub(super) fn keys_in(
     run: Run<'_>,
     goal: RemedyGoal,

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use super::{
     Run, about, many_workers,
     ray_remote::{in_python, is_user_code},
-    rules::{Kind, Needs, Rule},
 };
 use crate::{
     ids::{HexId, SECOND_NS},
@@ -19,19 +18,10 @@ const LOOP: usize = 3;
 /// Two kills with a retry between them are further apart than this.
 const MOMENT_NS: i64 = SECOND_NS;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["retry-loop"],
-    kind: Kind::Note,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
 /// What was tried again: its cluster, its name, and its id if it is an actor.
 type RetriedWork<'a> = (Option<u32>, &'a str, Option<&'a HexId>);
 
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let mut by_task: BTreeMap<RetriedWork<'_>, Vec<&Death>> = BTreeMap::new();
     let by_ray = run
         .memory_kills()

@@ -1,7 +1,10 @@
-//! Defines a rule: what it finds, what it needs, and which findings contradict it.
+//! Defines a rule: what it finds, and when it is asked.
 
 use super::Run;
 use crate::judge::report::Finding;
+
+/// Returns the findings of a rule.
+pub(super) type Find = fn(Run<'_>) -> Vec<Finding>;
 
 /// A rule of findings.
 pub(super) struct Rule {
@@ -9,13 +12,10 @@ pub(super) struct Rule {
     pub(super) ids: &'static [&'static str],
     /// What its findings say about a kill.
     pub(super) kind: Kind,
-    /// What must be present for it to find anything.
-    pub(super) needs: Needs,
-    /// Findings of other rules that have the opposite remedy, or that cannot be right at the same
-    /// time.
-    pub(super) contradicts: &'static [Contradiction],
+    /// Whether it is asked only after a memory kill.
+    at_kill: bool,
     /// Returns its findings.
-    pub(super) find: fn(Run<'_>) -> Vec<Finding>,
+    pub(super) find: Find,
 }
 
 /// What the findings of a rule say about a kill.
@@ -39,35 +39,31 @@ pub(super) enum Kind {
     Note,
 }
 
-/// What a rule needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Needs {
-    /// Nothing in particular.
-    Nothing,
-    /// A memory kill.
-    MemoryKill,
-}
-
-/// Two findings that contradict each other. Each names the other in the report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Contradiction {
-    /// The finding of this rule.
-    pub(super) rule: &'static str,
-    /// The finding of the other rule.
-    pub(super) other: &'static str,
-    /// The reason.
-    pub(super) why: &'static str,
-}
-
-/// Why findings about offloading and about a full GPU contradict each other.
-pub(super) const OFFLOADED: &str = "offloading trades GPU memory for host memory, and both are short: use fewer ranks or a smaller model";
-
 impl Rule {
-    /// Returns whether what the rule needs is present.
-    pub(super) fn applies(&self, run: Run<'_>) -> bool {
-        match self.needs {
-            Needs::Nothing => true,
-            Needs::MemoryKill => run.memory_kills().next().is_some(),
+    /// Creates a rule that is asked only after a memory kill.
+    pub(super) const fn at_kill(ids: &'static [&'static str], kind: Kind, find: Find) -> Self {
+        let at_kill = true;
+        Self {
+            ids,
+            kind,
+            at_kill,
+            find,
         }
+    }
+
+    /// Creates a rule that is always asked.
+    pub(super) const fn always(ids: &'static [&'static str], kind: Kind, find: Find) -> Self {
+        let at_kill = false;
+        Self {
+            ids,
+            kind,
+            at_kill,
+            find,
+        }
+    }
+
+    /// Returns whether it is asked in this run.
+    pub(super) fn applies(&self, run: Run<'_>) -> bool {
+        !self.at_kill || run.memory_kills().next().is_some()
     }
 }

@@ -2,26 +2,13 @@
 //!
 //! Its settings and limits are not those of the first.
 
-use super::{
-    Run,
-    facts::Node,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, facts::Node};
 use crate::{
     judge::report::{Certainty, Finding},
     ray::start::Start,
 };
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["second-cluster"],
-    kind: Kind::Note,
-    needs: Needs::Nothing,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let heads = || run.facts.nodes.iter().filter(|node| node.head);
     let beside = |second: &&Node| {
         let Some(own) = second.raylet.filter(|_| by_driver(second)) else {

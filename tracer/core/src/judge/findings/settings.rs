@@ -6,7 +6,6 @@
 use super::{
     Run,
     facts::{Driver, Facts, Node},
-    rules::{Kind, Needs, Rule},
 };
 use crate::{
     ids::{HexId, size},
@@ -74,17 +73,8 @@ pub(in crate::judge) fn all(facts: &Facts, report: &Report) -> Vec<Setting> {
     rows.into_iter().map(|row| row.setting).collect()
 }
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["setting-without-effect"],
-    kind: Kind::Note,
-    needs: Needs::Nothing,
-    contradicts: &[],
-    find,
-};
-
 /// Returns a finding for each setting without effect.
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = rows(run.facts, run.report).into_iter().filter_map(|row| {
         let (why, instead) = row.why?;
         let Setting {

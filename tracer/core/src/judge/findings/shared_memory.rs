@@ -2,12 +2,7 @@
 
 use libc::SIGBUS;
 
-use super::{
-    Run, about,
-    facts::Node,
-    merged,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, about, facts::Node, merged};
 use crate::{
     ids::{BootTime, Bytes, SECOND_NS, size},
     judge::{
@@ -23,16 +18,7 @@ use crate::{
 /// `/dev/shm` counts as full from this share on.
 const FULL: f64 = 0.95;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["shared-memory-full", "object-store-on-disk"],
-    kind: Kind::Note,
-    needs: Needs::Nothing,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     // If a log says that /dev/shm is full, that is reported as another finding.
     let mut warnings = run.facts.log_warnings.iter();
     let warned = warnings.any(|one| one.warning == Warning::SharedMemory);

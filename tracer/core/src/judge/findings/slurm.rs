@@ -2,28 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Run,
-    rules::{Kind, Needs, Rule},
-};
+use super::Run;
 use crate::judge::{
     cause::{SlurmEnd, SlurmReason, slurm},
     report::{Certainty, Death, Finding},
 };
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["slurm-ended"],
-    kind: Kind::Note,
-    needs: Needs::Nothing,
-    contradicts: &[],
-    find,
-};
-
 /// Asks Slurm for a signal before it ends a job.
 const WARN: &str = "to save a checkpoint before the end: #SBATCH --signal=USR1@90 with a handler in the program, and #SBATCH --requeue (examples/warn)";
 
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let mut acts: BTreeMap<_, Vec<(&SlurmEnd, &Death)>> = BTreeMap::new();
     for death in run.report.deaths.iter().filter(|death| death.listed) {
         if let Some(end) = death.verdict.cause.by_slurm() {

@@ -4,17 +4,17 @@
 
 use super::{
     Run, about,
-    facts::LimitMember,
+    facts::Member,
     gpus, in_task, merged, more_memory,
     part_of::part_of,
     remedy,
-    rules::{Kind, Needs, Rule},
     whole_model::{self, Copies},
 };
 use crate::{
     event::Role,
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding},
+    phrase,
     ray::framework::RemedyGoal,
 };
 
@@ -59,16 +59,7 @@ const PHASES: [Phase; 2] = [
     },
 ];
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["save-spike", "load-spike"],
-    kind: Kind::Growth,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().flat_map(|death| {
         let phases = PHASES.iter();
         phases.filter_map(move |phase| {
@@ -81,9 +72,9 @@ fn find(run: Run<'_>) -> Vec<Finding> {
 
 fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
     let limit = run.limit(death)?;
-    let grown = |held: &&LimitMember| grown(held).filter(|grown| grown.0 > 0);
+    let grown = |held: &&Member| held.grown().filter(|grown| grown.0 > 0);
     let inside = run.inside(death).iter();
-    let busy: Vec<&LimitMember> = inside
+    let busy: Vec<&Member> = inside
         .filter(|held| held.role == Role::Worker && is_in(held, phase))
         .filter(|held| grown(held).is_some())
         .collect();
@@ -101,24 +92,16 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
         format!("the largest {}", size(most_grown))
     };
     let method = most.doing.as_deref()?;
-    let of_limit = part_of(sum, limit);
+    let [part, percent, whole] = part_of(sum, limit);
     let summary = format!(
-        "{} {} in {method} had grown by {} since they began it ({who}), {} of the limit of {}: a peak of {}",
-        busy.len(),
-        if busy.len() == 1 {
-            "process"
-        } else {
-            "processes"
-        },
-        of_limit.part,
-        of_limit.percent,
-        of_limit.whole,
+        "{} in {method} had grown by {part} since they began it ({who}), {percent} of the limit of {whole}: a peak of {}",
+        phrase::count(busy.len(), "process", "processes"),
         phase.what
     );
     let finding = about(phase.rule, Certainty::Inferred, death, summary);
     let mut finding = in_task(finding, method, &busy, line);
     finding.about.bytes = sum;
-    finding.remedy = remedy::keys(run, phase.goal);
+    finding.remedy = remedy::keys(run, phase.goal, None);
     finding.cost = Some(phase.cost.to_owned());
     if phase.goal == RemedyGoal::Load {
         whole_model::add_smaller_copies(run, &copies(run, &busy, sum), &mut finding);
@@ -133,9 +116,12 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
 }
 
 /// Describes the copies that the ranks hold: each loads the whole model before it is sharded.
-fn copies(run: Run<'_>, busy: &[&LimitMember], grown: Bytes) -> Copies {
+fn copies(run: Run<'_>, busy: &[&Member], grown: Bytes) -> Copies {
     Copies {
-        class: busy.first().and_then(|held| held.class.clone()),
+        class: busy
+            .first()
+            .and_then(|held| held.class.as_deref())
+            .map(str::to_owned),
         copies: grown,
         held: Bytes(busy.iter().map(|held| held.private.0).sum()),
         several: busy.len() > 1,
@@ -145,7 +131,7 @@ fn copies(run: Run<'_>, busy: &[&LimitMember], grown: Bytes) -> Copies {
     }
 }
 
-fn line(held: &LimitMember) -> Option<String> {
+fn line(held: &Member) -> Option<String> {
     Some(format!(
         "pid {}: {} before, {} at the kill",
         held.pid,
@@ -155,20 +141,16 @@ fn line(held: &LimitMember) -> Option<String> {
 }
 
 /// Returns whether a process loads or saves.
-pub(super) fn is_phase(held: &LimitMember) -> bool {
+pub(super) fn is_phase(held: &Member) -> bool {
     PHASES.iter().any(|phase| is_in(held, phase))
 }
 
-fn is_in(held: &LimitMember, phase: &Phase) -> bool {
+fn is_in(held: &Member, phase: &Phase) -> bool {
     held.doing.as_deref().is_some_and(|doing| {
         // `offload_model` loads nothing.
         let doing = doing.replace("offload", "");
         phase.words.iter().any(|word| doing.contains(word))
     })
-}
-
-fn grown(held: &LimitMember) -> Option<Bytes> {
-    Some(Bytes(held.private.0.saturating_sub(held.before?.0)))
 }
 
 #[cfg(test)]
@@ -180,7 +162,7 @@ mod tests {
     #[test]
     fn offload_model_is_no_loading_phase() {
         let loads = |doing: &str| {
-            let held = LimitMember {
+            let held = Member {
                 pid: Pid(7),
                 role: Role::Worker,
                 class: None,
@@ -188,7 +170,9 @@ mod tests {
                 private: Bytes(2),
                 shared: Bytes(0),
                 before: Some(Bytes(1)),
-                leak: None,
+                cluster: None,
+                cgroup: None,
+                growth: None,
                 reused: None,
                 idle: None,
                 on_gpu: false,

@@ -4,18 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Run, about, call_growth,
-    facts::LimitMember,
-    merged, own_shared,
-    part_of::part_of,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, about, facts::Member, merged, own_shared, part_of::part_of};
 use crate::{
     cgroup_path::is_within,
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding, Growth, GrowthLine, Killer, Saving, SharedKind},
-    path,
     ray::{framework::Framework, start::Change},
 };
 
@@ -30,16 +23,7 @@ const LEAST: u64 = 75 << 20;
 /// Sizes are rounded down to a multiple of this.
 const STEP: u64 = 10_000_000;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["object-store-filled"],
-    kind: Kind::Cause,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     merged(run.memory_kills().filter_map(|death| {
         let limit = run.limit(death).filter(|_| counts(run, death))?;
         let held = held(run, death)?;
@@ -50,11 +34,8 @@ fn find(run: Run<'_>) -> Vec<Finding> {
 
 /// Returns whether the raylet's shared memory counts against the limit that was hit.
 fn counts(run: Run<'_>, death: &Death) -> bool {
-    let oom = death.memory.oom.as_ref();
     let of_cgroup = death.verdict.killer == Killer::KernelOomMemcg;
-    let cgroup = oom
-        .and_then(|oom| oom.cgroup.as_deref())
-        .filter(|_| of_cgroup);
+    let cgroup = death.memory.full_cgroup().filter(|_| of_cgroup);
     cgroup.is_none_or(|limit| {
         let raylet = run.node(death).and_then(|node| node.cgroup.as_deref());
         is_within(raylet, limit)
@@ -77,7 +58,7 @@ fn held(run: Run<'_>, death: &Death) -> Option<Bytes> {
 }
 
 /// Returns what the processes of the largest class held together.
-fn biggest(inside: &[LimitMember]) -> Bytes {
+fn biggest(inside: &[Member]) -> Bytes {
     let mut classes: BTreeMap<Option<&str>, u64> = BTreeMap::new();
     for held in inside {
         *classes.entry(held.class.as_deref()).or_default() += held.private.0;
@@ -96,16 +77,14 @@ fn finding(run: Run<'_>, death: &Death, held: Bytes, limit: Bytes) -> Finding {
                 name(line)
             )
         });
-    let of_limit = part_of(held, limit);
+    let [part, percent, whole] = part_of(held, limit);
     let summary = format!(
-        "Ray's object store held {}, {} of the limit of {}: objects that are still referenced{by}",
-        of_limit.part, of_limit.percent, of_limit.whole
+        "Ray's object store held {part}, {percent} of the limit of {whole}: objects that are still referenced{by}"
     );
     let mut finding = about("object-store-filled", Certainty::Inferred, death, summary);
     finding.about.bytes = held;
-    let others = call_growth::used_at_kill(death, limit)
-        .0
-        .saturating_sub(held.0);
+    let used = death.memory.used_at_kill().unwrap_or(limit);
+    let others = used.0.saturating_sub(held.0);
     finding.evidence = vec![format!("all else that counts: {}", size(Bytes(others)))];
     let room = Bytes(limit.times(FILL).0.saturating_sub(others));
     let value = room.0 / STEP * STEP;
@@ -162,11 +141,7 @@ fn put<'a>(run: Run<'a>, held: Bytes) -> Option<(&'a str, &'a GrowthLine, Bytes)
     (most.2.gib() >= PUT * held.gib()).then_some(most)
 }
 
-/// Returns the line as `load.py:5 main`.
+/// Names a line: the user's own, else the one that put the objects.
 fn name(line: &GrowthLine) -> String {
-    let own = || {
-        let number = line.line.unwrap_or_default();
-        format!("{}:{number} {}", path::base(&line.file), line.function)
-    };
-    line.user_line.clone().unwrap_or_else(own)
+    line.user_line.clone().unwrap_or_else(|| line.place())
 }

@@ -1,27 +1,16 @@
 //! Finds deaths around the end of a successful job: Ray cleaned up, which is no problem.
 
-use super::{
-    Run,
-    rules::{Kind, Needs, Rule},
-};
+use super::Run;
 use crate::{
     ids::SECOND_NS,
     judge::report::{Certainty, Death, Finding, Job, Killer, Outcome},
+    phrase,
 };
 
 /// Deaths this long before and after the job's end are around it.
 const NEAR_NS: i64 = 10 * SECOND_NS;
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["teardown"],
-    kind: Kind::Note,
-    needs: Needs::Nothing,
-    contradicts: &[],
-    find,
-};
-
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let succeeded = run
         .report
         .jobs
@@ -51,11 +40,7 @@ fn noise(run: Run<'_>, job: &Job) -> Option<Finding> {
     }
     let summary = format!(
         "{} of job {} ended within 10 s of its end, and the job succeeded: Ray was cleaning up",
-        if deaths.len() == 1 {
-            "1 process".to_owned()
-        } else {
-            format!("{} processes", deaths.len())
-        },
+        phrase::count(deaths.len(), "process", "processes"),
         job.job_id
     );
     Some(Finding {

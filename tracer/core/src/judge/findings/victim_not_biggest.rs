@@ -4,10 +4,7 @@
 
 use std::collections::HashMap;
 
-use super::{
-    Run, about, code, merged, remedy,
-    rules::{Kind, Needs, Rule},
-};
+use super::{Run, about, code, merged, remedy};
 use crate::{
     ids::{Pid, size},
     judge::report::{Certainty, Death, Finding, Killer, Suspect, class_of_title},
@@ -38,17 +35,8 @@ const KEYS: [(&str, RemedyGoal); 5] = [
 /// From this version on, Ray kills the newest leases first, until its excess and a buffer are free.
 const NEWEST_FIRST: Version = Version(2, 56);
 
-/// The rule.
-pub(super) const RULE: Rule = Rule {
-    ids: &["victim-not-biggest"],
-    kind: Kind::Size,
-    needs: Needs::MemoryKill,
-    contradicts: &[],
-    find,
-};
-
 /// Returns a finding for each victim of a memory kill that has a suspect.
-fn find(run: Run<'_>) -> Vec<Finding> {
+pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let found = run.memory_kills().filter_map(|death| {
         let (consumer, summary) = title_and_summary(death, death.memory.suspect.as_ref()?);
         let mut finding = about(
@@ -96,7 +84,7 @@ fn remedy(run: Run<'_>, consumer: &str) -> Vec<String> {
     let goal = KEYS.iter().find(|(word, _)| is_its(word));
     let mut found = goal.map_or_else(Vec::new, |(_, goal)| {
         let class = class.as_deref().unwrap_or(consumer);
-        remedy::keys_for(run, *goal, Some(class))
+        remedy::keys(run, *goal, Some(class))
     });
     let line = class.and_then(|class| code::line_of_calls(run, &class));
     found.extend(line.map(|line| {

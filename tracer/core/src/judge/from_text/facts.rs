@@ -8,7 +8,7 @@ use crate::{
     ids::{Bytes, EventId, ProcessKey},
     judge::{
         findings::facts::{
-            Driver, Facts, LimitMember, LimitMembers, LogWarning, Node, PrintedConfiguration,
+            Driver, Facts, LimitMembers, LogWarning, Member, Node, PrintedConfiguration,
         },
         findings::find_offloads,
         report::TopProcess,
@@ -56,7 +56,7 @@ fn limit_members(everyone: &[TopProcess]) -> LimitMembers {
     }
 }
 
-fn held(process: &TopProcess) -> LimitMember {
+fn held(process: &TopProcess) -> Member {
     let argv: Vec<String> = process.title.split(' ').map(str::to_owned).collect();
     let program = path::base(&argv[0]);
     let title = identify::title(&process.title);
@@ -66,15 +66,20 @@ fn held(process: &TopProcess) -> LimitMember {
         "ray::DashboardA" | "ray::RuntimeEnv" => Role::Agent,
         program => identify::role(program, &argv).unwrap_or(Role::Other),
     };
-    LimitMember {
+    Member {
         pid: process.pid,
         role,
-        doing: title.as_ref().and_then(|title| title.task.clone()),
-        class: title.and_then(Title::class),
+        doing: title
+            .as_ref()
+            .and_then(|title| title.task.as_deref())
+            .map(Into::into),
+        class: title.and_then(Title::class).map(Into::into),
+        cluster: None,
+        cgroup: None,
         private: process.private_bytes,
         shared: Bytes(0),
         before: None,
-        leak: None,
+        growth: None,
         reused: None,
         idle: None,
         on_gpu: false,

@@ -36,12 +36,12 @@ pub(in crate::judge) fn all(
             continue;
         };
         if seen.what.file.starts_with("gcs_server") {
-            for end in by_gcs(&seen.what.fact).into_iter().flatten() {
+            for end in by_gcs(&seen.what.fact) {
                 note(cluster, true, end, seen.time);
             }
         } else {
             let own = own_node(world, &seen.what);
-            for end in on_node(&seen.what, own).into_iter().flatten() {
+            if let Some(end) = on_node(&seen.what, own) {
                 note(cluster, false, end, seen.time);
             }
         }
@@ -101,67 +101,55 @@ fn own_node<'a>(world: &'a World, log: &RayLog) -> Option<&'a HexId> {
 }
 
 /// Returns what the GCS's own log says.
-fn by_gcs(fact: &RayFact) -> [Option<(MessageKind, HexId)>; 2] {
+fn by_gcs(fact: &RayFact) -> Vec<(MessageKind, HexId)> {
     match fact {
-        RayFact::GcsWorkerExit { worker_id, .. } => {
-            [MessageKind::WorkerLeft, MessageKind::OwnerGone]
-                .map(|kind| Some((kind, worker_id.clone())))
-        }
+        RayFact::GcsWorkerExit { worker_id, .. } => vec![
+            (MessageKind::WorkerLeft, worker_id.clone()),
+            (MessageKind::OwnerGone, worker_id.clone()),
+        ],
         RayFact::ActorState {
             state,
             worker_id: Some(worker),
             ..
-        } => [actor_state(state, worker, MessageKind::WorkerReady), None],
-        RayFact::NodeRegistered { node_id, .. } => {
-            [Some((MessageKind::NodeUp, node_id.clone())), None]
-        }
-        RayFact::NodeDied { node_id, .. } => [Some((MessageKind::NodeGone, node_id.clone())), None],
-        RayFact::JobStarted { job_id, .. } => [Some((MessageKind::JobBegan, job_id.clone())), None],
-        _ => [None, None],
-    }
-}
-
-fn actor_state(state: &str, worker: &HexId, alive: MessageKind) -> Option<(MessageKind, HexId)> {
-    match state {
-        "ALIVE" => Some((alive, worker.clone())),
-        "DEAD" | "RESTARTING" => Some((MessageKind::ActorFailed, worker.clone())),
-        _ => None,
+        } => match state.as_str() {
+            "ALIVE" => vec![(MessageKind::WorkerReady, worker.clone())],
+            "DEAD" | "RESTARTING" => vec![(MessageKind::ActorFailed, worker.clone())],
+            _ => Vec::new(),
+        },
+        RayFact::NodeRegistered { node_id, .. } => vec![(MessageKind::NodeUp, node_id.clone())],
+        RayFact::NodeDied { node_id, .. } => vec![(MessageKind::NodeGone, node_id.clone())],
+        RayFact::JobStarted { job_id, .. } => vec![(MessageKind::JobBegan, job_id.clone())],
+        _ => Vec::new(),
     }
 }
 
 /// Returns what this node's raylet and processes log.
-fn on_node(log: &RayLog, own: Option<&HexId>) -> [Option<(MessageKind, HexId)>; 2] {
-    match &log.fact {
+fn on_node(log: &RayLog, own: Option<&HexId>) -> Option<(MessageKind, HexId)> {
+    let of_core = log.file.contains("-core-");
+    Some(match &log.fact {
         RayFact::Disconnected {
             worker_id: Some(worker),
             ..
-        } => [Some((MessageKind::WorkerLeft, worker.clone())), None],
+        } => (MessageKind::WorkerLeft, worker.clone()),
         RayFact::OwnerDied {
             owner_worker_id: Some(owner),
             reason,
             ..
-        } if EndedWith::of(reason) == EndedWith::Owner => {
-            [Some((MessageKind::OwnerGone, owner.clone())), None]
-        }
+        } if EndedWith::of(reason) == EndedWith::Owner => (MessageKind::OwnerGone, owner.clone()),
         // The GCS has it killed once it has entered the owner's exit. The raylet may never say
         // whose end that was.
-        RayFact::ForceKillActor { reason, .. } if log.file.contains("-core-") => {
-            let gone = owner_gone(reason).filter(|gone| !gone.node_crashed);
-            let owner = gone.and_then(|gone| gone.owner);
-            [owner.map(|owner| (MessageKind::OwnerGone, owner)), None]
+        RayFact::ForceKillActor { reason, .. } if of_core => {
+            let gone = owner_gone(reason).filter(|gone| !gone.node_crashed)?;
+            (MessageKind::OwnerGone, gone.owner?)
         }
         RayFact::RayletMarkedDead { reason } if !lost_the_gcs(reason) => {
-            [own.map(|own| (MessageKind::NodeGone, own.clone())), None]
+            (MessageKind::NodeGone, own?.clone())
         }
         RayFact::ActorState {
             state,
             worker_id: Some(worker),
             ..
-        } if state != "ALIVE" => [
-            Some((MessageKind::ActorFailed, worker.clone()))
-                .filter(|_| log.file.contains("-core-")),
-            None,
-        ],
-        _ => [None, None],
-    }
+        } if of_core && state != "ALIVE" => (MessageKind::ActorFailed, worker.clone()),
+        _ => return None,
+    })
 }

@@ -265,13 +265,8 @@ fn logged_context(
     OomReport {
         constraint,
         cgroup,
-        limit_bytes: None,
-        usage_bytes: None,
         task_cgroup: task,
-        charging: None,
-        invoker_pid: None,
-        invoker_comm: None,
-        score_adj: None,
+        ..OomReport::default()
     }
 }
 

@@ -249,6 +249,19 @@ impl Memory {
         own.or_else(|| listed().map(|top| top.private_bytes).filter(some))
             .or_else(|| self.own.resident().filter(some))
     }
+
+    /// Returns what was in use at a kill for memory, as its killer counted.
+    #[must_use]
+    pub fn used_at_kill(&self) -> Option<Bytes> {
+        let oom = self.oom.as_ref().and_then(|oom| oom.usage_bytes);
+        oom.or_else(|| self.at_death.as_ref()?.ray_used_bytes)
+    }
+
+    /// Returns the cgroup that was at its limit, if one is known.
+    #[must_use]
+    pub fn full_cgroup(&self) -> Option<&str> {
+        self.oom.as_ref()?.cgroup.as_deref()
+    }
 }
 
 /// A warning that was active when its limit killed.

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::{
     event::Unsampled,
     ids::{Bytes, Pid},
+    path,
 };
 
 /// The function name that stands for all lines of which no stack was seen.
@@ -69,6 +70,15 @@ pub struct GrowthLine {
     /// The part of the private memory that was still held at the ends of its processes or of the
     /// recording; `None` if that is not known.
     pub held_bytes: Option<Bytes>,
+}
+
+impl GrowthLine {
+    /// Returns the place as `load.py:5 main`.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let number = self.line.unwrap_or_default();
+        format!("{}:{number} {}", path::base(&self.file), self.function)
+    }
 }
 
 /// Why the stacks of a process are not known.

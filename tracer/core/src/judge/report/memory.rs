@@ -204,7 +204,7 @@ pub struct GpuError {
 }
 
 /// An OOM kill's context.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OomReport {
     /// `memcg`, `none` (global), `cpuset`, `mempolicy`, `sysrq` (asked for) in the JSON; `None`

@@ -4,7 +4,6 @@
 
 use crate::{
     event::KernelLog,
-    ids::Pid,
     judge::report::{GpuError, Utc},
     kernel_log::xid,
 };
@@ -19,15 +18,10 @@ pub struct GpuErrors<T> {
     kinds: Vec<Kind<T>>,
 }
 
-/// The errors of one GPU, code and process.
+/// The errors of one GPU, code and process, with when they came.
 #[derive(Debug, Clone)]
 struct Kind<T> {
-    gpu: String,
-    code: u32,
-    pid: Option<Pid>,
-    comm: Option<String>,
-    text: String,
-    count: u64,
+    error: GpuError,
     first: T,
     last: T,
 }
@@ -46,21 +40,27 @@ impl<T: Copy> GpuErrors<T> {
         else {
             return;
         };
-        let same = |kind: &&mut Kind<T>| kind.gpu == *gpu && kind.code == *code && kind.pid == *pid;
+        let same = |kind: &&mut Kind<T>| {
+            let known = &kind.error;
+            known.gpu == *gpu && known.code == *code && known.pid == *pid
+        };
         if let Some(known) = self.kinds.iter_mut().find(same) {
-            known.count += 1;
+            known.error.count += 1;
             known.last = time;
         } else if self.kinds.len() < MOST {
-            self.kinds.push(Kind {
+            let error = GpuError {
                 gpu: gpu.clone(),
                 code: *code,
+                meaning: xid::meaning(*code),
                 pid: *pid,
                 comm: comm.clone(),
-                text: text.clone(),
                 count: 1,
-                first: time,
-                last: time,
-            });
+                first: None,
+                last: None,
+                text: text.clone(),
+            };
+            let (first, last) = (time, time);
+            self.kinds.push(Kind { error, first, last });
         }
     }
 
@@ -69,15 +69,9 @@ impl<T: Copy> GpuErrors<T> {
         let kinds = self.kinds.iter();
         kinds
             .map(|kind| GpuError {
-                gpu: kind.gpu.clone(),
-                code: kind.code,
-                meaning: xid::meaning(kind.code),
-                pid: kind.pid,
-                comm: kind.comm.clone(),
-                count: kind.count,
                 first: wall(kind.first),
                 last: wall(kind.last),
-                text: kind.text.clone(),
+                ..kind.error.clone()
             })
             .collect()
     }

@@ -258,6 +258,14 @@ impl Processes {
         states.find(|state| state.belongs_to(cluster))
     }
 
+    /// Returns the parent of a process: by its fork if that was seen, else by its parent's pid.
+    pub(in crate::judge) fn parent_of(&self, state: &ProcessState) -> Option<&ProcessState> {
+        match state.parent_key {
+            Some(key) => self.get(key),
+            None => self.latest(state.parent?),
+        }
+    }
+
     /// Returns a process itself, or if other processes of a job started it, the worker or driver
     /// above them.
     pub(in crate::judge) fn worker_above(&self, key: ProcessKey) -> Option<&ProcessState> {

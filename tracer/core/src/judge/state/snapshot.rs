@@ -108,6 +108,21 @@ pub(in crate::judge) struct Member {
     pub(in crate::judge) on_gpu: bool,
 }
 
+impl Member {
+    /// Returns the method whose calls left memory behind, the number of calls, and how much each
+    /// left.
+    pub(in crate::judge) fn leak(&self) -> Option<(&str, u32, Bytes)> {
+        let growth = self.growth.as_deref()?;
+        let method = growth.title.trim_start_matches("ray::");
+        Some((method, growth.calls, growth.per_call?))
+    }
+
+    /// Returns how much more it holds than when it began what it runs.
+    pub(in crate::judge) fn grown(&self) -> Option<Bytes> {
+        Some(Bytes(self.private.0.saturating_sub(self.before?.0)))
+    }
+}
+
 /// Names of classes, methods and cgroups, each kept once.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct Names(FxHashSet<Arc<str>>);

@@ -57,17 +57,8 @@ pub(super) fn verdict(
         ),
         _ => return None,
     };
-    let certainty = if origin.is_certain {
-        Certainty::Proven
-    } else {
-        Certainty::Inferred
-    };
-    let draft = Draft::new(Killer::KernelOther, certainty, cause);
-    Some(
-        draft
-            .sent(signal, Relation::Other, mechanism)
-            .without_sender_identity(),
-    )
+    let draft = Draft::new(Killer::KernelOther, origin.certainty(), cause);
+    Some(draft.sent_for_itself(signal, mechanism))
 }
 
 /// Judges `prctl(PR_SET_PDEATHSIG)`: the kernel sends the signal in the name of the thread that had

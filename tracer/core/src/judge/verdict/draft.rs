@@ -141,19 +141,15 @@ impl Draft {
         self
     }
 
-    /// Replaces the sender by the kernel, which sent the signal. The process that ran at that
-    /// moment did nothing.
-    pub(super) fn without_sender_identity(mut self) -> Self {
-        self.sender = self.sender.map(|sender| SenderReport {
-            pid: crate::ids::Pid(0),
-            comm: "kernel".into(),
-            exe: None,
-            uid: None,
-            container_id: None,
-            ancestors: Vec::new(),
-            ..sender
-        });
-        self
+    /// Sets the kernel as the sender, for a reason of its own. The process that ran at that moment
+    /// did nothing.
+    pub(super) fn sent_for_itself(
+        mut self,
+        signal: &Timestamped<Signal>,
+        mechanism: Mechanism,
+    ) -> Self {
+        self.sent_at = Some(signal.time);
+        self.sent_by_kernel(signal.what.signal, mechanism)
     }
 
     /// Marks a signal of a tool of Ray's, which is the sender with this certainty.

@@ -14,7 +14,7 @@ use crate::{
         cause::{Cause, ProcessRef, Resource},
         missing::Missing,
         query::oom::{self, Basis, Marked},
-        report::{Certainty, Killer, Mechanism, Relation},
+        report::{Certainty, Killer, Mechanism, OomReport},
         signal_origin::{Origin, SignalOrigin},
         state::timestamped::Timestamped,
     },
@@ -38,11 +38,7 @@ pub(super) fn verdict(
     if let Some(draft) = limits::by_signal(signal, origin) {
         return draft;
     }
-    let certainty = if origin.is_certain {
-        Certainty::Proven
-    } else {
-        Certainty::Inferred
-    };
+    let certainty = origin.certainty();
     match (origin.kind, signal.what.signal) {
         (Origin::Kernel, SIGKILL) => kill(case, signal, certainty),
         (Origin::Kernel, SIGHUP) if was_stopped_and_left(case, signal) => {
@@ -65,8 +61,7 @@ pub(super) fn verdict(
                 certainty,
                 Cause::Terminal { signal: number },
             )
-            .sent(signal, Relation::Other, Mechanism::Tty)
-            .without_sender_identity()
+            .sent_for_itself(signal, Mechanism::Tty)
         }
         (Origin::Kernel, number @ (SIGALRM | SIGVTALRM | SIGPROF)) => {
             let cause = Cause::Timer {
@@ -209,12 +204,16 @@ fn marks_are_seen(case: &Case<'_>) -> bool {
 
 /// Returns the verdict on an OOM kill by the kernel log, if its mark was not seen.
 pub(super) fn by_kernel_log(case: &Case<'_>) -> Option<Draft> {
-    let report = oom::from_kernel_log(case.world, case.key().pid, case.exit.time)?;
+    oom::from_kernel_log(case.world, case.key().pid, case.exit.time).map(unmarked)
+}
+
+/// Returns the verdict on an OOM kill whose mark was not seen.
+fn unmarked(report: OomReport) -> Draft {
     let cause = oom::cause(&report);
     let killer = Killer::of_oom(&cause);
     let mut draft = Draft::new(killer, Certainty::Inferred, Cause::KernelOom(cause));
     draft.oom = Some(report);
-    Some(draft)
+    draft
 }
 
 /// Returns the verdict on an OOM kill by the count of kills in the process's cgroup, in a recording
@@ -223,12 +222,7 @@ pub(super) fn by_counts(case: &Case<'_>) -> Option<Draft> {
     if case.saw_signals() {
         return None;
     }
-    let report = oom::from_counts(case.world, case.exit)?.report;
-    let cause = oom::cause(&report);
-    let killer = Killer::of_oom(&cause);
-    let mut draft = Draft::new(killer, Certainty::Inferred, Cause::KernelOom(cause));
-    draft.oom = Some(report);
-    Some(draft)
+    oom::from_counts(case.world, case.exit).map(|counted| unmarked(counted.report))
 }
 
 /// Returns the verdict on a SIGKILL by the kernel that nothing explains.
@@ -337,7 +331,5 @@ fn oom_kill(case: &Case<'_>, victim: &Timestamped<OomVictim>, cause: Option<Proc
 }
 
 fn not_memory(signal: &Timestamped<Signal>, mechanism: Mechanism, cause: Cause) -> Draft {
-    Draft::new(Killer::KernelOther, Certainty::Proven, cause)
-        .sent(signal, Relation::Other, mechanism)
-        .without_sender_identity()
+    Draft::new(Killer::KernelOther, Certainty::Proven, cause).sent_for_itself(signal, mechanism)
 }

@@ -90,10 +90,7 @@ fn worker_above(case: &Case<'_>) -> Option<ProcessKey> {
         return None;
     }
     for _ in 0..16 {
-        let parent = match state.parent_key {
-            Some(key) => case.world.processes.get(key),
-            None => case.world.processes.latest(state.parent?),
-        }?;
+        let parent = case.world.processes.parent_of(state)?;
         if parent.role == Role::Worker {
             return case.world.exit(parent.key).map(|_| parent.key);
         }

@@ -15,7 +15,7 @@ use crate::{
         state::{processes::ProcessState, timestamped::Timestamped},
     },
     ray::{
-        facts::{ExitType, MonitorKill, RayFact},
+        facts::{MonitorKill, RayFact},
         tree::Part,
         words,
     },
@@ -638,11 +638,7 @@ fn disconnect(case: &Case<'_>, record: &Timestamped<RayLog>, act: BootTime) -> O
     let RayFact::Disconnected { exit_type, .. } = &record.what.fact else {
         return None;
     };
-    let intended = matches!(
-        exit_type,
-        ExitType::IntendedSystemExit | ExitType::IntendedUserExit
-    );
     let before = record.time.since(act) < SECOND_NS;
-    let wanted = intended && before && !aftermath::was_out_of_reach(case);
+    let wanted = exit_type.is_intended() && before && !aftermath::was_out_of_reach(case);
     wanted.then_some(Reason::Intended(Cause::Intended))
 }

@@ -15,7 +15,7 @@ use crate::{
         report::{Certainty, Killer, Relation},
         state::timestamped::Timestamped,
     },
-    ray::facts::{ExitType, RayFact},
+    ray::facts::RayFact,
     signals::EXIT_AT_SIGTERM,
 };
 
@@ -80,7 +80,7 @@ fn ended_at_sigterm(case: &Case<'_>) -> bool {
 fn is_confirmed(case: &Case<'_>) -> bool {
     let about = case.world.ray_about(case.key());
     let says_so = |record: &&Timestamped<RayLog>| match &record.what.fact {
-        RayFact::SelfDisconnect { exit_type, .. } => is_intended(*exit_type),
+        RayFact::SelfDisconnect { exit_type, .. } => exit_type.is_intended(),
         RayFact::ForceKillActor { .. } => true,
         _ => false,
     };
@@ -92,7 +92,7 @@ fn is_confirmed(case: &Case<'_>) -> bool {
             && matches!(
                 &record.what.fact,
                 RayFact::Disconnected { worker_id, exit_type, .. }
-                    if is_intended(*exit_type) && (worker_id.is_none() || worker_id.as_ref() == worker)
+                    if exit_type.is_intended() && (worker_id.is_none() || worker_id.as_ref() == worker)
             )
     };
     about.into_iter().any(|record| says_so(&record))
@@ -100,11 +100,4 @@ fn is_confirmed(case: &Case<'_>) -> bool {
         && case
             .cluster()
             .is_some_and(|raylet| case.world.ray_of_cluster(raylet).any(notes_it))
-}
-
-fn is_intended(exit_type: ExitType) -> bool {
-    matches!(
-        exit_type,
-        ExitType::IntendedSystemExit | ExitType::IntendedUserExit
-    )
 }

@@ -340,10 +340,7 @@ fn last_words(case: &Case<'_>, record: &Timestamped<RayLog>) -> Option<Reason> {
         }
         _ => return None,
     };
-    if !matches!(
-        exit_type,
-        ExitType::IntendedSystemExit | ExitType::IntendedUserExit
-    ) {
+    if !exit_type.is_intended() {
         return None;
     }
     if words::job_has_finished(detail) {

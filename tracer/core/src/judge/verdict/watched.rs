@@ -49,10 +49,7 @@ fn part_of_another(world: &World, state: &ProcessState) -> Option<Part> {
     if let Some(helper) = identify::helper(&state.argv) {
         return Some(helper);
     }
-    let parent = match state.parent_key {
-        Some(key) => world.processes.get(key),
-        None => world.processes.latest(state.parent?),
-    }?;
+    let parent = world.processes.parent_of(state)?;
     (parent.role == Role::Dashboard).then_some(Part::DashboardModule)
 }
 
