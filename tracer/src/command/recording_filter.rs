@@ -6,7 +6,7 @@ use crate::{
     ids::HexId,
     judge::report::Report,
     show::recording_filter::RecordingFilter,
-    slice::{Members, SliceError},
+    slice::{Members, Place, SliceError},
 };
 
 /// The options.
@@ -64,20 +64,28 @@ pub(super) fn of_recording(
     (report, number): (&Report, u32),
     events: RecorderEvents,
 ) -> anyhow::Result<Option<RecorderEvents>> {
-    if filter.slurm_job.is_some() || filter.pod.is_some() {
-        let message = "--slurm-job and --pod select deaths of a report; name its job here: --job ID --cluster SESSION";
-        return Err(usage(message.to_owned()));
-    }
     if !filter.has_recording(report, number) {
         return Ok(None);
     }
-    let Some(job) = &filter.job else {
-        return Ok(Some(events));
+    let slurm_job = filter.slurm_job.clone().map(Place::SlurmJob);
+    let pod = filter.pod.clone().map(Place::Pod);
+    let members = match (&filter.job, slurm_job, pod) {
+        (None, None, None) => return Ok(Some(events)),
+        (Some(job), None, None) => {
+            let session = filter.session(report);
+            Members::of(&events.without_samples()?, job, session.as_deref())
+        }
+        (None, Some(place), None) | (None, None, Some(place)) => {
+            Members::of_place(&events.without_samples()?, &place)
+        }
+        _ => {
+            let message = "only one of --job, --slurm-job and --pod can choose events";
+            return Err(usage(message.to_owned()));
+        }
     };
-    let session = filter.session(report);
-    match Members::of(&events.without_samples()?, job, session.as_deref()) {
+    match members {
         Ok(members) => Ok(Some(events.of_job(members))),
-        Err(SliceError::NoSuchJob(_)) => Ok(None),
+        Err(SliceError::NoSuchJob(_) | SliceError::NothingThere(_)) => Ok(None),
         Err(error) => Err(usage(format!(
             "{error}; name one of them: --cluster SESSION"
         ))),
@@ -86,5 +94,7 @@ pub(super) fn of_recording(
 
 /// Returns the error for a selection that matches no recording.
 pub(super) fn nothing() -> anyhow::Error {
-    usage("no recording matches --node, --job and --cluster; list nodes and jobs: raytrace report FILES".to_owned())
+    usage(
+        "no recording matches the selection; list nodes and jobs: raytrace report FILES".to_owned(),
+    )
 }

@@ -11,7 +11,7 @@ use super::{
     code,
     recorder_events::{RecorderEvents, is_sample},
     recording_files::{self, TimeRange},
-    recording_filter::job,
+    recording_filter::{job, slurm_job},
     usage,
 };
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
     judge::{Details, Judge, report::Utc},
     recording::{self, ReadSummary},
     show::{causes, sanitize, select::Kill, time::Zone},
-    slice::{Members, SliceError, Window, end_of},
+    slice::{Members, Place, SliceError, Window, end_of},
 };
 
 /// How much is kept before a death: as much as a recording keeps in full detail.
@@ -32,14 +32,15 @@ const AFTER_DEATH_NS: i64 = MINUTE_NS;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "Examples:
   raytrace slice node.raytrace --job 02000000 -o job.raytrace
+  raytrace slice node.raytrace --slurm-job 4711 -o job.raytrace
   raytrace slice node.raytrace --kill 1 -o kill.raytrace
   raytrace slice /var/lib/raytrace --since 08:00:00 --until 08:30:00 -o half-hour.raytrace
 
 Exit codes:
   0  success
-  2  a file is missing, or nothing matches --job or --kill
+  2  a file is missing, or nothing matches the selection
   6  a recording is damaged or from a newer raytrace")]
-#[command(group = clap::ArgGroup::new("part").required(true).multiple(true).args(["job", "kill", "since", "until"]))]
+#[command(group = clap::ArgGroup::new("part").required(true).multiple(true).args(["job", "slurm_job", "pod", "kill", "since", "until"]))]
 pub struct SliceArgs {
     /// Recordings, or their folder.
     ///
@@ -61,6 +62,20 @@ pub struct SliceArgs {
         help_heading = "Selection"
     )]
     cluster: Option<String>,
+    /// Keep only this Slurm job: its number, as squeue prints it.
+    ///
+    /// The slice has what ran in it, its Ray clusters and limits, and nothing about other jobs or
+    /// users.
+    #[arg(long, value_name = "NUMBER", value_parser = slurm_job, conflicts_with_all = ["job", "pod"], help_heading = "Selection")]
+    slurm_job: Option<String>,
+    /// Keep only this pod: NAMESPACE/NAME, its name, or its uid.
+    #[arg(
+        long,
+        value_name = "POD",
+        conflicts_with = "job",
+        help_heading = "Selection"
+    )]
+    pod: Option<String>,
     /// Keep ten minutes before this death and one after.
     ///
     /// The id is the number after KILL or DEATH in the report on the same files, or '#ID' with the
@@ -169,6 +184,9 @@ fn refusal(error: &SliceError) -> anyhow::Error {
     let next = match error {
         SliceError::NoSuchJob(_) => {
             "list jobs: raytrace report FILE --format json | jq '.jobs[].job_id'"
+        }
+        SliceError::NothingThere(_) => {
+            "what is known: raytrace report FILE --format json | jq '.deaths[].process.place, .clusters[].place'"
         }
         SliceError::NoSuchCluster { .. } | SliceError::SeveralClusters { .. } => {
             "name one of them: --cluster SESSION"
@@ -318,24 +336,28 @@ impl SliceArgs {
             },
             None => self.window(&judge, span.unwrap_or_default(), range)?,
         };
-        let Some(job) = &self.job else {
-            return Ok(Ok(Some(Part {
-                events: recorded,
-                window,
-                cluster: None,
-            })));
+        let members = match (&self.job, self.place()) {
+            (Some(job), _) => Some(Members::of(&kept, job, self.cluster.as_deref())),
+            (None, place) => place.map(|place| Members::of_place(&kept, &place)),
         };
-        Ok(
-            Members::of(&kept, job, self.cluster.as_deref()).map(|members| {
-                let cluster = Some(members.cluster_name());
-                let events = recorded.of_job(members);
-                Some(Part {
-                    events,
-                    window,
-                    cluster,
-                })
-            }),
-        )
+        let part = |events, cluster| Part {
+            events,
+            window,
+            cluster,
+        };
+        Ok(match members {
+            None => Ok(Some(part(recorded, None))),
+            Some(Err(error)) => Err(error),
+            Some(Ok(members)) => {
+                let cluster = members.cluster_name();
+                Ok(Some(part(recorded.of_job(members), cluster)))
+            }
+        })
+    }
+
+    fn place(&self) -> Option<Place> {
+        let job = self.slurm_job.clone().map(Place::SlurmJob);
+        job.or_else(|| self.pod.clone().map(Place::Pod))
     }
 
     /// Converts the requested span of time to the boot clock of one recorder.
@@ -411,6 +433,8 @@ mod tests {
             files: vec![folder.to_owned()],
             job: None,
             cluster: None,
+            slurm_job: None,
+            pod: None,
             kill,
             since: since.map(str::to_owned),
             until: until.map(str::to_owned),
@@ -482,6 +506,8 @@ mod tests {
                 files: vec![folder.path().to_owned()],
                 job: HexId::parse("01000000"),
                 cluster: cluster.map(str::to_owned),
+                slurm_job: None,
+                pod: None,
                 kill: None,
                 since: None,
                 until: None,

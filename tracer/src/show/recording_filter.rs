@@ -84,7 +84,7 @@ impl RecordingFilter {
         let job = place.slurm.as_ref().map(|slurm| slurm.job_id.as_str());
         let in_pod = |text: &str| {
             let pod = place.kubernetes.as_ref();
-            pod.is_some_and(|pod| is_pod(pod, text))
+            pod.is_some_and(|pod| pod.is_called(text))
         };
         (self.slurm_job.as_deref()).is_none_or(|asked| job == Some(asked))
             && self.pod.as_deref().is_none_or(in_pod)
@@ -276,12 +276,6 @@ fn is_beside(report: &Report, death: &Death, is_asked: impl Fn(&Death) -> bool) 
         .deaths
         .iter()
         .any(|one| is_near(one) && is_asked(one))
-}
-
-/// Returns whether a pod is called so: `NAMESPACE/NAME`, its name, or its uid.
-fn is_pod(pod: &Kubernetes, text: &str) -> bool {
-    let names = [pod.pod_name(), pod.pod.clone(), pod.pod_uid.clone()];
-    names.iter().flatten().any(|name| name == text)
 }
 
 fn pod_name(pod: &Kubernetes) -> Option<String> {

@@ -1,6 +1,10 @@
-//! Selects one job: its processes and its node's figures, and nothing about other jobs or users.
+//! Selects one job, Slurm job or pod: its processes and its node's figures, and nothing about other
+//! jobs or users.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    fmt,
+};
 
 use super::{
     SliceError,
@@ -9,11 +13,11 @@ use super::{
 use crate::{
     cgroup_path,
     event::{
-        Cluster, Event, GpuState, KernelLog, Observation, OomVictim, Process, Role, SharedFile,
-        Signal, Worker,
+        Cluster, Event, GpuState, KernelLog, Observation, OomVictim, Process, RayLog, Role,
+        SharedFile, Signal, Worker,
     },
     ids::{BootTime, HexId, Pid, ProcessKey},
-    judge::is_system_program,
+    judge::{is_system_program, pod_of_raylet, slurm_job},
     ray::{
         facts::RayFact,
         tool::{self, Installation},
@@ -25,11 +29,31 @@ const OTHER: &str = "another process";
 /// The most generations of descendants that are followed.
 const DEEPEST: usize = 32;
 
-/// The processes, ids and cgroups that belong to a job.
+/// Where processes run, as a cluster's users name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// The number of a Slurm job.
+    SlurmJob(String),
+    /// A pod: `NAMESPACE/NAME`, its name, or its uid.
+    Pod(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SlurmJob(job) => write!(to, "Slurm job {job}"),
+            Self::Pod(pod) => write!(to, "pod {pod}"),
+        }
+    }
+}
+
+/// The processes, ids and cgroups that belong to a job, or to a place.
+#[derive(Default)]
 pub struct Members {
-    job: HexId,
-    /// The job's cluster.
-    cluster: ProcessKey,
+    /// The job; `None` if everything in a place is wanted.
+    job: Option<HexId>,
+    /// The raylets of the job's cluster, or of the place.
+    clusters: Vec<ProcessKey>,
     session: Option<String>,
     /// The job's processes.
     own: HashSet<ProcessKey>,
@@ -47,14 +71,6 @@ pub struct Members {
 }
 
 impl Members {
-    fn ids(&self) -> JobIds<'_> {
-        JobIds {
-            job: &self.job,
-            cluster: self.cluster,
-            workers: &self.workers,
-        }
-    }
-
     /// Finds the job's processes in its events. Memory samples are not needed.
     ///
     /// `session` names the cluster, if several have a job with this id.
@@ -83,29 +99,56 @@ impl Members {
             }
         };
         let mut members = Self {
-            job: job.clone(),
-            cluster,
+            job: Some(job.clone()),
+            clusters: vec![cluster],
             session: named(&cluster),
-            own: HashSet::new(),
-            rays: HashSet::new(),
             supervisor: supervisor_of(events),
-            of_pid: HashMap::new(),
-            installation: None,
+            of_pid: by_pid(events),
             workers: log_facts::workers_of(events, cluster, job),
-            cgroups: HashSet::new(),
+            ..Self::default()
         };
-        members.find(events);
+        members.find(events, cluster);
         Ok(members)
     }
 
-    /// Returns the session of the job's cluster, or its raylet if that is not known.
-    #[must_use]
-    pub fn cluster_name(&self) -> String {
-        let raylet = || format!("that of raylet {}", self.cluster.pid);
-        self.session.clone().unwrap_or_else(raylet)
+    /// Finds the processes that ran in a place, and what they started. Memory samples are not
+    /// needed.
+    pub fn of_place(events: &[Event], place: &Place) -> Result<Self, SliceError> {
+        let mut members = Self {
+            supervisor: supervisor_of(events),
+            of_pid: by_pid(events),
+            own: in_place(events, place),
+            ..Self::default()
+        };
+        if members.own.is_empty() {
+            return Err(SliceError::NothingThere(place.clone()));
+        }
+        members.add_descendants(events, &HashSet::new());
+        members.add_cgroups(events);
+        let raylets = events.iter().filter_map(|event| match &event.what {
+            Observation::Cluster(cluster) => Some(cluster.raylet.truncated()),
+            _ => None,
+        });
+        members.clusters = raylets.filter(|raylet| members.is_own(*raylet)).collect();
+        members.installation = events.iter().find_map(|event| match &event.what {
+            Observation::Process(process) if members.is_cluster(process.process) => {
+                Installation::of_raylet(&process.argv)
+            }
+            _ => None,
+        });
+        Ok(members)
     }
 
-    fn find(&mut self, events: &[Event]) {
+    /// Returns the session of the job's cluster, or its raylet if that is not known. A place may
+    /// have several clusters.
+    #[must_use]
+    pub fn cluster_name(&self) -> Option<String> {
+        self.job.as_ref()?;
+        let raylet = || Some(format!("that of raylet {}", self.clusters.first()?.pid));
+        self.session.clone().or_else(raylet)
+    }
+
+    fn find(&mut self, events: &[Event], own: ProcessKey) {
         // Processes of any Ray, and workers of other jobs. They are left out even if a process of
         // the job has started them: a driver may have started the raylet, which starts all workers.
         let mut others: HashSet<ProcessKey> = HashSet::new();
@@ -113,14 +156,10 @@ impl Members {
         // Ray makes the worker id of a driver of its job's id, so that drivers of other clusters
         // have the same one.
         let is_here = |worker: &Worker| match clusters.get(&worker.process.truncated()) {
-            Some(cluster) => cluster.same(self.cluster),
+            Some(cluster) => cluster.same(own),
             None => !worker.driver,
         };
         for event in events {
-            if let Some(process) = event.what.subject() {
-                let of_pid = self.of_pid.entry(process.pid).or_default();
-                of_pid.insert(process.truncated().start, process.truncated());
-            }
             match &event.what {
                 Observation::Worker(worker)
                     if self.workers.contains(&worker.worker_id) && is_here(worker) =>
@@ -136,23 +175,31 @@ impl Members {
                 Observation::Process(process) if is_part_of_ray(process.role) => {
                     let key = process.process.truncated();
                     others.insert(key);
-                    if process.cluster.is_some_and(|of| of.same(self.cluster)) {
+                    if process.cluster.is_some_and(|of| of.same(own)) {
                         self.rays.insert(key);
                     }
-                    if key.same(self.cluster) {
+                    if key.same(own) {
                         self.installation = Installation::of_raylet(&process.argv);
                     }
                 }
                 _ => {}
             }
         }
+        self.add_descendants(events, &others);
+        self.add_cgroups(events);
+    }
+
+    fn add_descendants(&mut self, events: &[Event], others: &HashSet<ProcessKey>) {
         for _ in 0..DEEPEST {
             let before = self.own.len();
-            self.add_children(events, &others);
+            self.add_children(events, others);
             if self.own.len() == before {
                 break;
             }
         }
+    }
+
+    fn add_cgroups(&mut self, events: &[Event]) {
         for event in events {
             if let Observation::Process(process) = &event.what
                 && self.is_own(process.process)
@@ -213,9 +260,7 @@ impl Members {
             Observation::Signal(signal) => Observation::Signal(self.signal(signal)?),
             Observation::OomVictim(victim) => Observation::OomVictim(self.victim(victim)?),
             Observation::Kmsg(line) => Observation::Kmsg(self.kernel_log(line, event.time)?),
-            Observation::RayLog(record) => {
-                Observation::RayLog(log_facts::keep(self.ids(), record)?)
-            }
+            Observation::RayLog(record) => Observation::RayLog(self.ray_log(record)?),
             Observation::Cgroup(state) => {
                 let ours = self.cgroups.contains(&state.path);
                 ours.then_some(Observation::Cgroup(state))?
@@ -223,7 +268,7 @@ impl Members {
             Observation::SharedMemory(state) => Observation::SharedMemory(state),
             Observation::SharedFile(file) => Observation::SharedFile(self.shared_file(file)?),
             Observation::Gpu(state) => Observation::Gpu(self.gpu(state)),
-            Observation::Monitor(count) if count.raylet.same(self.cluster) => {
+            Observation::Monitor(count) if self.is_cluster(count.raylet) => {
                 Observation::Monitor(count)
             }
             Observation::Outside(_) | Observation::Monitor(_) => return None,
@@ -243,12 +288,36 @@ impl Members {
         Some(Event { what, ..event })
     }
 
+    fn is_cluster(&self, raylet: ProcessKey) -> bool {
+        self.clusters.iter().any(|own| own.same(raylet))
+    }
+
+    /// Returns a cluster of the job or place. What started a job's cluster is not the job's.
     fn cluster(&self, cluster: Cluster) -> Option<Cluster> {
-        cluster.raylet.same(self.cluster).then(|| Cluster {
-            commands: Vec::new(),
-            pod: None,
-            ..cluster
+        if !self.is_cluster(cluster.raylet) {
+            return None;
+        }
+        Some(match self.job {
+            None => cluster,
+            Some(_) => Cluster {
+                commands: Vec::new(),
+                pod: None,
+                ..cluster
+            },
         })
+    }
+
+    fn ray_log(&self, record: RayLog) -> Option<RayLog> {
+        let cluster = record.cluster.filter(|of| self.is_cluster(*of))?;
+        let Some(job) = &self.job else {
+            return Some(record);
+        };
+        let own = JobIds {
+            job,
+            cluster,
+            workers: &self.workers,
+        };
+        log_facts::keep(own, record)
     }
 
     /// Returns a process. Ray's own processes keep the script that says which part of Ray they are,
@@ -394,6 +463,58 @@ fn of_rays_own(argv: Vec<String>) -> Vec<String> {
     };
     let kept: Vec<String> = argv[first..].iter().filter_map(offers).collect();
     argv.into_iter().take(first).chain(kept).collect()
+}
+
+/// Returns the processes of each pid.
+fn by_pid(events: &[Event]) -> HashMap<Pid, BTreeMap<BootTime, ProcessKey>> {
+    let mut of_pid: HashMap<Pid, BTreeMap<BootTime, ProcessKey>> = HashMap::new();
+    for process in events.iter().filter_map(|event| event.what.subject()) {
+        let process = process.truncated();
+        let same_pid = of_pid.entry(process.pid).or_default();
+        same_pid.insert(process.start, process);
+    }
+    of_pid
+}
+
+/// Returns the processes that are known to have run in a place.
+fn in_place(events: &[Event], place: &Place) -> HashSet<ProcessKey> {
+    let processes = events.iter().filter_map(|event| match &event.what {
+        Observation::Process(process) => Some(process),
+        _ => None,
+    });
+    let pod_uid = |process: &Process| process.cgroup.as_deref().and_then(cgroup_path::pod_uid);
+    // A pod has its name from its raylet, its other containers have its uid only.
+    let named: HashSet<ProcessKey> = match place {
+        Place::SlurmJob(_) => HashSet::new(),
+        Place::Pod(name) => raylets_in(events, name),
+    };
+    let is_named = |raylet: ProcessKey| named.contains(&raylet.truncated());
+    let of_raylets = processes.clone().filter(|one| is_named(one.process));
+    let uids: HashSet<String> = of_raylets.filter_map(pod_uid).collect();
+    let is_there = |process: &&Process| match place {
+        Place::SlurmJob(job) => {
+            let found = slurm_job(process.cgroup.as_deref(), process.slurm.as_deref());
+            found.is_some_and(|found| found.job == *job)
+        }
+        Place::Pod(name) => match pod_uid(process) {
+            Some(uid) => uid == *name || uids.contains(&uid),
+            // Inside a container the paths of cgroups do not name the pod.
+            None => uids.is_empty() && process.cluster.is_some_and(is_named),
+        },
+    };
+    let own = processes.filter(is_there);
+    own.map(|process| process.process.truncated()).collect()
+}
+
+/// Returns the raylets of a pod.
+fn raylets_in(events: &[Event], pod: &str) -> HashSet<ProcessKey> {
+    let raylets = events.iter().filter_map(|event| match &event.what {
+        Observation::Cluster(cluster) if pod_of_raylet(cluster).is_called(pod) => {
+            Some(cluster.raylet.truncated())
+        }
+        _ => None,
+    });
+    raylets.collect()
 }
 
 fn supervisor_of(events: &[Event]) -> Option<ProcessKey> {

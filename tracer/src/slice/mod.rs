@@ -13,7 +13,7 @@ use crate::{
     event::{Event, Observation},
     ids::{BootTime, EventId, HexId},
 };
-pub use job::Members;
+pub use job::{Members, Place};
 pub use window::Window;
 
 /// Why no slice can be made.
@@ -22,6 +22,9 @@ pub enum SliceError {
     /// No process in the recording is known to belong to the job.
     #[error("no process of job {0} is in the recording")]
     NoSuchJob(HexId),
+    /// No process in the recording is known to have run there.
+    #[error("no process of {0} is in the recording")]
+    NothingThere(Place),
     /// No cluster that has this job has such a session.
     #[error("job {job} is in no cluster of this name; it is in {}", sessions.join(", "))]
     NoSuchCluster {

@@ -4,8 +4,8 @@ use super::*;
 use crate::{
     event::{
         Ancestor, Call, CgroupState, Cluster, Exit, KernelLog, MemorySplit, Mode, OutsideMemory,
-        Process, ProcessMemory, RayLog, RecordingStarted, Role, Sender, SharedFile, Signal, Source,
-        Worker,
+        Process, ProcessMemory, RayLog, RecordingStarted, Role, Sender, SharedFile, Signal,
+        SlurmJob, Source, Worker,
     },
     ids::{Bytes, Pid, ProcessKey, WallTime},
     judge::judge,
@@ -564,4 +564,55 @@ fn job_slice_names_known_senders() {
         ("earlyoom".to_owned(), Vec::new())
     );
     assert_eq!(sent("bash", &["bash", MARK]).1, Vec::<String>::new());
+}
+
+/// Of a place everything is kept: two jobs of its clusters, and what they say about each other.
+#[test]
+fn place_slice_has_what_ran_there_and_nothing_else() {
+    let pod_uid = "91b1bae4-2e2b-4ae4-8a6c-6b2b4ca1d3f0";
+    let mut events = two_jobs_of_one_user(MARK, 1000, 300);
+    for event in &mut events {
+        match &mut event.what {
+            Observation::Process(process) if process.role == Role::Raylet => {
+                process.cgroup = Some(format!("/kubepods/pod{pod_uid}/{}", "a".repeat(64)));
+                process.slurm = Some(Box::new(SlurmJob {
+                    job: "4711".into(),
+                    ..SlurmJob::default()
+                }));
+            }
+            Observation::Cluster(cluster) => {
+                let set = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+                cluster.settings = vec![
+                    set("RAY_CLUSTER_NAMESPACE", "team-a"),
+                    set("RAY_CLOUD_INSTANCE_ID", "head"),
+                ];
+            }
+            _ => {}
+        }
+    }
+    let subjects = |place: Place| {
+        let members = Members::of_place(&events, &place)?;
+        let kept = events.iter().filter_map(|one| members.keep(one.clone()));
+        let kept: Vec<Event> = kept.collect();
+        let processes = kept.iter().filter_map(|event| match &event.what {
+            Observation::Process(process) => Some(process.process.pid.0),
+            _ => None,
+        });
+        let jobs = kept.iter().any(|one| format!("{one:?}").contains(MARK));
+        Ok::<_, SliceError>((processes.collect::<Vec<_>>(), jobs))
+    };
+    let all = subjects(Place::SlurmJob("4711".into())).expect("a Slurm job");
+    for name in ["team-a/head", "head", pod_uid] {
+        assert_eq!(subjects(Place::Pod(name.into())), Ok(all.clone()), "{name}");
+    }
+    assert_eq!(all, (vec![100, 7, 9, 10], true));
+    for other in [
+        Place::SlurmJob("471".into()),
+        Place::Pod("team-b/head".into()),
+    ] {
+        assert_eq!(
+            subjects(other.clone()),
+            Err(SliceError::NothingThere(other))
+        );
+    }
 }

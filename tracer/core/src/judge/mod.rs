@@ -40,7 +40,9 @@ mod verdict;
 pub mod warning;
 
 pub use programs::is_system_program;
+pub use query::place::pod_of_raylet;
 pub use settled::Details;
+pub use state::processes::slurm_job;
 
 #[cfg(test)]
 mod tests;

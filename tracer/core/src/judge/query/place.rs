@@ -43,7 +43,7 @@ pub(in crate::judge) fn of_raylet(world: &World, raylet: ProcessKey) -> Place {
 
 fn pod(world: &World, state: &ProcessState, cluster: Option<&Cluster>) -> Option<Kubernetes> {
     let pod_uid = state.cgroup.as_deref().and_then(cgroup_path::pod_uid);
-    let named = cluster.map(named).unwrap_or_default();
+    let named = cluster.map(pod_of_raylet).unwrap_or_default();
     let named = if same_pod(world, cluster, pod_uid.as_deref()) {
         named
     } else {
@@ -89,7 +89,8 @@ fn same_pod(world: &World, cluster: Option<&Cluster>, own: Option<&str>) -> bool
 
 /// Returns the names of a raylet's pod. Those on the node are the kubelet's; the environment is the
 /// job's user's. The observer has read the service account's namespace if the node has no name.
-fn named(cluster: &Cluster) -> Kubernetes {
+#[must_use]
+pub fn pod_of_raylet(cluster: &Cluster) -> Kubernetes {
     let value = |name: &str| {
         let mut settings = cluster.settings.iter();
         let (_, value) = settings.find(|(key, _)| key == name)?;

@@ -52,6 +52,13 @@ impl Kubernetes {
         )
     }
 
+    /// Returns whether it is called so: `NAMESPACE/NAME`, its name, or its uid.
+    #[must_use]
+    pub fn is_called(&self, text: &str) -> bool {
+        let names = [self.pod_name(), self.pod.clone(), self.pod_uid.clone()];
+        names.iter().flatten().any(|name| name == text)
+    }
+
     /// Returns the container: `container ray-head of pod team-a/raycluster-x`.
     #[must_use]
     pub fn container_name(&self) -> Option<String> {

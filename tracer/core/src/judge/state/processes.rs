@@ -141,19 +141,7 @@ impl ProcessState {
 
     /// Returns its Slurm job: by the path of its cgroup, else by what else was found.
     pub(in crate::judge) fn slurm(&self) -> Option<SlurmJob> {
-        let by_path = self.cgroup.as_deref().and_then(cgroup_path::slurm);
-        let told = self.slurm.as_deref();
-        match by_path {
-            Some(found) => {
-                let told = told.filter(|told| told.job == found.job);
-                Some(SlurmJob {
-                    job: found.job,
-                    step: found.step,
-                    ..told.cloned().unwrap_or_default()
-                })
-            }
-            None => told.cloned(),
-        }
+        slurm_job(self.cgroup.as_deref(), self.slurm.as_deref())
     }
 
     /// Returns its job. A driver's worker id begins with it.
@@ -528,6 +516,20 @@ fn below(parent: Option<Role>, role: Role) -> Role {
         Some(Role::Worker | Role::Descendant) if named => Role::Descendant,
         _ => role,
     }
+}
+
+/// Returns the Slurm job of a process with this cgroup, of which `told` was found elsewhere.
+#[must_use]
+pub fn slurm_job(cgroup: Option<&str>, told: Option<&SlurmJob>) -> Option<SlurmJob> {
+    let Some(found) = cgroup.and_then(cgroup_path::slurm) else {
+        return told.cloned();
+    };
+    let told = told.filter(|told| told.job == found.job);
+    Some(SlurmJob {
+        job: found.job,
+        step: found.step,
+        ..told.cloned().unwrap_or_default()
+    })
 }
 
 #[cfg(test)]
