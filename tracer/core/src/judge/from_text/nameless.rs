@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, mem::discriminant};
 
 use super::{
-    Made,
+    Made, Place,
     claim::{Claim, Daemon, RayMemory, Statement, Subject},
     claims::{after, between, is_close},
     death::build,
@@ -22,8 +22,13 @@ const MAX_COUNTED: u64 = 50;
 
 /// Slurm tells of the end of a step at most this many lines below that of the task which caused it.
 const CANCELLED_LINES: u64 = 8;
-/// What a program ends has ended at most this much later.
+/// The name of Slurm in its rows.
+const SLURM: &str = "Slurm";
+/// What Nomad ends has ended at most this much later.
 const ENDS_NS: i64 = 2 * MINUTE_NS;
+/// Nomad lists what happened to a task in lines below each other. Those of another task begin below
+/// a heading of four lines.
+const EVENT_LINES: u64 = 4;
 
 /// Adds the deaths that nothing else accounts for.
 pub(super) fn add(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
@@ -67,7 +72,8 @@ fn is_after_act(one: &Statement, nameless: &[Statement]) -> bool {
             return false;
         };
         let before = match after(other, one) {
-            Some(later) => (0..=ENDS_NS).contains(&later),
+            Some(later) if daemon.name == SLURM => later >= 0,
+            Some(later) => (0..=ENDS_NS).contains(&later) && is_near(one.place, other.place),
             None => other.place < one.place,
         };
         before
@@ -75,6 +81,10 @@ fn is_after_act(one: &Statement, nameless: &[Statement]) -> bool {
             && is_of(one, &format!("{} ", daemon.name))
             && !is_after_task(other, nameless)
     })
+}
+
+fn is_near(one: Place, other: Place) -> bool {
+    is_close(one.min(other), one.max(other), EVENT_LINES)
 }
 
 /// Whether Slurm ended a step because one of its tasks had ended by itself, or for memory. srun does
@@ -126,7 +136,9 @@ fn alike(one: &Statement, other: &Statement) -> bool {
 fn is_one_act((one, daemon): (&Statement, &Daemon), (other, again): (&Statement, &Daemon)) -> bool {
     let same = one.subject.of.is_some() && one.subject.of == other.subject.of;
     let soon = between(one, other).is_some_and(|apart| apart <= MINUTE_NS);
-    same && soon && daemon.name == again.name
+    let signals = daemon.signal.zip(again.signal);
+    let agree = signals.is_none_or(|(one, other)| one == other);
+    same && soon && agree && daemon.name == again.name
 }
 
 /// Whether the text says that they are of two units, pods or jobs. A job of Slurm has steps.

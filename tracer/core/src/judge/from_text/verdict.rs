@@ -258,17 +258,19 @@ pub(super) fn rank(claim: &Claim) -> u8 {
             creating_actor: true,
             ..
         } => 4,
+        // It tells how Ray carried out a request, not why it made one.
+        Claim::Intended(Cause::DidNotExit) => 7,
         Claim::Intended(_) => 5,
         Claim::Collapse { .. } => 6,
-        Claim::Exit { .. } => 7,
-        Claim::Reaped => 8,
-        Claim::Signalled(_) => 9,
-        Claim::DisconnectTypeMemory | Claim::MemoryTable(_) => 10,
-        Claim::FatalError { .. } => 11,
-        Claim::ErrorBefore { .. } => 12,
-        Claim::Lost => 13,
-        Claim::Unregistered | Claim::UnparsedKill | Claim::Died => 14,
-        Claim::Identity | Claim::TakenBack { .. } => 15,
+        Claim::Exit { .. } => 8,
+        Claim::Reaped => 9,
+        Claim::Signalled(_) => 10,
+        Claim::DisconnectTypeMemory | Claim::MemoryTable(_) => 11,
+        Claim::FatalError { .. } => 12,
+        Claim::ErrorBefore { .. } => 13,
+        Claim::Lost => 14,
+        Claim::Unregistered | Claim::UnparsedKill | Claim::Died => 15,
+        Claim::Identity | Claim::TakenBack { .. } => 16,
     }
 }
 
