@@ -137,12 +137,30 @@ fn fields(text: &str) -> Option<(Option<&str>, Option<&str>)> {
     (!ip.is_empty() && !ip.bytes().any(is_cut)).then_some((pid, Some(ip)))
 }
 
-/// Reads the prefix of a component's record.
+/// Reads the prefix of a component's record. Ray 1.x names no component there, but its source file
+/// does.
 pub(super) fn record(text: &str) -> Option<RecordPrefix<'_>> {
-    match quick_record(text) {
+    let found = match quick_record(text) {
         QuickResult::Yes(found) => Some(found),
         QuickResult::No => None,
         QuickResult::NeedsPattern => by_pattern_record(text),
+    }?;
+    Some(RecordPrefix {
+        component: found.component.or_else(|| of_file(&text[..found.length])),
+        ..found
+    })
+}
+
+/// Returns the component that a source file belongs to, if only one has it.
+fn of_file(prefix: &str) -> Option<&'static str> {
+    let file = prefix.trim_end().rsplit([' ', '/']).next()?;
+    match file.split(':').next()? {
+        "node_manager.cc" | "worker_pool.cc" | "agent_manager.cc" | "local_object_manager.cc" => {
+            Some("raylet")
+        }
+        file if file.starts_with("gcs_server") => Some("gcs_server"),
+        file if file.starts_with("gcs_") && file.ends_with("_manager.cc") => Some("gcs_server"),
+        _ => None,
     }
 }
 

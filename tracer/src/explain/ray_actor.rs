@@ -161,6 +161,8 @@ impl Actors {
     }
 
     fn reason(&mut self, text: &str, reason: &str, line: &LogLine, out: &mut Vec<Statement>) {
+        let owner = ray_exit::owner_killed_for_memory(reason);
+        out.extend(owner.map(|owner| line.states(owner, Claim::RayMemory(Box::default()))));
         let own = own_subject(text);
         let is_own = own.is_some();
         let reason = line.states(own.unwrap_or_default(), ray_exit::actor(reason));

@@ -5,9 +5,10 @@
 //! limits".
 
 use crate::{
+    ids::HexId,
     judge::{
         cause::{Cause, Request},
-        from_text::claim::Claim,
+        from_text::claim::{Claim, Subject},
         ray_reason::RayReason,
     },
     ray::{facts::ExitType, log::kill, words},
@@ -39,6 +40,12 @@ pub(super) fn exit(exit_type: ExitType, detail: &str) -> Claim {
             creating_actor: false,
         };
     }
+    if words::left_by_exit(detail) {
+        return Claim::Exit {
+            code: None,
+            creating_actor: false,
+        };
+    }
     if let Some(claim) = asked(detail) {
         return claim;
     }
@@ -54,6 +61,15 @@ pub(super) fn exit(exit_type: ExitType, detail: &str) -> Claim {
 /// Returns the claim of `The actor is dead because …` and `The actor died because …`.
 pub(super) fn actor(reason: &str) -> Claim {
     let reason = without_traceback(reason);
+    if owner_killed_for_memory(reason).is_some() {
+        return Claim::Collapse {
+            cause: Cause::OwnerDied {
+                says: Some("owner was killed by Ray's memory monitor".to_owned()),
+                owner_lived: None,
+            },
+            remote: None,
+        };
+    }
     // The exit type that follows is the owner's, not the actor's.
     if let Some(claim) = asked(reason).filter(|_| reason.starts_with("its owner")) {
         return claim;
@@ -116,16 +132,35 @@ fn asked(text: &str) -> Option<Claim> {
         "wner's worker process has crashed",
         "owner's node has died",
     ];
-    owner
-        .iter()
-        .any(|words| text.contains(words))
-        .then_some(Claim::Collapse {
-            cause: Cause::OwnerDied {
-                says: None,
-                owner_lived: None,
-            },
-            remote: None,
-        })
+    let cause = if text.contains(words::OWNERS_NODE_CRASHED) {
+        Cause::OwnersNodeCrashed
+    } else if owner.iter().any(|words| text.contains(words)) {
+        Cause::OwnerDied {
+            says: None,
+            owner_lived: None,
+        }
+    } else {
+        return None;
+    };
+    Some(Claim::Collapse {
+        cause,
+        remote: None,
+    })
+}
+
+/// Returns the owner of an actor that ended with it, if Ray says that its memory monitor had killed
+/// that owner: `Owner worker exit type: NODE_OUT_OF_MEMORY`.
+pub(super) fn owner_killed_for_memory(reason: &str) -> Option<Subject> {
+    let reason = without_traceback(reason);
+    let owner = words::owner_gone(reason)?.owner?;
+    let word = |before: &str| reason.split(before).nth(1)?.split_whitespace().next();
+    let exit_type = ExitType::parse(word("Owner worker exit type: ")?);
+    let whole = owner.has_digits(HexId::WORKER_DIGITS);
+    (whole && exit_type == ExitType::NodeOutOfMemory).then(|| Subject {
+        worker_id: Some(owner),
+        ip: word("Owner Ip address: ").map(str::to_owned),
+        ..Subject::default()
+    })
 }
 
 /// Returns whether a connection broke without a reason: a kernel OOM kill, `kill -9`, a crash and

@@ -142,7 +142,7 @@ fn subject(found: &Found<'_>, line: &LogLine, own: &Subject) -> Subject {
             .filter(|_| found.row.of == Whom::Nobody)
             .or(subject.task),
         of: of.filter(|of| !of.ends_with(' ')).or(subject.of),
-        foreign: of_any && line.component.is_none() && !found.is_rays(),
+        foreign: subject.foreign || (of_any && line.component.is_none() && !found.is_rays()),
         ..subject
     }
 }
@@ -373,6 +373,8 @@ fn writer(line: &LogLine, own: &Subject) -> Subject {
     Subject {
         pid: Some(*pid),
         role: role(component).or(spoken.role),
+        // Workers and drivers write such a record, and programs that only use Ray.
+        foreign: component.is_empty(),
         ..spoken
     }
 }

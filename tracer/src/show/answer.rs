@@ -250,13 +250,15 @@ fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     if causes.is_empty() || !causes.iter().any(|cause| cause.death.is_memory_kill()) {
         return header::counts(view, causes);
     }
-    let followed: usize = causes.iter().map(|cause| cause.followers().len()).sum();
+    let without_first = header::followed(view, causes);
+    let followers: usize = causes.iter().map(|cause| cause.followers().len()).sum();
+    let followed = followers + without_first;
     let mut parts = Vec::new();
     let followed = match followed {
         0 => "no death".to_owned(),
         _ => words::count(followed, "death", "deaths"),
     };
-    let first = words::count(causes.len(), "first cause", "first causes");
+    let first = words::count(causes.len() - without_first, "first cause", "first causes");
     parts.push(format!("{first}; {followed} followed."));
     if let Some(peak) = report.peak {
         let used: Bytes = peak.used_bytes;

@@ -264,20 +264,34 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
         lines.extend(machine_peak(view));
     }
     if shown.totals.causes > 0 && !memory && !shown.filtered {
-        // An unknown killer may have killed for memory.
-        let mut verdicts = causes.iter().map(|cause| &cause.death.verdict);
-        let open = |verdict: &Verdict| {
-            let has_reason = matches!(verdict.cause, cause::Cause::EndAfterError { .. });
-            verdict.killer == Killer::Unknown && !has_reason
-        };
-        let known = if verdicts.any(open) {
-            "No death is known to be a kill for memory; one whose killer is unknown may be."
-        } else {
-            "No kill for memory."
-        };
-        lines.push(format!("{known}{}", peak(view)));
+        lines.push(format!("{}{}", no_memory_kill(view, causes), peak(view)));
     }
     lines
+}
+
+/// Says that none of the causes is a kill for memory. An unknown killer may have killed for memory,
+/// and so may whatever ended what is not in the texts.
+fn no_memory_kill(view: &View<'_>, causes: &[Cause<'_>]) -> String {
+    let open = |verdict: &Verdict| {
+        let has_reason = matches!(verdict.cause, cause::Cause::EndAfterError { .. });
+        verdict.killer == Killer::Unknown && !has_reason
+    };
+    let known = "No death is known to be a kill for memory;";
+    if causes.iter().any(|cause| open(&cause.death.verdict)) {
+        return format!("{known} one whose killer is unknown may be.");
+    }
+    match causes.iter().find_map(|cause| untold(view, cause)) {
+        Some(untold) => format!("{known} {untold} is not in these logs."),
+        None => "No kill for memory.".to_owned(),
+    }
+}
+
+/// Returns what these texts do not tell of a cause, if it follows from something else.
+fn untold(view: &View<'_>, cause: &Cause<'_>) -> Option<&'static str> {
+    let by_text = !view.shown.report.texts.is_empty();
+    by_text
+        .then(|| cause.death.verdict.cause.untold())
+        .flatten()
 }
 
 /// Returns ` 2 normal exits not listed (--all); the first: Actor (pid 7) was stopped by ray.kill.`,
@@ -299,17 +313,24 @@ fn normal_exits(view: &View<'_>) -> String {
     )
 }
 
+/// Returns how many of the causes follow from something that these texts do not tell: these are no
+/// first causes.
+#[must_use]
+pub fn followed(view: &View<'_>, causes: &[Cause<'_>]) -> usize {
+    let untold = causes.iter().filter(|one| untold(view, one).is_some());
+    untold.count()
+}
+
 /// `2 first causes, 19 deaths, 412 normal exits not listed (--all)`
 fn count_line(view: &View<'_>, causes: &[Cause<'_>]) -> Option<String> {
     let shown = view.shown;
     let normal = shown.totals.normal_exits;
     let mut parts: Vec<String> = Vec::new();
     if shown.totals.causes > 0 {
-        parts.push(words::count(
-            shown.totals.causes,
-            "first cause",
-            "first causes",
-        ));
+        let first = shown.totals.causes.saturating_sub(followed(view, causes));
+        if first > 0 {
+            parts.push(words::count(first, "first cause", "first causes"));
+        }
         parts.push(words::count(shown.totals.deaths, "death", "deaths"));
     }
     if normal > 0 && !shown.lists_normal_exits {

@@ -488,6 +488,30 @@ impl Cause {
         )
     }
 
+    /// Whether NCCL ended it, after a collective operation had failed or timed out. Any rank of the
+    /// collective may be the reason.
+    #[must_use]
+    pub(crate) fn is_of_collective(&self) -> bool {
+        matches!(self, Self::Crash { says: Some(says), .. } if says.contains("NCCL"))
+    }
+
+    /// Returns what a text does not tell if this is the first cause that it names: `what ended its
+    /// owner`. `None` if the cause does not follow from something else.
+    #[must_use]
+    pub fn untold(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::OwnerDied { .. } => "what ended its owner",
+            Self::OwnersNodeCrashed => "what happened to its owner's node",
+            Self::NodeDead { .. } => "what happened to its node",
+            Self::AgentDied { .. } => "what ended the agent",
+            Self::GcsLost => "why the GCS did not answer",
+            Self::RayletDied { .. } | Self::EndedWithRaylet { .. } => "what ended its raylet",
+            Self::SiblingDied { .. } => "what ended the other process",
+            cause if cause.is_of_collective() => "whether another rank had ended before",
+            _ => return None,
+        })
+    }
+
     /// Returns the cause for a request of the program, in Ray's own words.
     #[must_use]
     pub fn asked(says: impl Into<String>) -> Self {

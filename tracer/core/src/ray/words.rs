@@ -39,6 +39,9 @@ pub fn what_ended(reason: &str) -> &str {
     reason.trim_start_matches("its ")
 }
 
+/// What the GCS says of an owner whose node is dead.
+pub const OWNERS_NODE_CRASHED: &str = "Owner's node has crashed";
+
 /// Why the GCS ended an actor, where the actor's owner was gone (`gcs_actor_manager.cc`, 2.9 to
 /// 2.60).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,12 +55,12 @@ pub struct OwnerGone {
 /// Parses `… its owner has died. Owner Id: W Owner Ip address: … Owner's worker process has
 /// crashed.`
 #[must_use]
-pub(crate) fn owner_gone(reason: &str) -> Option<OwnerGone> {
+pub fn owner_gone(reason: &str) -> Option<OwnerGone> {
     reason.contains("owner has died").then(|| {
         let owner = reason.split("Owner Id: ").nth(1);
         OwnerGone {
             owner: owner.and_then(|rest| HexId::parse(rest.split_whitespace().next()?)),
-            node_crashed: reason.contains("Owner's node has crashed"),
+            node_crashed: reason.contains(OWNERS_NODE_CRASHED),
         }
     })
 }
@@ -116,6 +119,13 @@ fn pattern(text: &str) -> Regex {
 #[must_use]
 pub fn exit_code(detail: &str) -> Option<i32> {
     CODE.captures(detail)?[1].parse().ok()
+}
+
+/// Whether a worker says that it left by `SystemExit`, whatever its code, which may be any value
+/// (`_raylet.pyx`). Neither a signal nor `os._exit` can make it say so.
+#[must_use]
+pub fn left_by_exit(detail: &str) -> bool {
+    detail.contains("Worker exits with an exit code ")
 }
 
 /// Whether Ray says that a SIGTERM ended a worker: `The process receives a SIGTERM.` Ray's lists of

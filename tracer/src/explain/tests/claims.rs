@@ -2,7 +2,12 @@
 
 use super::{explain, killers};
 use crate::{
-    judge::report::{Death, Killer, Report},
+    event::Role,
+    judge::{
+        cause::Cause,
+        missing::Missing,
+        report::{Death, Killer, Report},
+    },
     show::clause,
 };
 
@@ -157,7 +162,91 @@ fn user_exceptions_are_not_rays_words() {
             "SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly. Worker exits with an exit code None. Traceback (most recent call last): {raised}"
         );
         let report = explain(&[("driver.log", &actor(&sudden))]);
-        assert_eq!(killers(&report), [(926, Killer::Unknown)], "{raised}");
+        assert_eq!(killers(&report), [(926, Killer::Exit)], "{raised}");
+        assert_eq!(only(&report).end.exit_code, None, "{raised}");
+    }
+}
+
+/// The code of `SystemExit` may be any value. No signal and no `os._exit` makes a worker say so.
+#[test]
+fn system_exit_with_any_value_is_an_exit() {
+    for value in ["None", "no free port"] {
+        let detail = format!(
+            "SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly. Worker exits with an exit code {value}."
+        );
+        let report = explain(&[("driver.log", &actor(&detail))]);
+        assert_eq!(killers(&report), [(926, Killer::Exit)], "{value}");
+    }
+}
+
+/// The GCS says of an owner how it ended. That its actors followed is no kill of theirs.
+#[test]
+fn what_ended_the_owner_is_said() {
+    let reason = |kind: &str, what: &str| {
+        format!(
+            "The actor is dead because its owner has died. Owner Id: {} Owner Ip address: 192.0.2.7 Owner worker exit type: {kind} Worker exit detail: {what}",
+            "5a".repeat(28)
+        )
+    };
+    let crashed = "Owner's worker process has crashed.";
+    let of = |kind, what| explain(&[("driver.log", &reason(kind, what))]);
+    let memory = of("NODE_OUT_OF_MEMORY", crashed);
+    let told: Vec<_> = memory
+        .deaths
+        .iter()
+        .map(|death| death.verdict.killer)
+        .collect();
+    assert_eq!(told, [Killer::RayMemoryMonitor, Killer::RayCollapse]);
+    let id = memory.deaths[0].work.worker_id.as_ref();
+    assert_eq!(id.map(|id| id.0.clone()), Some("5a".repeat(28)));
+    let other = of("SYSTEM_ERROR", crashed);
+    assert_eq!(killers(&other), [(0, Killer::RayCollapse)]);
+    let node = of("SYSTEM_ERROR", "Owner's node has crashed.");
+    assert_eq!(only(&node).verdict.cause, Cause::OwnersNodeCrashed);
+}
+
+/// Ray 1.x names no component; the source file tells it. Any worker or driver may write the rest.
+#[test]
+fn writer_without_component_is_no_worker() {
+    let role = |file: &str, text: &str| {
+        let line = format!("[2021-11-20 12:00:01,123 C 4055 4055] {file}:17:  {text}");
+        only(&explain(&[("log.txt", &line)])).process.role
+    };
+    let check = "Check failed: x";
+    assert_eq!(
+        role("node_manager.cc", "This node has been marked as dead."),
+        Role::Raylet
+    );
+    assert_eq!(role("gcs_server_main.cc", check), Role::Gcs);
+    assert_eq!(role("gcs_rpc_client.h", check), Role::Other);
+    assert_eq!(role("core_worker.cc", check), Role::Other);
+}
+
+/// Ray's words for any sudden end are Ray's; another program may print its own for a crash.
+#[test]
+fn another_programs_line_is_not_rays() {
+    let missing = |line: &str| {
+        let report = explain(&[("log.txt", line)]);
+        only(&report)
+            .verdict
+            .missing
+            .clone()
+            .expect("an open verdict")
+    };
+    let launcher = missing(
+        "ERROR 11-20 12:00:01 [multiproc_executor.py:135] Worker proc VllmWorker-1 died unexpectedly, shutting down executor.",
+    );
+    let ray = missing(
+        "The worker died unexpectedly while executing this task. Check python-core-worker-*.log files for more information.",
+    );
+    for (line, of_ray) in [(&launcher, false), (&ray, true)] {
+        let Missing::NodeLogs {
+            of_any_end, named, ..
+        } = line
+        else {
+            panic!("{line:?}");
+        };
+        assert_eq!((*of_any_end, *named), (of_ray, !of_ray));
     }
 }
 

@@ -1,9 +1,10 @@
 //! Tests of the report as text, at the widths of real terminals.
 
 use crate::{
+    explain::Explainer,
     ids::{EventId, HexId},
     judge::{
-        fleet,
+        fleet, from_text,
         report::{Recovery, Report, SurvivedDeath, TextSource},
     },
     show::{
@@ -62,6 +63,44 @@ fn unknown_killer_may_be_a_memory_kill() {
         shown.contains("No death is known to be a kill for memory;"),
         "{shown}"
     );
+}
+
+/// An owner, a peer or a node may have been killed for memory; what followed is no first cause.
+#[test]
+fn what_is_not_in_the_texts_may_be_a_memory_kill() {
+    for (line, untold) in [
+        (
+            "The actor is dead because its owner has died. Owner Id: 5a5a Owner Ip address: 192.0.2.7 Owner worker exit type: SYSTEM_ERROR Worker exit detail: Owner's worker process has crashed.",
+            "what ended its owner",
+        ),
+        (
+            "[rank1]:[E1 ProcessGroupNCCL.cpp:627] [Rank 1] To avoid data inconsistency, we are taking the entire process down.",
+            "whether another rank had ended before",
+        ),
+        (
+            "[2022-11-20 12:00:01,123 E 61 61] (raylet) agent_manager.cc:134: The raylet exited immediately because the Ray agent failed. The raylet fate shares with the agent.",
+            "what ended the agent",
+        ),
+        (
+            "[2021-11-20 12:00:01,123 C 61 61] node_manager.cc:170: This node has been marked as dead.",
+            "what happened to its node",
+        ),
+        (
+            "[2022-11-20 12:00:01,123 C 61 62] gcs_rpc_client.h:538:  Check failed: absl::ToInt64Seconds(absl::Now() - gcs_last_alive_time_) < limit Failed to connect to GCS within 60 seconds",
+            "why the GCS did not answer",
+        ),
+    ] {
+        let mut explainer = Explainer::default();
+        let read = explainer.read("driver.log", line.as_bytes(), |_| {});
+        read.expect("a text in memory");
+        let shown = whole(&from_text::judge(&explainer.finish(), None), 200);
+        let known = "No death is known to be a kill for memory";
+        assert!(
+            shown.contains(&format!("{known}; {untold} is not in these logs.")),
+            "{shown}"
+        );
+        assert!(!shown.contains("first cause"), "{shown}");
+    }
 }
 
 #[test]

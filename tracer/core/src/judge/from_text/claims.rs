@@ -62,6 +62,7 @@ impl ProcessClaims {
     }
 
     fn add(&mut self, statement: Statement) {
+        self.subject.foreign |= self.statements.is_empty();
         merge_subject(&mut self.subject, &statement.subject);
         let kind = std::mem::discriminant(&statement.claim);
         let known = self

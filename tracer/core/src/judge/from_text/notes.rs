@@ -138,9 +138,9 @@ fn after_effects(
     deaths: &[Death],
     first_lines: &FirstLines,
 ) -> Option<String> {
-    let by_nccl = deaths
-        .iter()
-        .any(|death| death.listed && ended_by_nccl(death));
+    let by_nccl = deaths.iter().any(|death| {
+        death.listed && death.verdict.cause.is_of_collective() && is_first_cause(death)
+    });
     // What ended a process is not an after-effect.
     let effects = gathered.remarks.after_effects.iter();
     let effects: Vec<_> = effects
@@ -164,17 +164,6 @@ fn after_effects(
         "after-effects, not causes: {lines} ({})",
         kinds.join(", ")
     ))
-}
-
-/// Whether NCCL ended the process, as a first cause.
-fn ended_by_nccl(death: &Death) -> bool {
-    let Cause::Crash {
-        says: Some(says), ..
-    } = &death.verdict.cause
-    else {
-        return false;
-    };
-    says.contains("NCCL") && is_first_cause(death)
 }
 
 /// Says that the sizes in a kernel's table were not used.

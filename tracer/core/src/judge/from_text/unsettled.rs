@@ -85,9 +85,12 @@ fn of_text(death: &Death, read: ReadLogs) -> Missing {
     {
         return Missing::Sender;
     }
+    // Another program's line is not Ray's line for any end, and it may name the process.
+    let rays = !matches!(death.process.role, Role::Other | Role::Descendant);
+    let open = matches!(death.verdict.cause, Cause::SuddenEnd | Cause::Unexplained);
     Missing::NodeLogs {
-        of_any_end: matches!(death.verdict.cause, Cause::SuddenEnd | Cause::Unexplained),
-        named: notes::is_named(death),
+        of_any_end: rays && open,
+        named: notes::is_named(death) || (!rays && death.work.task_name.is_some()),
         kernel_read: read.kernel,
         raylet_read: read.raylet,
     }

@@ -155,7 +155,7 @@ fn node(message: &str) -> Option<RayFact> {
     {
         // `The raylet exited immediately because one Ray agent failed, agent_name =
         // dashboard_agent.`
-        let agent = text_field(message, "agent_name = ", ".").unwrap_or("an agent");
+        let agent = text_field(message, "agent_name = ", ".").unwrap_or("agent");
         return Some(RayFact::AgentFailed {
             agent: agent.trim().to_owned(),
         });
