@@ -32,8 +32,7 @@ const MAX_ALIKE: usize = 20;
 pub const NORMAL_EXITS: &str = "Normal exits";
 
 /// What `PROVEN` means.
-const LEGEND: &str =
-    "PROVEN is about who ended the process: the kernel showed it. It does not cover why.";
+const LEGEND: &str = "PROVEN is about who ended the process: the kernel showed it. Why may be known from a log alone.";
 
 /// The whole report.
 #[derive(Debug)]

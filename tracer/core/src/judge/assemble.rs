@@ -7,9 +7,8 @@ use crate::{
     event::{Cluster, Mode},
     ids::{Bytes, ProcessKey},
     judge::{
-        acts,
         cause::{Cause, slurm},
-        death, findings, jobs, log_mentions, order, peers, pending,
+        death, findings, jobs, log_mentions, one_act, order, peers, pending,
         query::{gpus, message_times, monitor, owners, place, shared_files},
         ray_log_versions,
         report::{
@@ -45,7 +44,7 @@ pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
         death.then = jobs::survived(world, death).map(|survived| survived.how);
     }
     peers::link(world, &mut deaths);
-    acts::group(world, &mut deaths);
+    one_act::group(world, &mut deaths);
     let jobs = jobs::all(world, &deaths, |state| world.cluster_number(state.cluster));
     jobs::link_drivers(&jobs, &mut deaths);
     list_what_slurm_acted_on(&mut deaths);

@@ -4,7 +4,6 @@
 //! the same verdicts. So what is printed while recording is what the report says later.
 
 mod act;
-mod acts;
 mod assemble;
 pub mod cause;
 mod death;
@@ -23,6 +22,7 @@ mod limit_warnings;
 pub mod live;
 pub mod log_mentions;
 pub mod missing;
+mod one_act;
 mod order;
 mod peers;
 mod pending;

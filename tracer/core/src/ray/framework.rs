@@ -14,7 +14,7 @@ use std::{collections::HashMap, sync::LazyLock};
 use serde::Deserialize;
 
 pub use given::{GivenTable, add, parse};
-pub use remedy_settings::{Bound, RemedyGoal, RemedySetting, advice_without_key, bound};
+pub use remedy_settings::{Bound, RemedyGoal, RemedySetting, advice_without_key, bound, bound_by};
 pub(crate) use remedy_settings::{ranks, remedy_settings};
 pub use table::Each;
 use table::{KnownSetting, Table};

@@ -134,7 +134,7 @@ fn more_memory(size: &str, cgroup: &str, host: Option<&str>, start: Start) -> St
         Start::Slurm => format!("sbatch --mem={size}"),
         // Both files are given: a recording does not say which of them exists.
         Start::RayStart | Start::RayInit => format!(
-            "{as_root}, write {size} to /sys/fs/cgroup{cgroup}/memory.max (v1: memory{cgroup}/memory.limit_in_bytes); again whenever the cgroup is made anew"
+            "{as_root}, write {size} to /sys/fs/cgroup{cgroup}/memory.max (v1: memory{cgroup}/memory.limit_in_bytes); where a script makes this cgroup, set the limit there"
         ),
     }
 }
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(limit("/slurm/job_7", Start::Slurm), "sbatch --mem=96G");
         assert_eq!(
             limit("/job", Start::RayStart),
-            "as root on n0, write 96G to /sys/fs/cgroup/job/memory.max (v1: memory/job/memory.limit_in_bytes); again whenever the cgroup is made anew"
+            "as root on n0, write 96G to /sys/fs/cgroup/job/memory.max (v1: memory/job/memory.limit_in_bytes); where a script makes this cgroup, set the limit there"
         );
         assert_eq!(
             limit("/system.slice/ray.service", Start::RayStart),

@@ -286,7 +286,7 @@ fn advice_fits_the_owner_of_the_cgroup() {
     );
     assert_eq!(
         with("/job"),
-        "raise the limit of /job from 3.0 to 3.8 GiB or more: as root on its node, write 3840M to /sys/fs/cgroup/job/memory.max (v1: memory/job/memory.limit_in_bytes); again whenever the cgroup is made anew"
+        "raise the limit of /job from 3.0 to 3.8 GiB or more: as root on its node, write 3840M to /sys/fs/cgroup/job/memory.max (v1: memory/job/memory.limit_in_bytes); where a script makes this cgroup, set the limit there"
     );
 }
 

@@ -21,6 +21,9 @@ use crate::{
     },
 };
 
+/// No larger part of the machine's memory is advised for `/dev/shm`: the OOM killer frees nothing
+/// of it (the kernel's `Documentation/filesystems/tmpfs.rst`).
+const MOST_SHM: f64 = 0.8;
 /// When `/dev/shm` is this full, Ray falls back to disk or a write ends in SIGBUS.
 const FULL: f64 = 0.95;
 /// The share of a limit that Ray's threshold should be, so that Ray acts before the kernel.
@@ -83,9 +86,9 @@ pub(super) fn checks(machine: &Machine, node: &Node) -> Vec<Check> {
         checks.extend(order(machine, node, &watch));
     }
     checks.extend(overcommit(machine));
-    checks.extend(object_store(node));
+    checks.extend(object_store(machine, node));
     checks.extend(store_share(machine, node));
-    checks.extend(shm(node));
+    checks.extend(shm(machine, node));
     for check in &mut checks {
         check.raylet_pid = node.pid();
     }
@@ -300,7 +303,7 @@ fn overcommit(machine: &Machine) -> Option<Check> {
 }
 
 /// Reports the object store: its cap, and where it is.
-fn object_store(node: &Node) -> Option<Check> {
+fn object_store(machine: &Machine, node: &Node) -> Option<Check> {
     let cap = node.cluster.as_ref()?.object_store_bytes?;
     let place = node.plasma_directory.as_deref().unwrap_or("/dev/shm");
     let shm = node.shm.as_ref();
@@ -315,10 +318,12 @@ fn object_store(node: &Node) -> Option<Check> {
             problem("object-store.place", "TOO SMALL", text)
                 .value(&place)
                 .expected(&"/dev/shm")
-                .command(format!(
-                    "{}; else a smaller ray start --object-store-memory",
-                    larger_shm(node, Bytes(cap.0 + cap.0 / 10))
-                )),
+                .command(match larger_shm(machine, node, Bytes(cap.0 + cap.0 / 10)) {
+                    Some(larger) => {
+                        format!("{larger}; else a smaller ray start --object-store-memory")
+                    }
+                    None => "a smaller ray start --object-store-memory".to_owned(),
+                }),
         );
     }
     let text = format!(
@@ -349,11 +354,14 @@ fn store_share(machine: &Machine, node: &Node) -> Option<Check> {
     })
 }
 
-/// Says how to enlarge the `/dev/shm` of a raylet.
-fn larger_shm(node: &Node, wanted: Bytes) -> String {
+/// Says how to enlarge the `/dev/shm` of a raylet, if the machine has the memory for it.
+fn larger_shm(machine: &Machine, node: &Node, wanted: Bytes) -> Option<String> {
+    if wanted > machine.memory.total.times(MOST_SHM) {
+        return None;
+    }
     let size = format!("{}M", wanted.0.div_ceil(1 << 20));
     let host = Some("this machine".to_owned());
-    Change::SharedMemory { size, host }.at(node.started())
+    Some(Change::SharedMemory { size, host }.at(node.started()))
 }
 
 /// Returns the path of a raylet's `/dev/shm` on the machine where doctor runs.
@@ -365,7 +373,7 @@ fn seen_from_here(node: &Node) -> String {
     )
 }
 
-fn shm(node: &Node) -> Option<Check> {
+fn shm(machine: &Machine, node: &Node) -> Option<Check> {
     let shm = node.shm.as_ref()?;
     let used = Bytes(shm.total.0.saturating_sub(shm.free.0));
     if shm.total.0 > 0 && used.gib() >= FULL * shm.total.gib() {
@@ -378,10 +386,9 @@ fn shm(node: &Node) -> Option<Check> {
             problem("shm.full", "FULL", text)
                 .value(&used.0)
                 .expected(&format!("below {:.0} %", FULL * 100.0))
-                .command(format!(
-                    "ls -lS {}; a bigger one: {}",
-                    seen_from_here(node),
-                    larger_shm(node, Bytes(2 * shm.total.0))
+                .command(or_bigger(
+                    format!("ls -lS {}", seen_from_here(node)),
+                    larger_shm(machine, node, Bytes(2 * shm.total.0)),
                 )),
         );
     }
@@ -398,10 +405,16 @@ fn shm(node: &Node) -> Option<Check> {
         problem("shm.overbooked", "TOO SMALL", text)
             .value(&shm.free.0)
             .expected(&wanted)
-            .command(format!(
-                "ray start --object-store-memory={}, or a bigger one: {}",
-                shm.free.0,
-                larger_shm(node, Bytes(shm.total.0 + wanted))
+            .command(or_bigger(
+                format!("ray start --object-store-memory={}", shm.free.0),
+                larger_shm(machine, node, Bytes(shm.total.0 + wanted)),
             ))
     })
+}
+
+fn or_bigger(command: String, larger: Option<String>) -> String {
+    match larger {
+        Some(larger) => format!("{command}; a bigger one: {larger}"),
+        None => command,
+    }
 }

@@ -20,7 +20,7 @@ use crate::{
     ids::{Bytes, size},
     judge::report::{CallsReport, Certainty, Death, Finding, Saving},
     phrase,
-    ray::framework::{self, RemedyGoal},
+    ray::framework::{self, Bound, Effect, RemedyGoal},
 };
 
 /// What the calls took is at least this share of the limit.
@@ -32,6 +32,8 @@ const UNFINISHED: f64 = 2.0;
 /// A call that trains on a batch takes about so many times what a pass over it takes: it keeps
 /// activations, and the logits have gradients.
 const TRAINING: u64 = 2;
+/// A divisor is searched among so many numbers of passes.
+const MOST_PARTS: u64 = 100_000;
 /// If logits are a smaller share of the growth, another batch size would not change it.
 const LOGITS: f64 = 0.25;
 /// Bytes of a logit, which is a bfloat16 under autocast.
@@ -117,7 +119,12 @@ pub(super) fn find_held(run: Run<'_>) -> Vec<Finding> {
 /// taken all that their processes held.
 fn held_in(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Option<Finding> {
     let given = of_framework(run.facts);
-    if gpus::may_compute_on_gpus(run) || small_logits(run, &given, method) {
+    // What moves to the host or is pinned there has a GPU to come from.
+    let has_gpu = given.iter().filter(|one| !one.overruled).any(|one| {
+        let effect = one.effect.as_ref().map(|known| known.effect);
+        matches!(effect, Some(Effect::MovesToHost | Effect::Pinned))
+    });
+    if has_gpu || gpus::may_compute_on_gpus(run) || small_logits(run, &given, method) {
         return None;
     }
     let turned = turned(run, death, limit, method, &given)?;
@@ -137,13 +144,14 @@ fn held_in(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Op
     finding.about.bytes = method.took;
     finding.about.turns = true;
     finding.remedy = vec![turned.text()];
-    finding.cost = Some(if trains(method) {
-        format!(
-            "{SMALLER_PASSES}; it does not shrink parameters, gradients and the optimizer's states"
-        )
+    let but = if trains(method) {
+        "; it does not shrink parameters, gradients and the optimizer's states"
     } else {
-        turned.cost.to_owned()
-    });
+        ""
+    };
+    finding.cost = Some(format!(
+        "{SMALLER_PASSES}{but}; no help where the batch lies on a GPU"
+    ));
     finding.not_if = Some("they held as much before the call, or compute on GPUs".into());
     Some(finding)
 }
@@ -462,23 +470,17 @@ fn turned(
     given: &[FrameworkSetting],
 ) -> Option<LoweredSetting> {
     let bound = framework::bound(run.framework, method.name)?;
-    let value = |key: &str| {
-        given
-            .iter()
-            .find(|one| one.key == key && !one.overruled)
-            .map(|one| one.value.as_str())
+    let known = |key: &str| {
+        let mut all = given.iter().filter(|one| !one.overruled);
+        all.find(|one| one.key == key).map(|one| one.value.as_str())
     };
+    let value = known;
     if let Some((key, part)) = &bound.only_with
         && !value(key).is_some_and(|value| value.contains(part.as_str()))
     {
         return None;
     }
-    let on = bound
-        .instead_if
-        .as_deref()
-        .and_then(value)
-        // A switch without a value is on.
-        .is_some_and(|value| value.is_empty() || value.eq_ignore_ascii_case("true"));
+    let on = is_switched(bound, value);
     let key = if on {
         bound.instead.as_deref()?
     } else {
@@ -496,13 +498,27 @@ fn turned(
         1.0
     };
     let used_at_kill = death.memory.used_at_kill().unwrap_or(limit);
-    let value = fitting(now, used_at_kill, method.took, limit).max(Bytes(1).times(least).0);
+    let most = fitting(now, used_at_kill, method.took, limit);
+    let of_tokens = on || bound.tokens;
+    let value = if of_tokens {
+        power_of_two(most).max(Bytes(1).times(least).0)
+    } else {
+        divisor(now, most)
+    };
     let same = bound.and.iter().map(|other| (other, value));
     let trained = bound.trains.iter();
-    let others = same.chain(trained.map(|other| (other, (value / TRAINING).max(1))));
-    let others = others.filter(|_| !on).filter_map(|(other, value)| {
-        let now = number(given, other).filter(|now| *now > value)?;
-        Some((other.clone(), now, value))
+    let others = same.chain(trained.map(|other| (other, value / TRAINING)));
+    let others = others.filter(|_| !on).filter_map(|(other, most)| {
+        let own = framework::bound_by(run.framework, other);
+        let now = number(given, other).filter(|now| *now > most)?;
+        let counts = own.is_none_or(|own| !is_switched(own, known));
+        counts.then(|| {
+            (
+                other.clone(),
+                now,
+                if of_tokens { most } else { divisor(now, most) },
+            )
+        })
     });
     (value < now).then(|| LoweredSetting {
         key: key.to_owned(),
@@ -515,13 +531,33 @@ fn turned(
     })
 }
 
+/// Returns whether another setting counts in place of the key. The first switch that is set decides.
+fn is_switched<'a>(bound: &Bound, value: impl Fn(&str) -> Option<&'a str>) -> bool {
+    let decides = bound.instead_if.iter().find_map(|key| value(key));
+    // A switch without a value is on.
+    decides.is_some_and(|value| value.is_empty() || value.eq_ignore_ascii_case("true"))
+}
+
+/// Returns the largest value with which the calls fit, at most half of the present one.
 fn fitting(now: u64, used: Bytes, took: Bytes, limit: Bytes) -> u64 {
     let others = used.0.saturating_sub(took.0) as f64;
     let room = (FILL * limit.0 as f64 - others).max(0.0);
     let share = room / (UNFINISHED * took.0.max(1) as f64);
-    let most = Bytes(now).times(share.min(0.5)).0;
-    // The largest power of two that is not above `most`.
+    Bytes(now).times(share.min(0.5)).0
+}
+
+fn power_of_two(most: u64) -> u64 {
     most.checked_ilog2().map_or(1, |power| 1 << power)
+}
+
+/// Returns the largest divisor of the present value that is not above `most`. What the present value
+/// divides, as frameworks demand of a micro batch, the divisor divides too.
+fn divisor(now: u64, most: u64) -> u64 {
+    let least = now.div_ceil(most.max(1));
+    let mut parts = least..=now.min(least + MOST_PARTS);
+    parts
+        .find(|parts| now.is_multiple_of(*parts))
+        .map_or(1, |parts| now / parts)
 }
 
 /// Returns the tokens of one sequence, prompt and response.
@@ -555,14 +591,21 @@ mod tests {
 
     /// Twice the growth fits with it, and it is at most half of the present value.
     #[test]
-    fn fitting_value_is_a_power_of_two() {
+    fn fitting_value_leaves_room_and_divides_the_present_one() {
         let gib = |gib: f64| Bytes(1 << 30).times(gib);
+        let value = |now, used, took, limit| {
+            let most = fitting(now, gib(used), gib(took), gib(limit));
+            (divisor(now, most), power_of_two(most))
+        };
         // Others hold 3.4 GiB of the 7.6 to fill. That leaves 4.2 for 2 × 5.1.
-        assert_eq!(fitting(64, gib(8.5), gib(5.1), gib(8.5)), 16);
+        assert_eq!(value(64, 8.5, 5.1, 8.5), (16, 16));
         // Never more than half.
-        assert_eq!(fitting(64, gib(5.0), gib(0.5), gib(8.5)), 32);
+        assert_eq!(value(64, 5.0, 0.5, 8.5), (32, 32));
         // No room at all: one at a time.
-        assert_eq!(fitting(64, gib(9.0), gib(1.0), gib(8.5)), 1);
-        assert_eq!(fitting(1, gib(8.5), gib(5.1), gib(8.5)), 1);
+        assert_eq!(value(64, 9.0, 1.0, 8.5), (1, 1));
+        assert_eq!(value(1, 8.5, 5.1, 8.5), (1, 1));
+        assert_eq!(value(20, 8.5, 5.1, 8.5), (5, 8));
+        assert_eq!(value(7, 5.0, 0.5, 8.5), (1, 2));
+        assert_eq!(divisor(u64::MAX, u64::MAX / 2), u64::MAX / 3);
     }
 }

@@ -7,7 +7,9 @@ use crate::judge::report::{Growth, GrowthLine};
 
 /// The setting that names the engine of rollouts, and engines that need a GPU.
 const ENGINE: (&str, [&str; 2]) = ("rollout.name", ["vllm", "sglang"]);
-/// Part of the paths of torch's layers, and of the library that computes on CPUs.
+/// Parts of a frame that computes in torch's layers. Other code there makes or moves a model. And
+/// the library that computes on CPUs.
+const COMPUTES: [&str; 2] = ["torch/nn/functional.py", ".forward"];
 const LAYERS: &str = "torch/nn/";
 const CPU: &str = "libtorch_cpu";
 /// Layers took at least this share of what has lines.
@@ -33,7 +35,8 @@ fn computes_on_host(run: Run<'_>, held: &Member) -> bool {
     let in_layer = |line: &&GrowthLine| {
         let inside = line.inside.as_deref().unwrap_or_default();
         let native = line.native.as_deref().unwrap_or_default();
-        inside.contains(LAYERS) && native.contains(CPU)
+        let computes = COMPUTES.iter().any(|part| inside.contains(part));
+        inside.contains(LAYERS) && computes && native.contains(CPU)
     };
     let all: f64 = growth.lines.iter().map(bytes).sum();
     let layers: f64 = growth.lines.iter().filter(in_layer).map(bytes).sum();

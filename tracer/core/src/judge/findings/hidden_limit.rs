@@ -141,7 +141,7 @@ fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> (String, By
     let how = Change::MemoryLimit {
         size: value,
         cgroup: cgroup.to_owned(),
-        host: run.host(death.recording_id),
+        host: run.host(death.recording_id).map(|host| host.name.clone()),
     };
     let how = how.at(start);
     let from_to = from_to(limit, wanted);

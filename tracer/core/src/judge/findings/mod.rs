@@ -68,7 +68,8 @@ use std::collections::{BTreeSet, HashMap};
 use crate::{
     ids::{Bytes, EventId, Pid},
     judge::report::{
-        About, Certainty, ClusterReport, Death, Finding, Killer, Monitor, Report, Saving, Suspect,
+        About, Certainty, ClusterReport, Death, Finding, Host, Killer, Monitor, Report, Saving,
+        Suspect,
     },
     ray::{framework::Framework, start::Start},
 };
@@ -292,10 +293,10 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the name of the machine that was recorded.
-    fn host(self, recording: Option<u32>) -> Option<String> {
+    fn host(self, recording: Option<u32>) -> Option<&'a Host> {
         let mut recordings = self.report.recordings.iter();
         let found = recordings.find(|one| Some(one.id) == recording)?;
-        Some(found.host.name.clone())
+        Some(&found.host)
     }
 
     /// Returns a death's cluster in the report.

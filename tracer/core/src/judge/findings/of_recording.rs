@@ -15,7 +15,7 @@ use crate::{
     event::{Cluster, RayLog, Role},
     ids::{Bytes, HexId, Pid, ProcessKey, SECOND_NS, size},
     judge::{
-        acts,
+        one_act,
         query::{headroom, live_processes},
         report::{Death, Killer},
         state::{
@@ -43,7 +43,7 @@ const SMALL: Bytes = Bytes(64 << 20);
 
 /// Returns all facts that concern `deaths`.
 pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
-    let first_ends = acts::first_ends(deaths);
+    let first_ends = one_act::first_ends(deaths);
     let kills = deaths
         .iter()
         .filter(|death| death.verdict.killer.is_memory_kill());

@@ -1,5 +1,7 @@
 //! Finds memory outside this Ray: other programs, the kernel, the page cache of a tmpfs.
 
+use libc::SIGKILL;
+
 use super::{Run, about, merged};
 use crate::{
     ids::{Bytes, SECOND_NS, size},
@@ -46,11 +48,16 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     merged(found)
 }
 
-/// Returns what processes held that ended shortly before this kill.
+/// Returns what processes held that were killed shortly before this kill, by another act. The
+/// members of the limit are counted already.
 fn ended_before(run: Run<'_>, kill: &Death) -> Bytes {
+    let inside = run.inside(kill);
     let before = |death: &&Death| {
         let since = kill.when.act_time.since(death.when.act_time);
-        death.id != kill.id && death.cluster == kill.cluster && (0..=FREED_NS).contains(&since)
+        death.cluster == kill.cluster
+            && (1..=FREED_NS).contains(&since)
+            && death.end.signal == Some(SIGKILL)
+            && !inside.iter().any(|held| held.pid == death.process.pid)
     };
     let ended = run.report.deaths.iter().filter(before);
     let held = ended.filter_map(|death| death.memory.own.private());

@@ -10,10 +10,12 @@ use libc::SIGKILL;
 
 use super::Run;
 use crate::{
-    ids::{Bytes, SECOND_NS, size},
+    ids::{Bytes, Pid, SECOND_NS, size},
     judge::report::{Certainty, Death, Evidence, Finding, Kubernetes, Relation},
 };
 
+/// The first process of a container, in its own pid namespace.
+const INIT: Pid = Pid(1);
 /// The kubelet's default of `--eviction-hard` for memory.
 const THRESHOLD: Bytes = Bytes(100 << 20);
 /// How often the kubelet compares (`--housekeeping-interval`), in seconds.
@@ -56,15 +58,12 @@ fn finding(run: Run<'_>, uid: &str, pod: &Kubernetes, deaths: &[&Death]) -> Find
             format!("kubectl get events -A --field-selector involvedObject.uid={uid}"),
         ),
     };
-    let available = deaths
-        .iter()
-        .filter_map(|death| evicted_at(run, death))
-        .min();
+    let available = evicted_at(run, deaths);
     let why = available.map_or_else(
         || ", as for a deletion, an eviction or a failed probe".to_owned(),
         |available| {
             format!(
-                " at once while {} of the machine's memory was available, which is below the kubelet's usual threshold (memory.available<100Mi): probably an eviction",
+                " at once while {} of the machine's memory was available (by MemAvailable; the kubelet, whose usual threshold is memory.available<100Mi, counts a little differently): probably an eviction",
                 size(available)
             )
         },
@@ -79,22 +78,30 @@ fn finding(run: Run<'_>, uid: &str, pod: &Kubernetes, deaths: &[&Death]) -> Find
     }
 }
 
-/// Returns what memory the machine had available, if that and the signals are those of an eviction.
-/// The kubelet then waits a second at most before it kills.
-fn evicted_at(run: Run<'_>, death: &Death) -> Option<Bytes> {
-    let sent = |piece: &&Evidence| piece.what.starts_with("SIGTERM");
-    let asked = death.verdict.evidence.iter().find(sent);
-    let ended = death.when.time?;
-    let waited = asked.and_then(|asked| Some(ended.0.0 - asked.time?.0.0));
-    let killed = death.sender.as_ref()?.signal == Some(SIGKILL);
-    if !killed || waited.is_some_and(|waited| waited > GRACE_NS) {
-        return None;
-    }
-    let minute = death.memory.last_minute.as_ref()?;
-    let used = minute.seconds.iter().zip(&minute.node_used_bytes);
-    let lately = used.filter(|(before, _)| **before >= -LOOKS_S);
-    let most = lately.filter_map(|(_, used)| *used).max()?;
-    let total = run.report.peak.as_ref()?.total_bytes;
-    let available = Bytes(total.0.saturating_sub(most.0));
-    (available < THRESHOLD).then_some(available)
+/// Returns what memory the machine had available, if that and the signals to a container's init are
+/// those of an eviction. The kubelet then waits a second at most before it kills.
+fn evicted_at(run: Run<'_>, deaths: &[&Death]) -> Option<Bytes> {
+    // What the runtime sent to other processes of the pod counts too: it may kill these by itself.
+    let sent =
+        |piece: &&Evidence| piece.what.starts_with("SIG") && !piece.what.starts_with("SIGKILL");
+    let evidence = deaths.iter().flat_map(|death| &death.verdict.evidence);
+    let asked = evidence.filter(sent).filter_map(|piece| piece.time).min();
+    let inits = deaths.iter().filter(|death| {
+        let killed = death.sender.as_ref().and_then(|sender| sender.signal) == Some(SIGKILL);
+        killed && death.process.ns_pid == Some(INIT)
+    });
+    let at_once = inits.filter(|death| {
+        let waited = death.when.time.zip(asked);
+        let waited = waited.map(|(ended, asked)| ended.0.0 - asked.0.0);
+        waited.is_none_or(|waited| waited <= GRACE_NS)
+    });
+    let available = at_once.filter_map(|death| {
+        let minute = death.memory.last_minute.as_ref()?;
+        let used = minute.seconds.iter().zip(&minute.node_used_bytes);
+        let lately = used.filter(|(before, _)| **before >= -LOOKS_S);
+        let most = lately.filter_map(|(_, used)| *used).max()?;
+        let total = run.report.peak.as_ref()?.total_bytes;
+        Some(Bytes(total.0.saturating_sub(most.0)))
+    });
+    available.min().filter(|available| *available < THRESHOLD)
 }

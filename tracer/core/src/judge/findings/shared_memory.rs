@@ -17,6 +17,9 @@ use crate::{
 
 /// `/dev/shm` counts as full from this share on.
 const FULL: f64 = 0.95;
+/// No larger part of the machine's memory is advised for `/dev/shm`: the OOM killer frees nothing
+/// of it (the kernel's `Documentation/filesystems/tmpfs.rst`).
+const MOST: f64 = 0.8;
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     // If a log says that /dev/shm is full, that is reported as another finding.
@@ -44,13 +47,12 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             remedy: if told {
                 Vec::new()
             } else {
-                vec![
-                    more(run, Some(number), larger(None, Some(node))),
-                    format!(
-                        "{}: as much as /dev/shm has room for",
-                        smaller_store(node.started, Some(node))
-                    ),
-                ]
+                let more = more(run, Some(number), larger(None, Some(node)));
+                let smaller = format!(
+                    "{}: as much as /dev/shm has room for",
+                    smaller_store(node.started, Some(node))
+                );
+                more.into_iter().chain([smaller]).collect()
             },
             ..Finding::new("object-store-on-disk", Certainty::Proven, summary)
         })
@@ -174,7 +176,7 @@ fn place_on_disk(node: &Node) -> Option<&str> {
 
 /// Returns a size for /dev/shm, and where it comes from. How much was still to be written is not
 /// known, so it is twice what was full. An object store on disk needs room for itself and a tenth.
-fn larger(full: Option<Usage>, on_disk: Option<&Node>) -> Option<(String, String)> {
+fn larger(full: Option<Usage>, on_disk: Option<&Node>) -> Option<(Bytes, String)> {
     let full = full.map(|full| full.total);
     let store = on_disk.and_then(|node| node.object_store);
     let bytes = full.map_or(0, |full| 2 * full.0) + store.map_or(0, |store| store.0 + store.0 / 10);
@@ -187,36 +189,40 @@ fn larger(full: Option<Usage>, on_disk: Option<&Node>) -> Option<(String, String
         (None, Some(_)) => "the object store with a tenth more".to_owned(),
         (None, None) => return None,
     };
-    Some((format!("{}M", bytes >> 20), format!(" ({why})")))
+    Some((Bytes(bytes), format!(" ({why})")))
 }
 
 /// Returns what to change where a process found /dev/shm full. A store on disk leaves it to others
 /// already.
-fn remedy(run: Run<'_>, death: &Death, larger: Option<(String, String)>) -> Vec<String> {
+fn remedy(run: Run<'_>, death: &Death, larger: Option<(Bytes, String)>) -> Vec<String> {
     let node = run.node(death);
     let is_on_disk = node.and_then(place_on_disk).is_some();
     let store = (!is_on_disk).then(|| smaller_store(run.started(death), node) + ", ");
-    vec![
-        more(run, run.number(death), larger),
-        format!(
-            "put less in it: {}fewer DataLoader workers",
-            store.unwrap_or_default()
-        ),
-    ]
+    let less = format!(
+        "put less in it: {}fewer DataLoader workers",
+        store.unwrap_or_default()
+    );
+    let more = more(run, run.number(death), larger);
+    more.into_iter().chain([less]).collect()
 }
 
 /// Returns a larger /dev/shm for a node, given the number of its cluster.
-fn more(run: Run<'_>, number: Option<usize>, larger: Option<(String, String)>) -> String {
-    let (size, why) = larger.unwrap_or_else(|| ("SIZE".into(), String::new()));
+fn more(run: Run<'_>, number: Option<usize>, larger: Option<(Bytes, String)>) -> Option<String> {
     let node = number.and_then(|number| run.facts.nodes.get(number));
     let cluster = number.and_then(|number| run.report.clusters.get(number));
     let recording = cluster.map(|cluster| cluster.recording_id);
-    let change = Change::SharedMemory {
-        size,
-        host: run.host(recording),
+    let host = run.host(recording);
+    let (size, why) = match larger {
+        Some((bytes, why)) => {
+            let most = host.map_or(bytes, |host| host.memory_bytes.times(MOST));
+            (bytes <= most).then(|| (format!("{}M", bytes.0 >> 20), why))?
+        }
+        None => ("SIZE".into(), String::new()),
     };
+    let host = host.map(|host| host.name.clone());
     let start = node.map_or(Start::default(), |node| node.started);
-    format!("{}{why}", change.at(start))
+    let change = Change::SharedMemory { size, host }.at(start);
+    Some(format!("{change}{why}"))
 }
 
 /// Returns a smaller object store.

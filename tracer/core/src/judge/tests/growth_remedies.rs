@@ -308,10 +308,7 @@ fn batch_is_advised_for_work_on_cpus() {
     let forward = "PolicyModelActor.execute_batch";
     assert_eq!(first(OPENRLHF, forward, |_| {}), None);
     let in_layers: fn(&mut Scene) = |scene| {
-        let files = [
-            "torch/nn/modules/linear.py",
-            "transformers/models/qwen2/m.py",
-        ];
+        let files = ["torch/nn/functional.py", "transformers/models/qwen2/m.py"];
         grows_in(scene, &files, Some("libtorch_cpu.so"));
     };
     let both = first(OPENRLHF, forward, in_layers).unwrap_or_default();

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     event::{CgroupState, Observation, Role, SlurmJob, Source},
-    ids::{Bytes, EventId, ProcessKey},
+    ids::{Bytes, EventId, Pid, ProcessKey},
     judge::{
         cause::{Cause, SlurmEnd, SlurmReason},
         report::{Certainty, Death, Killer, Relation},
@@ -334,11 +334,14 @@ fn init_of_a_container_has_the_names_of_its_pod() {
 }
 
 /// A pod's init that the runtime kills, with so much memory of the machine available.
-fn stopped_pod(available_mib: u64, asked_before_us: Option<u64>) -> Scene {
+fn stopped_pod(available_mib: u64, asked_before_us: Option<u64>, ns_pid: u32) -> Scene {
     let mut scene = Scene::new();
     let path = "/kubepods/burstable/pod91b1bae4-2e2b-4ae4-8a6c-6b2b4ca1d3f0/a";
     scene.process(8, 1, "bash", Role::Other);
-    scene.change_process(8, |process| process.cgroup = Some(path.into()));
+    scene.change_process(8, |process| {
+        process.cgroup = Some(path.into());
+        process.ns_pid = Some(Pid(ns_pid));
+    });
     sample_machine(&mut scene, 10 * 1024 - available_mib);
     for (signal, after) in [(SIGTERM, asked_before_us), (SIGKILL, Some(50))] {
         if let Some(after) = after {
@@ -354,13 +357,15 @@ fn stopped_pod(available_mib: u64, asked_before_us: Option<u64>) -> Scene {
 
 #[test]
 fn eviction_is_probable_where_the_machine_was_short_of_memory() {
-    for (available, asked, evicted) in [
-        (62, None, true),
-        (62, Some(1_000_000), true),
-        (62, Some(30_000_000), false),
-        (120, None, false),
+    for (available, asked, ns_pid, evicted) in [
+        (62, None, 1, true),
+        (62, Some(1_000_000), 1, true),
+        (62, Some(30_000_000), 1, false),
+        (120, None, 1, false),
+        // The runtime kills what a container's init has left.
+        (62, None, 9, false),
     ] {
-        let finding = fires(&stopped_pod(available, asked), "pod-stopped");
+        let finding = fires(&stopped_pod(available, asked, ns_pid), "pod-stopped");
         let probably = finding
             .summary
             .contains("62 MiB of the machine's memory was available");

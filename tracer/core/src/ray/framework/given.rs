@@ -75,9 +75,15 @@ fn keys(table: &Table) -> Vec<&str> {
     for bound in &table.calls {
         keys.push(&bound.key);
         keys.extend(bound.instead.as_deref());
-        keys.extend(bound.instead_if.as_deref());
         keys.extend(bound.only_with.iter().map(|(key, _)| key.as_str()));
-        keys.extend(bound.and.iter().chain(&bound.trains).map(String::as_str));
+        keys.extend(
+            bound
+                .and
+                .iter()
+                .chain(&bound.trains)
+                .chain(&bound.instead_if)
+                .map(String::as_str),
+        );
     }
     keys.extend(table.ranks.as_deref());
     keys

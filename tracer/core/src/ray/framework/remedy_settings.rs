@@ -119,6 +119,13 @@ pub fn bound(framework: Framework, method: &str) -> Option<&'static Bound> {
     named.max_by_key(|bound| bound.call.len())
 }
 
+/// Returns what this setting bounds.
+#[must_use]
+pub fn bound_by(framework: Framework, key: &str) -> Option<&'static Bound> {
+    let mut bounds = table::of(framework)?.calls.iter();
+    bounds.find(|bound| bound.key == key)
+}
+
 /// Returns advice that has no key.
 #[must_use]
 pub fn advice_without_key(framework: Framework, goal: RemedyGoal) -> Option<&'static str> {
@@ -183,12 +190,12 @@ mod tests {
                 let only = bound.only_with.as_ref().map(|(key, _)| key);
                 let keys = [
                     Some(&bound.key),
-                    bound.instead_if.as_ref(),
                     bound.instead.as_ref(),
                     bound.trains.as_ref(),
                     only,
                 ];
-                for key in keys.into_iter().flatten().chain(&bound.and) {
+                let several = bound.and.iter().chain(&bound.instead_if);
+                for key in keys.into_iter().flatten().chain(several) {
                     assert!(is_known(key), "{key}");
                 }
             }

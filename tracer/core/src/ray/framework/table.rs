@@ -148,8 +148,10 @@ pub struct Bound {
     pub call: String,
     /// The setting. What a call takes is proportional to its value.
     pub key: String,
-    /// A switch. While it is on, `instead` counts in place of `key`.
-    pub instead_if: Option<String>,
+    /// Switches, of which the first that is set decides. While it is on, `instead` counts in place
+    /// of `key`.
+    #[serde(default)]
+    pub instead_if: Vec<String>,
     /// The setting that counts while the switch in `instead_if` is on.
     pub instead: Option<String>,
     /// A setting and a part of its value. Without them, `key` has no effect.

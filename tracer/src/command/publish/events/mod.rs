@@ -26,7 +26,7 @@ use api::{Answer, Api};
 use budget::{Bucket, Budget, Request};
 
 /// The most deaths in the queue. More are counted as dropped.
-const MOST: usize = 256;
+const MOST: usize = 1024;
 /// The most of one namespace. Where none may be created they wait, and must not take the places of
 /// others.
 const MOST_OF_ONE: usize = MOST / 4;
@@ -344,7 +344,7 @@ mod tests {
         let events = Events(Arc::default());
         // Those of one namespace leave room for others.
         for namespace in 0..5 {
-            let all = (0..100).map(|number| PodEvent {
+            let all = (0..300).map(|number| PodEvent {
                 namespace: namespace.to_string(),
                 ..one("a", number)
             });
@@ -352,7 +352,7 @@ mod tests {
             let waiting = MOST.min((namespace + 1) * MOST_OF_ONE);
             assert_eq!(events.waiting().len(), waiting);
         }
-        assert_eq!(events.counts().dropped, 500 - MOST as u64);
+        assert_eq!(events.counts().dropped, 1500 - MOST as u64);
         let event = one("a", 1);
         let at = |seconds: i64| {
             Timestamp::from_nanosecond(i128::from(event.at + seconds * 1_000_000_000))
