@@ -234,7 +234,7 @@ fn rows(view: &View<'_>, cause: &Cause<'_>, has_facts: bool) -> Vec<Row> {
         told
     };
     let mut rows = Vec::new();
-    for fact in facts {
+    for fact in facts.into_iter().filter(|(_, text)| !text.is_empty()) {
         match rows.last_mut() {
             Some(Row { label, texts, .. }) if fact.0 == minute::ROW && *label == "minute" => {
                 texts.push(fact.1);

@@ -20,9 +20,9 @@ pub enum Warning {
     KvCache,
     /// `/dev/shm` is too small or full.
     SharedMemory,
-    /// The object store is full: spilling, fallback allocation.
+    /// The object store is short of room: spilling, fallback allocation, a refused put.
     ObjectStore,
-    /// A disk is full.
+    /// A disk is full or nearly full.
     Disk,
     /// An allocation was refused (`MemoryError`): nobody was killed.
     Allocation,

@@ -250,6 +250,31 @@ fn another_programs_line_is_not_rays() {
     }
 }
 
+/// Ray spills before its store is full, and warns of a disk that still has room.
+#[test]
+fn warnings_say_no_more_than_their_lines() {
+    for (line, says) in [
+        (
+            "(raylet) Spilled 3072 MiB, 20 objects, write throughput 512 MiB/s.",
+            "was short of room",
+        ),
+        (
+            "(raylet) file_system_monitor.cc:111: /tmp/ray/session_x is over 95% full, available space: 45000000000; capacity: 900000000000. Object creation will fail if spilling is required.",
+            "full or nearly full",
+        ),
+        (
+            "ray.exceptions.OutOfDiskError: The object cannot be created because the local object store is full and the local disk's utilization is over capacity (95% by default).",
+            "full or nearly full",
+        ),
+    ] {
+        let report = explain(&[("driver.log", line)]);
+        let [finding] = report.findings.as_slice() else {
+            panic!("{:?}", report.findings);
+        };
+        assert!(finding.summary.contains(says), "{}", finding.summary);
+    }
+}
+
 /// A worker that is still alive at the timeout is killed by Ray.
 #[test]
 fn worker_dead_before_registering_was_not_killed() {

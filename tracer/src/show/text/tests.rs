@@ -65,6 +65,23 @@ fn unknown_killer_may_be_a_memory_kill() {
     );
 }
 
+fn explained(text: &str) -> String {
+    let mut explainer = Explainer::default();
+    let read = explainer.read("driver.log", text.as_bytes(), |_| {});
+    read.expect("a text in memory");
+    whole(&from_text::judge(&explainer.finish(), None), 200)
+}
+
+#[test]
+fn kills_that_ray_only_counted_have_no_empty_reason() {
+    let node = "5a".repeat(28);
+    let shown = explained(&format!(
+        "[2025-11-20 12:00:01,123 E 61 61] (raylet) node_manager.cc:3277: 2 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node (ID: {node}, IP: 192.0.2.7) over the last time period."
+    ));
+    assert!(shown.contains("KILL 2"), "{shown}");
+    assert!(shown.lines().all(|line| line.trim() != "why"), "{shown}");
+}
+
 /// An owner, a peer or a node may have been killed for memory; what followed is no first cause.
 #[test]
 fn what_is_not_in_the_texts_may_be_a_memory_kill() {
@@ -90,10 +107,7 @@ fn what_is_not_in_the_texts_may_be_a_memory_kill() {
             "why the GCS did not answer",
         ),
     ] {
-        let mut explainer = Explainer::default();
-        let read = explainer.read("driver.log", line.as_bytes(), |_| {});
-        read.expect("a text in memory");
-        let shown = whole(&from_text::judge(&explainer.finish(), None), 200);
+        let shown = explained(line);
         let known = "No death is known to be a kill for memory";
         assert!(
             shown.contains(&format!("{known}; {untold} is not in these logs.")),

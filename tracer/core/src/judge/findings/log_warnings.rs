@@ -96,9 +96,12 @@ fn words(warning: Warning) -> (&'static str, &'static str) {
         ),
         Warning::ObjectStore => (
             "object-store-pressure",
-            "The object store is full: Ray spills objects or puts them on disk, which is slow; no process is killed for that",
+            "The object store was short of room: Ray spilled objects, put them on disk or refused a put; no process is killed for that",
         ),
-        Warning::Disk => ("disk-full", "A disk is full; memory is not the cause"),
+        Warning::Disk => (
+            "disk-full",
+            "A disk is full or nearly full: that is no lack of memory",
+        ),
         Warning::Allocation => (
             "allocation-refused",
             "An allocation was refused: the process got an exception and was not killed",
