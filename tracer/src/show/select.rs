@@ -310,8 +310,8 @@ fn keep_machines(report: &mut Report, selection: &Selection, kept: &BTreeSet<Eve
     }
 }
 
-/// Joins findings of several recordings with the same advice. Those without advice are joined only
-/// if they say the same.
+/// Joins findings of several recordings with the same advice about the same method. Those without
+/// advice are joined only if they say the same.
 fn joined(findings: Vec<Finding>) -> Vec<Finding> {
     let mut all: Vec<Finding> = Vec::new();
     for finding in findings {
@@ -319,6 +319,7 @@ fn joined(findings: Vec<Finding>) -> Vec<Finding> {
             known.recording_id != finding.recording_id
                 && known.rule == finding.rule
                 && known.remedy == finding.remedy
+                && known.about.task == finding.about.task
                 && (!known.remedy.is_empty() || known.summary == finding.summary)
         };
         match all.iter_mut().find(same) {
@@ -530,10 +531,13 @@ mod tests {
             deaths: vec![EventId(u64::from(recording))],
             ..Finding::new("rule", Certainty::Inferred, summary)
         };
+        let mut in_another_method = of(2, "6 GiB", &["lower it"]);
+        in_another_method.about.task = Some("Trainer.update".into());
         let all = joined(vec![
             of(0, "4 GiB", &["lower it"]),
             of(0, "of another class", &["lower it"]),
             of(1, "5 GiB", &["lower it"]),
+            in_another_method,
             of(0, "no help in verl", &[]),
             of(1, "no help in EasyR1", &[]),
             of(2, "no help in verl", &[]),
@@ -546,6 +550,7 @@ mod tests {
             [
                 ("4 GiB", None, 2),
                 ("of another class", Some(0), 1),
+                ("6 GiB", Some(2), 1),
                 ("no help in verl", None, 2),
                 ("no help in EasyR1", Some(1), 1),
             ]
