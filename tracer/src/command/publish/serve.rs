@@ -71,7 +71,6 @@ fn serve_one(
 }
 
 fn answer(mut stream: TcpStream, snapshot: &Mutex<Snapshot>) -> std::io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
     let request = request(&mut stream)?;
     let mut words = request.split_ascii_whitespace();
     let (method, path) = (words.next(), words.next().unwrap_or_default());
@@ -113,8 +112,28 @@ fn answer(mut stream: TcpStream, snapshot: &Mutex<Snapshot>) -> std::io::Result<
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())
+    send(&mut stream, &[head.as_bytes(), body.as_bytes()].concat())
+}
+
+/// Sends the answer by one deadline: a client that reads a few bytes a second would hold its thread.
+fn send(stream: &mut TcpStream, answer: &[u8]) -> std::io::Result<()> {
+    let until = Instant::now() + PATIENCE;
+    let mut rest = answer;
+    while !rest.is_empty() {
+        stream.set_write_timeout(Some(left(until)?))?;
+        let count = stream.write(rest)?;
+        rest = &rest[count..];
+    }
+    Ok(())
+}
+
+/// Returns the time left until a deadline.
+fn left(until: Instant) -> std::io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(std::io::ErrorKind::TimedOut.into());
+    }
+    Ok(left)
 }
 
 /// Reads the head of a request.
@@ -123,11 +142,7 @@ fn request(stream: &mut TcpStream) -> std::io::Result<String> {
     let mut read = Vec::new();
     let mut piece = [0; 1024];
     while !read.windows(4).any(|four| four == b"\r\n\r\n") && read.len() < REQUEST {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(std::io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
+        stream.set_read_timeout(Some(left(until)?))?;
         let count = stream.read(&mut piece)?;
         if count == 0 {
             break;
