@@ -198,7 +198,10 @@ pub fn same(first: &Entry<'_>, entry: &Entry<'_>) -> Option<String> {
         oom.and_then(|oom| oom.cgroup.clone())
     };
     let later = one.when.act_time.since(first.when.act_time);
-    let alike = first.is_memory_kill()
+    // The order of a text's lines is no interval.
+    let timed = first.when.time.is_some() && one.when.time.is_some();
+    let alike = timed
+        && first.is_memory_kill()
         && one.process.pid.0 != 0
         && first.id != one.id
         && first.verdict.killer == one.verdict.killer

@@ -31,7 +31,7 @@ pub(super) fn by_memory(cause: &Cause, number: Number) -> Option<String> {
         Cause::MemoryDaemon { name, says } | Cause::SystemProgram { name, says }
             if name == "kubelet" =>
         {
-            format!("{was} evicted by the kubelet: {says}")
+            format!("{was} killed by the kubelet: {says}")
         }
         Cause::SystemProgram { name, says } => format!("{was} ended by {name}: {says}"),
         Cause::MemoryDaemon { name, says } => format!("{was} killed by {name}: {says}"),

@@ -227,6 +227,19 @@ fn only_a_task_right_above_explains_a_cancelled_step() {
     assert!(killers(&of(&far)).contains(&(0, Killer::Signal)));
 }
 
+/// srun then ends the tasks that are left. One far below belongs to another step.
+#[test]
+fn tasks_that_slurm_ends_with_their_step_are_no_first_causes() {
+    let first = "srun: error: node1: task 3: Killed\nslurmstepd: error: *** STEP 12.7 ON node1 CANCELLED AT 2026-11-21T20:22:22 ***\n";
+    let rest = "srun: error: node1: tasks 0-2: Terminated\n";
+    assert_eq!(
+        killers(&of(&format!("{first}{rest}"))),
+        killers(&of("srun: error: node1: task 3: Killed\n"))
+    );
+    let far = format!("{first}{}{rest}", "epoch\n".repeat(13));
+    assert_eq!(of(&far).deaths.len(), 2);
+}
+
 #[test]
 fn programs_with_different_names_are_told_apart() {
     let exited = |name: &str| {

@@ -283,3 +283,29 @@ fn thousand_nodes_fit_a_screen() {
     assert!((10..=45).contains(&screen), "{screen} lines:\n{text}");
     assert!(text.contains("900 nodes ("), "{text}");
 }
+
+/// The stamps of such a log have no year, and the order of its lines is no time.
+#[test]
+fn no_time_between_two_kills_is_made_up() {
+    let kill = |stamp: &str, pid: u32| {
+        format!(
+            "{stamp} node1 kernel: Out of memory: Killed process {pid} (python3) total-vm:11892kB, anon-rss:4292kB, file-rss:3428kB, shmem-rss:0kB\n"
+        )
+    };
+    let text = kill("Nov 21 03:09:27", 31) + &kill("Nov 21 19:09:27", 32);
+    let shown = explained(&text);
+    assert!(shown.contains("KILL 2"), "{shown}");
+    assert!(!shown.contains("after KILL 1"), "{shown}");
+}
+
+#[test]
+fn a_container_that_the_kubelet_restarts_is_not_evicted() {
+    let shown = explained(
+        "  Normal   Killing    2m    kubelet  Container ray-head failed liveness probe, will be restarted\n",
+    );
+    assert!(
+        shown.contains("ray-head was killed by the kubelet"),
+        "{shown}"
+    );
+    assert!(!shown.contains("evicted"), "{shown}");
+}

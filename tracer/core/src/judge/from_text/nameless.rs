@@ -102,6 +102,17 @@ fn is_after_task(one: &Statement, nameless: &[Statement]) -> bool {
     of_part && nameless.iter().any(task)
 }
 
+/// Whether Slurm ended a task with its step, because another task of the step had ended before.
+fn is_ended_with_step(one: &Statement, nameless: &[Statement]) -> bool {
+    let ended = matches!(one.claim, Claim::Signalled(_)) && is_of(one, "Slurm task ");
+    let cancels = |other: &Statement| {
+        let soon = between(other, one).is_none_or(|apart| apart <= MINUTE_NS);
+        let above = other.place < one.place && is_close(other.place, one.place, CANCELLED_LINES);
+        soon && above && is_after_task(other, nameless)
+    };
+    ended && nameless.iter().any(cancels)
+}
+
 /// Whether two claims without a name may speak of the same death. Claims of one kind may, unless
 /// daemons name different victims. Ray prints that a worker died and that its connection broke one
 /// after the other.
@@ -190,7 +201,7 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
             let accounts = |other: &Statement| {
                 !is_weak(&other.claim) && !are_apart(one, other) && !is_after_task(other, nameless)
             };
-            made.is_empty() && !others.any(accounts)
+            made.is_empty() && !others.any(accounts) && !is_ended_with_step(one, nameless)
         }
     }
 }
