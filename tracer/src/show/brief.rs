@@ -66,7 +66,7 @@ pub fn facts(view: &View<'_>, entry: &Entry<'_>) -> Vec<Fact> {
     };
     told.extend(facts::suspect(death).map(|text| ("bigger", text)));
     let single = entry.causes.len() == 1;
-    let added = added(view, death);
+    let added = added(view, death, !held::is_victim(death));
     // The figure of a line and that of a call differ in what they count.
     let held = held::largest(view, death, added.is_none()).filter(|_| single);
     if let Some(held) = held {
@@ -86,10 +86,18 @@ fn other_death(view: &View<'_>, entry: &Entry<'_>) -> Vec<Fact> {
         [_] => facts::shared(view, death),
         causes => alike::facts(view, causes),
     };
-    let line = facts::running(death).filter(|_| facts::runs_own_code(death));
-    told.extend(line.map(|line| ("line", line)));
-    let mut found = findings::texts(view).into_iter();
-    if found.any(|one| one.finding.is_remedy_for(death.id)) {
+    let all = findings::texts(view);
+    let found = all.iter().find(|one| one.finding.is_remedy_for(death.id));
+    // The headline of a crash names only its signal. Where it ran says less than what was found.
+    let is_crash = death.verdict.killer == Killer::Crash;
+    let why = found.filter(|_| is_crash);
+    let why = why.map(|one| {
+        let found = sanitize::line(&one.finding.summary, sanitize::ADVICE);
+        ("why", format!("{found}{}", inferred(one)))
+    });
+    let line = || facts::running(death).filter(|_| facts::runs_own_code(death));
+    told.extend(why.or_else(|| line().map(|line| ("line", line))));
+    if found.is_some() {
         told.extend(remedy(view, death));
     }
     told
@@ -151,7 +159,8 @@ pub fn short_why(death: &Death) -> String {
 
 /// Returns what the running calls had added: `; their first calls, still running, had added
 /// 3.1 GiB in 14 s`. A finding about them has the figure of all processes.
-fn added(view: &View<'_>, death: &Death) -> Option<String> {
+/// `of_several` says that not the victim alone held most.
+fn added(view: &View<'_>, death: &Death, of_several: bool) -> Option<String> {
     let calls = death.activity.calls.as_ref()?;
     let number = calls.died_in?;
     let findings = view.shown.report.findings.iter();
@@ -174,6 +183,7 @@ fn added(view: &View<'_>, death: &Death) -> Option<String> {
         .map(|ms| span(ms.saturating_mul(1_000_000)));
     let ran = ran.map_or_else(String::new, |ran| format!(" in {ran}"));
     let which = match (number, several) {
+        (number, false) if of_several => format!("call {number} of pid {}", death.process.pid),
         (1, true) if calls.from_start => "their first calls, still running,".to_owned(),
         (1, false) if calls.from_start => "its first call, still running,".to_owned(),
         (_, true) => "their calls, still running,".to_owned(),

@@ -108,6 +108,16 @@ pub(super) fn largest(view: &View<'_>, death: &Death, figure: bool) -> Option<La
     Some(Largest { amount, line })
 }
 
+/// Returns whether the victim alone is the class that held most.
+#[must_use]
+pub(super) fn is_victim(death: &Death) -> bool {
+    let first = found(death).into_iter().next();
+    first.is_none_or(|first| {
+        let mut top = first.top.iter();
+        first.processes == 1 && top.any(|one| one.pid == death.process.pid)
+    })
+}
+
 /// Returns the line that took most in a class of which more processes grew than lived at the kill.
 fn of_more(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> Option<String> {
     let growth = growth_of(view, &held.class, &[victim], victim.recording_id)?;
