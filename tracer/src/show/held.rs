@@ -166,10 +166,13 @@ fn without_class(line: &str) -> String {
 /// share with their parent comes last.
 fn found(death: &Death) -> Vec<HeldByClass<'_>> {
     let mut found = words::by_class(&death.memory);
-    let twice = facts::counted_twice(death).is_some();
-    let is_again = |class: &str| twice && class.ends_with(&subprocess(""));
-    found.sort_by_key(|class| (is_again(&class.class), std::cmp::Reverse(class.private)));
+    found.sort_by_key(|class| (is_again(class, death), std::cmp::Reverse(class.private)));
     found
+}
+
+/// Returns whether a class is of forked children that count what they share with their parent.
+fn is_again(held: &HeldByClass<'_>, death: &Death) -> bool {
+    held.class.ends_with(&subprocess("")) && facts::counted_twice(death).is_some()
 }
 
 fn classes(view: &View<'_>, death: &Death, more: &mut Vec<String>) -> Vec<(String, Vec<String>)> {
@@ -213,7 +216,11 @@ fn class(
     let mut deaths: Vec<&Death> = of_class.then_some(victim).into_iter().collect();
     let of = victim.recording_id;
     deaths.extend((held.top.iter()).filter_map(|member| death_of(view, member.pid, of)));
-    let mut text = held.amount();
+    let mut text = if is_again(held, victim) {
+        held.amount_with_shared()
+    } else {
+        held.amount()
+    };
     let calls = calls(held, &deaths);
     if !calls.is_empty() {
         text.push_str(&format!(", in {}", words::join(&calls)));

@@ -26,12 +26,14 @@ pub(super) fn line(report: &Report) -> Option<String> {
         );
         of_a_job && peak.0 >= LEAST
     };
-    let owners = report.owners.iter().filter(named).take(MOST);
-    let owners: Vec<String> = owners.map(one).collect();
     let counts_twice = report
         .deaths
         .iter()
         .any(|death| facts::counted_twice(death).is_some());
+    let mut owners: Vec<&Owner> = report.owners.iter().filter(named).collect();
+    // What they count may be their parent's.
+    owners.sort_by_key(|owner| counts_twice && owner.kind == OwnerKind::Subprocess);
+    let owners: Vec<String> = owners.into_iter().take(MOST).map(one).collect();
     let note = if counts_twice {
         format!(" ({})", facts::SHARED_BY_FORK)
     } else {

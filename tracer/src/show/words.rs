@@ -546,6 +546,16 @@ impl HeldByClass<'_> {
             None => format!("{} {name} {private} ({each} {what})", self.processes),
         }
     }
+
+    /// Returns `2 WorkerDict (subprocess), 2.9 GiB each with what they share with their parent`.
+    #[must_use]
+    pub fn amount_with_shared(&self) -> String {
+        let (name, one) = (&self.class, size_of_one(self.average()));
+        match self.processes {
+            1 => format!("{name} {one}, with what it shares with its parent"),
+            many => format!("{many} {name}, {one} each with what they share with their parent"),
+        }
+    }
 }
 
 /// Returns whether the largest process of a class stands out from the mean.
