@@ -27,6 +27,7 @@ mod stream;
 mod task_dump;
 #[cfg(test)]
 mod tests;
+mod torchrun;
 mod unread;
 mod unwrap_line;
 mod warnings;

@@ -230,6 +230,7 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
                 for_memory: *memory,
                 unit: unit.filter(|_| *of_unit).map(str::to_owned),
                 after_part: *after_part,
+                after: None,
             })
         }
         Says::KernelOom { by, global } => Claim::KernelOom(Box::new(KernelOom {

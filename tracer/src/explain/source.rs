@@ -11,6 +11,7 @@ use super::{
     ray_monitor::Monitor,
     ray_remarks, rows,
     said::Said,
+    torchrun::Torchrun,
     warnings,
 };
 use crate::{
@@ -42,6 +43,7 @@ pub(super) struct Source {
     broken_lines: BrokenLines,
     configurations: Configurations,
     kube: Kube,
+    torchrun: Torchrun,
     /// The worker that writes this file, from the file's name and its markers.
     own: Subject,
     /// The folder of this file, if it is a raylet's log.
@@ -82,6 +84,7 @@ impl Source {
             broken_lines: BrokenLines::default(),
             configurations: Configurations::default(),
             kube: Kube::default(),
+            torchrun: Torchrun::default(),
             own,
             folder,
             is_log: is_log(base),
@@ -160,6 +163,7 @@ impl Source {
             self.kube.line(line, before, &mut self.found);
         }
         self.kube.name(line.place, before, &mut self.found);
+        self.torchrun.line(line, before, &mut self.found);
         if has(Groups::MONITOR)
             || has(Groups::ACTOR)
             || has(Groups::CATALOGUE)
@@ -262,6 +266,7 @@ impl Source {
         self.components.flush(&end, &mut self.found, gathered);
         self.kernel.flush(&mut self.found);
         self.kube.flush(&mut self.found);
+        self.torchrun.flush(&mut self.found);
         self.hand_over(gathered);
     }
 

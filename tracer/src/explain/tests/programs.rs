@@ -240,6 +240,69 @@ fn tasks_that_slurm_ends_with_their_step_are_no_first_causes() {
     assert_eq!(of(&far).deaths.len(), 2);
 }
 
+/// slurmstepd ends a minute later if processes of a cancelled step do not. A failed node is told by
+/// srun and by Slurm.
+#[test]
+fn one_act_of_slurm_that_two_lines_tell_is_one_death() {
+    let cancelled = "[63.0] error: *** STEP 63.0 ON cn6 CANCELLED AT 2026-11-21T09:43:55 ***\n";
+    let stepd = |step: &str| {
+        format!(
+            "[{step}] error: *** STEP {step} STEPD TERMINATED ON cn6 AT 2026-11-21T09:44:56 DUE TO JOB NOT ENDING WITH SIGNALS ***\n"
+        )
+    };
+    let count = |text: &str| of(text).deaths.len();
+    assert_eq!(count(&format!("{cancelled}{}", stepd("63.0"))), 1);
+    assert_eq!(count(&format!("{cancelled}{}", stepd("64.0"))), 2);
+    assert_eq!(count(&stepd("63.0")), 1);
+    let node = |name: &str| format!("srun: error: Node failure on {name}\n");
+    let job = "slurmstepd: error: *** JOB 91 ON n1 CANCELLED AT 2026-11-21T03:04:05 DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS ***\n";
+    assert_eq!(count(&format!("{}{job}", node("n7"))), 1);
+    assert_eq!(count(&format!("{job}{}", node("n7"))), 1);
+    assert_eq!(count(&format!("{}{}", node("n7"), node("n8"))), 2);
+}
+
+/// The report has the rank that failed first at its end.
+#[test]
+fn ranks_that_torchrun_ended_follow_from_the_one_that_failed_first() {
+    let rank = |time: &str, code: i32, pid: u32| {
+        format!(
+            "  time      : 2026-11-21_{time}\n  host      : n1\n  rank      : 0 (local_rank: 0)\n  exitcode  : {code} (pid: {pid})\n"
+        )
+    };
+    let root = "Root Cause (first observed failure):\n[0]:\n";
+    let causes = |ranks: &str, first: &str| {
+        let report = of(&format!("Failures:\n{ranks}{root}{first}"));
+        let of_death = |pid: u32| report.deaths.iter().find(|one| one.process.pid.0 == pid);
+        let id = of_death(7).map(|one| one.id);
+        let other = of_death(8).expect("the other rank");
+        let follows = other.verdict.cause_death_id.is_some();
+        assert!(!follows || other.verdict.cause_death_id == id);
+        (other.verdict.killer, follows)
+    };
+    let by_torchrun = (Killer::RayCollapse, true);
+    let by_nobody = (Killer::Unknown, false);
+    let root = rank("13:02:58", 1, 7);
+    for (other, first, judged) in [
+        (rank("13:02:59", -15, 8), &root, by_torchrun),
+        ("  exitcode  : -15 (pid: 8)\n".into(), &root, by_torchrun),
+        (rank("13:03:29", -9, 8), &root, by_torchrun),
+        // The kernel may have killed both.
+        (rank("13:02:59", -9, 8), &root, by_nobody),
+        ("  exitcode  : -9 (pid: 8)\n".into(), &root, by_nobody),
+        (rank("13:02:58", 1, 8), &root, (Killer::Exit, false)),
+        // Somebody stopped all of them.
+        (
+            rank("13:02:59", -15, 8),
+            &rank("13:02:58", -15, 7),
+            by_nobody,
+        ),
+    ] {
+        assert_eq!(causes(&other, first), judged, "{other}{first}");
+    }
+    let open = of(&rank("13:02:59", -15, 8));
+    assert_eq!(killers(&open), [(8, Killer::Unknown)]);
+}
+
 #[test]
 fn programs_with_different_names_are_told_apart() {
     let exited = |name: &str| {

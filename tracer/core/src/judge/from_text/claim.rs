@@ -330,6 +330,8 @@ pub struct Daemon {
     pub unit: Option<String>,
     /// Whether it does so too after one of the processes has ended by itself.
     pub after_part: bool,
+    /// The process whose end it followed.
+    pub after: Option<Pid>,
 }
 
 /// Where a line stands.

@@ -95,6 +95,7 @@ pub(super) fn build(
         bare: false,
         everyone,
         decision: oom.and_then(|oom| oom.decision),
+        after: verdict.daemon.and_then(|daemon| daemon.after),
         candidate: None,
     }
 }
@@ -136,10 +137,10 @@ fn role(subject: &Subject) -> Role {
 }
 
 fn sender(daemon: &Daemon) -> SenderReport {
-    let unknown = if daemon.for_memory {
-        Relation::OomDaemon
-    } else {
-        Relation::WorkloadManager
+    let unknown = match daemon.after {
+        Some(_) => Relation::Parent,
+        None if daemon.for_memory => Relation::OomDaemon,
+        None => Relation::WorkloadManager,
     };
     SenderReport {
         pid: daemon.pid.unwrap_or(Pid(0)),

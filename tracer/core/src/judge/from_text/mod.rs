@@ -67,6 +67,7 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     raylets::blame(&mut made);
     raylets::blame_by_log(gathered, &folders, &mut made);
     raylets::blame_shutdowns(&mut made);
+    blame_first(&mut made);
     teardown::mark(gathered, &clock, &mut made);
     raylets::list_shutdowns(&mut made);
     decisions::group(&mut made);
@@ -139,6 +140,8 @@ struct Made {
     everyone: Vec<TopProcess>,
     /// The kill of a whole cgroup that it belongs to.
     decision: Option<Place>,
+    /// The process that had ended first, if its launcher then ended this one.
+    after: Option<Pid>,
     /// A kill by the kernel that may be the same death.
     candidate: Option<Candidate>,
 }
@@ -308,6 +311,21 @@ fn order(made: &mut [Made]) {
     made.sort_by_key(|one| (one.death.when.act_time, one.place));
     for (number, one) in (1..).zip(made.iter_mut()) {
         one.death.id = EventId(number);
+    }
+}
+
+/// Attributes what a launcher ended to the process that had ended first.
+fn blame_first(made: &mut [Made]) {
+    let first = made.iter().filter(|one| one.after.is_none());
+    let pids = first.flat_map(|one| {
+        let process = &one.death.process;
+        let pids = [Some(process.pid), process.ns_pid].into_iter().flatten();
+        pids.map(|pid| ((one.place.text, pid), one.death.id))
+    });
+    let by_pid: HashMap<(usize, Pid), EventId> = pids.collect();
+    for one in made {
+        let first = one.after.and_then(|pid| by_pid.get(&(one.place.text, pid)));
+        one.death.verdict.cause_death_id = first.copied().or(one.death.verdict.cause_death_id);
     }
 }
 

@@ -130,6 +130,7 @@ fn alike(one: &Statement, other: &Statement) -> bool {
             // A job is ended with its steps.
             let jobs = job(one).zip(job(other));
             daemon == again
+                || is_node_failure((one, daemon), (other, again))
                 || jobs.is_some_and(|(one, other)| one == other)
                 || is_one_act((one, daemon), (other, again))
         }
@@ -150,6 +151,17 @@ fn is_one_act((one, daemon): (&Statement, &Daemon), (other, again): (&Statement,
     let signals = daemon.signal.zip(again.signal);
     let agree = signals.is_none_or(|(one, other)| one == other);
     same && soon && agree && daemon.name == again.name
+}
+
+/// Whether srun tells that a node failed, and Slurm that it ended a job for a failed node.
+fn is_node_failure(
+    (one, daemon): (&Statement, &Daemon),
+    (other, again): (&Statement, &Daemon),
+) -> bool {
+    let failed = |daemon: &Daemon| {
+        daemon.name == SLURM && daemon.why.contains("failed") && daemon.why.contains("node ")
+    };
+    failed(daemon) && failed(again) && job(one).is_some() != job(other).is_some()
 }
 
 /// Whether the text says that they are of two units, pods or jobs. A job of Slurm has steps.

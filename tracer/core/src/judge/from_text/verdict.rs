@@ -297,7 +297,8 @@ fn by_daemon(daemon: &Daemon) -> Verdict {
     } else {
         Cause::SystemProgram { name, says }
     };
-    let mut verdict = Verdict::new(Killer::Signal, cause);
+    let killer = daemon.after.map_or(Killer::Signal, |_| Killer::RayCollapse);
+    let mut verdict = Verdict::new(killer, cause);
     verdict.signal = daemon.signal;
     verdict.daemon = Some(daemon.clone());
     verdict
