@@ -275,6 +275,25 @@ fn warnings_say_no_more_than_their_lines() {
     }
 }
 
+/// What vLLM and Tune announce is no report of a death.
+#[test]
+fn announced_ends_are_no_deaths() {
+    for line in [
+        "INFO 11-20 12:00:01 [ray_distributed_executor.py:120] Shutting down Ray distributed executor. If you see error log from logging.cc regarding SIGTERM received, please ignore because this is the expected termination process in Ray.",
+        "^C2025-11-20 12:00:01,123\tWARNING tune.py:219 -- Stop signal received (e.g. via SIGINT/Ctrl+C), ending Ray Tune run. Press CTRL+C (or send SIGINT/SIGKILL/SIGTERM) to skip.",
+    ] {
+        let report = explain(&[("driver.log", line)]);
+        assert_eq!(report.deaths.len(), 0, "{line}");
+        let notes = format!("{:?}", report.notes);
+        assert!(!notes.contains("SIGTERM"), "{notes}");
+    }
+    let line = "ray.exceptions.LocalRayletDiedError: The task's local raylet died. Check raylet.out for more information.";
+    let report = explain(&[("driver.log", line)]);
+    let death = only(&report);
+    assert_eq!(death.process.role, Role::Raylet);
+    assert_eq!(death.verdict.killer, Killer::Unknown);
+}
+
 /// A worker that is still alive at the timeout is killed by Ray.
 #[test]
 fn worker_dead_before_registering_was_not_killed() {
