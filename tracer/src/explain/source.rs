@@ -163,7 +163,9 @@ impl Source {
             self.kube.line(line, before, &mut self.found);
         }
         self.kube.name(line.place, before, &mut self.found);
-        self.torchrun.line(line, before, &mut self.found);
+        if has(Groups::CATALOGUE) {
+            self.torchrun.line(line, before, &mut self.found);
+        }
         if has(Groups::MONITOR)
             || has(Groups::ACTOR)
             || has(Groups::CATALOGUE)

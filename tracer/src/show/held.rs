@@ -166,7 +166,7 @@ fn without_class(line: &str) -> String {
 /// share with their parent comes last.
 fn found(death: &Death) -> Vec<HeldByClass<'_>> {
     let mut found = words::by_class(&death.memory);
-    found.sort_by_key(|class| (is_again(class, death), std::cmp::Reverse(class.private)));
+    found.sort_by_cached_key(|class| (is_again(class, death), std::cmp::Reverse(class.private)));
     found
 }
 

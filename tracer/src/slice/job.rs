@@ -125,17 +125,10 @@ impl Members {
         }
         members.add_descendants(events, &HashSet::new());
         members.add_cgroups(events);
-        let raylets = events.iter().filter_map(|event| match &event.what {
-            Observation::Cluster(cluster) => Some(cluster.raylet.truncated()),
-            _ => None,
-        });
+        let raylets = clusters(events).map(|cluster| cluster.raylet.truncated());
         members.clusters = raylets.filter(|raylet| members.is_own(*raylet)).collect();
-        members.installation = events.iter().find_map(|event| match &event.what {
-            Observation::Process(process) if members.is_cluster(process.process) => {
-                Installation::of_raylet(&process.argv)
-            }
-            _ => None,
-        });
+        let mut own = processes(events).filter(|one| members.is_cluster(one.process));
+        members.installation = own.find_map(|raylet| Installation::of_raylet(&raylet.argv));
         Ok(members)
     }
 
@@ -200,10 +193,8 @@ impl Members {
     }
 
     fn add_cgroups(&mut self, events: &[Event]) {
-        for event in events {
-            if let Observation::Process(process) = &event.what
-                && self.is_own(process.process)
-            {
+        for process in processes(events) {
+            if self.is_own(process.process) {
                 let path = process.cgroup.as_deref().unwrap_or_default();
                 let levels = cgroup_path::with_those_above(path);
                 self.cgroups.extend(levels.map(str::to_owned));
@@ -465,6 +456,20 @@ fn of_rays_own(argv: Vec<String>) -> Vec<String> {
     argv.into_iter().take(first).chain(kept).collect()
 }
 
+fn clusters(events: &[Event]) -> impl Iterator<Item = &Cluster> {
+    events.iter().filter_map(|event| match &event.what {
+        Observation::Cluster(cluster) => Some(cluster),
+        _ => None,
+    })
+}
+
+fn processes(events: &[Event]) -> impl Iterator<Item = &Process> {
+    events.iter().filter_map(|event| match &event.what {
+        Observation::Process(process) => Some(process),
+        _ => None,
+    })
+}
+
 /// Returns the processes of each pid.
 fn by_pid(events: &[Event]) -> HashMap<Pid, BTreeMap<BootTime, ProcessKey>> {
     let mut of_pid: HashMap<Pid, BTreeMap<BootTime, ProcessKey>> = HashMap::new();
@@ -478,10 +483,6 @@ fn by_pid(events: &[Event]) -> HashMap<Pid, BTreeMap<BootTime, ProcessKey>> {
 
 /// Returns the processes that are known to have run in a place.
 fn in_place(events: &[Event], place: &Place) -> HashSet<ProcessKey> {
-    let processes = events.iter().filter_map(|event| match &event.what {
-        Observation::Process(process) => Some(process),
-        _ => None,
-    });
     let pod_uid = |process: &Process| process.cgroup.as_deref().and_then(cgroup_path::pod_uid);
     // A pod has its name from its raylet, its other containers have its uid only.
     let named: HashSet<ProcessKey> = match place {
@@ -489,7 +490,7 @@ fn in_place(events: &[Event], place: &Place) -> HashSet<ProcessKey> {
         Place::Pod(name) => raylets_in(events, name),
     };
     let is_named = |raylet: ProcessKey| named.contains(&raylet.truncated());
-    let of_raylets = processes.clone().filter(|one| is_named(one.process));
+    let of_raylets = processes(events).filter(|one| is_named(one.process));
     let uids: HashSet<String> = of_raylets.filter_map(pod_uid).collect();
     let is_there = |process: &&Process| match place {
         Place::SlurmJob(job) => {
@@ -502,19 +503,14 @@ fn in_place(events: &[Event], place: &Place) -> HashSet<ProcessKey> {
             None => uids.is_empty() && process.cluster.is_some_and(is_named),
         },
     };
-    let own = processes.filter(is_there);
+    let own = processes(events).filter(is_there);
     own.map(|process| process.process.truncated()).collect()
 }
 
 /// Returns the raylets of a pod.
 fn raylets_in(events: &[Event], pod: &str) -> HashSet<ProcessKey> {
-    let raylets = events.iter().filter_map(|event| match &event.what {
-        Observation::Cluster(cluster) if pod_of_raylet(cluster).is_called(pod) => {
-            Some(cluster.raylet.truncated())
-        }
-        _ => None,
-    });
-    raylets.collect()
+    let named = clusters(events).filter(|cluster| pod_of_raylet(cluster).is_called(pod));
+    named.map(|cluster| cluster.raylet.truncated()).collect()
 }
 
 fn supervisor_of(events: &[Event]) -> Option<ProcessKey> {
@@ -536,10 +532,7 @@ fn clusters_of(events: &[Event], job: &HexId) -> BTreeSet<ProcessKey> {
     let mut clusters: BTreeSet<ProcessKey> = log_facts::clusters_of_processes(events)
         .into_values()
         .collect();
-    clusters.extend(events.iter().filter_map(|event| match &event.what {
-        Observation::Cluster(cluster) => Some(cluster.raylet.truncated()),
-        _ => None,
-    }));
+    clusters.extend(self::clusters(events).map(|cluster| cluster.raylet.truncated()));
     let begins_in = |cluster: ProcessKey| {
         events.iter().any(|event| match &event.what {
             Observation::RayLog(record) => {

@@ -2,6 +2,8 @@
 //!
 //! A change is typed differently for `ray start`, `ray.init()`, a container and `KubeRay`.
 
+use crate::ids::Bytes;
+
 /// Who started the raylet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Start {
@@ -161,6 +163,13 @@ fn set_property(unit: &str, size: &str, cgroup: &str, as_root: &str) -> String {
         return format!("as its user, systemctl --user {change}{lasts}");
     }
     format!("{as_root}, systemctl {change}{lasts}")
+}
+
+/// Returns the largest `/dev/shm` that is advised on a machine with this memory. The OOM killer frees
+/// nothing of it (the kernel's `Documentation/filesystems/tmpfs.rst`).
+#[must_use]
+pub fn most_shared_memory(machine: Bytes) -> Bytes {
+    machine.times(0.8)
 }
 
 fn more_shared_memory(size: &str, host: Option<&str>, start: Start) -> String {

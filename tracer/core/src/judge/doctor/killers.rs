@@ -16,14 +16,11 @@ use crate::{
     },
     ray::{
         memory_monitor::{self, Config, Count},
-        start::Change,
+        start::{Change, most_shared_memory},
         version::Version,
     },
 };
 
-/// No larger part of the machine's memory is advised for `/dev/shm`: the OOM killer frees nothing
-/// of it (the kernel's `Documentation/filesystems/tmpfs.rst`).
-const MOST_SHM: f64 = 0.8;
 /// When `/dev/shm` is this full, Ray falls back to disk or a write ends in SIGBUS.
 const FULL: f64 = 0.95;
 /// The share of a limit that Ray's threshold should be, so that Ray acts before the kernel.
@@ -356,7 +353,7 @@ fn store_share(machine: &Machine, node: &Node) -> Option<Check> {
 
 /// Says how to enlarge the `/dev/shm` of a raylet, if the machine has the memory for it.
 fn larger_shm(machine: &Machine, node: &Node, wanted: Bytes) -> Option<String> {
-    if wanted > machine.memory.total.times(MOST_SHM) {
+    if wanted > most_shared_memory(machine.memory.total) {
         return None;
     }
     let size = format!("{}M", wanted.0.div_ceil(1 << 20));

@@ -11,15 +11,12 @@ use crate::{
     },
     ray::{
         identify::option,
-        start::{Change, Start},
+        start::{Change, Start, most_shared_memory},
     },
 };
 
 /// `/dev/shm` counts as full from this share on.
 const FULL: f64 = 0.95;
-/// No larger part of the machine's memory is advised for `/dev/shm`: the OOM killer frees nothing
-/// of it (the kernel's `Documentation/filesystems/tmpfs.rst`).
-const MOST: f64 = 0.8;
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     // If a log says that /dev/shm is full, that is reported as another finding.
@@ -214,7 +211,7 @@ fn more(run: Run<'_>, number: Option<usize>, larger: Option<(Bytes, String)>) ->
     let host = run.host(recording);
     let (size, why) = match larger {
         Some((bytes, why)) => {
-            let most = host.map_or(bytes, |host| host.memory_bytes.times(MOST));
+            let most = host.map_or(bytes, |host| most_shared_memory(host.memory_bytes));
             (bytes <= most).then(|| (format!("{}M", bytes.0 >> 20), why))?
         }
         None => ("SIZE".into(), String::new()),
