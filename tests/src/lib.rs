@@ -13,7 +13,7 @@ mod ports;
 pub mod publishing;
 mod ray_root;
 pub mod recorder;
-#[path = "../../tracer/src/skips.rs"]
+#[path = "../../tracer/src/tests/skips.rs"]
 mod skips;
 pub mod staging;
 pub mod stream;

@@ -34,14 +34,12 @@ pub use raytrace_core::{
 use raytrace_core::{path, phrase};
 pub use raytrace_proc::bounded;
 #[cfg(test)]
-use tests::golden;
+use tests::{damage, golden, skips};
 
 pub mod cli;
 #[cfg(feature = "record")]
 pub mod collect;
 pub mod command;
-#[cfg(test)]
-mod damage;
 pub mod deaths;
 pub mod explain;
 #[cfg(all(any(test, fuzzing), feature = "stacks"))]
@@ -49,8 +47,6 @@ pub mod fuzz;
 pub mod observe;
 pub mod recording;
 pub mod show;
-#[cfg(test)]
-mod skips;
 pub mod slice;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 //! Needs root (CAP_BPF, CAP_PERFMON). Without it, each test reports that it was skipped.
 #![allow(clippy::disallowed_methods, reason = "tests read what they have made")]
 
-#[path = "../src/skips.rs"]
+#[path = "../src/tests/skips.rs"]
 mod skips;
 
 use std::{

@@ -3,7 +3,7 @@
 //! Each Python that is installed is tested: `python3.9` to `python3.14`, and `python3`. Needs root
 //! (CAP_BPF, CAP_PERFMON). Without it, the test reports that it was skipped.
 
-#[path = "../src/skips.rs"]
+#[path = "../src/tests/skips.rs"]
 mod skips;
 
 use std::{

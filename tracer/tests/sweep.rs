@@ -2,7 +2,7 @@
 //!
 //! Needs root (CAP_BPF, CAP_PERFMON). Without it, the test reports that it was skipped.
 
-#[path = "../src/skips.rs"]
+#[path = "../src/tests/skips.rs"]
 mod skips;
 
 use std::{

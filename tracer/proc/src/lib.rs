@@ -27,7 +27,7 @@ pub mod read_errors;
 pub mod resident_table;
 pub mod rooted;
 #[cfg(test)]
-#[path = "../../src/skips.rs"]
+#[path = "../../src/tests/skips.rs"]
 mod skips;
 pub mod timed_read;
 pub mod users;

@@ -7,7 +7,7 @@ use super::{
     keywords,
     line::{Groups, LogLine},
 };
-use crate::ray::log::kill::{self, Sentence};
+use crate::ray::log::monitor_kill::{self, Sentence};
 
 /// The most lines that one sentence is broken into.
 const MAX_PARTS: u32 = 24;
@@ -111,7 +111,7 @@ impl BrokenLines {
 }
 
 fn sentences() -> impl Iterator<Item = &'static Sentence> {
-    kill::SENTENCES.iter().chain(&SENTENCES)
+    monitor_kill::SENTENCES.iter().chain(&SENTENCES)
 }
 
 fn begins(text: &str) -> bool {

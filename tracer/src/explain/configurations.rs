@@ -7,7 +7,7 @@ use crate::{
     judge::from_text::claim::{FoundSettings, Place, TextRemarks},
     ray::{
         framework,
-        log::{configuration::Configuration, gpu_moved, kill},
+        log::{configuration::Configuration, gpu_moved, monitor_kill},
     },
 };
 
@@ -60,7 +60,7 @@ impl Configurations {
                 .push((who.clone(), moved, place, super::cut(&line.text)));
         }
         if framework::commands().any(|words| line.text.contains(words))
-            && !kill::is_table_row(&line.text)
+            && !monitor_kill::is_table_row(&line.text)
         {
             return self.command(who, place, &line.text, remarks);
         }

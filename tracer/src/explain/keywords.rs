@@ -13,7 +13,7 @@ use aho_corasick::{
 use crate::{
     catalogue,
     judge::warning,
-    ray::log::{gpu_moved, kill, words::WORDS},
+    ray::log::{gpu_moved, monitor_kill, words::WORDS},
 };
 
 use super::{
@@ -64,7 +64,7 @@ fn index() -> Index {
         words.extend(more);
         groups.extend(more.iter().map(|_| group.0));
     };
-    add(Groups::MONITOR, &kill::KEYWORDS);
+    add(Groups::MONITOR, &monitor_kill::KEYWORDS);
     add(Groups::ACTOR, &ray_actor::KEYWORDS);
     let records: Vec<&'static str> = WORDS.records.iter().map(String::as_str).collect();
     add(Groups::COMPONENT, &records);

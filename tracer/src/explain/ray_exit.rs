@@ -11,7 +11,7 @@ use crate::{
         from_text::claim::{Claim, Subject},
         ray_reason::RayReason,
     },
-    ray::{facts::ExitType, log::kill, words},
+    ray::{facts::ExitType, log::monitor_kill, words},
 };
 
 /// The claim for an exception in the actor's constructor.
@@ -115,7 +115,7 @@ fn without_traceback(text: &str) -> &str {
 
 /// Returns whether Ray's own words say that its memory monitor killed the process.
 pub(super) fn killed_for_memory(text: &str) -> bool {
-    kill::killed_for_memory(without_traceback(text))
+    monitor_kill::killed_for_memory(without_traceback(text))
 }
 
 /// Returns the claim if Ray or the death of an owner asked for the end.

@@ -8,7 +8,7 @@ use super::{HexIds as _, line::LogLine};
 use crate::{
     ids::HexId,
     judge::from_text::claim::{Claim, RayMemory, Statement, Subject},
-    ray::{facts::Candidate, log::kill},
+    ray::{facts::Candidate, log::monitor_kill},
 };
 
 /// The most lines of one record: 100 candidates, the object store's state and ten users.
@@ -49,20 +49,20 @@ impl Monitor {
     /// Reads a line.
     pub(super) fn line(&mut self, line: &LogLine, out: &mut Vec<Statement>) {
         let text = line.text.as_str();
-        let opens = kill::opens(text) || super::ray_exit::killed_for_memory(text);
-        let table = kill::has_table_head(text);
+        let opens = monitor_kill::opens(text) || super::ray_exit::killed_for_memory(text);
+        let table = monitor_kill::has_table_head(text);
         let done = self.open.as_ref().is_some_and(|open| {
             line.component.is_some()
                 || open.lines >= MAX_LINES
                 || (opens && open.node.is_some())
-                || (open.is_table() && !opens && kill::row(text).is_none())
-                || kill::is_advice(text)
+                || (open.is_table() && !opens && monitor_kill::row(text).is_none())
+                || monitor_kill::is_advice(text)
         });
         if done {
             self.flush(out);
         }
         let listed = || {
-            let mut listed = kill::listed(text).into_iter();
+            let mut listed = monitor_kill::listed(text).into_iter();
             listed.any(|(one, _)| has_whole_ids(&one))
         };
         if self.open.is_none() && !opens && !table && !listed() {
@@ -96,34 +96,34 @@ impl Block {
     fn read(&mut self, line: &LogLine) {
         let text = line.text.as_str();
         self.claims |= super::ray_exit::killed_for_memory(text);
-        self.kills |= kill::has_kill_details(text);
-        if let Some((ip, id)) = kill::node(text) {
+        self.kills |= monitor_kill::has_kill_details(text);
+        if let Some((ip, id)) = monitor_kill::node(text) {
             self.ip = Some(ip);
             self.node = Some(id);
         }
         self.figures(text);
-        if kill::is_node_line(text)
-            && let Some(one) = kill::one(text).and_then(uncut)
+        if monitor_kill::is_node_line(text)
+            && let Some(one) = monitor_kill::one(text).and_then(uncut)
         {
             self.add(one, line);
         }
-        for (one, killed) in kill::listed(text) {
+        for (one, killed) in monitor_kill::listed(text) {
             if killed && has_whole_ids(&one) {
                 self.add(one, line);
             }
         }
         let room = MAX_TOP.saturating_sub(self.figures.top.len());
-        let mut top = kill::top(text);
+        let mut top = monitor_kill::top(text);
         if top.is_empty() && self.table {
-            top.extend(kill::row(text));
+            top.extend(monitor_kill::row(text));
         }
         self.figures.top.extend(top.into_iter().take(room));
     }
 
     /// Keeps the figures of the first line that has any, or exact ones from a later line.
     fn figures(&mut self, text: &str) {
-        let found = kill::figures(text);
-        if kill::is_exact(text) {
+        let found = monitor_kill::figures(text);
+        if monitor_kill::is_exact(text) {
             self.figures.used = found.used.or(self.figures.used);
             self.figures.threshold = found.threshold.or(self.figures.threshold);
         } else {

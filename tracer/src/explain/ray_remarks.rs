@@ -8,7 +8,7 @@ use super::{HexIds as _, line::LogLine, pattern};
 use crate::{
     ids::HexId,
     judge::{from_text::claim::TextRemarks, report::Mention},
-    ray::log::kill,
+    ray::log::monitor_kill,
 };
 
 /// Keywords of these lines.
@@ -64,7 +64,7 @@ pub(super) fn line(line: &LogLine, remarks: &mut TextRemarks) {
     if let Some(found) = RELEASE.captures(text) {
         remarks.ray_version = Some(found[1].to_owned());
     }
-    for (first, last) in kill::wording_versions(text) {
+    for (first, last) in monitor_kill::wording_versions(text) {
         let (from, to) = remarks.wording.unwrap_or((first, last));
         remarks.wording = Some((from.max(first), to.min(last)));
     }

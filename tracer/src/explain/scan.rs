@@ -10,7 +10,7 @@ use super::{
     line::{Groups, LogLine},
     unwrap_line,
 };
-use crate::ray::log::kill;
+use crate::ray::log::monitor_kill;
 
 /// A line that contains keywords, or follows one that opens a block.
 #[derive(Debug)]
@@ -146,7 +146,7 @@ fn lines_below(line: &LogLine) -> usize {
             has(Groups::CONFIGURATIONS) && configurations::opens(text),
             340,
         ),
-        (has(Groups::MONITOR) && kill::opens(text), 50),
+        (has(Groups::MONITOR) && monitor_kill::opens(text), 50),
         (has(Groups::KERNEL) && kernel::heads_dump(text), 40),
         (has(Groups::ACTOR), 7),
     ];

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::{
     keywords,
     line::{LogLine, Speaker},
-    pattern, prefix, stamp,
+    pattern, ray_prefix, stamp,
 };
 use crate::{ids::Pid, judge::from_text::claim::Stamp};
 
@@ -255,8 +255,9 @@ fn layers<'a>(raw: &'a str, line: &mut LogLine) -> &'a str {
 
 /// Whether a text begins with what names its writer: a driver's parentheses, or a record of Ray.
 fn names_its_writer(rest: &str) -> bool {
-    let known = |found: prefix::SpeakerPrefix<'_>| found.pid.is_some() || found.name == "raylet";
-    prefix::record(rest).is_some() || prefix::speaker(rest).is_some_and(known)
+    let known =
+        |found: ray_prefix::SpeakerPrefix<'_>| found.pid.is_some() || found.name == "raylet";
+    ray_prefix::record(rest).is_some() || ray_prefix::speaker(rest).is_some_and(known)
 }
 
 fn layer<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
@@ -403,7 +404,7 @@ fn program(found: &regex::Captures<'_>, line: &mut LogLine) {
 }
 
 fn speaker<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
-    let found = prefix::speaker(rest)?;
+    let found = ray_prefix::speaker(rest)?;
     let name = found.name.trim().trim_end_matches(',');
     let pid = found.pid.and_then(|pid| pid.parse().ok()).map(Pid);
     let known = matches!(name, "raylet" | "gcs_server" | "autoscaler") || pid.is_some();
@@ -421,7 +422,7 @@ fn speaker<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
 /// Removes Ray's own prefix. Lines that the driver quotes are indented.
 fn ray_prefix<'a>(rest: &'a str, line: &mut LogLine) -> &'a str {
     let trimmed = rest.trim_start();
-    let Some(found) = prefix::record(trimmed) else {
+    let Some(found) = ray_prefix::record(trimmed) else {
         return rest;
     };
     line.stamp.local = stamp::local(found.time).or(line.stamp.local);

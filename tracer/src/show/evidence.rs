@@ -2,7 +2,7 @@
 
 use crate::{
     judge::report::{Death, Evidence},
-    ray::log::kill,
+    ray::log::monitor_kill,
     show::{causes::Cause, sanitize, time::relative, view::View, words},
 };
 
@@ -58,7 +58,7 @@ pub fn at_most(view: &View<'_>, cause: &Cause<'_>, most: usize) -> Vec<String> {
     let mut kept = strongest(death);
     kept.truncate(most);
     let short = |piece: &&Evidence| {
-        let what = kill::without_ids(&piece.what).into_owned();
+        let what = monitor_kill::without_ids(&piece.what).into_owned();
         let piece = Evidence {
             what,
             ..(*piece).clone()

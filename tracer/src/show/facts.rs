@@ -12,7 +12,7 @@ use crate::{
             OomReport, Relation, SenderReport, Setting, TopProcess, subprocess,
         },
     },
-    ray::{log::kill, memory_monitor::THRESHOLD},
+    ray::{log::monitor_kill, memory_monitor::THRESHOLD},
     show::{
         clause, clocks, gcs, live, minute, sanitize, shared_files,
         size::{of, percent, size, use_above},
@@ -401,7 +401,7 @@ fn counted_cgroup<'a>(view: &View<'a>, death: &'a Death) -> Option<&'a str> {
 /// ` (counted again for its message: 5.72 GiB, which Ray calls GB)`.
 fn printed(death: &Death, decided: Bytes) -> String {
     let mut evidence = death.verdict.evidence.iter();
-    let figure = evidence.find_map(|piece| kill::rounded(&piece.what));
+    let figure = evidence.find_map(|piece| monitor_kill::rounded(&piece.what));
     // Ray prints two decimals.
     let another = figure.filter(|figure| (figure.gib() - decided.gib()).abs() > 0.01);
     another.map_or_else(String::new, |figure| {

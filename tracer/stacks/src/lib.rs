@@ -12,13 +12,13 @@
 use raytrace_core::{event, ids, path, python};
 
 #[cfg(test)]
-#[path = "../../src/damage.rs"]
+#[path = "../../src/tests/damage.rs"]
 #[allow(dead_code, reason = "texts are damaged in more ways than programs")]
 mod damage;
 mod grow;
 mod read;
 #[cfg(test)]
-#[path = "../../src/skips.rs"]
+#[path = "../../src/tests/skips.rs"]
 mod skips;
 
 pub use grow::{Interpreters, Kernel, Stacks};

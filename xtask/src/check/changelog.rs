@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn change_of_behaviour_needs_a_line() {
-        let judge = "tracer/core/src/judge/act.rs\n";
+        let judge = "tracer/core/src/judge/fatal_act.rs\n";
         assert!(lacks_line(judge, "judge: Mend it"));
         assert!(!lacks_line(
             &format!("CHANGELOG.md\n{judge}"),

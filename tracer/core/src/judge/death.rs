@@ -4,9 +4,9 @@ use crate::{
     event::Role,
     ids::{HexId, ProcessKey},
     judge::{
-        act::{self, FatalAct},
         cause::{Cause, SlurmReason},
         evidence,
+        fatal_act::{self, FatalAct},
         query::{gcs, headroom, minute, place},
         report::{
             ActiveWarning, Activity, AtDeath, CgroupUse, Death, End, Killer, LastMinute, Memory,
@@ -32,7 +32,7 @@ fn signal(exit: &ExitSeen, act: FatalAct<'_>) -> Option<i32> {
 pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
     let world = verdicts.world;
     let draft = verdicts.of(exit);
-    let act = act::of(world, exit);
+    let act = fatal_act::of(world, exit);
     let act_time = act.time(exit);
     let key = exit.exit.process;
     let unknown = ProcessState::unknown(key);
@@ -74,7 +74,7 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
         when: When {
             time: world.clock.wall(act_time),
             act_time,
-            began_before_ns: act_time.since(act::began(world, exit)),
+            began_before_ns: act_time.since(fatal_act::began(world, exit)),
             exit_time: world.clock.wall(exit.time),
             corrected_time: None,
             stamp: None,
@@ -187,7 +187,7 @@ fn is_cleaned_up(world: &World, exit: &ExitSeen, draft: &Draft) -> bool {
     let Cause::Slurm(ended) = &draft.why else {
         return false;
     };
-    let by_slurm = |end: &ExitSeen| match act::of(world, end) {
+    let by_slurm = |end: &ExitSeen| match fatal_act::of(world, end) {
         FatalAct::Killed(seen) => seen.what.sender.process.pid == ended.stepd.pid,
         _ => false,
     };

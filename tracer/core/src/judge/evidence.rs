@@ -6,7 +6,7 @@ use crate::{
     event::{KernelLog, OomVictim, RayLog, ShortOf, Signal, Source},
     ids::{BootTime, MINUTE_NS, SECOND_NS},
     judge::{
-        act::{self, Fate},
+        fatal_act::{self, Fate},
         query::oom::{self, Basis},
         report::Evidence,
         state::{
@@ -140,7 +140,7 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
     if !exit.is_pending() {
         add(exit.time, source(exit.source).into(), exit_text(exit));
     }
-    if let Some(tracer) = act::tracer(exit, &act::of(world, exit)) {
+    if let Some(tracer) = fatal_act::tracer(exit, &fatal_act::of(world, exit)) {
         let text = format!("was being traced by pid {} ({})", tracer.pid, tracer.comm);
         add(exit.time, "kernel".into(), text);
     }
@@ -239,14 +239,14 @@ fn signal_text(world: &World, exit: &ExitSeen, seen: &Timestamped<Signal>) -> St
     let effect = match signal.result {
         _ if signal.took_effect => "took effect",
         0 | 4 if signal.group_exit => "the process was already exiting",
-        0 | 4 if act::fate(world, exit.exit.process, seen) == Fate::Pending => {
+        0 | 4 if fatal_act::fate(world, exit.exit.process, seen) == Fate::Pending => {
             "blocked, and still pending at the end: no thread took it"
         }
         0 | 4 if signals::dumps_core(signal.signal) => {
             "delivered; the process handles or blocks it, or dumps core"
         }
         0 | 4 if STOPS.contains(&signal.signal) => "delivered",
-        0 | 4 if act::fate(world, exit.exit.process, seen) == Fate::TakenWhileBlocked => {
+        0 | 4 if fatal_act::fate(world, exit.exit.process, seen) == Fate::TakenWhileBlocked => {
             "taken, though blocked at the end (sigwait, a signalfd, or another thread)"
         }
         0 | 4 => "delivered; the process handles or blocks it",

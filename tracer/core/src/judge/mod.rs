@@ -3,13 +3,13 @@
 //! [`Judge`] folds events in one by one, live. [`judge`] does it for a whole recording. Both give
 //! the same verdicts. So what is printed while recording is what the report says later.
 
-mod act;
 mod assemble;
 pub mod cause;
 mod death;
 pub mod diff;
 pub mod doctor;
 mod evidence;
+mod fatal_act;
 mod findings;
 pub mod fleet;
 pub mod forecast;

@@ -6,7 +6,7 @@ use crate::{
     event::{Exit, MemorySplit, Source},
     ids::{EventId, Pid, ProcessKey, SECOND_NS},
     judge::{
-        act, death,
+        death, fatal_act,
         query::memory::snapshot,
         report::Death,
         state::{snapshot::Names, timestamped::ExitSeen, world::World},
@@ -60,9 +60,9 @@ fn waiting(world: &World, key: ProcessKey) -> Option<Death> {
         exit,
         around: Box::default(),
     };
-    let killed = match act::of(world, &exit) {
-        act::FatalAct::Killed(signal) => signal.time,
-        act::FatalAct::Exited { .. } | act::FatalAct::Unseen { .. } => return None,
+    let killed = match fatal_act::of(world, &exit) {
+        fatal_act::FatalAct::Killed(signal) => signal.time,
+        fatal_act::FatalAct::Exited { .. } | fatal_act::FatalAct::Unseen { .. } => return None,
     };
     (time.since(killed) >= LONG_NS).then(|| {
         *exit.around = snapshot(world, &mut Names::default(), &exit.exit, time);

@@ -36,7 +36,7 @@ const PROGRAMS: [(&str, Relation); 21] = [
 const COMM_BYTES: usize = 15;
 
 /// Returns the relation of the program with this file name or, if that is not known, this `comm`.
-pub(super) fn relation(program: &str, comm: &str) -> Option<Relation> {
+pub(super) fn relation_of_program(program: &str, comm: &str) -> Option<Relation> {
     // A longer name is that of another program: `runcommand` is not `runc`.
     let fits = |name: &str| name == program || comm == &name[..name.len().min(COMM_BYTES)];
     let found = PROGRAMS.iter().find(|(name, _)| fits(name));
@@ -46,7 +46,7 @@ pub(super) fn relation(program: &str, comm: &str) -> Option<Relation> {
 /// Whether this is the name of a system program that ends others.
 #[must_use]
 pub fn is_system_program(comm: &str) -> bool {
-    relation("", comm).is_some()
+    relation_of_program("", comm).is_some()
 }
 
 #[cfg(test)]
@@ -56,14 +56,20 @@ mod tests {
     #[test]
     fn program_is_known_by_file_or_truncated_comm() {
         let runtime = Some(Relation::ContainerRuntime);
-        assert_eq!(relation("", "containerd-shim"), runtime);
-        assert_eq!(relation("kubelet", ""), runtime);
+        assert_eq!(relation_of_program("", "containerd-shim"), runtime);
+        assert_eq!(relation_of_program("kubelet", ""), runtime);
         assert_eq!(
-            relation("slurmstepd-wlm", "slurmstepd"),
+            relation_of_program("slurmstepd-wlm", "slurmstepd"),
             Some(Relation::WorkloadManager)
         );
-        assert_eq!(relation("earlyoom", ""), Some(Relation::OomDaemon));
-        assert_eq!(relation("", "low-memory-moni"), Some(Relation::OomDaemon));
+        assert_eq!(
+            relation_of_program("earlyoom", ""),
+            Some(Relation::OomDaemon)
+        );
+        assert_eq!(
+            relation_of_program("", "low-memory-moni"),
+            Some(Relation::OomDaemon)
+        );
         for other in [
             "python3",
             "runcommand",
@@ -71,7 +77,7 @@ mod tests {
             "oomdetector",
             "conmonitor",
         ] {
-            assert_eq!(relation(other, other), None, "{other}");
+            assert_eq!(relation_of_program(other, other), None, "{other}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     judge::report::{Killer, Report},
-    ray::{log::kill::NEWEST, version::Version},
+    ray::{log::monitor_kill::NEWEST, version::Version},
 };
 
 /// Returns a note on kill records of Ray's memory monitor that no grammar reads. No verdict rests

@@ -13,7 +13,7 @@ use regex::{Captures, Regex};
 use super::{known_names::KnownNames, public};
 use crate::{
     path,
-    ray::{framework, log::kill},
+    ray::{framework, log::monitor_kill},
 };
 
 /// The search for identifying parts of free text. If two alternatives match at one place, the first
@@ -21,7 +21,7 @@ use crate::{
 static IDENTIFYING: LazyLock<Regex> = LazyLock::new(|| {
     let parts = [
         // A command line that Ray's older kill records quote, up to the end of the text.
-        &format!("(?P<commands>{}.*)", kill::TABLE_PATTERN),
+        &format!("(?P<commands>{}.*)", monitor_kill::TABLE_PATTERN),
         // A command line of a child that died, as a shell quotes it, and one that earlyoom quotes.
         r"(?P<shell>(?P<head>(?:\bline \d+: +\d+|\[\d+\][+-]) +(?:Killed|Terminated|Aborted|Segmentation fault|Bus error|Illegal instruction)\b)\s+\S.*)",
         r#"(?P<cmdline>\bcmdline ".*)"#,

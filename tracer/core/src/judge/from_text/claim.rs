@@ -18,7 +18,7 @@ use crate::{
     },
     ray::{
         facts::{GpuMoved, TopUser},
-        log::kill::MinorRange,
+        log::monitor_kill::MinorRange,
     },
 };
 

@@ -148,7 +148,7 @@ fn sender(daemon: &Daemon) -> SenderReport {
         exe: None,
         uid: None,
         container_id: None,
-        relation: programs::relation(&daemon.name, "").unwrap_or(unknown),
+        relation: programs::relation_of_program(&daemon.name, "").unwrap_or(unknown),
         signal: daemon.signal,
         mechanism: Mechanism::Unknown,
         ancestors: Vec::new(),

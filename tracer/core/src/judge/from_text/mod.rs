@@ -36,7 +36,7 @@ use crate::{
         report::{ClusterReport, Death, Evidence, Report, TextSource, TopProcess},
     },
     path,
-    ray::{facts::TopUser, identify, log::kill},
+    ray::{facts::TopUser, identify, log::monitor_kill},
 };
 use claim::{Claim, Place, Statement, Subject};
 use death::build;
@@ -343,7 +343,7 @@ fn clusters(gathered: &TextEvidence) -> Vec<ClusterReport> {
 /// Returns the version of Ray that a text names, else the one whose words it uses.
 fn version(gathered: &TextEvidence) -> Option<String> {
     let remarks = &gathered.remarks;
-    let words = |(first, last): kill::MinorRange| match first.cmp(&last) {
+    let words = |(first, last): monitor_kill::MinorRange| match first.cmp(&last) {
         std::cmp::Ordering::Less => Some(format!("2.{first} to 2.{last}")),
         std::cmp::Ordering::Equal => Some(format!("2.{first}")),
         std::cmp::Ordering::Greater => None,

@@ -4,8 +4,8 @@ use super::{Case, Draft, external_signal, senders};
 use crate::{
     ids::BootTime,
     judge::{
-        act,
         cause::Cause,
+        fatal_act,
         missing::Missing,
         report::{Certainty, Killer},
     },
@@ -27,7 +27,7 @@ pub(super) fn verdict(case: &Case<'_>, act: BootTime) -> Option<Draft> {
             }
             _ => None,
         })?;
-    if let Some(signal) = act::caught_before(case.world, case.key(), act)
+    if let Some(signal) = fatal_act::caught_before(case.world, case.key(), act)
         && senders::raylet_of(case, &signal.what.sender).is_none()
     {
         let draft = external_signal::verdict(case, signal, Certainty::Inferred);

@@ -10,8 +10,8 @@ use crate::{
     event::{KernelLog, OomVictim, ProbeState, Signal},
     ids::{ProcessKey, SECOND_NS},
     judge::{
-        act,
         cause::{Cause, ProcessRef, Resource},
+        fatal_act,
         missing::Missing,
         query::oom::{self, Basis, Marked},
         report::{Certainty, Killer, Mechanism, OomReport},
@@ -102,7 +102,7 @@ fn is_of_a_stopped_group(case: &Case<'_>, signal: &Timestamped<Signal>) -> bool 
             && one.sender.process.same(signal.what.sender.process)
             && seen.time.since(signal.time).abs() < AT_ONCE_NS
             && !one.group_exit
-            && act::STOPS.contains(&one.group_exit_code)
+            && fatal_act::STOPS.contains(&one.group_exit_code)
     };
     signal.what.sender.exiting && all.any(is_stopped)
 }

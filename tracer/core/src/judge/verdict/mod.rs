@@ -34,7 +34,7 @@ use crate::{
     event::{Mode, Role, Signal},
     ids::{BootTime, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
-        act::{self, FatalAct},
+        fatal_act::{self, FatalAct},
         missing::{self, Missing},
         report::{Certainty, Killer},
         signal_origin::{self, Origin},
@@ -137,9 +137,9 @@ impl Case<'_> {
         let Some(exit) = self.world.exit(other) else {
             return true;
         };
-        let act = act::of(self.world, self.exit);
-        act::began(self.world, exit) <= act.time(self.exit)
-            || act::is_one_act(&act, &act::of(self.world, exit))
+        let act = fatal_act::of(self.world, self.exit);
+        fatal_act::began(self.world, exit) <= act.time(self.exit)
+            || fatal_act::is_one_act(&act, &fatal_act::of(self.world, exit))
     }
 
     /// Returns whether `other` ended as intended: with code 0, or by Ray on purpose. `None` if it
@@ -171,9 +171,9 @@ impl Case<'_> {
     }
 
     fn by_act(&self) -> Draft {
-        let act = act::of(self.world, self.exit);
+        let act = fatal_act::of(self.world, self.exit);
         let draft = self.by(act);
-        if act::may_come_from_tracer(self.exit, &act) {
+        if fatal_act::may_come_from_tracer(self.exit, &act) {
             draft.at_most(Certainty::Inferred)
         } else {
             draft
@@ -182,7 +182,7 @@ impl Case<'_> {
 
     fn by(&self, act: FatalAct<'_>) -> Draft {
         match act {
-            FatalAct::Killed(signal) if act::was_pending(self.world, self.exit, signal) => {
+            FatalAct::Killed(signal) if fatal_act::was_pending(self.world, self.exit, signal) => {
                 self.killed(signal).at_most(Certainty::Inferred)
             }
             FatalAct::Killed(signal) => self.killed(signal),
@@ -227,7 +227,7 @@ impl Case<'_> {
     /// Returns the time of the act that ended another process.
     fn act_time(&self, other: ProcessKey) -> Option<BootTime> {
         let exit = self.world.exit(other)?;
-        Some(match act::of(self.world, exit) {
+        Some(match fatal_act::of(self.world, exit) {
             FatalAct::Killed(signal) => signal.time,
             act => act.time(exit),
         })

@@ -13,8 +13,8 @@ use crate::{
     event::{RayLog, Role, Signal, Source},
     ids::{BootTime, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
-        act,
         cause::Cause,
+        fatal_act,
         missing::Missing,
         report::{Certainty, Killer, Relation},
         signal_origin::{self, Origin, SignalOrigin},
@@ -107,7 +107,7 @@ fn aborted_at_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Dr
     if signal.what.signal != SIGABRT || case.role() == Role::Raylet {
         return None;
     }
-    let caught = act::caught_before(case.world, case.key(), signal.time)?;
+    let caught = fatal_act::caught_before(case.world, case.key(), signal.time)?;
     let explains =
         !origin(caught).is_from_kernel() && senders::raylet_of(case, &caught.what.sender).is_none();
     let draft = explains.then(|| from_outside(case, caught))?;
@@ -218,7 +218,7 @@ fn after_caught(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> 
             // It follows an end that had already begun: at an earlier signal of another sender,
             // with a handler that ran late.
             let earlier = BootTime(signal.time.0.saturating_sub(1));
-            let earlier = act::caught_before(case.world, case.key(), earlier);
+            let earlier = fatal_act::caught_before(case.world, case.key(), earlier);
             return earlier
                 .and_then(|earlier| after_caught(case, earlier))
                 .or_else(|| after_worker(case, signal));
@@ -368,7 +368,7 @@ fn by_code(case: &Case<'_>) -> Draft {
         // A signal that it caught, or one that was not seen, may have told it to end.
         Source::Kernel
             if !may_have_lost_a_signal(case)
-                && !act::has_caught(case.world, case.exit)
+                && !fatal_act::has_caught(case.world, case.exit)
                 && !may_be_caught_before_recording(case, named) =>
         {
             Certainty::Proven

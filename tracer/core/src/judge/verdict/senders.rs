@@ -455,5 +455,5 @@ fn by_program(case: &Case<'_>, sender: &Sender) -> Option<Relation> {
         return None;
     }
     let exe = sender.exe.as_deref().map_or("", path::base);
-    programs::relation(exe, &sender.comm)
+    programs::relation_of_program(exe, &sender.comm)
 }

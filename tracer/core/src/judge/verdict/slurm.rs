@@ -12,8 +12,8 @@ use crate::{
     event::{Signal, SlurmJob},
     ids::{BootTime, Bytes, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
-        act::{self, FatalAct},
         cause::{ProcessRef, SlurmEnd, SlurmReason},
+        fatal_act::{self, FatalAct},
         query::place,
         state::{processes::ProcessState, timestamped::Timestamped},
     },
@@ -235,7 +235,7 @@ fn was_asked(case: &Case<'_>, process: ProcessKey, end: BootTime, stepd: Process
     let mut signals = case.world.signals_to(process).iter();
     let asked = signals.any(by_slurm);
     let killed = case.world.exit(process).is_some_and(
-        |exit| matches!(act::of(case.world, exit), FatalAct::Killed(seen) if by_slurm(seen)),
+        |exit| matches!(fatal_act::of(case.world, exit), FatalAct::Killed(seen) if by_slurm(seen)),
     );
     asked || killed
 }

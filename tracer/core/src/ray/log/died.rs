@@ -6,7 +6,7 @@
 //! (actor ID: …, name=…, pid=…, memory used=…) was running` on one line, and from 2.55 on `Selected
 //! to kill: (…)` for each victim.
 
-use super::kill;
+use super::monitor_kill;
 use crate::{
     ids::{HexId, Pid},
     ray::facts::{Candidate, RayFact},
@@ -82,7 +82,7 @@ fn victim(text: &str) -> Option<(Option<HexId>, Pid)> {
 
 /// Returns the first worker that a line of an `OutOfMemoryError` (≥ 2.55) says was killed.
 fn selected(text: &str) -> Option<Candidate> {
-    let listed = kill::listed(text).into_iter();
+    let listed = monitor_kill::listed(text).into_iter();
     let mut killed = listed.filter(|(_, killed)| *killed);
     killed.next().map(|(candidate, _)| candidate)
 }

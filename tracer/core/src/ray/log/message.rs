@@ -3,9 +3,9 @@
 //! Each message is listed with the Ray versions that print it.
 
 use super::{
-    after_effects, gpu_moved, kill,
+    after_effects, gpu_moved,
     line::{Line, id_field, number_field, text_field},
-    step,
+    monitor_kill, step,
 };
 use crate::{
     ids::{Bytes, HexId, Pid},
@@ -230,7 +230,7 @@ fn monitor(message: &str) -> Option<RayFact> {
         });
     }
     if message.starts_with("Worker evicted and process killed to reclaim memory") {
-        let (pid, worker_id) = kill::evicted(message)?;
+        let (pid, worker_id) = monitor_kill::evicted(message)?;
         return Some(RayFact::MonitorEvicted { pid, worker_id });
     }
     if message.contains("killed due to memory pressure (OOM)") {

@@ -14,10 +14,10 @@ pub mod configuration;
 mod died;
 pub mod file_name;
 pub mod gpu_moved;
-pub mod kill;
 mod line;
 pub mod lost_children;
 mod message;
+pub mod monitor_kill;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -107,7 +107,8 @@ impl LogParser {
             return self.continuation(text, out);
         };
         self.flush(out);
-        let begins = kill::begins(&parsed.message) || message::begins_shutdown(&parsed.message);
+        let begins =
+            monitor_kill::begins(&parsed.message) || message::begins_shutdown(&parsed.message);
         if self.kind == FileKind::Raylet && begins {
             let mut block = OpenBlock {
                 local_time: parsed.local_time,
@@ -115,7 +116,7 @@ impl LogParser {
                 text: parsed.message.into_owned(),
             };
             // JSON logs and 2.55, 2.56 put the whole record on one line.
-            let whole = kill::complete(&block.text) || text.starts_with('{');
+            let whole = monitor_kill::complete(&block.text) || text.starts_with('{');
             block.text.push('\n');
             self.open = Some(block);
             if whole {
@@ -138,7 +139,7 @@ impl LogParser {
                 open.text.push_str(text);
                 open.text.push('\n');
             }
-            if kill::ends(text) || message::ends_shutdown(text) {
+            if monitor_kill::ends(text) || message::ends_shutdown(text) {
                 self.flush(out);
             }
             return;
@@ -181,7 +182,7 @@ impl LogParser {
         let fact = if message::begins_shutdown(&open.text) {
             message::shutdown(&open.text)
         } else {
-            RayFact::MonitorKill(kill::parse(&open.text))
+            RayFact::MonitorKill(monitor_kill::parse(&open.text))
         };
         out.push(Record {
             local_time: open.local_time,

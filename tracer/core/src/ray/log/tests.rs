@@ -449,7 +449,7 @@ fn every_canary_message_is_in_a_grammar() {
     let messages: Vec<Message> =
         serde_json::from_str(include_str!("messages.json")).expect("messages.json");
     let grammars = [
-        include_str!("kill.rs"),
+        include_str!("monitor_kill.rs"),
         include_str!("message.rs"),
         include_str!("mod.rs"),
         include_str!("../../judge/cause/request.rs"),
@@ -489,18 +489,18 @@ fn long_ids_before_names_are_left_out() {
     let lease = "02".repeat(32);
     let node = "ab".repeat(28);
     assert_eq!(
-        kill::without_ids(&format!(
+        monitor_kill::without_ids(&format!(
             "Selected to kill: (Task: lease ID={lease}, task name=f"
         )),
         "Selected to kill: (Task: lease ID=…, task name=f"
     );
     assert_eq!(
-        kill::without_ids(&format!(
+        monitor_kill::without_ids(&format!(
             "(IP: 192.0.2.2, ID: {node}) where the task (task ID: {}, name=f",
             "0d".repeat(24)
         )),
         "(IP: 192.0.2.2, ID: …) where the task (task ID: …, name=f"
     );
     let worker = format!("Ray killed this worker (ID: {node})");
-    assert_eq!(kill::without_ids(&worker), worker);
+    assert_eq!(monitor_kill::without_ids(&worker), worker);
 }
