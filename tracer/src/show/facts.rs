@@ -169,7 +169,7 @@ pub(super) fn runs_own_code(death: &Death) -> bool {
 
 /// Returns the pod and the Slurm job, as `kubectl` and `squeue` name them.
 fn place(death: &Death) -> Option<String> {
-    let pod = death.process.place.kubernetes.as_ref().map(pod);
+    let pod = death.process.place.kubernetes.as_deref().map(pod);
     let job = death.process.place.slurm.as_ref().map(|slurm| {
         let step = slurm.step_id.as_deref();
         let step = step.map_or_else(String::new, |step| format!(".{}", sanitize::name(step)));

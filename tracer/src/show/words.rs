@@ -219,7 +219,7 @@ pub fn subject(death: &Death) -> String {
     {
         let pod = death.process.place.kubernetes.as_ref();
         let named = pod.filter(|_| inside.0 == 1);
-        let named = named.and_then(Kubernetes::container_name);
+        let named = named.and_then(|pod| pod.container_name());
         let place = named.map_or_else(
             || "its container".to_owned(),
             |named| sanitize::line(&named, CONTAINER),
@@ -619,14 +619,14 @@ mod tests {
         let mut death = sample::burst().deaths.remove(0);
         let named = "container ray-head of pod team-a/head\\e";
         death.process.ns_pid = Some(Pid(1));
-        death.process.place.kubernetes = Some(Kubernetes {
+        death.process.place.kubernetes = Some(Box::new(Kubernetes {
             namespace: Some("team-a".into()),
             pod: Some("head\u{1b}".into()),
             container: Some("ray-head".into()),
             pod_uid: Some(uid.into()),
             container_id: Some(id.clone()),
             ..Kubernetes::default()
-        });
+        }));
         let oom = death.memory.oom.as_mut().expect("an OOM kill");
         oom.cgroup = Some(format!("/kubepods/pod{uid}/{id}"));
         let said = headline(&death);

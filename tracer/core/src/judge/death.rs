@@ -141,7 +141,9 @@ fn activity(world: &World, exit: &ExitSeen, state: &ProcessState) -> Activity {
         calls: calls.and_then(|calls| {
             let from_start = state.parent_key.is_some();
             let matters = |growth: &Growth| headroom::matters(world, state.cluster, growth);
-            calls.at_death(exit.time, &exit.exit, from_start, matters)
+            calls
+                .at_death(exit.time, &exit.exit, from_start, matters)
+                .map(Box::new)
         }),
     }
 }

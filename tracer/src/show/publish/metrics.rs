@@ -562,10 +562,10 @@ mod tests {
             let mut death = kill.clone();
             death.process.pid = Pid(number);
             death.work.task_name = Some(format!("x\"}}\n\\{}{number}", "y".repeat(300)));
-            death.process.place.kubernetes = Some(Kubernetes {
+            death.process.place.kubernetes = Some(Box::new(Kubernetes {
                 pod: Some(format!("pod-{number}\u{202e}")),
                 ..Kubernetes::default()
-            });
+            }));
             snapshot.counts.died(&death, &death);
         }
         let cgroups =
@@ -599,12 +599,12 @@ mod tests {
     fn raylets_on_one_address_share_a_series() {
         let mut first = sample::verl().clusters[0].clone();
         first.place = Place {
-            kubernetes: Some(Kubernetes {
+            kubernetes: Some(Box::new(Kubernetes {
                 cluster: Some("rl-prod".into()),
                 namespace: Some("team-a".into()),
                 pod: Some("rl-prod-0".into()),
                 ..Kubernetes::default()
-            }),
+            })),
             slurm: None,
         };
         let mut second = first.clone();

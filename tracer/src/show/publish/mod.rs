@@ -365,7 +365,7 @@ mod tests {
         };
         death.memory.oom = sample::burst().deaths[0].memory.oom.clone();
         death.process.place = Place {
-            kubernetes: Some(Kubernetes {
+            kubernetes: Some(Box::new(Kubernetes {
                 cluster: Some("rl-prod".into()),
                 namespace: Some("team-a".into()),
                 pod: Some("rl-prod-gpu-x7k2p".into()),
@@ -373,7 +373,7 @@ mod tests {
                 pod_uid: Some("91b1bae4-2e2b-4ae4-8a6c-6b2b4ca1d3f0".into()),
                 container: Some("ray-head".into()),
                 container_id: None,
-            }),
+            })),
             slurm: Some(Slurm {
                 job_id: "4711".into(),
                 step_id: Some("0".into()),

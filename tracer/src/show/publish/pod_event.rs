@@ -181,13 +181,13 @@ pub(crate) mod tests {
     fn in_pod(mut report: Report, pod: &str) -> Report {
         for death in &mut report.deaths {
             death.process.place = Place {
-                kubernetes: Some(Kubernetes {
+                kubernetes: Some(Box::new(Kubernetes {
                     cluster: Some("rl-prod".into()),
                     namespace: Some("team-a".into()),
                     pod: Some(pod.into()),
                     pod_uid: Some("91b1bae4-2e2b-4ae4-8a6c-6b2b4ca1d3f0".into()),
                     ..Kubernetes::default()
-                }),
+                })),
                 slurm: None,
             };
         }

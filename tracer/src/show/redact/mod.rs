@@ -432,7 +432,7 @@ mod tests {
         death.verdict.evidence[0].source = "/tmp/ray/session_x/logs/raylet.out".into();
         death.memory.top = sample::verl().deaths[0].memory.top.clone();
         death.work.task_name = Some("for Acme with hf_AbCdEfGhIjKl".into());
-        death.activity.calls = Some(CallsReport {
+        death.activity.calls = Some(Box::new(CallsReport {
             task: "for Acme with hf_AbCdEfGhIjKl".into(),
             died_in: Some(2),
             from_start: true,
@@ -441,7 +441,7 @@ mod tests {
             peak_bytes: None,
             complete: 1,
             per_call_bytes: None,
-        });
+        }));
         let mut shell = death.verdict.evidence[0].clone();
         shell.what =
             "x.sh: line 12:  4218 Killed    KEY=hush python3 -m verl.main project=acme".into();

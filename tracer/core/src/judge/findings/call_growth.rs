@@ -298,7 +298,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
             copies: method.took,
             held: method.took,
             several: method.workers.len() > 1,
-            before_optimizer: !on_gpus && calls.is_some_and(CallsReport::died_in_first),
+            before_optimizer: !on_gpus && calls.is_some_and(|calls| calls.died_in_first()),
             training: trains(method),
         };
         is_turned = whole_model::add_smaller_copies(run, &ranks, finding);

@@ -20,7 +20,7 @@ pub(in crate::judge) fn of(world: &World, state: &ProcessState) -> Place {
     let raylet = state.cluster.and_then(|raylet| world.cluster(raylet));
     let raylet = raylet.or_else(|| in_same_pod(world, state));
     Place {
-        kubernetes: pod(world, state, raylet),
+        kubernetes: pod(world, state, raylet).map(Box::new),
         slurm,
     }
 }

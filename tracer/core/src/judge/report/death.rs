@@ -293,7 +293,7 @@ pub struct Activity {
     /// How long before its death that stack was read.
     pub stack_age_ms: Option<u64>,
     /// What it ran, call by call.
-    pub calls: Option<CallsReport>,
+    pub calls: Option<Box<CallsReport>>,
 }
 
 /// Serializes a pid, 0 as null. No process that dies has pid 0, which stands for a pid that a text

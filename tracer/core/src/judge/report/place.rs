@@ -11,7 +11,7 @@ use crate::cgroup_path;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Place {
     /// Its pod, where it ran in Kubernetes.
-    pub kubernetes: Option<Kubernetes>,
+    pub kubernetes: Option<Box<Kubernetes>>,
     /// Its job, where Slurm started it.
     pub slurm: Option<Slurm>,
 }
