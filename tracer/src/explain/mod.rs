@@ -11,6 +11,7 @@ mod keywords;
 mod kube;
 mod line;
 mod pool;
+mod prose;
 mod ray_actor;
 mod ray_component;
 mod ray_exit;

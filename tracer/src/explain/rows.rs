@@ -2,7 +2,7 @@
 
 use libc::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
-use super::{HexIds, line::LogLine, ray_exit, said, stamp};
+use super::{HexIds, line::LogLine, prose, ray_exit, said, stamp};
 use crate::{
     catalogue::{self, Found, Says, Where, Whom},
     event::Role,
@@ -34,6 +34,7 @@ pub(super) fn line(line: &LogLine, own: &Subject, hosts: bool, out: &mut Vec<Sta
     let text = line.text.as_str();
     let mut found = catalogue::find(text);
     found.retain(|one| is_believed(one.row.believed, line));
+    found.retain(|one| !prose::quotes(one.before(text)));
     found.retain(|one| !hosts || one.row.of == Whom::Host);
     let by_worker = line.is_of_worker(own);
     found.retain(|one| !(by_worker && matches!(one.row.of, Whom::Host | Whom::Part)));
@@ -135,13 +136,14 @@ fn subject(found: &Found<'_>, line: &LogLine, own: &Subject) -> Subject {
         },
     };
     let of_any = matches!(found.row.of, Whom::Nobody | Whom::Writer);
-    let of = (!found.row.place.is_empty()).then(|| found.fill(&found.row.place));
+    let place = (!found.row.place.is_empty()).then(|| found.fill(&found.row.place));
+    let of = place.filter(|place| !place.ends_with(' '));
+    // A place says more than a number: `Slurm task 289 on node-1`.
+    let task = text("task").filter(|_| found.row.of == Whom::Nobody && of.is_none());
     Subject {
         comm: text("comm").or_else(|| other_part(found)).or(subject.comm),
-        task: text("task")
-            .filter(|_| found.row.of == Whom::Nobody)
-            .or(subject.task),
-        of: of.filter(|of| !of.ends_with(' ')).or(subject.of),
+        task: task.or(subject.task),
+        of: of.or(subject.of),
         foreign: subject.foreign || (of_any && line.component.is_none() && !found.is_rays()),
         ..subject
     }
@@ -228,6 +230,7 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
                 signal: named_signal(found).or(*signal),
                 why: why.trim().chars().take(MAX_WORDS + 40).collect(),
                 for_memory: *memory,
+                fix: fix(found),
                 unit: unit.filter(|_| *of_unit).map(str::to_owned),
                 after_part: *after_part,
                 after: None,
@@ -236,6 +239,7 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
         Says::KernelOom { by, global } => Claim::KernelOom(Box::new(KernelOom {
             scope: global.then_some(Scope::Global),
             reporter: Some(found.fill(by)),
+            fix: fix(found),
             ..KernelOom::default()
         })),
         Says::TakenBack { by } => Claim::TakenBack { by: by.clone() },
@@ -263,6 +267,11 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
         },
         Says::NodeDead { says } => RayReason::node_dead(short(&found.fill(says))).into(),
     })
+}
+
+/// Returns what to change where this limit was hit.
+fn fix(found: &Found<'_>) -> Option<String> {
+    Some(found.fill(&found.row.fix)).filter(|fix| !fix.is_empty())
 }
 
 /// Returns the claim for a signal that the line names, by its name, number or strsignal(3).

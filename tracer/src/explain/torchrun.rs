@@ -99,6 +99,7 @@ impl Rank {
 
 fn by_torchrun(signal: i32, first: Pid) -> Daemon {
     Daemon {
+        fix: None,
         name: "torchrun".into(),
         pid: None,
         signal: Some(signal),

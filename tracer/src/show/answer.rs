@@ -257,12 +257,16 @@ fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let followers: usize = causes.iter().map(|cause| cause.followers().len()).sum();
     let followed = followers + without_first;
     let mut parts = Vec::new();
-    let followed = match followed {
-        0 => "no death".to_owned(),
-        _ => words::count(followed, "death", "deaths"),
-    };
     let first = words::count(causes.len() - without_first, "first cause", "first causes");
-    parts.push(format!("{first}; {followed} followed."));
+    parts.push(match followed {
+        // Texts name few of the processes that a kill takes along.
+        0 if !report.texts.is_empty() => format!("{first}."),
+        0 => format!("{first}; no death followed."),
+        _ => format!(
+            "{first}; {} followed.",
+            words::count(followed, "death", "deaths")
+        ),
+    });
     if let Some(peak) = report.peak {
         let used: Bytes = peak.used_bytes;
         parts.push(format!(

@@ -180,6 +180,7 @@ mod tests {
         let mut death = sample::verl().deaths.remove(0);
         death.verdict.killer = Killer::Signal;
         death.verdict.cause = Cause::MemoryDaemon {
+            fix: None,
             name: "earlyoom".into(),
             says: "VmRSS 2891 MiB".into(),
         };

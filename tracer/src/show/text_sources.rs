@@ -1,7 +1,7 @@
 //! Says which texts were read, if a report is made from texts.
 
 use crate::{
-    judge::report::Death,
+    judge::{cause::Cause, report::Death},
     path,
     show::{sanitize, time::offset_name, view::View, words},
 };
@@ -56,7 +56,8 @@ pub(super) fn lines(view: &View<'_>) -> Vec<String> {
         .map(|(clock, names)| clock_of(&names, &clock))
         .collect();
     let mut deaths = view.shown.report.deaths.iter();
-    let by_kernel = |death: &Death| death.verdict.killer.is_kernel_oom();
+    // Other programs that report an OOM kill have clocks of their own.
+    let by_kernel = |death: &Death| matches!(&death.verdict.cause, Cause::KernelOom(oom) if oom.reported_by.is_none());
     if clocks.is_empty() && deaths.any(by_kernel) {
         clocks.push(NO_TIMES.to_owned());
     }

@@ -74,6 +74,9 @@ pub struct Row {
     /// What its process belongs to: `Slurm step {step}`.
     #[serde(default)]
     pub place: String,
+    /// What to change where this limit was hit: `more memory for the job: bsub -M`.
+    #[serde(default)]
+    pub fix: String,
     /// Whether it counts only in a line that no other row reads.
     #[serde(default)]
     pub general: bool,
@@ -110,6 +113,13 @@ impl Found<'_> {
     #[must_use]
     pub fn text(&self) -> &str {
         self.holes.get(0).map_or("", |found| found.as_str())
+    }
+
+    /// Returns what stands before the match in its line.
+    #[must_use]
+    pub fn before<'l>(&self, line: &'l str) -> &'l str {
+        let begin = self.holes.get(0).map_or(0, |found| found.start());
+        line.get(..begin).unwrap_or_default()
     }
 
     /// Returns the number in a hole.

@@ -28,13 +28,13 @@ pub(super) fn by_memory(cause: &Cause, number: Number) -> Option<String> {
         Cause::RayMemoryMonitorOrKernelOom => format!("{was} killed by Ray's memory monitor or by the kernel's OOM killer, which killed a whole cgroup; which came first is unknown"),
         Cause::RayMemoryTable => "ended; Ray's memory monitor printed its table of memory users, but the logs do not name the kill".into(),
         Cause::RayMemoryDigit => "ended; disconnect_type=4 means Ray's memory monitor, but no other line confirms it".into(),
-        Cause::MemoryDaemon { name, says } | Cause::SystemProgram { name, says }
+        Cause::MemoryDaemon { name, says, .. } | Cause::SystemProgram { name, says, .. }
             if name == "kubelet" =>
         {
             format!("{was} killed by the kubelet: {says}")
         }
-        Cause::SystemProgram { name, says } => format!("{was} ended by {name}: {says}"),
-        Cause::MemoryDaemon { name, says } => format!("{was} killed by {name}: {says}"),
+        Cause::SystemProgram { name, says, .. } => format!("{was} ended by {name}: {says}"),
+        Cause::MemoryDaemon { name, says, .. } => format!("{was} killed by {name}: {says}"),
         _ => return None,
     })
 }

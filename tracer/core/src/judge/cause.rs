@@ -51,6 +51,9 @@ pub enum Cause {
         name: String,
         /// Its reason.
         says: String,
+        /// How its limit is changed: `more memory for the job: bsub -M`. A finding says it.
+        #[serde(skip)]
+        fix: Option<String>,
     },
 
     /// A program of the system ended it for another reason than memory, in that program's own
@@ -60,6 +63,9 @@ pub enum Cause {
         name: String,
         /// Its reason.
         says: String,
+        /// How its limit is changed: `more memory for the job: bsub -M`. A finding says it.
+        #[serde(skip)]
+        fix: Option<String>,
     },
 
     /// A signal that another process sent.
@@ -360,6 +366,9 @@ pub struct KernelOom {
     pub invoker: Option<String>,
     /// Who reports it, if it is not the kernel: `systemd`.
     pub reported_by: Option<String>,
+    /// How the limit of who reports it is changed. A finding says it.
+    #[serde(skip)]
+    pub fix: Option<String>,
 }
 
 /// Which memory was full.

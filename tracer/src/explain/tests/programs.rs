@@ -327,3 +327,57 @@ fn documents_and_other_programs_codes_are_no_deaths_by_signals() {
     let ends = of("language server exited with code -1.\n").deaths;
     assert!(ends.iter().all(|death| death.end.signal.is_none()));
 }
+
+/// What did not happen, and what a sentence quotes, is no death.
+#[test]
+fn what_a_text_denies_or_quotes_is_no_death() {
+    let sent = "earlyoom[1295]: sending SIGTERM to process 4101 uid 1000 \"java\": badness 1170, VmRSS 43912 MiB\n";
+    let alive = format!("{sent}earlyoom[1295]: process 4101 did not exit\n");
+    assert_eq!(killers(&of(&alive)), []);
+    assert_eq!(killers(&of(sent)), [(4101, Killer::Signal)]);
+    let quoted = "Successfully completed.\nLSF normally ends jobs that go over it and emits the `TERM_MEMLIMIT: job killed after reaching LSF memory usage limit` message\n";
+    assert_eq!(killers(&of(quoted)), []);
+    let sentence = "The docs say that \"mpirun noticed that process rank 0 with PID 21183 on node n1 exited on signal 9 (Killed).\" means memory\n";
+    assert_eq!(killers(&of(sentence)), []);
+    let refused = "4m7s Warning Evicted pod/egg-2 The node had condition: [MemoryPressure].\n";
+    assert_eq!(killers(&of(refused)), []);
+}
+
+/// Where a program has a limit, the text says how that is raised.
+#[test]
+fn limit_of_a_batch_system_has_its_remedy() {
+    for (text, option) in [
+        (
+            "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\n",
+            "bsub -M",
+        ),
+        (
+            "=>> PBS: job killed: walltime 86415 exceeded limit 86400\n",
+            "qsub -l walltime=",
+        ),
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=8812.0. Some of the step tasks have been OOM Killed.\n",
+            "sbatch --mem",
+        ),
+        (
+            "Job has gone over memory limit of 4096 megabytes. Peak usage: 4088 megabytes.\n",
+            "request_memory",
+        ),
+    ] {
+        let report = of(text);
+        let found = report.findings.iter().find(|one| one.rule == "set-limit");
+        let found = found.unwrap_or_else(|| panic!("no finding: {text}"));
+        assert!(found.remedy[0].contains(option), "{:?}", found.remedy);
+        assert_eq!(found.deaths, [report.deaths[0].id]);
+    }
+}
+
+/// The virtual machine says which fault it had, and the shell only that it aborted.
+#[test]
+fn jvm_names_its_fault() {
+    let block = "# A fatal error has been detected by the Java Runtime Environment:\n#\n#  SIGSEGV (0xb) at pc=0x00007f1a2dfe8a10, pid=1901, tid=0x00007f1b6320d700\n";
+    let shell = "run.sh: line 121:  1901 Aborted                 java -jar x.jar\n";
+    let report = of(&format!("{block}{shell}"));
+    assert_eq!(killers(&report), [(1901, Killer::Crash)]);
+    assert_eq!(report.deaths[0].end.signal, Some(libc::SIGSEGV));
+}

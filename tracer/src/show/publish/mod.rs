@@ -360,6 +360,7 @@ mod tests {
         let death = &mut report.deaths[0];
         death.process.title = Some("ray::Trainer.fit".into());
         death.verdict.cause = Cause::MemoryDaemon {
+            fix: None,
             name: "corp-reaper".into(),
             says: "killed by /home/lin/bin/reaper --token sk-123456789".into(),
         };

@@ -49,6 +49,7 @@ mod resources;
 mod retry_loop;
 mod rules;
 mod second_cluster;
+mod set_limit;
 mod settings;
 mod shared_memory;
 mod slurm;
@@ -78,7 +79,7 @@ use rules::{Kind, Rule};
 
 /// All rules. Their order decides between findings of equal rank: causes first, then settings, then
 /// notes that name no cause.
-static ALL: [Rule; 38] = [
+static ALL: [Rule; 39] = [
     Rule::at_kill(&["controller-grew"], Kind::Growth, controller::find),
     Rule::at_kill(&["leak"], Kind::Growth, leak::find),
     Rule::at_kill(&["call-grew"], Kind::Growth, call_growth::find),
@@ -133,6 +134,7 @@ static ALL: [Rule; 38] = [
         Kind::Note,
         advice::find,
     ),
+    Rule::always(&["set-limit"], Kind::Limit, set_limit::find),
     Rule::always(&["slurm-ended"], Kind::Note, slurm::find),
     Rule::always(&["pod-stopped"], Kind::Note, pod::find),
     Rule::always(&["second-cluster"], Kind::Note, second_cluster::find),

@@ -298,6 +298,8 @@ pub struct KernelOom {
     pub tasks: Vec<Task>,
     /// Who reports it, if it is not the kernel: `slurmstepd`, `kubelet`.
     pub reporter: Option<String>,
+    /// How that one's limit is changed.
+    pub fix: Option<String>,
 }
 
 /// A row of a kernel report's task dump.
@@ -326,6 +328,8 @@ pub struct Daemon {
     pub why: String,
     /// Whether it killed for memory. Batch systems also end jobs for their time.
     pub for_memory: bool,
+    /// How its limit is changed.
+    pub fix: Option<String>,
     /// The unit of systemd whose processes it killed.
     pub unit: Option<String>,
     /// Whether it does so too after one of the processes has ended by itself.

@@ -177,7 +177,13 @@ fn are_apart(one: &Statement, other: &Statement) -> bool {
     if tasks.is_some_and(|(one, other)| one != other) {
         return true;
     }
-    let kinds = ["unit ", "pod ", "container ", "Spark executor "];
+    let kinds = [
+        "unit ",
+        "pod ",
+        "container ",
+        "Spark executor ",
+        "Slurm task ",
+    ];
     kinds.into_iter().any(apart) || jobs.is_some_and(|(one, other)| one != other)
 }
 

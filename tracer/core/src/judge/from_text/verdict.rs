@@ -82,6 +82,7 @@ fn by_kernel(oom: KernelOom) -> Verdict {
         charged: None,
         invoker: oom.invoker.clone(),
         reported_by: oom.reporter.clone(),
+        fix: oom.fix.clone(),
     };
     let mut verdict = Verdict::new(Killer::of_oom(&cause), Cause::KernelOom(cause));
     verdict.signal = Some(SIGKILL);
@@ -148,6 +149,7 @@ fn kernel(claims: &[&Statement]) -> Option<KernelOom> {
         known.score_adj = known.score_adj.or(oom.score_adj);
         known.invoker = known.invoker.take().or_else(|| oom.invoker.clone());
         known.reporter = known.reporter.take().or_else(|| oom.reporter.clone());
+        known.fix = known.fix.take().or_else(|| oom.fix.clone());
         if known.tasks.is_empty() {
             known.tasks.clone_from(&oom.tasks);
         }
@@ -292,10 +294,11 @@ fn crashed(says: &str, signal: Option<i32>) -> Verdict {
 
 fn by_daemon(daemon: &Daemon) -> Verdict {
     let (name, says) = (daemon.name.clone(), daemon.why.clone());
+    let fix = daemon.fix.clone();
     let cause = if daemon.for_memory {
-        Cause::MemoryDaemon { name, says }
+        Cause::MemoryDaemon { name, says, fix }
     } else {
-        Cause::SystemProgram { name, says }
+        Cause::SystemProgram { name, says, fix }
     };
     let killer = daemon.after.map_or(Killer::Signal, |_| Killer::RayCollapse);
     let mut verdict = Verdict::new(killer, cause);

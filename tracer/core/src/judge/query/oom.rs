@@ -25,6 +25,7 @@ const LOCK_WAIT_NS: i64 = 10 * SECOND_NS;
 /// Returns the cause for an OOM kill.
 pub(in crate::judge) fn cause(report: &OomReport) -> KernelOom {
     KernelOom {
+        fix: None,
         scope: report.constraint,
         cgroup: report.cgroup.clone(),
         limit_bytes: report.limit_bytes,
