@@ -165,12 +165,27 @@ pub fn text(shown: &SelectedReport, style: &Style) -> String {
     } else {
         ""
     };
-    let more = format!("{command} --kill {number}{again}");
+    let others = others(report, cause.death);
+    let more = format!("{command} --kill {number}{again}{others}");
     let view = View::new(shown, style);
     let lines = short_lines(&view, cause.death, &more);
     let mut text = lines.join("\n");
     text.push('\n');
     text
+}
+
+/// Returns where the death was, in a report of several recordings, and of how many first causes it
+/// is one: ` # on gpu-07; one of 5 first causes`.
+fn others(report: &Report, death: &Death) -> String {
+    let number = causes::all(report).len();
+    let one = (number > 1).then(|| format!("one of {number} first causes"));
+    let node = death.node.as_deref().map(|node| format!("on {node}"));
+    let all: Vec<String> = node.into_iter().chain(one).collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    // A command line may be copied with a remark.
+    format!(" # {}", all.join("; "))
 }
 
 fn cause(death: &Death, disclosure: Disclosure) -> String {

@@ -23,10 +23,10 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("style.css");
 const SCRIPTS: [&str; 7] = [
     include_str!("model.js"),
-    include_str!("stack.js"),
+    include_str!("draw.js"),
     include_str!("table.js"),
     include_str!("lanes.js"),
-    include_str!("chart.js"),
+    include_str!("timeline.js"),
     include_str!("deaths.js"),
     include_str!("page.js"),
 ];

@@ -10,7 +10,7 @@ mod gpu;
 mod killers;
 mod recording;
 mod sessions;
-mod settings;
+mod ray_variables;
 #[cfg(test)]
 mod tests;
 
@@ -85,7 +85,7 @@ pub fn checks(machine: &Machine) -> Vec<Check> {
     add(Section::Recording, recording::checks(machine));
     for node in &machine.nodes {
         add(Section::Killers, killers::checks(machine, node));
-        add(Section::Settings, settings::checks(node));
+        add(Section::Settings, ray_variables::checks(node));
     }
     add(Section::Gpu, gpu::checks(machine));
     add(Section::Disk, sessions::checks(machine));
