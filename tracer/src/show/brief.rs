@@ -131,6 +131,9 @@ pub fn why(view: &View<'_>, death: &Death) -> String {
     };
     let figures = oom.and_then(|oom| match (oom.usage_bytes, oom.limit_bytes) {
         (Some(usage), Some(limit)) => Some(format!(", {}", of(usage, limit))),
+        (None, Some(limit)) if death.verdict.killer == Killer::KernelOom => {
+            Some(format!("; a limit of {} is named", size(limit)))
+        }
         (None, Some(limit)) => Some(format!(" at {}", size(limit))),
         _ => None,
     });
