@@ -11,6 +11,14 @@ pub(crate) const EXIT_AT_SIGTERM: i32 = 128 + SIGTERM;
 /// Signals that programs catch in order to end.
 pub(crate) const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
+/// Returns whether the kernel sends this signal for what a process has done.
+pub(crate) fn is_fault(number: i32) -> bool {
+    matches!(
+        number,
+        SIGILL | SIGTRAP | SIGABRT | SIGBUS | SIGFPE | SIGSEGV
+    )
+}
+
 /// Returns `SIGKILL`, or `signal 40` for one without a usual name.
 #[must_use]
 pub fn name(number: i32) -> String {

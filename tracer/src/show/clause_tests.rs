@@ -52,6 +52,22 @@ fn reaction_to_a_signal_follows_its_sender() {
         "was terminated by SIGTERM from bash (pid 9, uid 1000); it caught the signal and aborted (SIGABRT) while exiting"
     );
     assert_eq!(
+        sentence(Cause::CaughtSignalThenSignal {
+            cause: term.clone(),
+            signal: 2,
+            after_s: None
+        }),
+        "was terminated by SIGTERM from bash (pid 9, uid 1000); it caught the signal and ended with a SIGINT of its own"
+    );
+    assert_eq!(
+        sentence(Cause::CaughtSignalThenSignal {
+            cause: term.clone(),
+            signal: 11,
+            after_s: Some(3)
+        }),
+        "was terminated by SIGTERM from bash (pid 9, uid 1000); it caught the signal and crashed 3 s later with SIGSEGV"
+    );
+    assert_eq!(
         sentence(Cause::CaughtSignalThenReraise { cause: term }),
         "was terminated by SIGTERM from bash (pid 9, uid 1000); its handler re-raised it"
     );

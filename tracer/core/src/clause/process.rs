@@ -76,6 +76,21 @@ impl ClauseContext {
                 self.clause(cause),
                 after_s.map_or_else(|| " while exiting".to_owned(), |_| later(*after_s))
             ),
+            Cause::CaughtSignalThenSignal {
+                cause,
+                signal,
+                after_s,
+            } => {
+                let (clause, later, name) =
+                    (self.clause(cause), later(*after_s), signals::name(*signal));
+                if signals::is_fault(*signal) {
+                    format!("{clause}; {it} caught the signal and crashed{later} with {name}")
+                } else {
+                    format!(
+                        "{clause}; {it} caught the signal and ended{later} with a {name} of {its} own"
+                    )
+                }
+            }
             Cause::CaughtSignalThenRaylet { cause } => format!(
                 "{}; {it} caught the signal, and {its} raylet then stopped it",
                 self.clause(cause)

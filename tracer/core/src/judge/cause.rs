@@ -183,6 +183,15 @@ pub enum Cause {
         /// Whole seconds between the two, if there are any.
         after_s: Option<u64>,
     },
+    /// It caught the signal of `cause`, and ended by another signal: a fault, or one of its own.
+    CaughtSignalThenSignal {
+        /// Where the signal came from.
+        cause: Box<Cause>,
+        /// The signal that ended it.
+        signal: i32,
+        /// Whole seconds between the two, if there are any.
+        after_s: Option<u64>,
+    },
     /// It caught the signal of `cause`, and its raylet ended it before it had exited.
     CaughtSignalThenRaylet {
         /// Where the signal came from.

@@ -56,7 +56,7 @@ impl FatalAct<'_> {
 ///
 /// Programs also catch these for other purposes and go on: an interrupted cell of a notebook, a
 /// reload. A SIGTERM asks a process to end, and a handler may save for as long as it likes.
-const GOES_ON_NS: i64 = 15 * SECOND_NS;
+pub(super) const GOES_ON_NS: i64 = 15 * SECOND_NS;
 
 /// Signals that stop a process.
 pub(super) const STOPS: [i32; 4] = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
@@ -293,12 +293,11 @@ pub(super) fn caught_before(
     Some(first.unwrap_or(last))
 }
 
-/// Returns whether the process had caught a signal from outside that tells processes to end. Then
-/// it is not proven that it ended by itself.
-pub(super) fn has_caught(world: &World, exit: &ExitSeen) -> bool {
-    let process = exit.exit.process;
+/// Returns whether the process had caught, by `end`, a signal from outside that tells processes to
+/// end. Then it is not proven that it ended by itself.
+pub(super) fn has_caught(world: &World, process: ProcessKey, end: BootTime) -> bool {
     let mut signals = world.signals_to(process).iter();
-    signals.any(|seen| seen.time <= exit.time && was_taken(world, process, seen))
+    signals.any(|seen| seen.time <= end && was_taken(world, process, seen))
 }
 
 /// Returns whether a signal from outside that tells processes to end was queued for this one, and

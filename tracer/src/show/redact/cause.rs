@@ -28,6 +28,7 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
         Cause::CaughtSignalThenExit { cause, .. }
         | Cause::CaughtSignalThenReraise { cause }
         | Cause::CaughtSignalThenAbort { cause, .. }
+        | Cause::CaughtSignalThenSignal { cause, .. }
         | Cause::CaughtSignalThenRaylet { cause } => redact(scrubber, cause),
         Cause::MemoryDaemon { says, .. }
         | Cause::SystemProgram { says, .. }

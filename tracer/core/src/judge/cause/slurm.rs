@@ -45,6 +45,7 @@ impl Cause {
             Self::CaughtSignalThenExit { cause, .. }
             | Self::CaughtSignalThenReraise { cause }
             | Self::CaughtSignalThenAbort { cause, .. }
+            | Self::CaughtSignalThenSignal { cause, .. }
             | Self::CaughtSignalThenRaylet { cause } => cause.by_slurm(),
             _ => None,
         }

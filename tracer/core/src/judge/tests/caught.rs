@@ -3,7 +3,7 @@
 use super::scene::{RAYLET, Scene};
 use crate::{
     assert_verdict, clause,
-    event::PendingSignals,
+    event::{PendingSignals, Role},
     judge::report::{Certainty, Death, Killer},
 };
 
@@ -203,4 +203,59 @@ fn exit_at_raylets_sigterm_is_not_proven() {
         .after(100);
     scene.exit(7, 7 << 8);
     assert_ne!(verdict(&scene.death(7)).1, Certainty::Proven);
+}
+
+/// A handler that ends the process by another signal than the one that it caught: a Python program
+/// that turns SIGTERM into KeyboardInterrupt, one that kills its whole tree, one that fails.
+#[test]
+fn end_by_another_signal_names_the_first_sender() {
+    for (first, own, code, took_effect) in [
+        (15, 2, 0, true),
+        (15, 9, 0, true),
+        (3, 9, 0, true),
+        (2, 9, 0, true),
+        (15, 11, 1, false),
+        (15, 4, 2, false),
+    ] {
+        let mut scene = Scene::new();
+        scene.process(70, 7, "python", Role::Other);
+        scene.signal(66, 70, first, 0, false).after(7000);
+        scene.signal(70, 70, own, code, took_effect).after(10);
+        if !took_effect {
+            scene.delivered(70, own, code);
+        }
+        scene.exit(70, own);
+        let death = assert_verdict!(scene, 70, Signal, Inferred);
+        let said = clause::summary(&death);
+        assert!(said.contains("it caught the signal and"), "{said}");
+        assert_eq!(death.sender.expect("sender").pid.0, 66);
+    }
+}
+
+/// A fault long after a signal is the process's own. Its own signal may come of a slow handler.
+#[test]
+fn late_fault_is_a_crash_and_late_signal_may_be_the_handlers() {
+    let ended = |own, code, took_effect| {
+        let mut scene = Scene::new();
+        scene.process(70, 7, "python", Role::Other);
+        scene.signal(66, 70, 15, 0, false).after(10 * MINUTE);
+        scene.signal(70, 70, own, code, took_effect).after(10);
+        if !took_effect {
+            scene.delivered(70, own, code);
+        }
+        scene.exit(70, own);
+        verdict(&scene.death(70))
+    };
+    assert_eq!(ended(11, 1, false), (Killer::Crash, Certainty::Proven));
+    assert_eq!(ended(9, 0, true), (Killer::Signal, Certainty::Inferred));
+}
+
+/// A worker's handler of the raylet's SIGTERM may send it; the raylet also follows ends with it.
+#[test]
+fn own_signal_after_the_raylets_is_not_proven() {
+    let mut scene = Scene::new();
+    scene.ray_worker(7).signal(RAYLET, 7, 15, 0, false);
+    scene.after(100).signal(7, 7, 9, 0, true).after(5);
+    scene.exit(7, 9);
+    assert_verdict!(scene, 7, Crash, Inferred);
 }

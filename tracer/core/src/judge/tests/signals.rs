@@ -454,18 +454,18 @@ fn own_signal_that_may_be_sent_again_is_inferred() {
         scene.exit(7, number);
         assert_verdict!(scene, 7, Crash, Inferred);
     }
-    for (seconds, certainty) in [(90, Certainty::Inferred), (0, Certainty::Proven)] {
+    for (seconds, verdict) in [
+        (90, (Killer::Signal, Certainty::Inferred)),
+        (0, (Killer::Crash, Certainty::Proven)),
+    ] {
         let mut scene = Scene::new();
         forks(&mut scene, RAYLET, 7);
         if seconds > 0 {
             scene.signal(66, 7, 15, 0, false).after(seconds * 1_000_000);
         }
         scene.signal(7, 7, 15, 0, true).after(10).exit(7, 15);
-        let verdict = scene.death(7).verdict;
-        assert_eq!(
-            (verdict.killer, verdict.certainty),
-            (Killer::Crash, certainty)
-        );
+        let got = scene.death(7).verdict;
+        assert_eq!((got.killer, got.certainty), verdict);
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{
         signal_origin::{Origin, SignalOrigin},
         state::timestamped::Timestamped,
     },
+    signals,
 };
 
 /// A mark, and the kill of a process that shares the victim's memory, are at most this far apart.
@@ -70,7 +71,7 @@ pub(super) fn verdict(
             };
             not_memory(signal, Mechanism::Timer, cause).at_most(certainty)
         }
-        (Origin::Kernel, number) if !CORE.contains(&number) => {
+        (Origin::Kernel, number) if !signals::is_fault(number) => {
             let cause = Cause::KernelSignal { signal: number };
             not_memory(signal, Mechanism::Unknown, cause).at_most(certainty)
         }
@@ -126,14 +127,6 @@ pub(super) fn fault(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
         shared_memory: number == SIGBUS && shared.is_some_and(|bytes| bytes.0 > 0),
     };
     Draft::new(Killer::Crash, Certainty::Proven, cause)
-}
-
-/// ILL TRAP ABRT BUS FPE SEGV: signals that the kernel sends for what a process has done.
-const CORE: [i32; 6] = [4, 5, 6, 7, 8, 11];
-
-/// Returns whether the kernel sends this signal for what a process has done.
-pub(super) fn is_fault(number: i32) -> bool {
-    CORE.contains(&number)
 }
 
 fn kill(case: &Case<'_>, signal: &Timestamped<Signal>, certainty: Certainty) -> Draft {

@@ -44,6 +44,7 @@ use crate::{
         },
     },
     ray::tree::Part,
+    signals,
 };
 
 /// A process that ends this long after another is not why that one ended. A driver takes less time
@@ -206,6 +207,10 @@ impl Case<'_> {
                     }
                     None => external_signal::verdict(self, signal, Certainty::Proven),
                 }
+            }
+            Origin::Fault => self_exit::faulted(self, signal),
+            Origin::Kernel if own && signals::is_fault(signal.what.signal) => {
+                self_exit::faulted(self, signal).at_most(origin.certainty())
             }
             _ => kernel::verdict(self, signal, origin),
         }

@@ -24,7 +24,7 @@ use crate::{
         facts::{ExitType, RayFact},
         words,
     },
-    signals::ENDING,
+    signals::{self, ENDING},
 };
 
 /// How long after an outside signal a process may still re-raise it on itself.
@@ -49,14 +49,13 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft
         )
     };
     if let Some(first) = earlier.clone().rfind(is_fault) {
-        return limits::by_signal(first, origin(first))
-            .unwrap_or_else(|| kernel::fault(case, first));
+        return limits::by_signal(first, origin(first)).unwrap_or_else(|| faulted(case, first));
     }
     let from_outside_it = |seen: &&Timestamped<Signal>| {
         origin(seen).is_from_kernel() || !seen.what.sender.process.same(case.key())
     };
     let Some(outside) = earlier.find(from_outside_it) else {
-        return aborted_at_signal(case, signal).unwrap_or_else(|| raised(case, signal));
+        return at_signal(case, signal).unwrap_or_else(|| raised(case, signal));
     };
     if origin(outside).is_from_kernel() && origin(outside).kind != Origin::ParentDeath {
         return from_outside(case, outside)
@@ -75,15 +74,17 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft
 /// caught only where they tell processes to end, and one may have come at any time before.
 fn raised(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
     let number = signal.what.signal;
-    let is_seen = kernel::is_fault(number) || number == SIGKILL || ENDING.contains(&number);
-    let mut signals = case.world.signals_to(case.key()).iter();
-    let came_before = signals.any(|seen| {
+    let is_seen = signals::is_fault(number) || number == SIGKILL || ENDING.contains(&number);
+    let mut earlier = case.world.signals_to(case.key()).iter();
+    let came_before = earlier.any(|seen| {
         seen.what.signal == number
             && seen.time < signal.time
             && !seen.what.sender.process.same(case.key())
     });
     let draft = kernel::fault(case, signal);
-    if is_seen && !came_before && !may_be_caught_before_recording(case, number) {
+    // Its handler of another signal may have sent this one.
+    let has_caught = fatal_act::has_caught(case.world, case.key(), signal.time);
+    if is_seen && !came_before && !has_caught && !may_be_caught_before_recording(case, number) {
         draft
     } else {
         draft.at_most(Certainty::Inferred)
@@ -100,19 +101,40 @@ fn may_be_caught_before_recording(case: &Case<'_>, number: i32) -> bool {
     ENDING.contains(&number) && is_older && !fork_seen
 }
 
-/// Judges an abort shortly after a signal from outside that told the process to end. What a driver
-/// does at a SIGTERM may fail: `CoreWorker` aborts without its raylet, which the same sender ended.
-/// A raylet's SIGTERM also follows an end that had already begun, so it explains no abort.
-fn aborted_at_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Option<Draft> {
-    if signal.what.signal != SIGABRT || case.role() == Role::Raylet {
+/// Judges a fault of the process. What its handler does at a signal from outside may fail, and does
+/// so soon.
+pub(super) fn faulted(case: &Case<'_>, fault: &Timestamped<Signal>) -> Draft {
+    let caught = fatal_act::caught_before(case.world, case.key(), fault.time);
+    let soon = caught.filter(|caught| fault.time.since(caught.time) <= fatal_act::GOES_ON_NS);
+    soon.and_then(|_| at_signal(case, fault))
+        .unwrap_or_else(|| kernel::fault(case, fault))
+}
+
+/// Judges a signal of the process's own, or a fault, after a signal from outside that told the
+/// process to end. A handler may end it by another signal: Python raises SIGINT at a
+/// `KeyboardInterrupt`, and programs kill their whole tree. It may also fail: `CoreWorker` aborts
+/// without its raylet, which the same sender ended.
+///
+/// A raylet's SIGTERM also follows an end that had already begun, so it explains no such end.
+fn at_signal(case: &Case<'_>, last: &Timestamped<Signal>) -> Option<Draft> {
+    if case.role() == Role::Raylet {
         return None;
     }
-    let caught = fatal_act::caught_before(case.world, case.key(), signal.time)?;
-    let explains =
-        !origin(caught).is_from_kernel() && senders::raylet_of(case, &caught.what.sender).is_none();
-    let draft = explains.then(|| from_outside(case, caught))?;
-    let after_s = seconds_between(caught, signal.time);
-    Some(draft.wrap_cause(|cause| Cause::CaughtSignalThenAbort { cause, after_s }))
+    let caught = fatal_act::caught_before(case.world, case.key(), last.time)?;
+    if senders::raylet_of(case, &caught.what.sender).is_some() {
+        return None;
+    }
+    let after_s = seconds_between(caught, last.time);
+    let signal = last.what.signal;
+    let draft = from_outside(case, caught);
+    Some(draft.wrap_cause(|cause| match signal {
+        SIGABRT => Cause::CaughtSignalThenAbort { cause, after_s },
+        _ => Cause::CaughtSignalThenSignal {
+            cause,
+            signal,
+            after_s,
+        },
+    }))
 }
 
 /// Returns the whole seconds from a signal that was caught to an end, if there are any.
@@ -368,7 +390,7 @@ fn by_code(case: &Case<'_>) -> Draft {
         // A signal that it caught, or one that was not seen, may have told it to end.
         Source::Kernel
             if !may_have_lost_a_signal(case)
-                && !fatal_act::has_caught(case.world, case.exit)
+                && !fatal_act::has_caught(case.world, case.key(), case.exit.time)
                 && !may_be_caught_before_recording(case, named) =>
         {
             Certainty::Proven
