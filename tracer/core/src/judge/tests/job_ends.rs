@@ -132,6 +132,21 @@ fn last_death_of_a_restarted_actor_ended_the_job() {
     assert_eq!(ended_by(&scene.report()), (Some(Pid(11)), vec![Pid(10)]));
 }
 
+/// The monitor looks again after some hundred milliseconds, and decides again.
+#[test]
+fn each_kill_record_is_a_decision() {
+    let mut scene = Scene::new();
+    for pid in [10, 11] {
+        scene.ray_worker(pid);
+        scene.after(SECOND * 3 / 10).says(monitor_kill(&[pid], &[]));
+        scene.after(1_000).signal(RAYLET, pid, 9, 0, true);
+        scene.exit(pid, 9);
+    }
+    for pid in [10, 11] {
+        assert_eq!(scene.death(pid).verdict.act, None);
+    }
+}
+
 #[test]
 fn retry_does_not_replace_a_dead_actor() {
     let mut scene = two_actors_killed();
