@@ -37,7 +37,8 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
     let key = exit.exit.process;
     let unknown = ProcessState::unknown(key);
     let state = world.processes.get(key).unwrap_or(&unknown);
-    let title = state.title_now();
+    let title_by_ray = title_by_ray(world, state);
+    let title = title_by_ray.clone().or_else(|| state.title_now());
     let named = title.as_deref().and_then(identify::title);
     let evidence = evidence::gather(world, exit, &draft);
     let listed = listed(world, state, exit, &draft);
@@ -85,7 +86,9 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
             actor_class: named
                 .and_then(|title| title.actor_class)
                 .or_else(|| state.actor_class.clone()),
-            task_name: state.doing(),
+            task_name: state
+                .doing()
+                .or_else(|| identify::title(title_by_ray.as_deref()?)?.task),
             gcs: gcs::report(world, state, job_id.as_ref()).map(Box::new),
             job_id,
             attempt: None,
@@ -100,6 +103,23 @@ pub(super) fn of(verdicts: &Verdicts<'_>, exit: &ExitSeen) -> Death {
         activity: activity(world, exit, state),
         ..Death::new(process, verdict)
     }
+}
+
+/// Returns the title that a worker was about to set: it does so only when its task or actor begins
+/// to run. Before that, the memory monitor's kill record has the name.
+fn title_by_ray(world: &World, state: &ProcessState) -> Option<String> {
+    let own = state.title_now();
+    if state.role != Role::Worker || !own.as_deref().is_none_or(identify::is_idle) {
+        return None;
+    }
+    let about = world.ray_about(state.key);
+    about.iter().find_map(|record| match &record.what.fact {
+        RayFact::MonitorKill(kill) => {
+            let killed = kill.of_worker(state.worker_id.as_ref())?;
+            Some(format!("ray::{}", killed.task_name.as_deref()?))
+        }
+        _ => None,
+    })
 }
 
 /// Returns the memory of a process that ended, and of its surroundings.

@@ -90,6 +90,7 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
         // The kernel reuses the address of a dead process's mm.
         let shared = exit.exit.mm != 0
             && seen.what.mm == exit.exit.mm
+            && exit.exit.process.start <= seen.time
             && (0..SHARED_NS).contains(&exit.time.since(seen.time));
         if own || shared {
             // A mark may have no kill that belongs to it.

@@ -192,8 +192,12 @@ fn first_lost_call<'a>(
     let mut volley = lost.iter().skip(last_volley(&times));
     let behind = |call: &LostCall<'_>| {
         let here = deaths.iter().filter(|death| failed.is_of_the_job(death));
-        here.filter(|death| call.is_lost_by(death))
-            .min_by_key(|death| death.when.act_time)
+        let lost_by = here.filter(|death| call.is_lost_by(death));
+        // Ray restarts an actor and retries a task: the last death before the loss is the cause.
+        lost_by.min_by_key(|death| {
+            let heard = call.time.since(death.when.act_time);
+            (heard < 0, heard.abs())
+        })
     };
     volley.find_map(behind)
 }

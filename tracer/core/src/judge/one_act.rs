@@ -177,10 +177,11 @@ fn killed_by(death: &Death, decisions: &[&Timestamped<RayLog>]) -> Option<Killed
     }
 }
 
-/// Returns the decision in a record if it was for more than one worker.
+/// Returns the decision in a record. The monitor decides once each time that it looks, so two
+/// records are two decisions however close they are.
 fn decision(seen: &Timestamped<RayLog>) -> Option<&MonitorKill> {
     match &seen.what.fact {
-        RayFact::MonitorKill(kill) if kill.selected.len() > 1 => Some(kill),
+        RayFact::MonitorKill(kill) if kill.is_understood() => Some(kill),
         _ => None,
     }
 }

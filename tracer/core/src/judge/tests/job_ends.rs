@@ -108,6 +108,45 @@ fn old_lost_call_did_not_end_job() {
     assert_eq!(ended_by(&scene.report()), (Some(Pid(11)), vec![Pid(10)]));
 }
 
+/// Both processes ran the same actor. The owner gives up at the second death.
+#[test]
+fn last_death_of_a_restarted_actor_ended_the_job() {
+    let mut scene = Scene::new();
+    for pid in [10, 11] {
+        scene.ray_worker(pid);
+        let is = |state: &str| RayFact::ActorState {
+            actor_id: actor(10),
+            state: state.into(),
+            restarts_left: None,
+            node_id: None,
+            worker_id: Some(hex(pid)),
+        };
+        scene.says(is("ALIVE"));
+        scene.after(3 * SECOND).signal(pid + 100, pid, 9, 0, true);
+        scene.exit(pid, 9);
+        let then = if pid == 10 { "RESTARTING" } else { "DEAD" };
+        scene.after(5_000).says(is(then));
+    }
+    scene.says_from(Source::WorkerLog, lost_call(10, false));
+    scene.after(SECOND).exit(50, 1 << 8);
+    assert_eq!(ended_by(&scene.report()), (Some(Pid(11)), vec![Pid(10)]));
+}
+
+/// The monitor looks again after some hundred milliseconds, and decides again.
+#[test]
+fn each_kill_record_is_a_decision() {
+    let mut scene = Scene::new();
+    for pid in [10, 11] {
+        scene.ray_worker(pid);
+        scene.after(SECOND * 3 / 10).says(monitor_kill(&[pid], &[]));
+        scene.after(1_000).signal(RAYLET, pid, 9, 0, true);
+        scene.exit(pid, 9);
+    }
+    for pid in [10, 11] {
+        assert_eq!(scene.death(pid).verdict.act, None);
+    }
+}
+
 #[test]
 fn retry_does_not_replace_a_dead_actor() {
     let mut scene = two_actors_killed();

@@ -404,3 +404,23 @@ fn old_xid_is_no_evidence() {
         assert_eq!(scene.report().gpu_errors.len(), 1);
     }
 }
+
+/// The kernel uses the address of a dead process's memory again.
+#[test]
+fn older_mark_is_of_another_process() {
+    let mut scene = Scene::new();
+    scene.ray_worker(30).oom_victim(30, 30, true, &MEMCG);
+    scene.exit_sharing(30, 9, 77);
+    scene
+        .after(2_000_000)
+        .ray_worker(250)
+        .signal(66, 250, 9, 0, true);
+    scene.exit_sharing(250, 9, 30);
+    let evidence = scene.death(250).verdict.evidence;
+    assert!(
+        !evidence
+            .iter()
+            .any(|piece| piece.what.contains("OOM victim")),
+        "{evidence:?}"
+    );
+}

@@ -49,6 +49,57 @@ fn monitor_record_and_raylet_kill_are_proof() {
     }
 }
 
+/// The words of the kill record are unknown, or it was not read.
+#[test]
+fn exit_type_shows_the_monitor() {
+    let by_gcs = |exit_type| RayFact::GcsWorkerExit {
+        worker_id: hex(7),
+        exit_type,
+        detail: String::new(),
+        node_id: None,
+    };
+    let by_raylet = |exit_type| RayFact::Disconnected {
+        worker_id: Some(hex(7)),
+        exit_type,
+        graceful: Some(false),
+        driver: false,
+        job_id: None,
+    };
+    let killer = |fact: RayFact| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(RAYLET, 7, 9, 0, true).after(50);
+        scene.exit(7, 9);
+        scene.after(900).says(fact);
+        scene.death(7).verdict.killer
+    };
+    let memory = ExitType::NodeOutOfMemory;
+    for fact in [by_gcs(memory), by_raylet(memory)] {
+        assert_eq!(killer(fact), Killer::RayMemoryMonitor);
+    }
+    assert_eq!(killer(by_gcs(ExitType::SystemError)), Killer::Unknown);
+}
+
+/// It was starting an actor or a task, and had not set its title.
+#[test]
+fn kill_record_names_an_idle_worker() {
+    let killed = |title: &str| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7);
+        let mut record = monitor_kill(&[7], &[]);
+        if let RayFact::MonitorKill(kill) = &mut record {
+            kill.selected[0].task_name = Some("rollout".into());
+        }
+        scene.says(record).signal(RAYLET, 7, 9, 0, true).after(50);
+        scene.exit_titled(7, 9, title);
+        scene.death(7)
+    };
+    let death = killed("ray::IDLE");
+    assert_eq!(death.process.title.as_deref(), Some("ray::rollout"));
+    assert_eq!(death.work.task_name.as_deref(), Some("rollout"));
+    let death = killed("ray::score");
+    assert_eq!(death.process.title.as_deref(), Some("ray::score"));
+}
+
 #[test]
 fn user_kill_of_spared_worker_is_signal() {
     let mut scene = Scene::new();

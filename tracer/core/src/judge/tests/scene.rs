@@ -493,6 +493,15 @@ impl Scene {
         self.push(Source::Kernel, what)
     }
 
+    /// Records the exit of a process with this title.
+    pub(super) fn exit_titled(&mut self, pid: u32, status: i32, title: &str) -> EventId {
+        let id = self.exit(pid, status);
+        if let Some(Observation::Exit(exit)) = self.events.last_mut().map(|event| &mut event.what) {
+            exit.title = Some(title.to_owned());
+        }
+        id
+    }
+
     pub(super) fn exit(&mut self, pid: u32, status: i32) -> EventId {
         self.exit_sharing(pid, status, u64::from(pid))
     }

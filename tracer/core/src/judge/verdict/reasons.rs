@@ -15,7 +15,7 @@ use crate::{
         state::{processes::ProcessState, timestamped::Timestamped},
     },
     ray::{
-        facts::{MonitorKill, RayFact},
+        facts::{ExitType, MonitorKill, RayFact},
         tree::Part,
         words,
     },
@@ -115,6 +115,7 @@ pub(super) fn for_process(case: &Case<'_>, raylet: ProcessKey, act: BootTime) ->
     }
     let about = case.world.ray_about(case.key());
     let by_worker = about.iter().find_map(|record| monitor(case, record, act));
+    let by_worker = by_worker.or_else(|| about.iter().find_map(|record| exit_type(record)));
     // If raytrace measured that memory was not short, another reason is the better one.
     let contradicted = by_worker.is_some()
         && measured::around(case).is_some_and(measured::MonitorReading::is_far_below);
@@ -164,6 +165,18 @@ fn monitor(case: &Case<'_>, record: &Timestamped<RayLog>, act: BootTime) -> Opti
         .iter()
         .any(|one| one.worker_id.is_some() && one.worker_id == worker);
     (same_worker || Reason::near(record.time, act)).then(|| Reason::Memory(kill.clone()))
+}
+
+/// Returns the memory monitor as the reason, if the raylet or the GCS recorded that as the type of
+/// this worker's exit. Only the raylet sets that type, for workers that its monitor killed.
+fn exit_type(record: &Timestamped<RayLog>) -> Option<Reason> {
+    match &record.what.fact {
+        RayFact::Disconnected { exit_type, .. } | RayFact::GcsWorkerExit { exit_type, .. } => {
+            let for_memory = *exit_type == ExitType::NodeOutOfMemory;
+            for_memory.then(|| Reason::Memory(MonitorKill::default()))
+        }
+        _ => None,
+    }
 }
 
 /// Returns the reason of a record that names this worker and nothing else.

@@ -192,12 +192,15 @@ static ONE: LazyLock<Regex> = LazyLock::new(|| {
 /// 2.1: a record without name and pid.
 static NAMELESS: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"where the task was running was [\d.]+GB"));
-/// ≥ 2.55: one of the listed workers.
+/// ≥ 2.55: the beginning of one of the listed workers, and the end of its text. The fields between
+/// them include the task's name, which may contain parentheses: `MapWorker(MapBatches(f)).submit`.
 static LISTED: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(Selected to kill: )?\((Task: |Actor\(([0-9a-f]+)\): |Worker with no lease granted: )([^()]*?)pid=(\d+), actual memory used=([\d.]+)GB, worker ID=([0-9a-f]+)\)",
+        r"(Selected to kill: )?\((?:Task: job ID=|Actor\(([0-9a-f]+)\): job ID=|Worker with no lease granted: )",
     )
 });
+static LISTED_END: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"pid=(\d+), actual memory used=([\d.]+)GB, worker ID=([0-9a-f]+)\)"));
 /// The longest text of the fields before the pid. It is checked in code: a pattern that counts has
 /// a state for each character.
 const MAX_FIELDS: usize = 600;
@@ -314,23 +317,41 @@ pub fn listed(text: &str) -> Vec<(Candidate, bool)> {
         return Vec::new();
     }
     let all = text.contains(ALL_KILLED) && !text.contains(CHOSEN.trim_end_matches([' ', '(']));
-    let found = LISTED.captures_iter(text);
-    found
-        .filter(|found| found[4].chars().nth(MAX_FIELDS).is_none())
-        .map(|found| {
-            let fields = &found[4];
-            let candidate = Candidate {
-                pid: found[5].parse().ok().map(Pid),
-                worker_id: HexId::parse(&found[7]),
-                job_id: id_field(fields, "job ID="),
-                actor_id: found.get(3).and_then(|id| HexId::parse(id.as_str())),
-                task_name: text_field(fields, "task name=", ", required")
-                    .map(|name| name.trim_end_matches(", ").to_owned()),
-                used: gigabytes(&found[6]),
-            };
-            (candidate, all || found.get(1).is_some())
-        })
-        .collect()
+    let mut found = LISTED.captures_iter(text).peekable();
+    let mut listed = Vec::new();
+    while let Some(begin) = found.next() {
+        let Some(fields_at) = begin.get(0).map(|begin| begin.end()) else {
+            continue;
+        };
+        let next = found.peek().and_then(|next| next.get(0));
+        let fields = &text[fields_at..next.map_or(text.len(), |next| next.start())];
+        let actor_id = begin.get(2).and_then(|id| HexId::parse(id.as_str()));
+        let of_job = begin[0].ends_with("job ID=");
+        listed.extend(candidate(fields, of_job).map(|one| {
+            let one = Candidate { actor_id, ..one };
+            (one, all || begin.get(1).is_some())
+        }));
+    }
+    listed
+}
+
+/// Parses the fields of a listed worker. Those of a job begin with the job's id.
+fn candidate(fields: &str, of_job: bool) -> Option<Candidate> {
+    let end = LISTED_END.captures(fields)?;
+    let fields = &fields[..end.get(0)?.start()];
+    if fields.chars().nth(MAX_FIELDS).is_some() {
+        return None;
+    }
+    let job = of_job.then(|| fields.split(',').next()).flatten();
+    Some(Candidate {
+        pid: end[1].parse().ok().map(Pid),
+        worker_id: HexId::parse(&end[3]),
+        job_id: job.and_then(HexId::parse),
+        actor_id: None,
+        task_name: text_field(fields, "task name=", ", required")
+            .map(|name| name.trim_end_matches(", ").to_owned()),
+        used: gigabytes(&end[2]),
+    })
 }
 
 /// Returns the largest processes that a text lists.

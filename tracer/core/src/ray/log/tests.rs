@@ -87,6 +87,35 @@ fn kill_record_of_2_60_has_selected_and_spared() {
     ));
 }
 
+/// Ray Data names its workers after the user's functions.
+#[test]
+fn task_names_may_have_parentheses() {
+    let (record, _) = KILL_260.rsplit_once('\n').expect("lines");
+    for name in [
+        "MapWorker(MapBatches(f)).__init__",
+        "step (epoch 3)",
+        "a (b, c) d)",
+    ] {
+        let kill = kill(&record.replace("hog_two_a, req", &format!("{name}, req")));
+        let names: Vec<_> = kill
+            .selected
+            .iter()
+            .map(|one| one.task_name.as_deref())
+            .collect();
+        assert_eq!(names, [Some(name)]);
+        assert_eq!(kill.selected[0].pid, Some(Pid(1487)));
+        assert_eq!(kill.selected[0].job_id, HexId::parse("01000000"));
+        assert_eq!(kill.spared.len(), 1);
+    }
+    // A worker whose text is cut takes nothing from the next one.
+    let cut = kill(&record.replace(
+        ", pid=1487, actual memory used=0.70GB, worker ID=2abec82d)",
+        "",
+    ));
+    assert!(cut.selected.is_empty(), "{cut:?}");
+    assert_eq!(cut.spared[0].pid, Some(Pid(1486)));
+}
+
 #[test]
 fn kill_record_of_2_56_kills_only_the_selected() {
     // Ray 2.56
