@@ -3,7 +3,7 @@
 use super::scene::{RAYLET, Scene};
 use crate::{
     assert_verdict, clause,
-    event::{Ancestor, Ledger, Observation, Role, Source, SystemCall},
+    event::{Ancestor, Ledger, Observation, PendingSignals, Role, Source, SystemCall},
     ids::Pid,
     judge::report::{Certainty, Killer, Mechanism, Outcome, Relation},
 };
@@ -716,4 +716,68 @@ fn lost_exit_is_judged_by_its_signal() {
     // Nothing is known about the end of worker 8, and nothing is claimed.
     assert!(scene.death(8).verdict.certainty != crate::judge::report::Certainty::Proven);
     assert_eq!(scene.death(8).end.signal, None);
+}
+
+/// A runtime recovers from a fault. Later somebody sends the same signal, and its handler raises it.
+#[test]
+fn fault_that_was_survived_is_not_the_end() {
+    let ended = |number, code, sent: bool| {
+        let mut scene = Scene::new();
+        scene.process(70, 7, "java", Role::Other);
+        scene.signal(70, 70, number, code, false).after(1_500_000);
+        if sent {
+            scene.signal(66, 70, number, 0, false).after(100);
+        }
+        scene.signal(70, 70, number, -6, false).after(1);
+        scene.delivered(70, number, -6);
+        scene.exit(70, number);
+        let death = scene.death(70);
+        let sender = death.sender.map(|sender| sender.pid.0);
+        (death.verdict.killer, death.verdict.certainty, sender)
+    };
+    for number in [11, 7, 31] {
+        let sent = (Killer::Signal, Certainty::Inferred, Some(66));
+        assert_eq!(ended(number, 1, true), sent, "{number}");
+    }
+    // Its own signal is a crash, whatever came before.
+    assert_eq!(
+        ended(11, 1, false),
+        (Killer::Crash, Certainty::Proven, None)
+    );
+    // A system call that seccomp forbids may have been emulated.
+    let (killer, certainty, _) = ended(31, 1, false);
+    assert_eq!(
+        (killer, certainty),
+        (Killer::KernelOther, Certainty::Inferred)
+    );
+}
+
+/// The sentence says how long after the signal the process sent it to itself.
+#[test]
+fn late_signal_of_its_own_has_its_delay() {
+    let mut scene = Scene::new();
+    scene.process(70, 7, "python", Role::Other);
+    scene.signal(66, 70, 6, 0, false).after(3_000_000);
+    scene.signal(70, 70, 6, -6, false).after(10);
+    scene.delivered(70, 6, -6);
+    scene.exit(70, 6);
+    let said = clause::summary(&assert_verdict!(scene, 70, Signal, Inferred));
+    assert!(said.contains("sent it to itself 3 s later"), "{said}");
+}
+
+/// A signal of somebody else that still waited was not passed on.
+#[test]
+fn pending_signal_is_not_sent_again() {
+    let mut scene = Scene::new();
+    scene.process(70, 7, "sh", Role::Other);
+    scene.signal(66, 70, 15, 0, false).after(1000);
+    scene.to_thread_group = false;
+    scene.signal(70, 70, 15, -6, false).after(1000);
+    scene.pending = Some(PendingSignals {
+        process: 1 << 14,
+        threads: 0,
+        blocked: 0,
+    });
+    scene.exit(70, 15);
+    assert_verdict!(scene, 70, Crash, Inferred);
 }
