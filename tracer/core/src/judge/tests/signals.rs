@@ -781,3 +781,45 @@ fn pending_signal_is_not_sent_again() {
     scene.exit(70, 15);
     assert_verdict!(scene, 70, Crash, Inferred);
 }
+
+/// Two signals of one number that wait: the thread's own is taken before the process's, the older
+/// real-time one first, and none of it is proven.
+#[test]
+fn one_of_two_waiting_signals_is_not_proven() {
+    let ended = |number, first_to_thread: bool, result| {
+        let mut scene = Scene::new();
+        scene.process(70, 7, "sh", Role::Other);
+        scene.to_thread_group = !first_to_thread;
+        scene.signal_with(66, 70, number, -1, false, result);
+        scene.to_thread_group = true;
+        let code = if result == 4 { 0 } else { -1 };
+        scene.after(100_000);
+        scene.signal_with(67, 70, number, code, false, 0);
+        scene.after(100_000);
+        scene.delivered(70, number, code);
+        scene.exit(70, number);
+        let death = scene.death(70);
+        let sender = death.sender.map(|sender| sender.pid.0);
+        (death.verdict.killer, death.verdict.certainty, sender)
+    };
+    let first = (Killer::Signal, Certainty::Inferred, Some(66));
+    assert_eq!(ended(3, true, 0), first);
+    assert_eq!(ended(10, true, 0), first);
+    assert_eq!(ended(37, false, 0), first);
+    // What came with it was lost, and so was its code.
+    assert_eq!(ended(3, true, 4), first);
+    // In one queue, the second comes only after the first was taken.
+    let last = (Killer::Signal, Certainty::Proven, Some(67));
+    assert_eq!(ended(3, false, 0), last);
+}
+
+/// One that came while there was a handler is not reported.
+#[test]
+fn quiet_signal_that_waited_is_not_proven() {
+    let mut scene = Scene::new();
+    scene.process(70, 7, "sh", Role::Other);
+    scene.signal(66, 70, 10, 0, false).after(300_000);
+    scene.delivered(70, 10, 0);
+    scene.exit(70, 10);
+    assert_verdict!(scene, 70, Signal, Inferred);
+}
