@@ -823,3 +823,25 @@ fn quiet_signal_that_waited_is_not_proven() {
     scene.exit(70, 10);
     assert_verdict!(scene, 70, Signal, Inferred);
 }
+
+/// What a subprocess arranges for its own child is no act of Ray's.
+#[test]
+fn parent_death_within_the_job_is_a_signal() {
+    let ended = |parent, status| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7);
+        scene.process(70, 7, "bwrap", Role::Descendant);
+        scene.process(71, parent, "sh", Role::Descendant);
+        (scene.exiting, scene.parent_death_signal) = (true, 9);
+        scene.signal(parent, 71, 9, 0, true).after(10);
+        (scene.exiting, scene.parent_death_signal) = (false, 0);
+        scene.exit(parent, status);
+        scene.after(10).exit(71, 9);
+        let death = scene.death(71);
+        (death.verdict.killer, death.verdict.certainty)
+    };
+    let proven = |killer| (killer, Certainty::Proven);
+    assert_eq!(ended(70, 0), proven(Killer::Signal));
+    assert_eq!(ended(70, 9), proven(Killer::RayCollapse));
+    assert_eq!(ended(7, 0), proven(Killer::RayIntended));
+}
