@@ -20,7 +20,7 @@ use crate::{
         },
     },
     ray::facts::RayFact,
-    signals::ENDING,
+    signals::{ENDING, is_fault},
 };
 
 /// How a process ended, as far as its signals show.
@@ -331,7 +331,8 @@ pub(super) fn caught_before(
     end: BootTime,
 ) -> Option<&Timestamped<Signal>> {
     let explains = |seen: &Timestamped<Signal>| {
-        was_taken(world, process, seen)
+        ENDING.contains(&seen.what.signal)
+            && was_taken(world, process, seen)
             && fate(world, process, seen) != Fate::Unknown
             && may_have_ended(world, process, seen, end)
     };
@@ -344,21 +345,30 @@ pub(super) fn caught_before(
     Some(first.unwrap_or(last))
 }
 
-/// Returns whether the process had caught, by `end`, a signal from outside that tells processes to
-/// end. Then it is not proven that it ended by itself.
+/// Returns whether the process had caught a signal from outside by `end`. Then it is not proven
+/// that it ended by itself: any signal may be agreed on for that (`--signal=USR1` of Slurm).
 pub(super) fn has_caught(world: &World, process: ProcessKey, end: BootTime) -> bool {
     let mut signals = world.signals_to(process).iter();
     signals.any(|seen| seen.time <= end && was_taken(world, process, seen))
 }
 
-/// Returns whether a signal from outside that tells processes to end was queued for this one, and
-/// may have been taken by one of its threads.
+/// Returns whether a signal from outside was queued for this process, and may have been taken by
+/// one of its threads.
 fn was_taken(world: &World, process: ProcessKey, seen: &Timestamped<Signal>) -> bool {
-    ENDING.contains(&seen.what.signal)
-        && !(seen.what.signal == SIGINT && blocks_interrupts(world, process))
+    !(seen.what.signal == SIGINT && blocks_interrupts(world, process))
         && matches!(seen.what.result, 0 | 4)
-        && seen.what.sender.process.pid != process.pid
+        && is_from_outside(process, &seen.what)
         && fate(world, process, seen) != Fate::Pending
+}
+
+/// Returns whether another process sent a signal, or the kernel for anything but a fault. At a limit
+/// of a process, it runs that process.
+fn is_from_outside(process: ProcessKey, signal: &Signal) -> bool {
+    use Origin::{Fault, FileLimit, Kernel, Timer};
+    let kind = signal_origin::of(signal).kind;
+    let is_fault = kind == Fault || is_fault(signal.signal);
+    let by_kernel = matches!(kind, Kernel | FileLimit | Timer) && !is_fault;
+    signal.sender.process.pid != process.pid || by_kernel
 }
 
 /// Returns whether a process blocks SIGINT, as its role says. Recordings of this version have the
