@@ -583,6 +583,28 @@ fn child_killed_by_job_is_a_signal() {
     }
 }
 
+/// The GCS asks the worker of an actor that is to be killed. Only the worker logs that first.
+#[test]
+fn child_killed_by_an_actor_that_is_killed_follows_it() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .process(70, 7, "sleep", Role::Descendant);
+    scene.says_from(
+        Source::WorkerLog,
+        RayFact::ForceKillActor {
+            reason: "The actor is dead because it was killed by `ray.kill`.".into(),
+            worker_id: Some(hex(7)),
+        },
+    );
+    scene.after(2_600);
+    scene.sent_by_other_thread = true;
+    scene.signal(7, 70, 9, 0, true).after(10);
+    scene.exit(70, 9);
+    scene.after(900).exit(7, 1 << 8);
+    assert_verdict!(scene, 70, RayIntended, Inferred);
+}
+
 /// A shutdown asks the raylet by SIGTERM, then the rest. All else is the driver's own act: a
 /// SIGKILL, a single process, another order, an exit right afterwards.
 #[test]
