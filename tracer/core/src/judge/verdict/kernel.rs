@@ -197,7 +197,7 @@ fn marks_are_seen(case: &Case<'_>) -> bool {
 
 /// Returns the verdict on an OOM kill by the kernel log, if its mark was not seen.
 pub(super) fn by_kernel_log(case: &Case<'_>) -> Option<Draft> {
-    oom::from_kernel_log(case.world, case.key().pid, case.exit.time).map(unmarked)
+    oom::from_kernel_log(case.world, case.key(), case.exit.time).map(unmarked)
 }
 
 /// Returns the verdict on an OOM kill whose mark was not seen.
