@@ -162,7 +162,7 @@ fn kernel_oom(oom: &KernelOom, number: Number) -> String {
 fn resource(limit: Resource, its: &str) -> String {
     match limit {
         Resource::CpuTime => format!(
-            "at {its} CPU time limit (SIGXCPU; RLIMIT_CPU, or RLIMIT_RTTIME under real-time scheduling)"
+            "at {its} CPU time limit (SIGXCPU; RLIMIT_CPU, or under real-time scheduling RLIMIT_RTTIME or the runtime of SCHED_DEADLINE)"
         ),
         Resource::CpuTimeHard => format!(
             "at {its} hard CPU time limit (RLIMIT_CPU, or RLIMIT_RTTIME under real-time scheduling)"

@@ -23,6 +23,10 @@ const CHILD_ENDS: [i32; 3] = [CLD_EXITED, CLD_KILLED, CLD_DUMPED];
 /// arranged it.
 const TRAP_PERF: i32 = 6;
 
+/// `SYS_SECCOMP`. The other code of SIGSYS is for a call that the process itself has the kernel
+/// catch (`PR_SET_SYSCALL_USER_DISPATCH`).
+const SYS_SECCOMP: i32 = 1;
+
 /// `PTRACE_KILL`: since Linux 5.19 it sends SIGKILL (`ptrace_request`, kernel/ptrace.c).
 const PTRACE_KILL: i64 = 8;
 
@@ -256,7 +260,13 @@ fn by_positive_code(signal: &Signal, own: bool) -> SignalOrigin {
         }
     }
     if signal.signal == SIGSYS && same_thread {
-        return of_known_call(signal, Origin::Seccomp);
+        let is_seccomp = signal.code == SYS_SECCOMP;
+        let kind = if is_seccomp {
+            Origin::Seccomp
+        } else {
+            Origin::Fault
+        };
+        return of_known_call(signal, kind);
     }
     if signal.signal == SIGTRAP && signal.code == TRAP_PERF {
         return certain(Origin::Unknown);

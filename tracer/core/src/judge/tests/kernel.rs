@@ -5,7 +5,10 @@ use crate::{
     assert_verdict, clause,
     event::{KernelLog, Ledger, Observation, Probe, ProbeState, Role, Source},
     ids::{Bytes, Pid},
-    judge::{cause::Scope, report::Mechanism},
+    judge::{
+        cause::Scope,
+        report::{Certainty, Killer, Mechanism},
+    },
 };
 
 const GLOBAL: [&str; 3] = [
@@ -402,5 +405,21 @@ fn old_xid_is_no_evidence() {
             "{evidence:?}"
         );
         assert_eq!(scene.report().gpu_errors.len(), 1);
+    }
+}
+
+/// Only one code of SIGSYS is seccomp's.
+#[test]
+fn call_that_the_process_catches_itself_is_no_seccomp() {
+    for (code, killer) in [(1, Killer::KernelOther), (2, Killer::Crash)] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(7, 7, 31, code, false).after(10);
+        scene.delivered(7, 31, code);
+        scene.exit(7, 31);
+        let verdict = scene.death(7).verdict;
+        assert_eq!(
+            (verdict.killer, verdict.certainty),
+            (killer, Certainty::Proven)
+        );
     }
 }
