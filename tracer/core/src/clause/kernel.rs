@@ -1,5 +1,7 @@
 //! Words the deaths caused by the kernel, and by daemons that kill for memory.
 
+use libc::SIGIO;
+
 use super::{ClauseContext, Number, fatal, party};
 use crate::{
     judge::cause::{Cause, KernelOom, Resource, Scope},
@@ -66,12 +68,19 @@ impl ClauseContext {
                 signals::name(*signal),
                 party(sent_by)
             ),
-            Cause::FileReady { signal, running } => format!(
-                "{was} {} by {} because a file became ready (fcntl F_SETSIG); who requested that was not seen; {} was running",
-                fatal(*signal),
-                signals::name(*signal),
-                party(running)
-            ),
+            Cause::FileReady { signal, running } => {
+                let by_number = if *signal == SIGIO {
+                    " O_ASYNC"
+                } else {
+                    " F_SETSIG"
+                };
+                format!(
+                    "{was} {} by {} because a file became ready (fcntl{by_number}); who requested that was not seen; {} was running",
+                    fatal(*signal),
+                    signals::name(*signal),
+                    party(running)
+                )
+            }
             Cause::ChildExit {
                 signal,
                 ended: other,

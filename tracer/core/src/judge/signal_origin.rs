@@ -118,6 +118,8 @@ pub(super) fn of(signal: &Signal) -> SignalOrigin {
     match signal.code {
         // The kernel also uses this for `cgroup.kill`, `PR_SET_PDEATHSIG` and `RLIMIT_FSIZE`.
         SI_USER => by_nobodys_code(signal, own),
+        // A file that became ready, for the signal that has no other use (`O_ASYNC`).
+        SI_KERNEL if signal.signal == SIGIO => of_known_call(signal, Origin::Descriptor),
         SI_KERNEL => by_the_kernels_code(signal, own),
         // A timer of `timer_create`.
         SI_TIMER => of_known_call(signal, Origin::Timer),
@@ -223,13 +225,12 @@ fn to_one_thread(signal: &Signal) -> Origin {
 
 /// Handles `SI_KERNEL`.
 ///
-/// The kernel sends it to one thread for what that thread itself has done (`force_sig`), and for a
-/// file (`SIGIO`). A tracer injects any other one at a system call (`ptrace_report_syscall`,
+/// The kernel sends it to one thread for what that thread itself has done (`force_sig`). A tracer injects any other one at a system call (`ptrace_report_syscall`,
 /// include/linux/ptrace.h), in the name of the thread.
 fn by_the_kernels_code(signal: &Signal, own: bool) -> SignalOrigin {
     let to_itself_alone = own && !signal.group && signal.sender.tid == signal.target_tid;
     let forced = signal.signal == SIGKILL || FAULTS.contains(&signal.signal);
-    if to_itself_alone && !forced && signal.signal != SIGIO {
+    if to_itself_alone && !forced {
         return certain(Origin::Unknown);
     }
     let call = signal.call.as_ref().map(|call| call.name.as_str());
@@ -393,7 +394,7 @@ mod tests {
         // The kernel forces these on a thread too.
         assert_eq!(put_in(11), (Origin::Kernel, false));
         assert_eq!(put_in(9), (Origin::Kernel, false));
-        assert_eq!(put_in(29).0, Origin::Kernel);
+        assert_eq!(put_in(29).0, Origin::Descriptor);
         let mut exec = sent(7, 11, 128, Some(("#59", [0; 3])));
         exec.group = false;
         assert!(of(&exec).is_certain);

@@ -423,3 +423,23 @@ fn call_that_the_process_catches_itself_is_no_seccomp() {
         );
     }
 }
+
+/// SIGIO is for files that became ready. Why the kernel sent another signal is not known.
+#[test]
+fn signal_of_the_kernels_names_no_reason_but_a_file() {
+    let ended = |number| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(66, 7, number, 128, true);
+        scene.after(10).exit(7, number);
+        scene.death(7)
+    };
+    let file = ended(29);
+    assert_eq!(file.verdict.killer, Killer::KernelOther);
+    let said = clause::summary(&file);
+    assert!(said.contains("a file became ready"), "{said}");
+    let other = ended(30).verdict;
+    assert_eq!(
+        (other.certainty, other.reason_certainty),
+        (Certainty::Proven, Certainty::Unknown)
+    );
+}

@@ -73,7 +73,9 @@ pub(super) fn verdict(
         }
         (Origin::Kernel, number) if !signals::is_fault(number) => {
             let cause = Cause::KernelSignal { signal: number };
-            not_memory(signal, Mechanism::Unknown, cause).at_most(certainty)
+            let mut draft = not_memory(signal, Mechanism::Unknown, cause).at_most(certainty);
+            draft.reason_certainty = Certainty::Unknown;
+            draft
         }
         _ => fault(case, signal).at_most(certainty),
     }
