@@ -176,6 +176,7 @@ fn by_jobs_watcher(
     Some(
         Draft::new(killer, certainty, cause)
             .caused_by(Some(parent))
-            .by_text(),
+            // Its user may call an actor that, and give a shell that text.
+            .at_most(Certainty::Inferred),
     )
 }
