@@ -118,15 +118,16 @@ impl ClauseContext {
                 ended: last,
                 itself,
             } => {
-                let stopped = if *itself {
-                    format!("{it} {was} stopped")
+                let last = party(last);
+                if *itself {
+                    format!(
+                        "{was} terminated by the kernel with SIGHUP as {last} exited: {it} {was} stopped and no process was left that could have continued {it}, or {it} had blocked the hang-up of {its} terminal"
+                    )
                 } else {
-                    format!("a process of {its} group was stopped")
-                };
-                format!(
-                    "{was} terminated by the kernel with SIGHUP: {stopped}, and {}, the last process that could have continued it, exited",
-                    party(last)
-                )
+                    format!(
+                        "{was} terminated by the kernel with SIGHUP: a process of {its} group was stopped, and {last}, the last process that could have continued it, exited"
+                    )
+                }
             }
             Cause::KernelUnexplained => {
                 format!(

@@ -86,7 +86,8 @@ const AT_ONCE_NS: i64 = 100_000_000;
 
 /// Returns whether the kernel sent SIGHUP to a stopped process when the last process ended that
 /// could have continued it (`kill_orphaned_pgrp`, kernel/exit.c). A hang-up of a terminal, which a
-/// dying session leader also sends, takes effect at once in a running process.
+/// dying session leader also sends, takes effect at once in a running process that does not block
+/// it.
 fn was_stopped_and_left(case: &Case<'_>, signal: &Timestamped<Signal>) -> bool {
     let mut all = case.world.signals_to(case.key()).iter();
     // A process that caught it, and raised it again or exited, may have been running.
