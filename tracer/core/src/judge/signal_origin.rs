@@ -30,15 +30,17 @@ const SYS_SECCOMP: i32 = 1;
 /// `PTRACE_KILL`: since Linux 5.19 it sends SIGKILL (`ptrace_request`, kernel/ptrace.c).
 const PTRACE_KILL: i64 = 8;
 
-/// Calls that can write to `cgroup.kill`. The numbers are those of `pwritev2` on x86-64 and
-/// aarch64.
-const WRITES: [&str; 9] = [
+/// Calls that can write to `cgroup.kill`. The numbers are those of `pwritev2` and `io_submit` on
+/// x86-64 and aarch64.
+const WRITES: [&str; 11] = [
     "write",
     "pwrite64",
     "writev",
     "pwritev",
     "#328",
     "#287",
+    "#209",
+    "#2",
     "sendfile",
     "splice",
     "io_uring_enter",
