@@ -9,7 +9,7 @@ use libc::{
 pub(crate) const EXIT_AT_SIGTERM: i32 = 128 + SIGTERM;
 
 /// Signals that programs catch in order to end.
-pub(crate) const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+pub(crate) const ENDING: [i32; 5] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU];
 
 /// Returns whether the kernel sends this signal for what a process has done.
 pub(crate) fn is_fault(number: i32) -> bool {

@@ -68,8 +68,18 @@ fn reaction_to_a_signal_follows_its_sender() {
         "was terminated by SIGTERM from bash (pid 9, uid 1000); it caught the signal and crashed 3 s later with SIGSEGV"
     );
     assert_eq!(
-        sentence(Cause::CaughtSignalThenReraise { cause: term }),
+        sentence(Cause::CaughtSignalThenReraise {
+            cause: term.clone(),
+            after_s: None
+        }),
         "was terminated by SIGTERM from bash (pid 9, uid 1000); its handler re-raised it"
+    );
+    assert_eq!(
+        sentence(Cause::CaughtSignalThenReraise {
+            cause: term,
+            after_s: Some(3)
+        }),
+        "was terminated by SIGTERM from bash (pid 9, uid 1000); it caught the signal and sent it to itself 3 s later"
     );
     assert_eq!(
         sentence(Cause::CaughtSignalThenExit {

@@ -1,5 +1,7 @@
 //! Words the deaths caused by the kernel, and by daemons that kill for memory.
 
+use libc::SIGIO;
+
 use super::{ClauseContext, Number, fatal, party};
 use crate::{
     judge::cause::{Cause, KernelOom, Resource, Scope},
@@ -66,12 +68,19 @@ impl ClauseContext {
                 signals::name(*signal),
                 party(sent_by)
             ),
-            Cause::FileReady { signal, running } => format!(
-                "{was} {} by {} because a file became ready (fcntl F_SETSIG); who requested that was not seen; {} was running",
-                fatal(*signal),
-                signals::name(*signal),
-                party(running)
-            ),
+            Cause::FileReady { signal, running } => {
+                let by_number = if *signal == SIGIO {
+                    " O_ASYNC"
+                } else {
+                    " F_SETSIG"
+                };
+                format!(
+                    "{was} {} by {} because a file became ready (fcntl{by_number}); who requested that was not seen; {} was running",
+                    fatal(*signal),
+                    signals::name(*signal),
+                    party(running)
+                )
+            }
             Cause::ChildExit {
                 signal,
                 ended: other,
@@ -109,15 +118,16 @@ impl ClauseContext {
                 ended: last,
                 itself,
             } => {
-                let stopped = if *itself {
-                    format!("{it} {was} stopped")
+                let last = party(last);
+                if *itself {
+                    format!(
+                        "{was} terminated by the kernel with SIGHUP as {last} exited: {it} {was} stopped and no process was left that could have continued {it}, or {it} had blocked the hang-up of {its} terminal"
+                    )
                 } else {
-                    format!("a process of {its} group was stopped")
-                };
-                format!(
-                    "{was} terminated by the kernel with SIGHUP: {stopped}, and {}, the last process that could have continued it, exited",
-                    party(last)
-                )
+                    format!(
+                        "{was} terminated by the kernel with SIGHUP: a process of {its} group was stopped, and {last}, the last process that could have continued it, exited"
+                    )
+                }
             }
             Cause::KernelUnexplained => {
                 format!(
@@ -162,7 +172,7 @@ fn kernel_oom(oom: &KernelOom, number: Number) -> String {
 fn resource(limit: Resource, its: &str) -> String {
     match limit {
         Resource::CpuTime => format!(
-            "at {its} CPU time limit (SIGXCPU; RLIMIT_CPU, or RLIMIT_RTTIME under real-time scheduling)"
+            "at {its} CPU time limit (SIGXCPU; RLIMIT_CPU, or under real-time scheduling RLIMIT_RTTIME or the runtime of SCHED_DEADLINE)"
         ),
         Resource::CpuTimeHard => format!(
             "at {its} hard CPU time limit (RLIMIT_CPU, or RLIMIT_RTTIME under real-time scheduling)"

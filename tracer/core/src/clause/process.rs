@@ -68,8 +68,15 @@ impl ClauseContext {
                 let clause = self.clause(cause);
                 format!("{clause}; {it} caught the signal and exited{later}{code}")
             }
-            Cause::CaughtSignalThenReraise { cause } => {
-                format!("{}; {its} handler re-raised it", self.clause(cause))
+            Cause::CaughtSignalThenReraise { cause, after_s } => {
+                let clause = self.clause(cause);
+                match after_s {
+                    None => format!("{clause}; {its} handler re-raised it"),
+                    Some(_) => {
+                        let later = later(*after_s);
+                        format!("{clause}; {it} caught the signal and sent it to itself{later}")
+                    }
+                }
             }
             Cause::CaughtSignalThenAbort { cause, after_s } => format!(
                 "{}; {it} caught the signal and aborted (SIGABRT){}",

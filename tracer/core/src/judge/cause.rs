@@ -171,10 +171,12 @@ pub enum Cause {
         /// Whole seconds between the two, if there are any.
         after_s: Option<u64>,
     },
-    /// It re-raised the signal of `cause`.
+    /// It caught the signal of `cause`, and sent it to itself again.
     CaughtSignalThenReraise {
         /// Where the signal came from.
         cause: Box<Cause>,
+        /// Whole seconds between the two, if there are any.
+        after_s: Option<u64>,
     },
     /// It caught the signal of `cause`, and aborted (SIGABRT) while it ended.
     CaughtSignalThenAbort {

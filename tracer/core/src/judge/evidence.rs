@@ -55,7 +55,7 @@ fn counted(world: &World, exit: &ExitSeen, draft: &Draft) -> Option<(BootTime, S
 fn oom_was_seen(world: &World, exit: &ExitSeen) -> bool {
     let mut marks = world.victims.iter();
     marks.any(|seen| seen.what.victim.same(exit.exit.process))
-        || oom::from_kernel_log(world, exit.exit.process.pid, exit.time).is_some()
+        || oom::from_kernel_log(world, exit.exit.process, exit.time).is_some()
 }
 
 /// Gathers all evidence for the death of `exit`.

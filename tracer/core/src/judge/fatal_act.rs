@@ -20,7 +20,7 @@ use crate::{
         },
     },
     ray::facts::RayFact,
-    signals::ENDING,
+    signals::{ENDING, is_fault},
 };
 
 /// How a process ended, as far as its signals show.
@@ -86,17 +86,23 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> FatalAct<'a> {
         .find(|seen| seen.what.took_effect && seen.what.signal == fatal);
     let delivered = world.delivered.get(&exit.exit.process.truncated());
     let delivered = delivered.map_or(&[][..], Vec::as_slice);
+    let waited = |seen: &&Timestamped<Signal>| {
+        matches!(seen.what.result, 0 | 4) && fate(world, exit.exit.process, seen) != Fate::Pending
+    };
     let dumped = || {
         let delivered = delivered.iter().find(|seen| seen.what.0 == fatal)?;
-        generated(signals, delivered)
+        taken_first(
+            signals
+                .iter()
+                .filter(waited)
+                .filter(|seen| fits(seen, delivered)),
+        )
     };
-    // A signal that no thread could take at once sets no flag when it is sent. A later one with the
-    // same number is queued only after the earlier one was taken. So the last one queued is the one
-    // that killed.
+    // A signal that no thread could take at once sets no flag when it is sent.
     let queued = || {
-        signals.iter().rev().find(|seen| {
-            seen.what.signal == fatal && matches!(seen.what.result, 0 | 4) && !seen.what.group_exit
-        })
+        let of_number =
+            |seen: &&Timestamped<Signal>| seen.what.signal == fatal && !seen.what.group_exit;
+        taken_first(signals.iter().filter(waited).filter(of_number))
     };
     // SIGKILL during a core dump ends the dump and becomes the wait status. The process was already
     // lost.
@@ -104,7 +110,12 @@ pub(super) fn of<'a>(world: &'a World, exit: &ExitSeen) -> FatalAct<'a> {
         let before = delivered.iter().find(|seen| {
             seen.what.0 != fatal && DUMPS.contains(&seen.what.0) && seen.time <= kill.time
         })?;
-        generated(signals, before)
+        taken_first(
+            signals
+                .iter()
+                .filter(waited)
+                .filter(|seen| fits(seen, before)),
+        )
     };
     let effective = effective.map(|kill| dumping(kill).unwrap_or(kill));
     match effective.or_else(dumped).or_else(queued) {
@@ -204,7 +215,7 @@ pub(super) fn was_pending(world: &World, exit: &ExitSeen, signal: &Timestamped<S
     let mut delivered = delivered.into_iter().flatten();
     let is_stopped = !signal.what.group_exit && STOPS.contains(&signal.what.group_exit_code);
     let at_once = |seen: &Timestamped<(i32, i32)>| {
-        seen.what.0 == signal.what.signal && seen.time.since(signal.time) < SECOND_NS
+        seen.what.0 == signal.what.signal && (0..SECOND_NS).contains(&seen.time.since(signal.time))
     };
     !signal.what.took_effect && (is_stopped || !delivered.any(at_once))
 }
@@ -253,21 +264,61 @@ fn infer_fatal_signal(world: &World, exit: &ExitSeen) -> Option<i32> {
     Some(first.1)
 }
 
-/// Returns the signal whose default action was `delivered`.
-///
-/// Several signals of the same number may be queued. The kernel delivers the first pending one,
-/// with its code.
-fn generated<'a>(
-    signals: &'a [Timestamped<Signal>],
-    delivered: &Timestamped<(i32, i32)>,
-) -> Option<&'a Timestamped<Signal>> {
-    signals.iter().rev().find(|seen| {
-        seen.time <= delivered.time
-            && seen.what.signal == delivered.what.0
-            && seen.what.code == delivered.what.1
-            && matches!(seen.what.result, 0 | 4)
-    })
+/// Returns whether the default action that was `delivered` may be that of this signal. Where the
+/// kernel had no memory for what comes with a signal (result 4), its code is lost.
+fn fits(seen: &Timestamped<Signal>, delivered: &Timestamped<(i32, i32)>) -> bool {
+    let (number, code) = delivered.what;
+    let same_code = seen.what.code == code || seen.what.result == 4 && code == 0;
+    seen.time <= delivered.time && seen.what.signal == number && same_code
 }
+
+/// Returns which of several signals of one number the kernel takes, as far as that is known.
+///
+/// A thread's own queue comes before that of its process (`dequeue_signal`, kernel/signal.c). In one
+/// queue, another one of a number below 32 is queued only after the earlier one was taken, so the
+/// last one remains. Of real-time signals, the oldest is taken.
+fn taken_first<'a>(
+    waited: impl Iterator<Item = &'a Timestamped<Signal>> + Clone,
+) -> Option<&'a Timestamped<Signal>> {
+    let last = waited.clone().last()?;
+    if last.what.signal >= FIRST_REAL_TIME {
+        return waited.min_by_key(|seen| (seen.what.group, seen.time));
+    }
+    waited.filter(|seen| !seen.what.group).last().or(Some(last))
+}
+
+/// Returns whether a signal that waited may have been another one, of another sender.
+///
+/// That is so if another one of its number waited in another queue, or any real-time one, and it is
+/// not seen which of them was taken. Of numbers that are reported only without a handler, one that
+/// came meanwhile may be missing.
+pub(super) fn may_be_another(world: &World, exit: &ExitSeen, signal: &Timestamped<Signal>) -> bool {
+    let (process, what) = (exit.exit.process, &signal.what);
+    if what.took_effect {
+        return false;
+    }
+    let number = what.signal;
+    let is_reported = DUMPS.contains(&number) || ENDING.contains(&number);
+    let delivered = world.delivered.get(&process.truncated());
+    let mut delivered = delivered.into_iter().flatten();
+    let delivered = delivered.find(|seen| seen.what.0 == number);
+    let is_rival = |seen: &Timestamped<Signal>| {
+        let other = &seen.what;
+        let same_queue = other.group == what.group
+            && (what.group || other.target_tid == what.target_tid)
+            && number < FIRST_REAL_TIME;
+        other.signal == number
+            && !same_queue
+            && !other.sender.process.same(what.sender.process)
+            && matches!(other.result, 0 | 4)
+            && delivered.is_none_or(|delivered| fits(seen, delivered))
+            && fate(world, process, seen) != Fate::Pending
+    };
+    !is_reported || world.signals_to(process).iter().any(is_rival)
+}
+
+/// The first of the real-time signals. Several of one number can wait in one queue.
+const FIRST_REAL_TIME: i32 = 32;
 
 /// Returns the signal from outside that the process had caught before `end`, and that may be why it
 /// ended then. Neither this nor the contrary is ever proven.
@@ -280,7 +331,8 @@ pub(super) fn caught_before(
     end: BootTime,
 ) -> Option<&Timestamped<Signal>> {
     let explains = |seen: &Timestamped<Signal>| {
-        was_taken(world, process, seen)
+        ENDING.contains(&seen.what.signal)
+            && was_taken(world, process, seen)
             && fate(world, process, seen) != Fate::Unknown
             && may_have_ended(world, process, seen, end)
     };
@@ -293,21 +345,30 @@ pub(super) fn caught_before(
     Some(first.unwrap_or(last))
 }
 
-/// Returns whether the process had caught, by `end`, a signal from outside that tells processes to
-/// end. Then it is not proven that it ended by itself.
+/// Returns whether the process had caught a signal from outside by `end`. Then it is not proven
+/// that it ended by itself: any signal may be agreed on for that (`--signal=USR1` of Slurm).
 pub(super) fn has_caught(world: &World, process: ProcessKey, end: BootTime) -> bool {
     let mut signals = world.signals_to(process).iter();
     signals.any(|seen| seen.time <= end && was_taken(world, process, seen))
 }
 
-/// Returns whether a signal from outside that tells processes to end was queued for this one, and
-/// may have been taken by one of its threads.
+/// Returns whether a signal from outside was queued for this process, and may have been taken by
+/// one of its threads.
 fn was_taken(world: &World, process: ProcessKey, seen: &Timestamped<Signal>) -> bool {
-    ENDING.contains(&seen.what.signal)
-        && !(seen.what.signal == SIGINT && blocks_interrupts(world, process))
+    !(seen.what.signal == SIGINT && blocks_interrupts(world, process))
         && matches!(seen.what.result, 0 | 4)
-        && seen.what.sender.process.pid != process.pid
+        && is_from_outside(process, &seen.what)
         && fate(world, process, seen) != Fate::Pending
+}
+
+/// Returns whether another process sent a signal, or the kernel for anything but a fault. At a limit
+/// of a process, it runs that process.
+fn is_from_outside(process: ProcessKey, signal: &Signal) -> bool {
+    use Origin::{Fault, FileLimit, Kernel, Timer};
+    let kind = signal_origin::of(signal).kind;
+    let is_fault = kind == Fault || is_fault(signal.signal);
+    let by_kernel = matches!(kind, Kernel | FileLimit | Timer) && !is_fault;
+    signal.sender.process.pid != process.pid || by_kernel
 }
 
 /// Returns whether a process blocks SIGINT, as its role says. Recordings of this version have the

@@ -23,18 +23,24 @@ const CHILD_ENDS: [i32; 3] = [CLD_EXITED, CLD_KILLED, CLD_DUMPED];
 /// arranged it.
 const TRAP_PERF: i32 = 6;
 
+/// `SYS_SECCOMP`. The other code of SIGSYS is for a call that the process itself has the kernel
+/// catch (`PR_SET_SYSCALL_USER_DISPATCH`).
+const SYS_SECCOMP: i32 = 1;
+
 /// `PTRACE_KILL`: since Linux 5.19 it sends SIGKILL (`ptrace_request`, kernel/ptrace.c).
 const PTRACE_KILL: i64 = 8;
 
-/// Calls that can write to `cgroup.kill`. The numbers are those of `pwritev2` on x86-64 and
-/// aarch64.
-const WRITES: [&str; 9] = [
+/// Calls that can write to `cgroup.kill`. The numbers are those of `pwritev2` and `io_submit` on
+/// x86-64 and aarch64.
+const WRITES: [&str; 11] = [
     "write",
     "pwrite64",
     "writev",
     "pwritev",
     "#328",
     "#287",
+    "#209",
+    "#2",
     "sendfile",
     "splice",
     "io_uring_enter",
@@ -114,6 +120,8 @@ pub(super) fn of(signal: &Signal) -> SignalOrigin {
     match signal.code {
         // The kernel also uses this for `cgroup.kill`, `PR_SET_PDEATHSIG` and `RLIMIT_FSIZE`.
         SI_USER => by_nobodys_code(signal, own),
+        // A file that became ready, for the signal that has no other use (`O_ASYNC`).
+        SI_KERNEL if signal.signal == SIGIO => of_known_call(signal, Origin::Descriptor),
         SI_KERNEL => by_the_kernels_code(signal, own),
         // A timer of `timer_create`.
         SI_TIMER => of_known_call(signal, Origin::Timer),
@@ -219,13 +227,12 @@ fn to_one_thread(signal: &Signal) -> Origin {
 
 /// Handles `SI_KERNEL`.
 ///
-/// The kernel sends it to one thread for what that thread itself has done (`force_sig`), and for a
-/// file (`SIGIO`). A tracer injects any other one at a system call (`ptrace_report_syscall`,
+/// The kernel sends it to one thread for what that thread itself has done (`force_sig`). A tracer injects any other one at a system call (`ptrace_report_syscall`,
 /// include/linux/ptrace.h), in the name of the thread.
 fn by_the_kernels_code(signal: &Signal, own: bool) -> SignalOrigin {
     let to_itself_alone = own && !signal.group && signal.sender.tid == signal.target_tid;
     let forced = signal.signal == SIGKILL || FAULTS.contains(&signal.signal);
-    if to_itself_alone && !forced && signal.signal != SIGIO {
+    if to_itself_alone && !forced {
         return certain(Origin::Unknown);
     }
     let call = signal.call.as_ref().map(|call| call.name.as_str());
@@ -256,7 +263,13 @@ fn by_positive_code(signal: &Signal, own: bool) -> SignalOrigin {
         }
     }
     if signal.signal == SIGSYS && same_thread {
-        return of_known_call(signal, Origin::Seccomp);
+        let is_seccomp = signal.code == SYS_SECCOMP;
+        let kind = if is_seccomp {
+            Origin::Seccomp
+        } else {
+            Origin::Fault
+        };
+        return of_known_call(signal, kind);
     }
     if signal.signal == SIGTRAP && signal.code == TRAP_PERF {
         return certain(Origin::Unknown);
@@ -383,7 +396,7 @@ mod tests {
         // The kernel forces these on a thread too.
         assert_eq!(put_in(11), (Origin::Kernel, false));
         assert_eq!(put_in(9), (Origin::Kernel, false));
-        assert_eq!(put_in(29).0, Origin::Kernel);
+        assert_eq!(put_in(29).0, Origin::Descriptor);
         let mut exec = sent(7, 11, 128, Some(("#59", [0; 3])));
         exec.group = false;
         assert!(of(&exec).is_certain);

@@ -26,7 +26,7 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
         | Cause::SiblingDied { sibling: by, .. } => party(scrubber, by),
         Cause::Slurm(end) => party(scrubber, &mut end.stepd),
         Cause::CaughtSignalThenExit { cause, .. }
-        | Cause::CaughtSignalThenReraise { cause }
+        | Cause::CaughtSignalThenReraise { cause, .. }
         | Cause::CaughtSignalThenAbort { cause, .. }
         | Cause::CaughtSignalThenSignal { cause, .. }
         | Cause::CaughtSignalThenRaylet { cause } => redact(scrubber, cause),

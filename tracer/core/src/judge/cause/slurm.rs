@@ -43,7 +43,7 @@ impl Cause {
         match self {
             Self::Slurm(end) => Some(end),
             Self::CaughtSignalThenExit { cause, .. }
-            | Self::CaughtSignalThenReraise { cause }
+            | Self::CaughtSignalThenReraise { cause, .. }
             | Self::CaughtSignalThenAbort { cause, .. }
             | Self::CaughtSignalThenSignal { cause, .. }
             | Self::CaughtSignalThenRaylet { cause } => cause.by_slurm(),

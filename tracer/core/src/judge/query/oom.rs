@@ -7,7 +7,7 @@
 use crate::{
     cgroup_path::{self, is_within},
     event::{CgroupLevel, CgroupState, Exit, KernelLog, OomVictim, ShortOf},
-    ids::{BootTime, Bytes, Pid, SECOND_NS},
+    ids::{BootTime, Bytes, ProcessKey, SECOND_NS},
     judge::{
         cause::{KernelOom, Scope},
         report::{Certainty, OomReport},
@@ -72,7 +72,7 @@ pub(in crate::judge) fn from_mark<'a>(
     victim: &'a Timestamped<OomVictim>,
 ) -> Marked<'a> {
     let what = &victim.what;
-    let logged = logged(world, what.victim.pid, victim);
+    let logged = logged(world, victim);
     let constraint = match (what.short_of, &logged, by_stack(&what.stack)) {
         (Some(short_of), ..) => Some(Scope::of(short_of)),
         (None, _, Some(Scope::Sysrq)) => Some(Scope::Sysrq),
@@ -111,7 +111,7 @@ pub(in crate::judge) fn may_be_full(world: &World, exit: &Exit, time: BootTime) 
         seen.what.victim.same(exit.process) || exit.mm != 0 && seen.what.mm == exit.mm
     };
     let Some(mark) = world.victims.iter().rev().find(is_its) else {
-        let logged = from_kernel_log(world, exit.process.pid, time);
+        let logged = from_kernel_log(world, exit.process, time);
         return logged
             .and_then(|report| report.cgroup)
             .into_iter()
@@ -132,13 +132,14 @@ pub(in crate::judge) fn may_be_full(world: &World, exit: &Exit, time: BootTime) 
 /// Returns the context from the kernel log alone, if the mark was not seen.
 pub(in crate::judge) fn from_kernel_log(
     world: &World,
-    pid: Pid,
+    process: ProcessKey,
     time: BootTime,
 ) -> Option<OomReport> {
+    let pid = process.pid;
     if !world.has_kernel_log_pids() {
         return None;
     }
-    let near = |seen: &&Timestamped<KernelLog>| time.since(seen.time).abs() < 10 * SECOND_NS;
+    let near = |seen: &&Timestamped<KernelLog>| may_be_about(seen, process, time);
     let mut context = None;
     for seen in world.kernel_log.iter().filter(near) {
         match &seen.what {
@@ -272,23 +273,33 @@ fn logged_context(
 }
 
 /// Returns what the kernel log says of this very kill: same pid, within seconds (its clock is not
-/// ours).
+/// ours), and the nearest such line. An earlier process may have had the pid.
 fn logged(
     world: &World,
-    pid: Pid,
     victim: &Timestamped<OomVictim>,
 ) -> Option<(Option<Scope>, Option<String>)> {
-    world.kernel_log.iter().find_map(|seen| match &seen.what {
+    let process = victim.what.victim;
+    let lines = world.kernel_log.iter();
+    let lines = lines.filter(|seen| may_be_about(seen, process, victim.time));
+    let kills = lines.filter_map(|seen| match &seen.what {
         KernelLog::OomKill {
             constraint,
             oom_memcg,
             pid: named,
             ..
-        } if *named == pid && seen.time.since(victim.time).abs() < 10 * SECOND_NS => {
-            Some((Scope::parse(constraint), oom_memcg.clone()))
+        } if *named == process.pid => {
+            let away = seen.time.since(victim.time).abs();
+            Some((away, (Scope::parse(constraint), oom_memcg.clone())))
         }
         _ => None,
-    })
+    });
+    kills.min_by_key(|(away, _)| *away).map(|(_, said)| said)
+}
+
+/// Returns whether a line may be about what happened to this process at a time. One that is older
+/// than the process is about an earlier one with its pid.
+fn may_be_about(line: &Timestamped<KernelLog>, process: ProcessKey, time: BootTime) -> bool {
+    line.time.since(time).abs() < 10 * SECOND_NS && line.time >= process.truncated().start
 }
 
 fn by_stack(stack: &[String]) -> Option<Scope> {

@@ -512,7 +512,8 @@ fn watcher_kill_of_driver_follows_supervisor() {
     scene.argv = Some(watcher_argv(7));
     scene.after(1_000_000).signal(71, 50, 9, 0, true).after(50);
     scene.exit(50, 9);
-    let death = assert_verdict!(scene, 50, RayCollapse, Proven);
+    // The name of an actor's class, and the text of its shell, prove nothing.
+    let death = assert_verdict!(scene, 50, RayCollapse, Inferred);
     assert_eq!(death.verdict.cause_death_id, Some(supervisor));
     assert_eq!(death.sender.expect("sender").relation, Relation::Ray);
 }
@@ -581,6 +582,28 @@ fn child_killed_by_job_is_a_signal() {
             assert_verdict!(scene, 70, Signal, Proven);
         }
     }
+}
+
+/// The GCS asks the worker of an actor that is to be killed. Only the worker logs that first.
+#[test]
+fn child_killed_by_an_actor_that_is_killed_follows_it() {
+    let mut scene = Scene::new();
+    scene
+        .ray_worker(7)
+        .process(70, 7, "sleep", Role::Descendant);
+    scene.says_from(
+        Source::WorkerLog,
+        RayFact::ForceKillActor {
+            reason: "The actor is dead because it was killed by `ray.kill`.".into(),
+            worker_id: Some(hex(7)),
+        },
+    );
+    scene.after(2_600);
+    scene.sent_by_other_thread = true;
+    scene.signal(7, 70, 9, 0, true).after(10);
+    scene.exit(70, 9);
+    scene.after(900).exit(7, 1 << 8);
+    assert_verdict!(scene, 70, RayIntended, Inferred);
 }
 
 /// A shutdown asks the raylet by SIGTERM, then the rest. All else is the driver's own act: a

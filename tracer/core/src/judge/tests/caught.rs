@@ -259,3 +259,26 @@ fn own_signal_after_the_raylets_is_not_proven() {
     scene.exit(7, 9);
     assert_verdict!(scene, 7, Crash, Inferred);
 }
+
+/// A limit on CPU time, or a batch system, tells a process to end by SIGXCPU. Other signals may be
+/// agreed on for that.
+#[test]
+fn exit_after_any_caught_signal_is_not_proven() {
+    let exits_after = |sender, number, code| {
+        let mut scene = Scene::new();
+        scene.process(70, 7, "sh", Role::Other);
+        scene.signal(sender, 70, number, code, false).after(100);
+        scene.exit(70, 1 << 8);
+        verdict(&scene.death(70))
+    };
+    let limit = (Killer::KernelOther, Certainty::Inferred);
+    assert_eq!(exits_after(70, 24, 128), limit);
+    let sent = (Killer::Signal, Certainty::Inferred);
+    assert_eq!(exits_after(66, 24, 0), sent);
+    let open = (Killer::Exit, Certainty::Inferred);
+    assert_eq!(exits_after(66, 10, 0), open);
+    assert_eq!(exits_after(66, 6, 0), open);
+    // Runtimes recover from faults.
+    let own = (Killer::Exit, Certainty::Proven);
+    assert_eq!(exits_after(70, 11, 1), own);
+}

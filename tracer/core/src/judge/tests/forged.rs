@@ -450,3 +450,37 @@ fn container_runtime_is_outside_the_container() {
         assert_eq!(death.sender.expect("sender").relation, relation);
     }
 }
+
+/// The raylet ends a worker for another reason, slowly, and somebody writes a record of its memory
+/// monitor while memory is short.
+#[test]
+fn kill_record_beside_another_reason_is_doubted() {
+    let measured = |change: &dyn Fn(&mut Scene)| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7);
+        let count = MonitorCount {
+            raylet: key(RAYLET),
+            used: Bytes(10 << 30),
+            threshold: Bytes(9 << 30),
+        };
+        scene.push(Source::Proc, Observation::Monitor(count));
+        scene.says(monitor_kill(&[7], &[])).after(1000);
+        change(&mut scene);
+        scene.signal(RAYLET, 7, 9, 0, true).after(5);
+        scene.exit(7, 9);
+        let death = assert_verdict!(scene, 7, RayMemoryMonitor, Proven);
+        death.verdict.reason_certainty
+    };
+    assert_eq!(measured(&|_| ()), Certainty::Proven);
+    let late = |scene: &mut Scene| {
+        scene.after(5_000_000);
+    };
+    assert_eq!(measured(&late), Certainty::Inferred);
+    let asked = |scene: &mut Scene| {
+        scene.says(RayFact::KillActorRequested {
+            worker_id: super::scene::hex(7),
+            actor_id: None,
+        });
+    };
+    assert_eq!(measured(&asked), Certainty::Inferred);
+}

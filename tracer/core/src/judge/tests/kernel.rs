@@ -5,7 +5,10 @@ use crate::{
     assert_verdict, clause,
     event::{KernelLog, Ledger, Observation, Probe, ProbeState, Role, Source},
     ids::{Bytes, Pid},
-    judge::{cause::Scope, report::Mechanism},
+    judge::{
+        cause::Scope,
+        report::{Certainty, Killer, Mechanism},
+    },
 };
 
 const GLOBAL: [&str; 3] = [
@@ -422,5 +425,41 @@ fn older_mark_is_of_another_process() {
             .iter()
             .any(|piece| piece.what.contains("OOM victim")),
         "{evidence:?}"
+    );
+}
+
+/// Only one code of SIGSYS is seccomp's.
+#[test]
+fn call_that_the_process_catches_itself_is_no_seccomp() {
+    for (code, killer) in [(1, Killer::KernelOther), (2, Killer::Crash)] {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(7, 7, 31, code, false).after(10);
+        scene.delivered(7, 31, code);
+        scene.exit(7, 31);
+        let verdict = scene.death(7).verdict;
+        assert_eq!(
+            (verdict.killer, verdict.certainty),
+            (killer, Certainty::Proven)
+        );
+    }
+}
+
+/// SIGIO is for files that became ready. Why the kernel sent another signal is not known.
+#[test]
+fn signal_of_the_kernels_names_no_reason_but_a_file() {
+    let ended = |number| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7).signal(66, 7, number, 128, true);
+        scene.after(10).exit(7, number);
+        scene.death(7)
+    };
+    let file = ended(29);
+    assert_eq!(file.verdict.killer, Killer::KernelOther);
+    let said = clause::summary(&file);
+    assert!(said.contains("a file became ready"), "{said}");
+    let other = ended(30).verdict;
+    assert_eq!(
+        (other.certainty, other.reason_certainty),
+        (Certainty::Proven, Certainty::Unknown)
     );
 }

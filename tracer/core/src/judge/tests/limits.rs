@@ -66,12 +66,16 @@ fn killed(levels: &[Level], short_of: Option<ShortOf>) -> Scene {
 }
 
 fn logged(scene: &mut Scene, path: &str) {
+    logged_of(scene, 7, path);
+}
+
+fn logged_of(scene: &mut Scene, pid: u32, path: &str) {
     scene.kmsg(KernelLog::OomKill {
         constraint: "CONSTRAINT_MEMCG".into(),
         oom_memcg: Some(path.into()),
         task_memcg: Some(path.into()),
         comm: "ray::hog".into(),
-        pid: Pid(7),
+        pid: Pid(pid),
         uid: 0,
     });
 }
@@ -315,4 +319,28 @@ fn list_is_of_the_machine_if_the_full_group_is_not_known() {
     levels[0].4 = 1;
     let inferred = with_others(None, &levels);
     assert_eq!(listed(&inferred), (vec![20, 7], Some((3, 1330))));
+}
+
+/// Within seconds, another process may get the pid of a victim.
+#[test]
+fn line_about_an_earlier_process_with_that_pid_is_not_taken() {
+    // The nearest line counts.
+    let mut scene = Scene::new();
+    logged(&mut scene, "/before");
+    scene.after(4_000_000);
+    kill(&mut scene, 7, &NEARLY_FULL_CHILD);
+    logged(&mut scene, "/job");
+    assert_eq!(
+        limit(&scene.death(7)),
+        (Some("/job"), Some(400), Certainty::Proven)
+    );
+    // A line from before the process.
+    for (seconds, killer) in [(0, Killer::Unknown), (2, Killer::KernelOomMemcg)] {
+        let mut scene = Scene::new();
+        scene.after(seconds * 1_000_000);
+        logged_of(&mut scene, 200, "/before");
+        // It starts in the second second.
+        scene.ray_worker(200).after(1_500_000).exit(200, 9);
+        assert_eq!(scene.death(200).verdict.killer, killer);
+    }
 }

@@ -3,7 +3,7 @@
 use super::scene::{RAYLET, Scene};
 use crate::{
     assert_verdict, clause,
-    event::{Ancestor, Ledger, Observation, Role, Source, SystemCall},
+    event::{Ancestor, Ledger, Observation, PendingSignals, Role, Source, SystemCall},
     ids::Pid,
     judge::report::{Certainty, Killer, Mechanism, Outcome, Relation},
 };
@@ -716,4 +716,132 @@ fn lost_exit_is_judged_by_its_signal() {
     // Nothing is known about the end of worker 8, and nothing is claimed.
     assert!(scene.death(8).verdict.certainty != crate::judge::report::Certainty::Proven);
     assert_eq!(scene.death(8).end.signal, None);
+}
+
+/// A runtime recovers from a fault. Later somebody sends the same signal, and its handler raises it.
+#[test]
+fn fault_that_was_survived_is_not_the_end() {
+    let ended = |number, code, sent: bool| {
+        let mut scene = Scene::new();
+        scene.process(70, 7, "java", Role::Other);
+        scene.signal(70, 70, number, code, false).after(1_500_000);
+        if sent {
+            scene.signal(66, 70, number, 0, false).after(100);
+        }
+        scene.signal(70, 70, number, -6, false).after(1);
+        scene.delivered(70, number, -6);
+        scene.exit(70, number);
+        let death = scene.death(70);
+        let sender = death.sender.map(|sender| sender.pid.0);
+        (death.verdict.killer, death.verdict.certainty, sender)
+    };
+    for number in [11, 7, 31] {
+        let sent = (Killer::Signal, Certainty::Inferred, Some(66));
+        assert_eq!(ended(number, 1, true), sent, "{number}");
+    }
+    // Its own signal is a crash, whatever came before.
+    assert_eq!(
+        ended(11, 1, false),
+        (Killer::Crash, Certainty::Proven, None)
+    );
+    // A system call that seccomp forbids may have been emulated.
+    let (killer, certainty, _) = ended(31, 1, false);
+    assert_eq!(
+        (killer, certainty),
+        (Killer::KernelOther, Certainty::Inferred)
+    );
+}
+
+/// The sentence says how long after the signal the process sent it to itself.
+#[test]
+fn late_signal_of_its_own_has_its_delay() {
+    let mut scene = Scene::new();
+    scene.process(70, 7, "python", Role::Other);
+    scene.signal(66, 70, 6, 0, false).after(3_000_000);
+    scene.signal(70, 70, 6, -6, false).after(10);
+    scene.delivered(70, 6, -6);
+    scene.exit(70, 6);
+    let said = clause::summary(&assert_verdict!(scene, 70, Signal, Inferred));
+    assert!(said.contains("sent it to itself 3 s later"), "{said}");
+}
+
+/// A signal of somebody else that still waited was not passed on.
+#[test]
+fn pending_signal_is_not_sent_again() {
+    let mut scene = Scene::new();
+    scene.process(70, 7, "sh", Role::Other);
+    scene.signal(66, 70, 15, 0, false).after(1000);
+    scene.to_thread_group = false;
+    scene.signal(70, 70, 15, -6, false).after(1000);
+    scene.pending = Some(PendingSignals {
+        process: 1 << 14,
+        threads: 0,
+        blocked: 0,
+    });
+    scene.exit(70, 15);
+    assert_verdict!(scene, 70, Crash, Inferred);
+}
+
+/// Two signals of one number that wait: the thread's own is taken before the process's, the older
+/// real-time one first, and none of it is proven.
+#[test]
+fn one_of_two_waiting_signals_is_not_proven() {
+    let ended = |number, first_to_thread: bool, result| {
+        let mut scene = Scene::new();
+        scene.process(70, 7, "sh", Role::Other);
+        scene.to_thread_group = !first_to_thread;
+        scene.signal_with(66, 70, number, -1, false, result);
+        scene.to_thread_group = true;
+        let code = if result == 4 { 0 } else { -1 };
+        scene.after(100_000);
+        scene.signal_with(67, 70, number, code, false, 0);
+        scene.after(100_000);
+        scene.delivered(70, number, code);
+        scene.exit(70, number);
+        let death = scene.death(70);
+        let sender = death.sender.map(|sender| sender.pid.0);
+        (death.verdict.killer, death.verdict.certainty, sender)
+    };
+    let first = (Killer::Signal, Certainty::Inferred, Some(66));
+    assert_eq!(ended(3, true, 0), first);
+    assert_eq!(ended(10, true, 0), first);
+    assert_eq!(ended(37, false, 0), first);
+    // What came with it was lost, and so was its code.
+    assert_eq!(ended(3, true, 4), first);
+    // In one queue, the second comes only after the first was taken.
+    let last = (Killer::Signal, Certainty::Proven, Some(67));
+    assert_eq!(ended(3, false, 0), last);
+}
+
+/// One that came while there was a handler is not reported.
+#[test]
+fn quiet_signal_that_waited_is_not_proven() {
+    let mut scene = Scene::new();
+    scene.process(70, 7, "sh", Role::Other);
+    scene.signal(66, 70, 10, 0, false).after(300_000);
+    scene.delivered(70, 10, 0);
+    scene.exit(70, 10);
+    assert_verdict!(scene, 70, Signal, Inferred);
+}
+
+/// What a subprocess arranges for its own child is no act of Ray's.
+#[test]
+fn parent_death_within_the_job_is_a_signal() {
+    let ended = |parent, status| {
+        let mut scene = Scene::new();
+        scene.ray_worker(7);
+        scene.process(70, 7, "bwrap", Role::Descendant);
+        scene.process(71, parent, "sh", Role::Descendant);
+        (scene.exiting, scene.parent_death_signal) = (true, 9);
+        scene.signal(parent, 71, 9, 0, true).after(10);
+        (scene.exiting, scene.parent_death_signal) = (false, 0);
+        scene.exit(parent, status);
+        scene.after(10).exit(71, 9);
+        let death = scene.death(71);
+        (death.verdict.killer, death.verdict.certainty)
+    };
+    let proven = |killer| (killer, Certainty::Proven);
+    assert_eq!(ended(70, 0), proven(Killer::Signal));
+    assert_eq!(ended(70, 9), proven(Killer::RayCollapse));
+    assert_eq!(ended(7, 0), proven(Killer::RayIntended));
 }

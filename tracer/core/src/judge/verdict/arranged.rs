@@ -6,9 +6,9 @@
 //! `fcntl(F_SETOWN)` names any process that its caller may signal, and the event does not tell who
 //! called it.
 
-use super::{Case, Draft};
+use super::{Case, Draft, watched};
 use crate::{
-    event::Signal,
+    event::{Role, Signal},
     judge::{
         cause::{Cause, ProcessRef},
         report::{Certainty, Killer, Mechanism, Relation},
@@ -67,9 +67,13 @@ pub(super) fn verdict(
 fn parent_died(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
     let parent = signal.what.sender.process;
     let thread = !ends_as_a_whole(case, signal);
+    // A subprocess may arrange it for a child of its own, which has nothing to do with Ray.
+    let is_of_job = matches!(case.role(), Role::Driver | Role::Descendant);
+    let by_the_job = is_of_job && watched::part(case.world, parent).is_none();
     let killer = match (case.is_of_ray(), case.ended_well(parent)) {
         (true, _) if thread => Killer::KernelOther,
         (false, _) => Killer::Signal,
+        (true, Some(true)) if by_the_job => Killer::Signal,
         (true, Some(true)) => Killer::RayIntended,
         (true, _) => Killer::RayCollapse,
     };

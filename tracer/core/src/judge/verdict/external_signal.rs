@@ -13,6 +13,7 @@ use crate::{
         report::{Certainty, Killer, Relation},
         state::timestamped::Timestamped,
     },
+    ray::facts::RayFact,
 };
 
 /// Returns the verdict on a signal from a sender other than a raylet: a tool of Ray's, a relative,
@@ -117,11 +118,15 @@ fn with_its_worker(
     )
 }
 
-/// Returns whether the raylet or the GCS had recorded by `time` that Ray was ending the worker.
+/// Returns whether the raylet or the GCS had recorded by `time` that Ray was ending the worker. For
+/// an actor that is to be killed, the GCS may ask the worker itself, whose log has that alone.
 fn is_recorded_before(case: &Case<'_>, worker: ProcessKey, time: BootTime) -> bool {
     let about = case.world.ray_about(worker).into_iter();
     let mut before = about.filter(|record| record.time.since(time) <= reasons::LOG_STAMP_NS);
-    before.any(|record| record.what.fact.shows_an_end_by_ray())
+    before.any(|record| {
+        let fact = &record.what.fact;
+        fact.shows_an_end_by_ray() || matches!(fact, RayFact::ForceKillActor { .. })
+    })
 }
 
 /// Returns whether the worker that started this descendant sent the signal.
@@ -171,6 +176,7 @@ fn by_jobs_watcher(
     Some(
         Draft::new(killer, certainty, cause)
             .caused_by(Some(parent))
-            .by_text(),
+            // Its user may call an actor that, and give a shell that text.
+            .at_most(Certainty::Inferred),
     )
 }

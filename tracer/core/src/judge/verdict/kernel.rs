@@ -73,7 +73,9 @@ pub(super) fn verdict(
         }
         (Origin::Kernel, number) if !signals::is_fault(number) => {
             let cause = Cause::KernelSignal { signal: number };
-            not_memory(signal, Mechanism::Unknown, cause).at_most(certainty)
+            let mut draft = not_memory(signal, Mechanism::Unknown, cause).at_most(certainty);
+            draft.reason_certainty = Certainty::Unknown;
+            draft
         }
         _ => fault(case, signal).at_most(certainty),
     }
@@ -84,7 +86,8 @@ const AT_ONCE_NS: i64 = 100_000_000;
 
 /// Returns whether the kernel sent SIGHUP to a stopped process when the last process ended that
 /// could have continued it (`kill_orphaned_pgrp`, kernel/exit.c). A hang-up of a terminal, which a
-/// dying session leader also sends, takes effect at once in a running process.
+/// dying session leader also sends, takes effect at once in a running process that does not block
+/// it.
 fn was_stopped_and_left(case: &Case<'_>, signal: &Timestamped<Signal>) -> bool {
     let mut all = case.world.signals_to(case.key()).iter();
     // A process that caught it, and raised it again or exited, may have been running.
@@ -197,7 +200,7 @@ fn marks_are_seen(case: &Case<'_>) -> bool {
 
 /// Returns the verdict on an OOM kill by the kernel log, if its mark was not seen.
 pub(super) fn by_kernel_log(case: &Case<'_>) -> Option<Draft> {
-    oom::from_kernel_log(case.world, case.key().pid, case.exit.time).map(unmarked)
+    oom::from_kernel_log(case.world, case.key(), case.exit.time).map(unmarked)
 }
 
 /// Returns the verdict on an OOM kill whose mark was not seen.

@@ -4,11 +4,13 @@
 
 use super::{Case, Draft};
 use crate::{
-    ids::Bytes,
+    ids::{Bytes, SECOND_NS},
     judge::{
+        fatal_act,
         query::monitor,
         report::{Certainty, Killer},
     },
+    ray::facts::RayFact,
 };
 
 /// What the memory monitor of a node saw when it acted.
@@ -50,6 +52,32 @@ pub(super) fn around(case: &Case<'_>) -> Option<MonitorReading> {
     })
 }
 
+/// How far apart the monitor's record and its kill are at most.
+const ACTS_NS: i64 = SECOND_NS;
+
+/// Returns whether Ray recorded nothing else about this process before it was killed, and the
+/// monitor's choice just then. Anybody who may write into the raylet's log can forge that record
+/// while Ray ends the process for another reason.
+fn is_alone(case: &Case<'_>) -> bool {
+    let act = fatal_act::of(case.world, case.exit).time(case.exit);
+    let about = case.world.ray_about(case.key());
+    let is_choice = |fact: &RayFact| {
+        matches!(
+            fact,
+            RayFact::MonitorKill(_) | RayFact::MonitorEvicted { .. }
+        )
+    };
+    let just_then = about
+        .iter()
+        .any(|record| is_choice(&record.what.fact) && record.time.since(act).abs() <= ACTS_NS);
+    let another = about.iter().any(|record| {
+        record.time <= act
+            && !is_choice(&record.what.fact)
+            && record.what.fact.shows_an_end_by_ray()
+    });
+    just_then && !another
+}
+
 impl Draft {
     /// Checks a reason that a log gave against what was measured. A memory kill is proven if
     /// raytrace itself saw memory above the threshold.
@@ -58,7 +86,7 @@ impl Draft {
             return self;
         }
         let above = around(case).is_some_and(MonitorReading::is_above);
-        let reason_certainty = if above {
+        let reason_certainty = if above && is_alone(case) {
             Certainty::Proven
         } else {
             Certainty::Inferred

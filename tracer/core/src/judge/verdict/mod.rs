@@ -183,7 +183,10 @@ impl Case<'_> {
 
     fn by(&self, act: FatalAct<'_>) -> Draft {
         match act {
-            FatalAct::Killed(signal) if fatal_act::was_pending(self.world, self.exit, signal) => {
+            FatalAct::Killed(signal)
+                if fatal_act::was_pending(self.world, self.exit, signal)
+                    || fatal_act::may_be_another(self.world, self.exit, signal) =>
+            {
                 self.killed(signal).at_most(Certainty::Inferred)
             }
             FatalAct::Killed(signal) => self.killed(signal),

@@ -14,7 +14,7 @@ use crate::{
     ids::{BootTime, MINUTE_NS, ProcessKey, SECOND_NS},
     judge::{
         cause::Cause,
-        fatal_act,
+        fatal_act::{self, Fate},
         missing::Missing,
         report::{Certainty, Killer, Relation},
         signal_origin::{self, Origin, SignalOrigin},
@@ -37,6 +37,7 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft
         seen.what.signal == signal.what.signal
             && matches!(seen.what.result, 0 | 4)
             && (0..RERAISE_NS).contains(&signal.time.since(seen.time))
+            && fatal_act::fate(case.world, case.key(), seen) != Fate::Pending
     };
     let signals = case.world.signals_to(case.key()).iter();
     let mut earlier = signals.filter(earlier);
@@ -48,25 +49,39 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft
             Origin::Fault | Origin::Hwpoison | Origin::Seccomp
         )
     };
-    if let Some(first) = earlier.clone().rfind(is_fault) {
-        return limits::by_signal(first, origin(first)).unwrap_or_else(|| faulted(case, first));
-    }
     let from_outside_it = |seen: &&Timestamped<Signal>| {
-        origin(seen).is_from_kernel() || !seen.what.sender.process.same(case.key())
+        !is_fault(seen)
+            && (origin(seen).is_from_kernel() || !seen.what.sender.process.same(case.key()))
     };
-    let Some(outside) = earlier.find(from_outside_it) else {
+    let fault = earlier.clone().rfind(is_fault);
+    // Runtimes recover from faults. What came after one is nearer.
+    let mut later = earlier.clone();
+    let later = later
+        .find(|seen| from_outside_it(seen) && fault.is_none_or(|fault| fault.time < seen.time));
+    if let (Some(fault), None) = (fault, later) {
+        let draft = limits::by_signal(fault, origin(fault));
+        let draft = draft.unwrap_or_else(|| faulted(case, fault));
+        // A handler raises a fault again at once, if it is the last that came.
+        let at_once = signal.time.since(fault.time) < SECOND_NS || draft.killer == Killer::Crash;
+        let alone = at_once && !earlier.any(|seen| from_outside_it(&seen));
+        let most = if alone {
+            Certainty::Proven
+        } else {
+            Certainty::Inferred
+        };
+        return draft.at_most(most);
+    }
+    let Some(outside) = later else {
         return at_signal(case, signal).unwrap_or_else(|| raised(case, signal));
     };
-    if origin(outside).is_from_kernel() && origin(outside).kind != Origin::ParentDeath {
-        return from_outside(case, outside)
-            .wrap_cause(|cause| Cause::CaughtSignalThenReraise { cause });
-    }
     if !origin(outside).is_from_kernel()
         && let Some(raylet) = senders::raylet_of(case, &outside.what.sender)
     {
         return raylet::verdict(case, raylet, outside, Certainty::Inferred);
     }
-    from_outside(case, outside).wrap_cause(|cause| Cause::CaughtSignalThenReraise { cause })
+    let after_s = seconds_between(outside, signal.time);
+    from_outside(case, outside)
+        .wrap_cause(|cause| Cause::CaughtSignalThenReraise { cause, after_s })
 }
 
 /// Judges a signal that the process sent to itself for a reason of its own, as far as was seen. That
