@@ -8,9 +8,9 @@ pub mod facts;
 pub mod fixtures;
 mod gpu;
 mod killers;
+mod ray_variables;
 mod recording;
 mod sessions;
-mod ray_variables;
 #[cfg(test)]
 mod tests;
 
