@@ -70,12 +70,11 @@ impl ClauseContext {
             }
             Cause::CaughtSignalThenReraise { cause, after_s } => {
                 let clause = self.clause(cause);
-                match after_s {
-                    None => format!("{clause}; {its} handler re-raised it"),
-                    Some(_) => {
-                        let later = later(*after_s);
-                        format!("{clause}; {it} caught the signal and sent it to itself{later}")
-                    }
+                if after_s.is_none() {
+                    format!("{clause}; {its} handler re-raised it")
+                } else {
+                    let later = later(*after_s);
+                    format!("{clause}; {it} caught the signal and sent it to itself{later}")
                 }
             }
             Cause::CaughtSignalThenAbort { cause, after_s } => format!(

@@ -206,7 +206,7 @@ fn exit_at_raylets_sigterm_is_not_proven() {
 }
 
 /// A handler that ends the process by another signal than the one that it caught: a Python program
-/// that turns SIGTERM into KeyboardInterrupt, one that kills its whole tree, one that fails.
+/// that turns SIGTERM into `KeyboardInterrupt`, one that kills its whole tree, one that fails.
 #[test]
 fn end_by_another_signal_names_the_first_sender() {
     for (first, own, code, took_effect) in [
