@@ -9,8 +9,8 @@ use crate::{
         cause::{Scope, SlurmEnd, SlurmReason},
         live::LiveProcess,
         report::{
-            Death, GroupKill, Killer, Kubernetes, Mechanism, Memory, Outcome, Place, Relation,
-            Suspect, TopProcess, subprocess,
+            Death, GroupKill, Killer, Mechanism, Memory, Outcome, Place, Relation, Suspect,
+            TopProcess, subprocess,
         },
         timeline::ProcessSeries,
     },
@@ -609,6 +609,7 @@ pub fn what_is_missing(deaths: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::report::Kubernetes;
     use crate::show::sample;
 
     /// A container whose pod has a name is called by it, not by its cgroup.
