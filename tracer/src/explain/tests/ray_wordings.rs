@@ -1,0 +1,44 @@
+//! Tests wordings of Ray that only some versions have, or that say less than they seem to.
+
+use super::explain;
+use crate::judge::report::{Death, Killer, Report};
+
+fn of(text: &str) -> Report {
+    explain(&[("text.log", text)])
+}
+
+fn only(report: &Report) -> &Death {
+    let [death] = report.deaths.as_slice() else {
+        panic!("{:?}", report.deaths);
+    };
+    death
+}
+
+/// Returns the block of a dead actor with these fields, and the reason below it.
+fn block(fields: &[&str], reason: &str) -> String {
+    let fields = fields.join("\n\t");
+    format!("The actor died unexpectedly before finishing this task.\n\t{fields}\n{reason}\n")
+}
+
+const ACTOR: &str = "actor_id: 11111111111111111111111101000000";
+
+#[test]
+fn actor_without_address_is_one_death_with_its_reason() {
+    let owner = "The actor is dead because its owner has died. Owner Id: 01000000ff";
+    let exit = "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits with an exit code 7.";
+    let namespace = "namespace: 0a0a0a0a-1111-2222-3333-444444444444";
+    for fields in [
+        vec!["class_name: Counter", ACTOR],
+        vec!["class_name: Counter", ACTOR, namespace],
+        vec!["class_name: Counter", ACTOR, "pid: 926", namespace],
+        vec!["class_name: Counter", ACTOR, "pid: 926", "name: counter"],
+        vec!["class_name: Counter", ACTOR, "pid: 926", "ip: 192.0.2.2"],
+    ] {
+        let report = of(&block(&fields, owner));
+        let death = only(&report);
+        assert_eq!(death.verdict.killer, Killer::RayCollapse, "{fields:?}");
+        assert_eq!(death.work.actor_class.as_deref(), Some("Counter"));
+        let report = of(&block(&fields, exit));
+        assert_eq!(only(&report).verdict.killer, Killer::Exit, "{fields:?}");
+    }
+}
