@@ -34,6 +34,11 @@ pub(super) fn exit(exit_type: ExitType, detail: &str) -> Claim {
     if words::received_sigterm(detail) {
         return asked(detail).unwrap_or(Claim::Signalled(libc::SIGTERM));
     }
+    if words::may_follow_sigterm(detail) {
+        return Claim::ExitOrSigterm {
+            code: words::exit_code(detail),
+        };
+    }
     if let Some(code) = words::exit_code(detail) {
         return Claim::Exit {
             code: Some(code),

@@ -208,8 +208,8 @@ pub enum Cause {
     },
     /// It exited by itself, or because of a SIGTERM that was not seen.
     ExitOrSigterm {
-        /// Its code.
-        code: i32,
+        /// Its code; `None` if it left by a `SystemExit` without one.
+        code: Option<i32>,
         /// The last exception that it reported.
         exception: Option<String>,
         /// Whether its raylet ended it before it had exited.

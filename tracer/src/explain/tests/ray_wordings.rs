@@ -1,7 +1,13 @@
 //! Tests wordings of Ray that only some versions have, or that say less than they seem to.
 
 use super::explain;
-use crate::judge::report::{Death, Killer, Report};
+use crate::{
+    judge::{
+        missing::Missing,
+        report::{Death, Killer, Report},
+    },
+    show::clause,
+};
 
 fn of(text: &str) -> Report {
     explain(&[("text.log", text)])
@@ -40,5 +46,43 @@ fn actor_without_address_is_one_death_with_its_reason() {
         assert_eq!(death.work.actor_class.as_deref(), Some("Counter"));
         let report = of(&block(&fields, exit));
         assert_eq!(only(&report).verdict.killer, Killer::Exit, "{fields:?}");
+    }
+}
+
+#[test]
+fn system_exit_may_follow_a_sigterm() {
+    let exit = |code: &str| {
+        let reason = format!(
+            "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly. Worker exits with an exit code {code}."
+        );
+        block(&["class_name: Counter", ACTOR, "ip: 192.0.2.2"], &reason)
+    };
+    let guess = " The worker may have exceeded K8s pod memory limits.";
+    for (code, words) in [
+        (
+            "None",
+            "left by SystemExit without a code, on its own or after SIGTERM",
+        ),
+        ("15", "exited with code 15, most likely after SIGTERM"),
+        ("143", "exited with code 143, most likely after SIGTERM"),
+    ] {
+        let report = of(&exit(code));
+        let death = only(&report);
+        assert_eq!(death.verdict.killer, Killer::Unknown, "{code}");
+        assert_eq!(death.verdict.missing, Some(Missing::Sigterm));
+        assert!(clause::summary(death).ends_with(words), "{code}");
+        let report = of(&exit(code).replace(".\n", &format!(".{guess}\n")));
+        assert_eq!(
+            only(&report).verdict.missing,
+            Some(Missing::SigtermInPod),
+            "{code}"
+        );
+    }
+    for code in ["1", "7", "no such file"] {
+        assert_eq!(
+            only(&of(&exit(code))).verdict.killer,
+            Killer::Exit,
+            "{code}"
+        );
     }
 }

@@ -189,6 +189,11 @@ pub enum Claim {
         /// Whether its actor failed in its constructor.
         creating_actor: bool,
     },
+    /// It exited by itself, or at a SIGTERM: by Ray's words both look alike.
+    ExitOrSigterm {
+        /// Its code, if it has one.
+        code: Option<i32>,
+    },
     /// A fault of its own.
     Crash {
         /// The text's words: `SIGSEGV`.

@@ -178,6 +178,16 @@ fn others(claims: &[&Statement]) -> Verdict {
             code,
             creating_actor,
         } => exited(*code, *creating_actor),
+        Claim::ExitOrSigterm { code } => {
+            let cause = Cause::ExitOrSigterm {
+                code: *code,
+                exception: None,
+                raylet_ended_rest: false,
+            };
+            let mut verdict = Verdict::new(Killer::Unknown, cause);
+            verdict.exit_code = *code;
+            verdict
+        }
         Claim::Intended(cause) => {
             let mut verdict = Verdict::new(Killer::RayIntended, cause.clone());
             verdict.wanted = true;
@@ -262,7 +272,7 @@ pub(super) fn rank(claim: &Claim) -> u8 {
         Claim::Intended(Cause::DidNotExit) => 7,
         Claim::Intended(_) => 5,
         Claim::Collapse { .. } => 6,
-        Claim::Exit { .. } => 8,
+        Claim::Exit { .. } | Claim::ExitOrSigterm { .. } => 8,
         Claim::Reaped => 9,
         Claim::Signalled(_) => 10,
         Claim::DisconnectTypeMemory | Claim::MemoryTable(_) => 11,
