@@ -1,8 +1,10 @@
 //! Tests wordings of Ray that only some versions have, or that say less than they seem to.
 
-use super::explain;
+use super::{explain, killers};
 use crate::{
+    event::Role,
     judge::{
+        cause::Cause,
         missing::Missing,
         report::{Death, Killer, Report},
     },
@@ -84,5 +86,53 @@ fn system_exit_may_follow_a_sigterm() {
             Killer::Exit,
             "{code}"
         );
+    }
+}
+
+#[test]
+fn death_notices_of_ray_1_name_the_worker() {
+    let task = |actor: char| {
+        let actor = actor.to_string().repeat(24);
+        format!(
+            "2021-02-03 08:22:50,411\tWARNING worker.py:1085 -- A worker died or was killed while executing task ffffffffffffffff{actor}01000000.\n"
+        )
+    };
+    let report = of(&[task('a'), task('b'), task('b')].concat());
+    let actor = |death: &Death| death.work.actor_id.clone().map(|id| id.0);
+    let actors: Vec<_> = report.deaths.iter().filter_map(actor).collect();
+    assert_eq!(actors.len(), 2);
+    assert_eq!(killers(&report), [(0, Killer::Unknown); 2]);
+    // Where the task is no actor's, somebody ended all the same.
+    let plain = "A worker died or was killed while executing task 0a0a0a0a0a0a0a0affffffffffffffffffffffff01000000.";
+    assert_eq!(killers(&of(plain)), [(0, Killer::Unknown)]);
+    let notice = format!(
+        "2021-09-05 13:40:52,522\tWARNING worker.py:1215 -- A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the logs for the dead worker. RayTask ID: {} Worker ID: {} Node ID: {} Worker IP address: 192.0.2.2 Worker port: 10005 Worker PID: 4101",
+        "c3".repeat(24),
+        "a1".repeat(28),
+        "b2".repeat(28),
+    );
+    let wrapped: Vec<&str> = notice
+        .as_bytes()
+        .chunks(116)
+        .filter_map(|part| std::str::from_utf8(part).ok())
+        .collect();
+    for text in [notice.clone(), wrapped.join("\n") + "\nTraceback\n"] {
+        let report = of(&text);
+        assert_eq!(killers(&report), [(4101, Killer::Unknown)], "{text}");
+    }
+}
+
+#[test]
+fn old_raylets_say_that_they_were_marked_dead() {
+    let line = "F0102 10:11:12.131415   611   612 node_manager.cc:650]  Check failed: node_id != self_node_id_ Exiting because this node manager has mistakenly been marked dead by the monitor.";
+    for (text, pid) in [
+        (line.to_owned(), 611),
+        (format!("(pid=raylet, ip=192.0.2.2) {line}"), 611),
+    ] {
+        let report = of(&text);
+        assert_eq!(killers(&report), [(pid, Killer::RayCollapse)], "{text}");
+        let death = only(&report);
+        assert_eq!(death.process.role, Role::Raylet);
+        assert!(matches!(death.verdict.cause, Cause::NodeDead { .. }));
     }
 }
