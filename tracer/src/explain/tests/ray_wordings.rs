@@ -136,3 +136,32 @@ fn old_raylets_say_that_they_were_marked_dead() {
         assert!(matches!(death.verdict.cause, Cause::NodeDead { .. }));
     }
 }
+
+#[test]
+fn monitor_of_ray_2_0_kills_the_newest_task() {
+    let line = |whom: &str| {
+        format!(
+            "(raylet, ip=192.0.2.2) [2022-08-29 15:18:33,592 E 307 344] (raylet) node_manager.cc:2963: System memory low at node with IP 192.0.2.2. Used memory (6.00GB) / total capacity (8.00GB) (0.75) exceeds threshold 0.7, killing latest task with name {whom} to avoid running out of memory.\n"
+        )
+    };
+    let actor = line("counter:Counter.__init__ and actor ID 11111111111111111111111101000000");
+    let report = of(&actor);
+    let death = only(&report);
+    assert_eq!(death.verdict.killer, Killer::RayMemoryMonitor);
+    assert_eq!(death.work.actor_class.as_deref(), Some("Counter"));
+    assert!(death.work.actor_id.is_some());
+    let at_death = death.memory.at_death.as_ref().expect("figures");
+    assert_eq!(at_death.ray_used_bytes.map(|used| used.0), Some(6 << 30));
+    let task = "sum:('part-3', 586) and more and task ID NIL_ID";
+    let report = of(&line(task));
+    let death = only(&report);
+    assert_eq!(death.verdict.killer, Killer::RayMemoryMonitor);
+    assert_eq!(
+        death.work.task_name.as_deref(),
+        Some("sum:('part-3', 586) and more")
+    );
+    assert_eq!(death.work.actor_id, None);
+    // A cut line does not say that Ray kills for memory.
+    let cut = actor.split(", killing").next().unwrap_or_default();
+    assert_eq!(of(cut).deaths, []);
+}
