@@ -165,3 +165,13 @@ fn monitor_of_ray_2_0_kills_the_newest_task() {
     let cut = actor.split(", killing").next().unwrap_or_default();
     assert_eq!(of(cut).deaths, []);
 }
+
+#[test]
+fn older_wording_of_a_dead_node_is_read() {
+    let text = "E   ray.exceptions.NodeDiedError: Task failed due to the node (where this task was running)  was dead or unavailable.\nE   \nE   The node IP: 192.0.2.2, node ID: b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2\nE   \nE   This can happen if the instance where the node was running failed, the node was preempted, or raylet crashed unexpectedly (e.g., due to OOM) etc.\n";
+    let report = of(text);
+    assert!(matches!(
+        only(&report).verdict.cause,
+        Cause::NodeDead { .. }
+    ));
+}
