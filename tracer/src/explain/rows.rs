@@ -268,6 +268,9 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
 /// Returns the claim for a signal that the line names, by its name, number or strsignal(3).
 fn signalled(found: &Found<'_>, signal: Option<i32>) -> Option<Claim> {
     if let Some(signal) = named_signal(found).or(signal) {
+        if let Some(pid) = found.number("sender") {
+            return Some(sent_by(signal, Pid(pid), found.get("origin")));
+        }
         return Some(ended_by(signal));
     }
     let words = found.get("signal").or_else(|| found.get("fault"));
@@ -282,6 +285,15 @@ fn signalled(found: &Found<'_>, signal: Option<i32>) -> Option<Claim> {
             signal: Some(signal),
         }),
     }
+}
+
+/// Returns the claim for a signal with its sender. glog prints the place in `siginfo_t` that has
+/// the sender's pid, and above it its user, as an address: `0x3e8000046da`.
+fn sent_by(signal: i32, pid: Pid, origin: Option<&str>) -> Claim {
+    let origin = origin.and_then(|text| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok());
+    let origin = origin.filter(|origin| origin & u64::from(u32::MAX) == u64::from(pid.0));
+    let uid = origin.and_then(|origin| u32::try_from(origin >> 32).ok());
+    Claim::SentBy { signal, pid, uid }
 }
 
 /// Returns the signal that a line names, as `SIGTERM` or `15`.

@@ -3,6 +3,7 @@
 use super::{explain, killers};
 use crate::{
     event::Role,
+    ids::Pid,
     judge::{
         cause::Cause,
         missing::Missing,
@@ -174,4 +175,30 @@ fn older_wording_of_a_dead_node_is_read() {
         only(&report).verdict.cause,
         Cause::NodeDead { .. }
     ));
+}
+
+#[test]
+fn old_signal_handler_names_the_sender() {
+    let line = |signal: &str, origin: &str| {
+        format!(
+            "(pid=raylet, ip=192.0.2.2) *** {signal} (@{origin}) received by PID 611 (TID 0x7f1b74258800) from PID 4113; stack trace: ***"
+        )
+    };
+    let report = of(&line("SIGTERM", "0x3e800001011"));
+    let death = only(&report);
+    assert_eq!(death.process.role, Role::Raylet);
+    assert_eq!(death.process.pid, Pid(611));
+    assert_eq!(
+        clause::summary(death),
+        "raylet (pid 611) was terminated by SIGTERM from a process (pid 4113, uid 1000)"
+    );
+    // What is no place in `siginfo_t` names no user.
+    let report = of(&line("SIGTERM", "0x7f0000000000"));
+    let Cause::Signal { sender, .. } = &only(&report).verdict.cause else {
+        panic!("{report:?}");
+    };
+    assert_eq!(sender.as_ref().and_then(|sender| sender.uid), None);
+    // For a fault it is the address.
+    let report = of(&line("SIGSEGV", "0x3e800001011"));
+    assert_eq!(killers(&report), [(611, Killer::Crash)]);
 }

@@ -219,6 +219,15 @@ pub enum Claim {
     },
     /// A signal ended it; who sent it is not in the text.
     Signalled(i32),
+    /// A process with this pid sent the signal that ended it.
+    SentBy {
+        /// The signal.
+        signal: i32,
+        /// The sender.
+        pid: Pid,
+        /// The sender's user.
+        uid: Option<u32>,
+    },
     /// One digit in its raylet's record says that memory was the reason (`disconnect_type=4`). That
     /// is no proof without other evidence.
     DisconnectTypeMemory,

@@ -6,7 +6,7 @@ use libc::{SIGKILL, SIGTERM};
 
 use super::claim::{Claim, Daemon, KernelOom, RayMemory, Statement};
 use crate::judge::{
-    cause::{self, Cause, Request},
+    cause::{self, Cause, ProcessRef, Request},
     report::{Certainty, Killer, Remote},
 };
 
@@ -203,6 +203,20 @@ fn others(claims: &[&Statement]) -> Verdict {
             verdict.signal = Some(*signal);
             verdict
         }
+        Claim::SentBy { signal, pid, uid } => {
+            let sender = ProcessRef {
+                pid: *pid,
+                comm: "a process".to_owned(),
+                uid: *uid,
+            };
+            let cause = Cause::Signal {
+                signal: *signal,
+                sender: Some(sender),
+            };
+            let mut verdict = Verdict::new(Killer::Signal, cause);
+            verdict.signal = Some(*signal);
+            verdict
+        }
         Claim::ErrorBefore { says } => {
             Verdict::new(Killer::Unknown, Cause::EndAfterError { says: says.clone() })
         }
@@ -260,7 +274,7 @@ pub(super) fn rank(claim: &Claim) -> u8 {
     match claim {
         Claim::RayMemory(_) | Claim::KernelOom(_) => 0,
         Claim::Daemon(_) => 1,
-        Claim::Crash { .. } => 2,
+        Claim::Crash { .. } | Claim::SentBy { .. } => 2,
         Claim::Exit {
             code: Some(code), ..
         } if *code != 0 => 3,
