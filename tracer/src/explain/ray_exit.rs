@@ -107,7 +107,14 @@ pub(super) fn actor(reason: &str) -> Claim {
 /// `… terminated expectedly: received SIGTERM`.
 pub(super) fn node_ended(says: &str) -> Claim {
     let says = first_sentence(says);
-    if says.contains("was preempted") || says.contains("drained") {
+    if let Some((_, why)) = says.split_once("was preempted") {
+        let says = why.trim_start_matches([':', ' ']).to_owned();
+        return Claim::Collapse {
+            cause: Cause::NodePreempted { says },
+            remote: None,
+        };
+    }
+    if says.contains("drained") {
         return Claim::Intended(Cause::NodeDrained { says });
     }
     RayReason::node_dead(says).into()

@@ -275,6 +275,11 @@ pub enum Cause {
         /// Ray's words.
         says: String,
     },
+    /// Its node was preempted.
+    NodePreempted {
+        /// Ray's words.
+        says: String,
+    },
     /// An agent of its node had died.
     AgentDied {
         /// `dashboard_agent`, `runtime_env_agent`.

@@ -23,6 +23,10 @@ fn only(report: &Report) -> &Death {
     death
 }
 
+fn says(text: &str) -> String {
+    clause::summary(only(&of(text)))
+}
+
 /// Returns the block of a dead actor with these fields, and the reason below it.
 fn block(fields: &[&str], reason: &str) -> String {
     let fields = fields.join("\n\t");
@@ -201,4 +205,22 @@ fn old_signal_handler_names_the_sender() {
     // For a fault it is the address.
     let report = of(&line("SIGSEGV", "0x3e800001011"));
     assert_eq!(killers(&report), [(611, Killer::Crash)]);
+}
+
+#[test]
+fn actor_of_a_preempted_node_is_a_listed_death() {
+    let reason = format!(
+        "The actor died because its node has died. Node Id: {}\n\tthe actor's node was preempted: spot instance reclaimed",
+        "b2".repeat(28)
+    );
+    let text = block(
+        &["class_name: Counter", ACTOR, "pid: 926", "ip: 192.0.2.2"],
+        &reason,
+    );
+    let report = of(&text);
+    assert!(only(&report).listed);
+    assert_eq!(
+        says(&text),
+        "Counter (pid 926) ended with its node, which was preempted: spot instance reclaimed"
+    );
 }
