@@ -185,14 +185,23 @@ fn worker(found: &Found<'_>) -> Subject {
     let actor = found
         .get("task")
         .and_then(|task| task.strip_prefix("ffffffffffffffff"));
+    let job = found.get("worker").and_then(job_of_driver);
     Subject {
         pid: found.number("pid").map(Pid),
         worker_id: id("worker", HexId::WORKER_DIGITS),
         node_id: id("node", HexId::WORKER_DIGITS),
         ip: found.get("ip").map(str::to_owned),
         actor_id: actor.and_then(|actor| actor.hex(HexId::ACTOR_DIGITS)),
+        role: job.map(|_| Role::Driver),
+        job_id: job.and_then(|job| job.hex(HexId::JOB_DIGITS)),
         ..Subject::default()
     }
+}
+
+/// Returns the job of a driver's id. All its other digits are `f`.
+fn job_of_driver(worker_id: &str) -> Option<&str> {
+    let (job, rest) = worker_id.split_at_checked(HexId::JOB_DIGITS)?;
+    (!rest.is_empty() && rest.bytes().all(|digit| digit == b'f')).then_some(job)
 }
 
 fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
@@ -248,6 +257,7 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
         },
         Says::Interrupted | Says::Nothing => return None,
         Says::Died => Claim::Died,
+        Says::Gone => Claim::Gone,
         Says::Lost => Claim::Lost,
         Says::RayExit => {
             let exit_type = ExitType::parse(found.get("type").unwrap_or_default());

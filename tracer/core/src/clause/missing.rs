@@ -47,6 +47,7 @@ pub fn missing(missing: &Missing) -> String {
         ),
         Missing::Sigterm => "whether a SIGTERM came before. To see it next time: sudo raytrace record".into(),
         Missing::SigtermInPod => format!("whether a SIGTERM came before. {POD_GUESS}"),
+        Missing::NormalEnd => "whether it ended normally. Its own logs say it: a driver's output, or a worker's files in the folder logs of its session, which have its id in their names".into(),
         Missing::WorkerId => {
             "its worker id, which could not be read. Look for its pid in raylet.out and in the names of python-core-worker-*.log"
                 .into()

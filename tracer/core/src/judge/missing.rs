@@ -22,6 +22,8 @@ pub enum Missing {
     Sigterm,
     /// The same, where Ray adds its guess about the memory limits of a pod.
     SigtermInPod,
+    /// Whether it ended normally, which its own logs say.
+    NormalEnd,
     /// The id of a worker, by which Ray's logs name it.
     WorkerId,
     /// An exit status.

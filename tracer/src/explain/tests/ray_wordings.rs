@@ -224,3 +224,22 @@ fn actor_of_a_preempted_node_is_a_listed_death() {
         "Counter (pid 926) ended with its node, which was preempted: spot instance reclaimed"
     );
 }
+
+#[test]
+fn owner_of_a_lost_object_may_be_a_driver() {
+    let text = |owner: &str| {
+        format!(
+            "The object's owner has exited. This is the Python worker that first created the ObjectRef via `.remote()` or `ray.put()`. Check cluster logs (`/tmp/ray/session_latest/logs/*{owner}*` at IP address 192.0.2.2) for more information about the Python worker failure."
+        )
+    };
+    let report = of(&text(&format!("07000000{}", "f".repeat(48))));
+    let death = only(&report);
+    assert_eq!(death.process.role, Role::Driver);
+    assert_eq!(
+        death.work.job_id.as_ref().map(|id| id.0.as_str()),
+        Some("07000000")
+    );
+    assert_eq!(death.verdict.missing, Some(Missing::NormalEnd));
+    let report = of(&text(&"a1".repeat(28)));
+    assert_eq!(only(&report).process.role, Role::Worker);
+}

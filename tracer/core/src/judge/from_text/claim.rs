@@ -233,6 +233,8 @@ pub enum Claim {
     DisconnectTypeMemory,
     /// Ray's table of the biggest processes stands alone. Ray prints it with a kill for memory.
     MemoryTable(Box<RayMemory>),
+    /// It has ended, and that may be normal.
+    Gone,
     /// Its connection broke. Every sudden end looks like that.
     Lost,
     /// Its raylet waited for it to register and found it dead.

@@ -88,6 +88,9 @@ fn of_text(death: &Death, read: ReadLogs) -> Missing {
             Missing::Sigterm
         };
     }
+    if death.verdict.cause == Cause::NotSeen {
+        return Missing::NormalEnd;
+    }
     // The kernel's log names no sender either, and of its own kills only SIGKILL.
     if let Cause::Signal { signal, .. } = death.verdict.cause
         && signal != SIGKILL

@@ -229,6 +229,7 @@ fn others(claims: &[&Statement]) -> Verdict {
         }
         Claim::Lost => Verdict::new(Killer::Unknown, Cause::SuddenEnd),
         Claim::Unregistered => Verdict::new(Killer::Unknown, Cause::DeadBeforeRegistered),
+        Claim::Gone => Verdict::new(Killer::Unknown, Cause::NotSeen),
         // Kills for memory by Ray and the kernel are handled above.
         Claim::RayMemory(_)
         | Claim::KernelOom(_)
@@ -293,7 +294,7 @@ pub(super) fn rank(claim: &Claim) -> u8 {
         Claim::FatalError { .. } => 12,
         Claim::ErrorBefore { .. } => 13,
         Claim::Lost => 14,
-        Claim::Unregistered | Claim::UnparsedKill | Claim::Died => 15,
+        Claim::Unregistered | Claim::UnparsedKill | Claim::Died | Claim::Gone => 15,
         Claim::Identity | Claim::TakenBack { .. } => 16,
     }
 }
