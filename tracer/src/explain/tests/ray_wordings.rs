@@ -243,3 +243,19 @@ fn owner_of_a_lost_object_may_be_a_driver() {
     let report = of(&text(&"a1".repeat(28)));
     assert_eq!(only(&report).process.role, Role::Worker);
 }
+
+#[test]
+fn small_victim_did_not_fill_the_memory() {
+    let kill = |held: &str| {
+        format!(
+            "Memory on the node (IP: 192.0.2.2, ID: {}) where the task (task ID: {}, name=sample, pid=4101, memory used={held}GB) was running was 219.41GB / 230.40GB (0.952289), which exceeds the memory usage threshold of 0.95. Ray killed this worker (ID: {}) because it was the most recently scheduled task",
+            "b2".repeat(28),
+            "c3".repeat(24),
+            "a1".repeat(28),
+        )
+    };
+    let small = |held: &str| only(&of(&kill(held))).memory.small_victim();
+    let used = small("0.05").map(|(_, used)| used.gib());
+    assert!(used.is_some_and(|used| (219.0..220.0).contains(&used)));
+    assert_eq!(small("102.5"), None);
+}
