@@ -245,6 +245,15 @@ fn owner_of_a_lost_object_may_be_a_driver() {
 }
 
 #[test]
+fn timeout_of_nccl_keeps_its_operation_and_rank() {
+    let text = "(Trainer pid=744, ip=192.0.2.2) [2024-12-24 23:47:14,381 E 744 4620] logging.cc:101: Unhandled exception: N3c1016DistBackendErrorE. what(): [PG ID 0 PG GUID 0(default_pg) Rank 6] Process group watchdog thread terminated with exception: [Rank 6] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=524288, NumelOut=8388608, Timeout(ms)=600000) ran for 600017 milliseconds before timing out.";
+    assert_eq!(
+        says(text),
+        "Trainer (pid 744) crashed: NCCL ended the process: ALLREDUCE (SeqNum 7) timed out after 600017 ms of 600000, rank 6"
+    );
+}
+
+#[test]
 fn small_victim_did_not_fill_the_memory() {
     let kill = |held: &str| {
         format!(
