@@ -254,6 +254,34 @@ fn timeout_of_nccl_keeps_its_operation_and_rank() {
 }
 
 #[test]
+fn actor_ends_with_the_node_that_was_declared_dead() {
+    let node = |time: &str, ip: &str| {
+        format!(
+            "2022-02-15 16:53:{time}\tWARNING worker.py:1462 -- The node with node id: {} and ip: {ip} has been marked dead because the detector has missed too many heartbeats from it. This can happen when a raylet crashes unexpectedly or has lagging heartbeats.\n",
+            "b2".repeat(28)
+        )
+    };
+    let actor = "2022-02-15 16:53:52,097\tERROR utils.py:42 -- ".to_owned()
+        + &block(
+            &["class_name: Counter", ACTOR, "pid: 926", "ip: 192.0.2.2"],
+            "The actor is dead because it",
+        );
+    let killer = |text: String| only(&of(&text)).verdict.killer;
+    assert_eq!(
+        killer(node("52,096", "192.0.2.2") + &actor),
+        Killer::RayCollapse
+    );
+    assert_eq!(
+        killer(node("52,096", "192.0.2.3") + &actor),
+        Killer::Unknown
+    );
+    assert_eq!(
+        killer(node("02,096", "192.0.2.2") + &actor),
+        Killer::Unknown
+    );
+}
+
+#[test]
 fn small_victim_did_not_fill_the_memory() {
     let kill = |held: &str| {
         format!(
