@@ -181,8 +181,8 @@ impl Actors {
         self.orphans.0 = 0;
         self.accept_reason(out);
         match block {
-            // Its last field is right above the reason.
-            Some(block) if block.first.subject.is_named() && block.next == FIELDS.len() => {
+            // Its fields end right above the reason. Ray leaves out those that it does not know.
+            Some(block) if block.first.subject.is_named() => {
                 self.complete = Some(CompleteBlock { block, reason });
             }
             block => {

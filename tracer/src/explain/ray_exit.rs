@@ -34,6 +34,11 @@ pub(super) fn exit(exit_type: ExitType, detail: &str) -> Claim {
     if words::received_sigterm(detail) {
         return asked(detail).unwrap_or(Claim::Signalled(libc::SIGTERM));
     }
+    if words::may_follow_sigterm(detail) {
+        return Claim::ExitOrSigterm {
+            code: words::exit_code(detail),
+        };
+    }
     if let Some(code) = words::exit_code(detail) {
         return Claim::Exit {
             code: Some(code),
@@ -102,7 +107,14 @@ pub(super) fn actor(reason: &str) -> Claim {
 /// `… terminated expectedly: received SIGTERM`.
 pub(super) fn node_ended(says: &str) -> Claim {
     let says = first_sentence(says);
-    if says.contains("was preempted") || says.contains("drained") {
+    if let Some((_, why)) = says.split_once("was preempted") {
+        let says = why.trim_start_matches([':', ' ']).to_owned();
+        return Claim::Collapse {
+            cause: Cause::NodePreempted { says },
+            remote: None,
+        };
+    }
+    if says.contains("drained") {
         return Claim::Intended(Cause::NodeDrained { says });
     }
     RayReason::node_dead(says).into()

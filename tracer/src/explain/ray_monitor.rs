@@ -61,6 +61,11 @@ impl Monitor {
         if done {
             self.flush(out);
         }
+        if let Some(killed) = newest(line) {
+            self.flush(out);
+            out.push(killed);
+            return;
+        }
         let listed = || {
             let mut listed = monitor_kill::listed(text).into_iter();
             listed.any(|(one, _)| has_whole_ids(&one))
@@ -183,6 +188,21 @@ impl Block {
             out.push(statement);
         }
     }
+}
+
+/// Reads the record of Ray 2.0 and 2.1, which is one line.
+fn newest(line: &LogLine) -> Option<Statement> {
+    let (ip, one, figures) = monitor_kill::newest(&line.text)?;
+    let memory = RayMemory {
+        used: figures.used,
+        threshold: figures.threshold,
+        ..RayMemory::default()
+    };
+    let subject = Subject {
+        ip: Some(ip),
+        ..subject(one)
+    };
+    Some(line.states(subject, Claim::RayMemory(Box::new(memory))))
 }
 
 /// Returns the worker of a GCS line `Reporting worker exit, worker id = …, exit_detail = 3

@@ -18,7 +18,7 @@ const MIN_WIDTH: usize = 60;
 /// The most bytes of a joined line.
 const MAX_LINE: usize = 16 << 10;
 /// Keywords are shorter than this.
-const WINDOW: usize = 96;
+const WINDOW: usize = 192;
 /// The lengths of Ray's ids in hexadecimal digits: actors, tasks, nodes and workers.
 const IDS: [usize; 3] = [32, 48, 56];
 

@@ -187,14 +187,23 @@ fn worker(found: &Found<'_>) -> Subject {
     let actor = found
         .get("task")
         .and_then(|task| task.strip_prefix("ffffffffffffffff"));
+    let job = found.get("worker").and_then(job_of_driver);
     Subject {
         pid: found.number("pid").map(Pid),
         worker_id: id("worker", HexId::WORKER_DIGITS),
         node_id: id("node", HexId::WORKER_DIGITS),
         ip: found.get("ip").map(str::to_owned),
         actor_id: actor.and_then(|actor| actor.hex(HexId::ACTOR_DIGITS)),
+        role: job.map(|_| Role::Driver),
+        job_id: job.and_then(|job| job.hex(HexId::JOB_DIGITS)),
         ..Subject::default()
     }
+}
+
+/// Returns the job of a driver's id. All its other digits are `f`.
+fn job_of_driver(worker_id: &str) -> Option<&str> {
+    let (job, rest) = worker_id.split_at_checked(HexId::JOB_DIGITS)?;
+    (!rest.is_empty() && rest.bytes().all(|digit| digit == b'f')).then_some(job)
 }
 
 fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
@@ -252,6 +261,7 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
         },
         Says::Interrupted | Says::Nothing => return None,
         Says::Died => Claim::Died,
+        Says::Gone => Claim::Gone,
         Says::Lost => Claim::Lost,
         Says::RayExit => {
             let exit_type = ExitType::parse(found.get("type").unwrap_or_default());
@@ -277,6 +287,9 @@ fn fix(found: &Found<'_>) -> Option<String> {
 /// Returns the claim for a signal that the line names, by its name, number or strsignal(3).
 fn signalled(found: &Found<'_>, signal: Option<i32>) -> Option<Claim> {
     if let Some(signal) = named_signal(found).or(signal) {
+        if let Some(pid) = found.number("sender") {
+            return Some(sent_by(signal, Pid(pid), found.get("origin")));
+        }
         return Some(ended_by(signal));
     }
     let words = found.get("signal").or_else(|| found.get("fault"));
@@ -291,6 +304,15 @@ fn signalled(found: &Found<'_>, signal: Option<i32>) -> Option<Claim> {
             signal: Some(signal),
         }),
     }
+}
+
+/// Returns the claim for a signal with its sender. glog prints the place in `siginfo_t` that has
+/// the sender's pid, and above it its user, as an address: `0x3e8000046da`.
+fn sent_by(signal: i32, pid: Pid, origin: Option<&str>) -> Claim {
+    let origin = origin.and_then(|text| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok());
+    let origin = origin.filter(|origin| origin & u64::from(u32::MAX) == u64::from(pid.0));
+    let uid = origin.and_then(|origin| u32::try_from(origin >> 32).ok());
+    Claim::SentBy { signal, pid, uid }
 }
 
 /// Returns the signal that a line names, as `SIGTERM` or `15`.

@@ -10,6 +10,7 @@ mod forms;
 mod joins;
 mod nodes;
 mod programs;
+mod ray_wordings;
 mod remedies;
 mod session;
 mod settings;

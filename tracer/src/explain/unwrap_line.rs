@@ -406,6 +406,8 @@ fn program(found: &regex::Captures<'_>, line: &mut LogLine) {
 fn speaker<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     let found = ray_prefix::speaker(rest)?;
     let name = found.name.trim().trim_end_matches(',');
+    // Ray up to 1.0 prints `(pid=raylet, ip=…)`.
+    let name = name.strip_prefix("pid=").unwrap_or(name);
     let pid = found.pid.and_then(|pid| pid.parse().ok()).map(Pid);
     let known = matches!(name, "raylet" | "gcs_server" | "autoscaler") || pid.is_some();
     if !known {

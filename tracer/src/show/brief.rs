@@ -209,8 +209,18 @@ fn remedy(view: &View<'_>, death: &Death) -> Vec<Fact> {
         if !death.is_memory_kill() {
             return Vec::new();
         }
-        let text = "unknown: no rule explains what filled the memory";
-        return vec![("fix", text.to_owned())];
+        let small = death.memory.small_victim();
+        let text = small.map_or_else(
+            || "unknown: no rule explains what filled the memory".to_owned(),
+            |(own, used)| {
+                format!(
+                    "unknown: what filled the memory is not in these logs. The victim held only {} of {}; raylet.out of its node lists the largest processes",
+                    size(own),
+                    size(used)
+                )
+            },
+        );
+        return vec![("fix", text)];
     };
     let whose = if first.finding.is_remedy_for(death.id) {
         ""

@@ -125,6 +125,8 @@ pub enum Says {
     Interrupted,
     /// It ended.
     Died,
+    /// It ended, which may be normal.
+    Gone,
     /// Its connection broke.
     Lost,
     /// It exited with the type and the detail in the holes `type` and `detail`, in Ray's words.

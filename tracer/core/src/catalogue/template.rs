@@ -67,6 +67,7 @@ fn of_kind(kind: &str) -> String {
         "title" => ".+?",
         "quoted" => r#"[^"]*"#,
         "worker" | "node" => "[0-9a-f]{56}",
+        "driver" => "[0-9a-f]{8}f{48}",
         "task" => "[0-9a-f]{48}",
         "ip" => r"[^,)\s]+",
         "at" => r"\d{4}-\d\d-\d\dT[\d:.]{5,15}(?:Z|[+-]\d\d:?\d\d)?",

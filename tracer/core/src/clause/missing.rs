@@ -13,6 +13,8 @@ const RESTARTED: &str = "If Ray was started again since, name the folder of that
 const ANY_END: &str = "Ray prints this line for an OOM kill by the kernel, a kill -9, a crash, an os._exit and the end of its raylet alike";
 /// How to compare times of Ray's logs with those of the kernel's.
 const ZONE: &str = "Give the time zone of Ray's logs: --log-tz UTC, as in most containers, or a name such as --log-tz Asia/Shanghai";
+/// What Ray's words about a pod are worth, and what would tell more.
+const POD_GUESS: &str = "That the pod exceeded its memory limits is a guess that Ray adds to each such exit in Kubernetes. See how its pod ended: kubectl describe pod POD";
 /// Where Ray names the process, if its raylet's log does not.
 const WORKER_LOGS: &str = "Explain the worker's own logs too, from the folder logs of its session: their names have its pid, and their last lines its time";
 /// Where Ray dates the end.
@@ -44,6 +46,8 @@ pub fn missing(missing: &Missing) -> String {
             "the killer. On the host, run: {KERNEL_LOG}. Next time: sudo raytrace record"
         ),
         Missing::Sigterm => "whether a SIGTERM came before. To see it next time: sudo raytrace record".into(),
+        Missing::SigtermInPod => format!("whether a SIGTERM came before. {POD_GUESS}"),
+        Missing::NormalEnd => "whether it ended normally. Its own logs say it: a driver's output, or a worker's files in the folder logs of its session, which have its id in their names".into(),
         Missing::WorkerId => {
             "its worker id, which could not be read. Look for its pid in raylet.out and in the names of python-core-worker-*.log"
                 .into()

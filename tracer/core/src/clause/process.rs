@@ -128,19 +128,23 @@ impl ClauseContext {
                 raylet_ended_rest: true,
                 ..
             } => format!(
-                "{was} exiting, on {its} own or after SIGTERM (exit code {code}, according to Ray), and {was} then {stopped} by {its} raylet"
+                "{was} exiting, on {its} own or after SIGTERM (exit code {}, according to Ray), and {was} then {stopped} by {its} raylet",
+                code.map_or_else(|| "unknown".to_owned(), |code| code.to_string())
             ),
             Cause::ExitOrSigterm {
                 code, exception, ..
             } => {
                 let exception = last_exception(exception.as_deref(), self.number);
                 match *code {
-                    SIGTERM => {
+                    Some(code @ (SIGTERM | BY_SIGTERM)) => {
                         format!("exited with code {code}, most likely after SIGTERM{exception}")
                     }
-                    _ => {
+                    Some(code) => {
                         format!("exited with code {code}, on {its} own or after SIGTERM{exception}")
                     }
+                    None => format!(
+                        "left by SystemExit without a code, on {its} own or after SIGTERM{exception}"
+                    ),
                 }
             }
             Cause::ExitAtSigterm { code, own: true } => {
@@ -153,6 +157,9 @@ impl ClauseContext {
         })
     }
 }
+
+/// The code by which shells say that a SIGTERM ended a process.
+const BY_SIGTERM: i32 = 128 + SIGTERM;
 
 fn crashed(signal: Option<i32>, says: Option<&str>, shared_memory: bool) -> String {
     let hint = if shared_memory {

@@ -118,6 +118,9 @@ impl ClauseContext {
             Cause::NodeDrained { says } => {
                 format!("{was} {stopped} by Ray: {its} node was drained ({says})")
             }
+            Cause::NodePreempted { says } => {
+                format!("ended with {its} node, which was preempted: {says}")
+            }
             Cause::AgentDied { agent } if itself => {
                 format!("shut down: {its} node's {agent} died")
             }

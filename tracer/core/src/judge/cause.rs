@@ -225,8 +225,8 @@ pub enum Cause {
     },
     /// It exited by itself, or because of a SIGTERM that was not seen.
     ExitOrSigterm {
-        /// Its code.
-        code: i32,
+        /// Its code; `None` if it left by a `SystemExit` without one.
+        code: Option<i32>,
         /// The last exception that it reported.
         exception: Option<String>,
         /// Whether its raylet ended it before it had exited.
@@ -289,6 +289,11 @@ pub enum Cause {
     },
     /// Its node was drained, because it was idle or about to be preempted.
     NodeDrained {
+        /// Ray's words.
+        says: String,
+    },
+    /// Its node was preempted.
+    NodePreempted {
         /// Ray's words.
         says: String,
     },

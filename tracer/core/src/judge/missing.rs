@@ -20,6 +20,10 @@ pub enum Missing {
     /// A SIGTERM that cannot be told from an exit. Ray's handler exits with code 1
     /// (`sigterm_handler`, `python/ray/_private/worker.py`), and does not always log that.
     Sigterm,
+    /// The same, where Ray adds its guess about the memory limits of a pod.
+    SigtermInPod,
+    /// Whether it ended normally, which its own logs say.
+    NormalEnd,
     /// The id of a worker, by which Ray's logs name it.
     WorkerId,
     /// An exit status.

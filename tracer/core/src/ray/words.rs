@@ -128,6 +128,14 @@ pub fn left_by_exit(detail: &str) -> bool {
     detail.contains("Worker exits with an exit code ")
 }
 
+/// Whether a worker left by a `SystemExit` that a handler of SIGTERM raises as often as a program:
+/// without a code (`sys.exit()`), with the number of the signal, or with 128 more.
+#[must_use]
+pub fn may_follow_sigterm(detail: &str) -> bool {
+    let without_code = left_by_exit(detail) && detail.contains(" exit code None");
+    without_code || matches!(exit_code(detail), Some(15 | 143))
+}
+
 /// Whether Ray says that a SIGTERM ended a worker: `The process receives a SIGTERM.` Ray's lists of
 /// common causes name signals too and do not count.
 #[must_use]

@@ -34,7 +34,8 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
         | Cause::SystemProgram { says, .. }
         | Cause::RayletEndedItself { says }
         | Cause::EndAfterError { says }
-        | Cause::NodeDrained { says } => {
+        | Cause::NodeDrained { says }
+        | Cause::NodePreempted { says } => {
             *says = scrubber.text(says);
         }
         Cause::Crash { says, .. }

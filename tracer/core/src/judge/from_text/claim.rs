@@ -189,6 +189,11 @@ pub enum Claim {
         /// Whether its actor failed in its constructor.
         creating_actor: bool,
     },
+    /// It exited by itself, or at a SIGTERM: by Ray's words both look alike.
+    ExitOrSigterm {
+        /// Its code, if it has one.
+        code: Option<i32>,
+    },
     /// A fault of its own.
     Crash {
         /// The text's words: `SIGSEGV`.
@@ -214,11 +219,22 @@ pub enum Claim {
     },
     /// A signal ended it; who sent it is not in the text.
     Signalled(i32),
+    /// A process with this pid sent the signal that ended it.
+    SentBy {
+        /// The signal.
+        signal: i32,
+        /// The sender.
+        pid: Pid,
+        /// The sender's user.
+        uid: Option<u32>,
+    },
     /// One digit in its raylet's record says that memory was the reason (`disconnect_type=4`). That
     /// is no proof without other evidence.
     DisconnectTypeMemory,
     /// Ray's table of the biggest processes stands alone. Ray prints it with a kill for memory.
     MemoryTable(Box<RayMemory>),
+    /// It has ended, and that may be normal.
+    Gone,
     /// Its connection broke. Every sudden end looks like that.
     Lost,
     /// Its raylet waited for it to register and found it dead.

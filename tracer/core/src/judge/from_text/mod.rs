@@ -67,6 +67,7 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     raylets::blame(&mut made);
     raylets::blame_by_log(gathered, &folders, &mut made);
     raylets::blame_shutdowns(&mut made);
+    silent_nodes::blame(gathered, &clock, &mut made);
     blame_first(&mut made);
     teardown::mark(gathered, &clock, &mut made);
     raylets::list_shutdowns(&mut made);

@@ -2,18 +2,80 @@
 //!
 //! No death is made of them: such a node may still be alive.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::RangeInclusive,
+};
 
-use super::{source, text_evidence::TextEvidence};
+use super::{Made, source, text_evidence::TextEvidence, zone::Clock};
 use crate::{
     event::Role,
-    ids::HexId,
-    judge::report::{Death, Mention},
+    ids::{HexId, SECOND_NS},
+    judge::{
+        cause::Cause,
+        report::{Certainty, Death, Killer, Mention, Remote},
+    },
     ray::words::did_not_answer,
 };
 
 /// The most nodes that are named.
 const MAX_NODES: usize = 4;
+
+/// An actor's end is reported at most this much after its node was declared dead, and at most a
+/// second before.
+const WITH_NODE_NS: RangeInclusive<i64> = -SECOND_NS..=10 * SECOND_NS;
+
+/// Attributes the end of a worker that has no reason of its own to its node, if the same text says
+/// that Ray's GCS declared that node dead at that time.
+pub(super) fn blame(gathered: &TextEvidence, clock: &Clock, made: &mut [Made]) {
+    let mut addresses: HashMap<&str, &HexId> = HashMap::new();
+    for mention in &gathered.mentions {
+        if let Mention::NodeIs { node, address, .. } = &mention.what {
+            addresses.extend(address.as_deref().map(|address| (address, node)));
+        }
+    }
+    for one in made.iter_mut() {
+        let is_raylet = one.death.process.role == Role::Raylet;
+        if !one.bare || is_raylet || one.death.verdict.cause_death_id.is_some() {
+            continue;
+        }
+        let by_address = || addresses.get(one.node.1.as_deref()?).copied();
+        let Some(own) = one
+            .node
+            .0
+            .as_deref()
+            .and_then(HexId::parse)
+            .or_else(|| by_address().cloned())
+        else {
+            continue;
+        };
+        let mut mentions = gathered.mentions.iter();
+        let says = mentions.find_map(|mention| match &mention.what {
+            Mention::NodeDied {
+                node,
+                message: Some(message),
+                ..
+            } if *node == own && mention.place.text == one.place.text => {
+                let time = clock
+                    .time(mention.place, mention.stamp)
+                    .or(mention.stamp.local);
+                let apart = one.time.zip(time).map(|(one, node)| one - node);
+                apart
+                    .is_some_and(|apart| WITH_NODE_NS.contains(&apart))
+                    .then(|| message.clone())
+            }
+            _ => None,
+        });
+        if let Some(says) = says {
+            let verdict = &mut one.death.verdict;
+            verdict.killer = Killer::RayCollapse;
+            verdict.certainty = Certainty::Inferred;
+            verdict.reason_certainty = Certainty::Inferred;
+            verdict.cause_remote = Some(Remote::Says(says.clone()));
+            verdict.cause = Cause::NodeDead { says: Some(says) };
+        }
+    }
+}
 
 /// Returns a note on the silent nodes, unless a raylet's end explains them.
 pub(super) fn note(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {

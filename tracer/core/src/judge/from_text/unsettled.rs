@@ -79,6 +79,18 @@ fn of_text(death: &Death, read: ReadLogs) -> Missing {
             _ => Missing::RayletEnd,
         };
     }
+    if matches!(death.verdict.cause, Cause::ExitOrSigterm { .. }) {
+        let mut lines = death.verdict.evidence.iter();
+        let guess = lines.any(|line| line.what.contains("K8s pod memory limits"));
+        return if guess {
+            Missing::SigtermInPod
+        } else {
+            Missing::Sigterm
+        };
+    }
+    if death.verdict.cause == Cause::NotSeen {
+        return Missing::NormalEnd;
+    }
     // The kernel's log names no sender either, and of its own kills only SIGKILL.
     if let Cause::Signal { signal, .. } = death.verdict.cause
         && signal != SIGKILL

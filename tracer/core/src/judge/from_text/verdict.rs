@@ -6,7 +6,7 @@ use libc::{SIGKILL, SIGTERM};
 
 use super::claim::{Claim, Daemon, KernelOom, RayMemory, Statement};
 use crate::judge::{
-    cause::{self, Cause, Request},
+    cause::{self, Cause, ProcessRef, Request},
     report::{Certainty, Killer, Remote},
 };
 
@@ -180,6 +180,16 @@ fn others(claims: &[&Statement]) -> Verdict {
             code,
             creating_actor,
         } => exited(*code, *creating_actor),
+        Claim::ExitOrSigterm { code } => {
+            let cause = Cause::ExitOrSigterm {
+                code: *code,
+                exception: None,
+                raylet_ended_rest: false,
+            };
+            let mut verdict = Verdict::new(Killer::Unknown, cause);
+            verdict.exit_code = *code;
+            verdict
+        }
         Claim::Intended(cause) => {
             let mut verdict = Verdict::new(Killer::RayIntended, cause.clone());
             verdict.wanted = true;
@@ -195,6 +205,20 @@ fn others(claims: &[&Statement]) -> Verdict {
             verdict.signal = Some(*signal);
             verdict
         }
+        Claim::SentBy { signal, pid, uid } => {
+            let sender = ProcessRef {
+                pid: *pid,
+                comm: "a process".to_owned(),
+                uid: *uid,
+            };
+            let cause = Cause::Signal {
+                signal: *signal,
+                sender: Some(sender),
+            };
+            let mut verdict = Verdict::new(Killer::Signal, cause);
+            verdict.signal = Some(*signal);
+            verdict
+        }
         Claim::ErrorBefore { says } => {
             Verdict::new(Killer::Unknown, Cause::EndAfterError { says: says.clone() })
         }
@@ -207,6 +231,7 @@ fn others(claims: &[&Statement]) -> Verdict {
         }
         Claim::Lost => Verdict::new(Killer::Unknown, Cause::SuddenEnd),
         Claim::Unregistered => Verdict::new(Killer::Unknown, Cause::DeadBeforeRegistered),
+        Claim::Gone => Verdict::new(Killer::Unknown, Cause::NotSeen),
         // Kills for memory by Ray and the kernel are handled above.
         Claim::RayMemory(_)
         | Claim::KernelOom(_)
@@ -252,7 +277,7 @@ pub(super) fn rank(claim: &Claim) -> u8 {
     match claim {
         Claim::RayMemory(_) | Claim::KernelOom(_) => 0,
         Claim::Daemon(_) => 1,
-        Claim::Crash { .. } => 2,
+        Claim::Crash { .. } | Claim::SentBy { .. } => 2,
         Claim::Exit {
             code: Some(code), ..
         } if *code != 0 => 3,
@@ -264,14 +289,14 @@ pub(super) fn rank(claim: &Claim) -> u8 {
         Claim::Intended(Cause::DidNotExit) => 7,
         Claim::Intended(_) => 5,
         Claim::Collapse { .. } => 6,
-        Claim::Exit { .. } => 8,
+        Claim::Exit { .. } | Claim::ExitOrSigterm { .. } => 8,
         Claim::Reaped => 9,
         Claim::Signalled(_) => 10,
         Claim::DisconnectTypeMemory | Claim::MemoryTable(_) => 11,
         Claim::FatalError { .. } => 12,
         Claim::ErrorBefore { .. } => 13,
         Claim::Lost => 14,
-        Claim::Unregistered | Claim::UnparsedKill | Claim::Died => 15,
+        Claim::Unregistered | Claim::UnparsedKill | Claim::Died | Claim::Gone => 15,
         Claim::Identity | Claim::TakenBack { .. } => 16,
     }
 }

@@ -238,7 +238,22 @@ pub struct Memory {
     pub warning: Option<Box<ActiveWarning>>,
 }
 
+/// A victim that held less than this share did not fill the memory alone.
+const SMALL_VICTIM: f64 = 0.05;
+
 impl Memory {
+    /// Returns what the victim held, and what Ray counted, if only the victim's size is known and
+    /// that is a small share.
+    #[must_use]
+    pub fn small_victim(&self) -> Option<(Bytes, Bytes)> {
+        let [victim] = self.top.as_slice() else {
+            return None;
+        };
+        let used = self.at_death.as_ref()?.ray_used_bytes?;
+        let small = victim.victim && victim.private_bytes.gib() < SMALL_VICTIM * used.gib();
+        small.then_some((victim.private_bytes, used))
+    }
+
     /// Returns the private memory of the process itself: as measured for it, else as in the list of
     /// the biggest, else its resident memory.
     #[must_use]

@@ -39,7 +39,7 @@ pub(super) fn verdict(case: &Case<'_>, act: BootTime) -> Option<Draft> {
     }
     if code == 1 && !case.saw_signals() {
         let cause = Cause::ExitOrSigterm {
-            code,
+            code: Some(code),
             exception: None,
             raylet_ended_rest: true,
         };

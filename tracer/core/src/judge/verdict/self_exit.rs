@@ -489,7 +489,7 @@ fn failed_inside(case: &Case<'_>) -> Option<Cause> {
 
 fn exit_or_sigterm(code: i32, exception: Option<String>) -> Cause {
     Cause::ExitOrSigterm {
-        code,
+        code: Some(code),
         exception,
         raylet_ended_rest: false,
     }

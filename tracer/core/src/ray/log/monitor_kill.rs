@@ -1,5 +1,7 @@
-//! Parses the memory monitor's kill record, in its four generations.
+//! Parses the memory monitor's kill record, in its five generations.
 //!
+//! - 2.0 and 2.1 `System memory low at node with IP A. Used memory (UGB) / total capacity (TGB) (F)
+//!   exceeds threshold H, killing latest task with name N and actor|task ID I …`, in one line
 //! - ≤ 2.54 `Killing worker with task …`, then `Memory on the node (…) where the task|lease (…,
 //!   name=N, pid=P, memory used=XGB) was running was U / T (F), which exceeds the memory usage
 //!   threshold of H. Ray killed this worker (ID: W) because …`
@@ -32,6 +34,8 @@ use crate::{
 /// ≤ 2.54: the beginning of a record, and of its line about the node, which names the worker.
 const ONE_BEGINS: &str = "Killing worker with task";
 const NODE_BEGINS: &str = "Memory on the node (";
+/// 2.0 and 2.1: words of the only line.
+const NEWEST_BEGINS: &str = "System memory low at node with IP ";
 /// ≥ 2.55: the beginning of a record.
 const MANY_BEGIN: &str = "worker(s), kill details";
 /// ≥ 2.55: texts before a chosen worker, in each listed worker, and before a list of killed workers
@@ -61,7 +65,8 @@ pub const NEWEST: Version = Version(2, 60);
 pub type MinorRange = (u32, u32);
 
 /// Words of kill records, and of related messages of Ray, that only some versions use.
-const WORDINGS: [(&str, MinorRange); 8] = [
+const WORDINGS: [(&str, MinorRange); 9] = [
+    ("killing latest task with name ", (0, 1)),
     ("where the task was running was", (1, 1)),
     ("where the task (", (2, 49)),
     ("where the lease (", (51, 54)),
@@ -81,8 +86,9 @@ pub fn wording_versions(line: &str) -> impl Iterator<Item = MinorRange> {
 }
 
 /// Every line that opens or belongs to a record contains one of these texts.
-pub const KEYWORDS: [&str; 8] = [
+pub const KEYWORDS: [&str; 9] = [
     TABLE,
+    NEWEST_BEGINS,
     ONE_BEGINS,
     NODE_BEGINS,
     "memory used=",
@@ -96,7 +102,8 @@ pub const KEYWORDS: [&str; 8] = [
 pub type Sentence = (&'static str, fn(&str) -> bool);
 
 /// The long sentences, which a terminal may have broken.
-pub static SENTENCES: [Sentence; 2] = [
+pub static SENTENCES: [Sentence; 3] = [
+    (NEWEST_BEGINS, |text| text.contains(NEWEST_ENDS)),
     (NODE_BEGINS, |text| {
         if text.contains("where the ") {
             has_whole_id(text, KILLED)
@@ -192,6 +199,14 @@ static ONE: LazyLock<Regex> = LazyLock::new(|| {
 /// 2.1: a record without name and pid.
 static NAMELESS: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"where the task was running was [\d.]+GB"));
+/// 2.0 and 2.1: the newest task, and the figures.
+static NEWEST_TASK: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"IP (\S+)\. Used memory \(([\d.]+)GB\) / total capacity \(([\d.]+)GB\) \([\d.]+\) exceeds threshold (\d(?:\.\d+)?), killing latest task with name (.+) and (?:actor|task) ID (\w+) to avoid running out of memory",
+    )
+});
+/// The end of that sentence.
+const NEWEST_ENDS: &str = " to avoid running out of memory";
 /// ≥ 2.55: the beginning of one of the listed workers, and the end of its text. The fields between
 /// them include the task's name, which may contain parentheses: `MapWorker(MapBatches(f)).submit`.
 static LISTED: LazyLock<Regex> = LazyLock::new(|| {
@@ -288,6 +303,30 @@ pub fn node(text: &str) -> Option<(String, HexId)> {
     }
     let found = NODE.captures(text)?;
     Some((found[1].to_owned(), HexId::parse(&found[2])?))
+}
+
+/// 2.0 and 2.1: returns the address of the node, the worker that ran the newest task, and the
+/// figures.
+#[must_use]
+pub fn newest(text: &str) -> Option<(String, Candidate, Figures)> {
+    let found = text
+        .contains(NEWEST_BEGINS)
+        .then(|| NEWEST_TASK.captures(text))??;
+    let total = gigabytes(&found[3]);
+    let figures = Figures {
+        used: gigabytes(&found[2]),
+        threshold: total
+            .zip(found[4].parse().ok())
+            .map(|(total, part)| total.times(part)),
+        total,
+    };
+    let actor_id = HexId::parse(&found[6]).filter(|id| id.has_digits(HexId::ACTOR_DIGITS));
+    let candidate = Candidate {
+        actor_id,
+        task_name: Some(found[5].to_owned()),
+        ..Candidate::default()
+    };
+    Some((found[1].to_owned(), candidate, figures))
 }
 
 /// ≤ 2.54: returns the one worker of a record.

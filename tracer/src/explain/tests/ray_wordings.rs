@@ -1,0 +1,298 @@
+//! Tests wordings of Ray that only some versions have, or that say less than they seem to.
+
+use super::{explain, killers};
+use crate::{
+    event::Role,
+    ids::Pid,
+    judge::{
+        cause::Cause,
+        missing::Missing,
+        report::{Death, Killer, Report},
+    },
+    show::clause,
+};
+
+fn of(text: &str) -> Report {
+    explain(&[("text.log", text)])
+}
+
+fn only(report: &Report) -> &Death {
+    let [death] = report.deaths.as_slice() else {
+        panic!("{:?}", report.deaths);
+    };
+    death
+}
+
+fn says(text: &str) -> String {
+    clause::summary(only(&of(text)))
+}
+
+/// Returns the block of a dead actor with these fields, and the reason below it.
+fn block(fields: &[&str], reason: &str) -> String {
+    let fields = fields.join("\n\t");
+    format!("The actor died unexpectedly before finishing this task.\n\t{fields}\n{reason}\n")
+}
+
+const ACTOR: &str = "actor_id: 11111111111111111111111101000000";
+
+#[test]
+fn actor_without_address_is_one_death_with_its_reason() {
+    let owner = "The actor is dead because its owner has died. Owner Id: 01000000ff";
+    let exit = "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits with an exit code 7.";
+    let namespace = "namespace: 0a0a0a0a-1111-2222-3333-444444444444";
+    for fields in [
+        vec!["class_name: Counter", ACTOR],
+        vec!["class_name: Counter", ACTOR, namespace],
+        vec!["class_name: Counter", ACTOR, "pid: 926", namespace],
+        vec!["class_name: Counter", ACTOR, "pid: 926", "name: counter"],
+        vec!["class_name: Counter", ACTOR, "pid: 926", "ip: 192.0.2.2"],
+    ] {
+        let report = of(&block(&fields, owner));
+        let death = only(&report);
+        assert_eq!(death.verdict.killer, Killer::RayCollapse, "{fields:?}");
+        assert_eq!(death.work.actor_class.as_deref(), Some("Counter"));
+        let report = of(&block(&fields, exit));
+        assert_eq!(only(&report).verdict.killer, Killer::Exit, "{fields:?}");
+    }
+}
+
+#[test]
+fn system_exit_may_follow_a_sigterm() {
+    let exit = |code: &str| {
+        let reason = format!(
+            "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits unexpectedly. Worker exits with an exit code {code}."
+        );
+        block(&["class_name: Counter", ACTOR, "ip: 192.0.2.2"], &reason)
+    };
+    let guess = " The worker may have exceeded K8s pod memory limits.";
+    for (code, words) in [
+        (
+            "None",
+            "left by SystemExit without a code, on its own or after SIGTERM",
+        ),
+        ("15", "exited with code 15, most likely after SIGTERM"),
+        ("143", "exited with code 143, most likely after SIGTERM"),
+    ] {
+        let report = of(&exit(code));
+        let death = only(&report);
+        assert_eq!(death.verdict.killer, Killer::Unknown, "{code}");
+        assert_eq!(death.verdict.missing, Some(Missing::Sigterm));
+        assert!(clause::summary(death).ends_with(words), "{code}");
+        let report = of(&exit(code).replace(".\n", &format!(".{guess}\n")));
+        assert_eq!(
+            only(&report).verdict.missing,
+            Some(Missing::SigtermInPod),
+            "{code}"
+        );
+    }
+    for code in ["1", "7", "no such file"] {
+        assert_eq!(
+            only(&of(&exit(code))).verdict.killer,
+            Killer::Exit,
+            "{code}"
+        );
+    }
+}
+
+#[test]
+fn death_notices_of_ray_1_name_the_worker() {
+    let task = |actor: char| {
+        let actor = actor.to_string().repeat(24);
+        format!(
+            "2021-02-03 08:22:50,411\tWARNING worker.py:1085 -- A worker died or was killed while executing task ffffffffffffffff{actor}01000000.\n"
+        )
+    };
+    let report = of(&[task('a'), task('b'), task('b')].concat());
+    let actor = |death: &Death| death.work.actor_id.clone().map(|id| id.0);
+    let actors: Vec<_> = report.deaths.iter().filter_map(actor).collect();
+    assert_eq!(actors.len(), 2);
+    assert_eq!(killers(&report), [(0, Killer::Unknown); 2]);
+    // Where the task is no actor's, somebody ended all the same.
+    let plain = "A worker died or was killed while executing task 0a0a0a0a0a0a0a0affffffffffffffffffffffff01000000.";
+    assert_eq!(killers(&of(plain)), [(0, Killer::Unknown)]);
+    let notice = format!(
+        "2021-09-05 13:40:52,522\tWARNING worker.py:1215 -- A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the logs for the dead worker. RayTask ID: {} Worker ID: {} Node ID: {} Worker IP address: 192.0.2.2 Worker port: 10005 Worker PID: 4101",
+        "c3".repeat(24),
+        "a1".repeat(28),
+        "b2".repeat(28),
+    );
+    let wrapped: Vec<&str> = notice
+        .as_bytes()
+        .chunks(116)
+        .filter_map(|part| std::str::from_utf8(part).ok())
+        .collect();
+    for text in [notice.clone(), wrapped.join("\n") + "\nTraceback\n"] {
+        let report = of(&text);
+        assert_eq!(killers(&report), [(4101, Killer::Unknown)], "{text}");
+    }
+}
+
+#[test]
+fn old_raylets_say_that_they_were_marked_dead() {
+    let line = "F0102 10:11:12.131415   611   612 node_manager.cc:650]  Check failed: node_id != self_node_id_ Exiting because this node manager has mistakenly been marked dead by the monitor.";
+    for (text, pid) in [
+        (line.to_owned(), 611),
+        (format!("(pid=raylet, ip=192.0.2.2) {line}"), 611),
+    ] {
+        let report = of(&text);
+        assert_eq!(killers(&report), [(pid, Killer::RayCollapse)], "{text}");
+        let death = only(&report);
+        assert_eq!(death.process.role, Role::Raylet);
+        assert!(matches!(death.verdict.cause, Cause::NodeDead { .. }));
+    }
+}
+
+#[test]
+fn monitor_of_ray_2_0_kills_the_newest_task() {
+    let line = |whom: &str| {
+        format!(
+            "(raylet, ip=192.0.2.2) [2022-08-29 15:18:33,592 E 307 344] (raylet) node_manager.cc:2963: System memory low at node with IP 192.0.2.2. Used memory (6.00GB) / total capacity (8.00GB) (0.75) exceeds threshold 0.7, killing latest task with name {whom} to avoid running out of memory.\n"
+        )
+    };
+    let actor = line("counter:Counter.__init__ and actor ID 11111111111111111111111101000000");
+    let report = of(&actor);
+    let death = only(&report);
+    assert_eq!(death.verdict.killer, Killer::RayMemoryMonitor);
+    assert_eq!(death.work.actor_class.as_deref(), Some("Counter"));
+    assert!(death.work.actor_id.is_some());
+    let at_death = death.memory.at_death.as_ref().expect("figures");
+    assert_eq!(at_death.ray_used_bytes.map(|used| used.0), Some(6 << 30));
+    let task = "sum:('part-3', 586) and more and task ID NIL_ID";
+    let report = of(&line(task));
+    let death = only(&report);
+    assert_eq!(death.verdict.killer, Killer::RayMemoryMonitor);
+    assert_eq!(
+        death.work.task_name.as_deref(),
+        Some("sum:('part-3', 586) and more")
+    );
+    assert_eq!(death.work.actor_id, None);
+    // A cut line does not say that Ray kills for memory.
+    let cut = actor.split(", killing").next().unwrap_or_default();
+    assert_eq!(of(cut).deaths, []);
+}
+
+#[test]
+fn older_wording_of_a_dead_node_is_read() {
+    let text = "E   ray.exceptions.NodeDiedError: Task failed due to the node (where this task was running)  was dead or unavailable.\nE   \nE   The node IP: 192.0.2.2, node ID: b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2\nE   \nE   This can happen if the instance where the node was running failed, the node was preempted, or raylet crashed unexpectedly (e.g., due to OOM) etc.\n";
+    let report = of(text);
+    assert!(matches!(
+        only(&report).verdict.cause,
+        Cause::NodeDead { .. }
+    ));
+}
+
+#[test]
+fn old_signal_handler_names_the_sender() {
+    let line = |signal: &str, origin: &str| {
+        format!(
+            "(pid=raylet, ip=192.0.2.2) *** {signal} (@{origin}) received by PID 611 (TID 0x7f1b74258800) from PID 4113; stack trace: ***"
+        )
+    };
+    let report = of(&line("SIGTERM", "0x3e800001011"));
+    let death = only(&report);
+    assert_eq!(death.process.role, Role::Raylet);
+    assert_eq!(death.process.pid, Pid(611));
+    assert_eq!(
+        clause::summary(death),
+        "raylet (pid 611) was terminated by SIGTERM from a process (pid 4113, uid 1000)"
+    );
+    // What is no place in `siginfo_t` names no user.
+    let report = of(&line("SIGTERM", "0x7f0000000000"));
+    let Cause::Signal { sender, .. } = &only(&report).verdict.cause else {
+        panic!("{report:?}");
+    };
+    assert_eq!(sender.as_ref().and_then(|sender| sender.uid), None);
+    // For a fault it is the address.
+    let report = of(&line("SIGSEGV", "0x3e800001011"));
+    assert_eq!(killers(&report), [(611, Killer::Crash)]);
+}
+
+#[test]
+fn actor_of_a_preempted_node_is_a_listed_death() {
+    let reason = format!(
+        "The actor died because its node has died. Node Id: {}\n\tthe actor's node was preempted: spot instance reclaimed",
+        "b2".repeat(28)
+    );
+    let text = block(
+        &["class_name: Counter", ACTOR, "pid: 926", "ip: 192.0.2.2"],
+        &reason,
+    );
+    let report = of(&text);
+    assert!(only(&report).listed);
+    assert_eq!(
+        says(&text),
+        "Counter (pid 926) ended with its node, which was preempted: spot instance reclaimed"
+    );
+}
+
+#[test]
+fn owner_of_a_lost_object_may_be_a_driver() {
+    let text = |owner: &str| {
+        format!(
+            "The object's owner has exited. This is the Python worker that first created the ObjectRef via `.remote()` or `ray.put()`. Check cluster logs (`/tmp/ray/session_latest/logs/*{owner}*` at IP address 192.0.2.2) for more information about the Python worker failure."
+        )
+    };
+    let report = of(&text(&format!("07000000{}", "f".repeat(48))));
+    let death = only(&report);
+    assert_eq!(death.process.role, Role::Driver);
+    assert_eq!(
+        death.work.job_id.as_ref().map(|id| id.0.as_str()),
+        Some("07000000")
+    );
+    assert_eq!(death.verdict.missing, Some(Missing::NormalEnd));
+    let report = of(&text(&"a1".repeat(28)));
+    assert_eq!(only(&report).process.role, Role::Worker);
+}
+
+#[test]
+fn timeout_of_nccl_keeps_its_operation_and_rank() {
+    let text = "(Trainer pid=744, ip=192.0.2.2) [2024-12-24 23:47:14,381 E 744 4620] logging.cc:101: Unhandled exception: N3c1016DistBackendErrorE. what(): [PG ID 0 PG GUID 0(default_pg) Rank 6] Process group watchdog thread terminated with exception: [Rank 6] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=524288, NumelOut=8388608, Timeout(ms)=600000) ran for 600017 milliseconds before timing out.";
+    assert_eq!(
+        says(text),
+        "Trainer (pid 744) crashed: NCCL ended the process: ALLREDUCE (SeqNum 7) timed out after 600017 ms of 600000, rank 6"
+    );
+}
+
+#[test]
+fn actor_ends_with_the_node_that_was_declared_dead() {
+    let node = |time: &str, ip: &str| {
+        format!(
+            "2022-02-15 16:53:{time}\tWARNING worker.py:1462 -- The node with node id: {} and ip: {ip} has been marked dead because the detector has missed too many heartbeats from it. This can happen when a raylet crashes unexpectedly or has lagging heartbeats.\n",
+            "b2".repeat(28)
+        )
+    };
+    let actor = "2022-02-15 16:53:52,097\tERROR utils.py:42 -- ".to_owned()
+        + &block(
+            &["class_name: Counter", ACTOR, "pid: 926", "ip: 192.0.2.2"],
+            "The actor is dead because it",
+        );
+    let killer = |text: String| only(&of(&text)).verdict.killer;
+    assert_eq!(
+        killer(node("52,096", "192.0.2.2") + &actor),
+        Killer::RayCollapse
+    );
+    assert_eq!(
+        killer(node("52,096", "192.0.2.3") + &actor),
+        Killer::Unknown
+    );
+    assert_eq!(
+        killer(node("02,096", "192.0.2.2") + &actor),
+        Killer::Unknown
+    );
+}
+
+#[test]
+fn small_victim_did_not_fill_the_memory() {
+    let kill = |held: &str| {
+        format!(
+            "Memory on the node (IP: 192.0.2.2, ID: {}) where the task (task ID: {}, name=sample, pid=4101, memory used={held}GB) was running was 219.41GB / 230.40GB (0.952289), which exceeds the memory usage threshold of 0.95. Ray killed this worker (ID: {}) because it was the most recently scheduled task",
+            "b2".repeat(28),
+            "c3".repeat(24),
+            "a1".repeat(28),
+        )
+    };
+    let small = |held: &str| only(&of(&kill(held))).memory.small_victim();
+    let used = small("0.05").map(|(_, used)| used.gib());
+    assert!(used.is_some_and(|used| (219.0..220.0).contains(&used)));
+    assert_eq!(small("102.5"), None);
+}
