@@ -20,7 +20,7 @@ use super::{
 use crate::{
     event::Role,
     ids::{Bytes, size},
-    judge::report::{CallsReport, Certainty, Death, Finding, Saving},
+    judge::report::{Certainty, Death, Finding, Saving},
     phrase,
     ray::framework::{self, Effect, RemedyGoal},
 };

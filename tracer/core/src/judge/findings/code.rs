@@ -37,7 +37,10 @@ pub(super) struct KeptLine<'a> {
 pub(super) fn line_of_calls<'a>(run: Run<'a>, class: &str) -> Option<KeptLine<'a>> {
     let growth = run.report.growth.iter().find(|one| one.class == class)?;
     let seen = growth.lines.iter().filter(|line| line.line.is_some());
-    let seen: Vec<&GrowthLine> = seen.filter(|line| !is_import(line)).collect();
+    let is_script = |line: &GrowthLine| class == DRIVER && run.report.is_script(&line.file);
+    let seen: Vec<&GrowthLine> = seen
+        .filter(|line| !line.is_import(is_script(line)))
+        .collect();
     let whole = Bytes(seen.iter().map(|line| kept(line).0).sum());
     let own = seen.into_iter().filter(|line| is_own(line));
     let line = own.max_by_key(|line| kept(line))?;
@@ -50,13 +53,12 @@ pub(super) fn line_of_calls<'a>(run: Run<'a>, class: &str) -> Option<KeptLine<'a
     })
 }
 
-/// Returns whether a line belongs to an import, which comes before any call.
-fn is_import(line: &GrowthLine) -> bool {
-    line.function == "<module>" || line.file.starts_with("<frozen importlib")
-}
+/// The class of a driver's growth.
+const DRIVER: &str = "driver";
 
 fn is_own(line: &GrowthLine) -> bool {
-    line.line.is_some() && python::is_user_code(&line.file)
+    let executed = || line.is_executed() && line.user_line.is_some();
+    line.line.is_some() && (python::is_user_code(&line.file) || executed())
 }
 
 fn kept(line: &GrowthLine) -> Bytes {
