@@ -31,6 +31,9 @@ const MAY_BE_FREED: &str = " (may have been freed since)";
 /// A line is shown if it has at least this share of its class.
 const SMALLEST_LINE: f64 = 0.05;
 
+/// A line stands for a class on the first screen if it has at least this share of its growth.
+const SMALLEST_MAIN_LINE: f64 = 0.25;
+
 /// What was held at one kill.
 #[derive(Debug)]
 pub(super) struct Held {
@@ -126,6 +129,9 @@ fn of_more(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> Option<St
         .iter()
         .filter(|line| line.line.is_some() && !is_import(view, growth, line));
     let most = own.max_by_key(|line| line.grown_bytes)?;
+    if share(most.grown_bytes, growth.grown_bytes) < SMALLEST_MAIN_LINE {
+        return None;
+    }
     let part = percent(most.grown_bytes, growth.grown_bytes);
     let place = growth::place(most);
     let own = place.split(", in ").next().unwrap_or(&place);
