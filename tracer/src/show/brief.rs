@@ -4,7 +4,7 @@ use crate::{
     ids::Bytes,
     judge::{
         cause::Scope,
-        report::{Certainty, Death, Killer},
+        report::{Certainty, Death, Finding, Killer},
     },
     show::{
         alike,
@@ -206,7 +206,13 @@ fn remedy(view: &View<'_>, death: &Death) -> Vec<Fact> {
         if !death.is_memory_kill() {
             return Vec::new();
         }
-        let text = "unknown: no rule explains what filled the memory";
+        let mut found = report.findings.iter();
+        let explains = |one: &Finding| one.rule != "nothing-fits" && one.deaths.contains(&death.id);
+        let text = if found.any(explains) {
+            "none is known for what was found, which stands below"
+        } else {
+            "unknown: no rule explains what filled the memory"
+        };
         return vec![("fix", text.to_owned())];
     };
     let whose = if first.finding.is_remedy_for(death.id) {

@@ -511,6 +511,33 @@ fn line_of_a_small_part_is_no_remedy() {
     assert!(most.remedy[0].contains("100 % of it"), "{most:?}");
 }
 
+/// A checkpoint that the user's own code copies has a line. Ranks and optimizer states are those of
+/// frameworks.
+#[test]
+fn own_checkpoint_code_is_named() {
+    let with = |function: Option<&str>| {
+        let mut scene = Scene::new();
+        worker(&mut scene, 7, "ray::Actor", 512);
+        runs(&mut scene, 7, "ray::Actor.save_checkpoint");
+        sample_memory(&mut scene, 7, 3072);
+        grows_by(&mut scene, function, 2000);
+        scene.ray_worker(20).anon_at_exit = Bytes(GIB / 8);
+        ray_kills(&mut scene, 20);
+        fires(&scene, "save-spike")
+    };
+    let own = with(Some("Actor.save_checkpoint"));
+    assert!(
+        own.remedy[0].starts_with("job.py:12 Actor.save_checkpoint "),
+        "{own:?}"
+    );
+    assert_eq!(own.cost, None);
+    let unknown = with(None);
+    assert!(
+        !unknown.remedy.iter().any(|text| text.contains("optimizer")),
+        "{unknown:?}"
+    );
+}
+
 /// Worker 7 has grown in these files of packages, the innermost first, and in a native library.
 fn grows_in(scene: &mut Scene, files: &[&str], library: Option<&str>) {
     let frames = files.iter().map(|file| PythonFrame {
