@@ -4,7 +4,7 @@ use crate::{
     ids::Bytes,
     judge::{
         cause::Scope,
-        report::{Certainty, Death, Killer},
+        report::{Certainty, Death, Finding, Killer},
     },
     show::{
         alike,
@@ -209,17 +209,20 @@ fn remedy(view: &View<'_>, death: &Death) -> Vec<Fact> {
         if !death.is_memory_kill() {
             return Vec::new();
         }
-        let small = death.memory.small_victim();
-        let text = small.map_or_else(
-            || "unknown: no rule explains what filled the memory".to_owned(),
-            |(own, used)| {
-                format!(
-                    "unknown: what filled the memory is not in these logs. The victim held only {} of {}; raylet.out of its node lists the largest processes",
-                    size(own),
-                    size(used)
-                )
-            },
-        );
+        let mut found = report.findings.iter();
+        let explains = |one: &Finding| one.rule != "nothing-fits" && one.deaths.contains(&death.id);
+        let text = match death.memory.small_victim() {
+            _ if found.any(explains) => {
+                "none is known for what was found, which stands below".to_owned()
+            }
+            // `explain` reads parts of logs.
+            Some((own, used)) if !report.texts.is_empty() => format!(
+                "unknown: what filled the memory is not in these logs. The victim held only {} of {}; raylet.out of its node lists the largest processes",
+                size(own),
+                size(used)
+            ),
+            _ => "unknown: no rule explains what filled the memory".to_owned(),
+        };
         return vec![("fix", text)];
     };
     let whose = if first.finding.is_remedy_for(death.id) {

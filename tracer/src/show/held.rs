@@ -31,6 +31,9 @@ const MAY_BE_FREED: &str = " (may have been freed since)";
 /// A line is shown if it has at least this share of its class.
 const SMALLEST_LINE: f64 = 0.05;
 
+/// A line stands for a class on the first screen if it has at least this share of its growth.
+const SMALLEST_MAIN_LINE: f64 = 0.25;
+
 /// What was held at one kill.
 #[derive(Debug)]
 pub(super) struct Held {
@@ -124,8 +127,11 @@ fn of_more(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> Option<St
     let own = growth
         .lines
         .iter()
-        .filter(|line| line.line.is_some() && !is_start_up(line));
+        .filter(|line| line.line.is_some() && !is_import(view, growth, line));
     let most = own.max_by_key(|line| line.grown_bytes)?;
+    if share(most.grown_bytes, growth.grown_bytes) < SMALLEST_MAIN_LINE {
+        return None;
+    }
     let part = percent(most.grown_bytes, growth.grown_bytes);
     let place = growth::place(most);
     let own = place.split(", in ").next().unwrap_or(&place);
@@ -291,7 +297,9 @@ fn lines(
 ) -> Vec<String> {
     let full = view.shown.all || view.shown.detail;
     let lines = growth.lines.iter().filter(|line| line.line.is_some());
-    let lines: Vec<&GrowthLine> = lines.filter(|line| full || !is_start_up(line)).collect();
+    let lines: Vec<&GrowthLine> = lines
+        .filter(|line| full || !is_import(view, growth, line))
+        .collect();
     let lines = || lines.iter().copied();
     let mut known = sorted(
         lines().filter_map(|line| Some((line.held_bytes?, line))),
@@ -323,14 +331,10 @@ fn lines(
     .collect()
 }
 
-/// Returns whether a line only imports a module, as every process of a job does when it starts.
-fn is_start_up(line: &GrowthLine) -> bool {
-    let inside = line.inside.as_deref().unwrap_or_default();
-    line.file.starts_with(IMPORTS) || inside.contains(IMPORTS) || line.function == "<module>"
+fn is_import(view: &View<'_>, growth: &Growth, line: &GrowthLine) -> bool {
+    let is_script = growth.class == "driver" && view.shown.report.is_script(&line.file);
+    line.is_import(is_script)
 }
-
-/// Start of the name of Python's own code for imports.
-const IMPORTS: &str = "<frozen importlib";
 
 fn keeps_what_it_takes(death: &Death) -> bool {
     let calls = death.activity.calls.as_ref();

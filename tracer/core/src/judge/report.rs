@@ -43,6 +43,7 @@ use crate::{
     event::{Mode, Probe, TITLES_OF},
     ids::{Bytes, EventId, HexId, Pid, WallTime},
     judge::cause::Cause,
+    path,
 };
 
 /// Everything that is known about one recording (or several, or some log files).
@@ -112,6 +113,16 @@ impl Report {
     pub fn cluster_of(&self, death: &Death) -> Option<&ClusterReport> {
         let mut clusters = self.clusters.iter();
         clusters.find(|cluster| Some(cluster.id) == death.cluster)
+    }
+
+    /// Returns whether a file is the script of a job's driver.
+    #[must_use]
+    pub fn is_script(&self, file: &str) -> bool {
+        let mut lines = self.jobs.iter().filter_map(|job| job.entrypoint.as_deref());
+        lines.any(|line| {
+            let mut words = line.split_whitespace();
+            words.any(|word| path::base(word) == path::base(file))
+        })
     }
 
     /// Marks recordings that have no clean end as still being written.

@@ -12,6 +12,8 @@ use crate::{
 
 /// A line with a smaller share of its class's growth is not taken for the cause.
 const SHARE: f64 = 0.25;
+/// Lines that were seen stand for the others if they have at least this share of the growth.
+const MOST: f64 = 0.5;
 /// A line with fewer bytes has too few samples.
 const SEEN: Bytes = Bytes(16 << 20);
 
@@ -23,40 +25,48 @@ pub(super) struct KeptLine<'a> {
     line: &'a GrowthLine,
     /// What it still held; if that is not known, what it took.
     pub(super) bytes: Bytes,
-    /// Its share of `seen`.
+    /// Its share of `whole`.
     pub(super) share: f64,
     /// What its class grew by through lines that were seen, imports excepted.
     seen: Bytes,
+    /// The same with what grew through lines that were not seen.
+    whole: Bytes,
 }
 
 /// Returns the line of a user's file (no installed package) through which most of what a class's
 /// calls took came. `None` if that is a small part.
 ///
-/// Imports are left out, because they came before the calls. Most lines of calls that end within
-/// moments are never seen, so the lines that were seen stand for the rest.
+/// Imports are left out, because they came before the calls.
 pub(super) fn line_of_calls<'a>(run: Run<'a>, class: &str) -> Option<KeptLine<'a>> {
     let growth = run.report.growth.iter().find(|one| one.class == class)?;
-    let seen = growth.lines.iter().filter(|line| line.line.is_some());
-    let seen: Vec<&GrowthLine> = seen.filter(|line| !is_import(line)).collect();
-    let whole = Bytes(seen.iter().map(|line| kept(line).0).sum());
-    let own = seen.into_iter().filter(|line| is_own(line));
+    let is_script = |line: &GrowthLine| class == DRIVER && run.report.is_script(&line.file);
+    let lines = growth.lines.iter();
+    let calls: Vec<&GrowthLine> = lines
+        .filter(|line| !line.is_import(is_script(line)))
+        .collect();
+    let sum = |lines: &mut dyn Iterator<Item = &&GrowthLine>| {
+        Bytes(lines.map(|line| kept(line).0).sum::<u64>().max(1))
+    };
+    let whole = sum(&mut calls.iter());
+    let seen = sum(&mut calls.iter().filter(|line| line.line.is_some()));
+    let own = calls.into_iter().filter(|line| is_own(line));
     let line = own.max_by_key(|line| kept(line))?;
-    let share = kept(line).gib() / Bytes(whole.0.max(1)).gib();
+    let share = kept(line).gib() / whole.gib();
     (share >= SHARE && kept(line) >= SEEN).then_some(KeptLine {
         line,
         bytes: kept(line),
         share,
-        seen: whole,
+        seen,
+        whole,
     })
 }
 
-/// Returns whether a line belongs to an import, which comes before any call.
-fn is_import(line: &GrowthLine) -> bool {
-    line.function == "<module>" || line.file.starts_with("<frozen importlib")
-}
+/// The class of a driver's growth.
+const DRIVER: &str = "driver";
 
 fn is_own(line: &GrowthLine) -> bool {
-    line.line.is_some() && python::is_user_code(&line.file)
+    let executed = || line.is_executed() && line.user_line.is_some();
+    line.line.is_some() && (python::is_user_code(&line.file) || executed())
 }
 
 fn kept(line: &GrowthLine) -> Bytes {
@@ -65,10 +75,19 @@ fn kept(line: &GrowthLine) -> Bytes {
 }
 
 impl KeptLine<'_> {
-    /// Returns how much less processes that took `took` would hold without this line. What came
-    /// through lines that ended before they could be seen is divided in the same proportion.
+    /// Returns how much less processes that took `took` would hold without this line. If most of
+    /// the growth was seen, the rest is divided in the same proportion. A small part stands only
+    /// for itself.
     pub(super) fn saves(&self, took: Bytes) -> Bytes {
-        took.times(self.bytes.gib() / Bytes(self.seen.0.max(1)).gib())
+        if self.seen_is_most() {
+            took.times(self.bytes.gib() / self.seen.gib())
+        } else {
+            took.min(self.bytes)
+        }
+    }
+
+    fn seen_is_most(&self) -> bool {
+        self.seen.gib() >= MOST * self.whole.gib()
     }
 
     /// Says what the line keeps of `took`: `keeps 0.8 GiB`, or `took 0.8 GiB` if it may have been
@@ -85,10 +104,18 @@ impl KeptLine<'_> {
     /// much less than that was seen, returns the percentage and the figures that it comes from.
     pub(super) fn part(&self, took: Bytes) -> String {
         let part = self.saves(took);
+        if !self.seen_is_most() {
+            return format!(
+                "{} ({} of {} came through lines that were not seen)",
+                part.finer_size(),
+                Bytes(self.whole.0 - self.seen.0).finer_size(),
+                self.whole.finer_size()
+            );
+        }
         if part.gib() <= ESTIMATED * self.bytes.gib() {
             return size(part);
         }
-        let percent = 100.0 * self.bytes.gib() / Bytes(self.seen.0.max(1)).gib();
+        let percent = 100.0 * self.bytes.gib() / self.seen.gib();
         format!(
             "{percent:.0} % of it ({} of the {} whose lines were seen)",
             self.bytes.finer_size(),

@@ -53,7 +53,7 @@ fn finding(run: Run<'_>, growing: &GrowingMethod) -> Option<Finding> {
     if let Some(line) = code::line_of_calls(run, class) {
         let keeps = line.keeps(growing.kept);
         remedy.push(format!(
-            "{} {keeps} (without the first {WARM_UP} calls): free it after each call",
+            "{} {keeps} (without the first {WARM_UP} calls): free it after each call, or bound what is kept there",
             line.name()
         ));
         evidence.push(line.evidence());

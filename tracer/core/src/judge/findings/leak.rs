@@ -121,9 +121,9 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     if let Some(line) = &line {
         finding.evidence.push(line.evidence());
         let text = format!(
-            "{} keeps {} (complete calls only): free it after each call",
+            "{} {} (complete calls only): free it after each call, or bound what is kept there",
             line.name(),
-            line.part(Bytes(method.kept))
+            line.keeps(Bytes(method.kept))
         );
         finding.remedy.push(text);
         finding.saving = Some(Saving {

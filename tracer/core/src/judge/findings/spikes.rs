@@ -3,7 +3,7 @@
 //! It adds up how much processes had grown from the start of that until the kill.
 
 use super::{
-    Run, about,
+    Run, about, code,
     facts::Member,
     gpus, in_task, merged, more_memory,
     part_of::part_of,
@@ -106,10 +106,23 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
     if phase.goal == RemedyGoal::Load {
         whole_model::add_smaller_copies(run, &copies(run, &busy, sum), &mut finding);
     }
-    // The general advice is for frameworks that have no setting for it.
-    if finding.remedy.is_empty() {
+    // A framework's own writer or loader has most of its lines in packages.
+    let class = most.class.as_deref();
+    let line = class.and_then(|class| code::line_of_calls(run, class));
+    if let Some(line) = line.filter(|_| finding.remedy.is_empty()) {
+        finding.remedy.push(format!(
+            "{} {}: process less at a time, or free finished parts",
+            line.name(),
+            line.keeps(sum)
+        ));
+        finding.evidence.push(line.evidence());
+        finding.cost = None;
+    }
+    // The general advice is for several ranks of a framework that has no setting for it.
+    if finding.remedy.is_empty() && busy.len() > 1 {
         finding.remedy.push(phase.remedy.to_owned());
     }
+    finding.cost = finding.cost.filter(|_| !finding.remedy.is_empty());
     finding.remedy.extend(more_memory::remedy(run, death, sum));
     finding.not_if = Some(phase.not_if.to_owned());
     Some(finding)

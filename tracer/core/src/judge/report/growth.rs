@@ -72,10 +72,35 @@ pub struct GrowthLine {
     pub held_bytes: Option<Bytes>,
 }
 
+/// The start of the names of Python's own code for imports.
+const IMPORTS: &str = "<frozen importlib";
+/// The function name of a module's own code.
+const MODULE: &str = "<module>";
+
 impl GrowthLine {
-    /// Returns the place as `load.py:5 main`.
+    /// Returns whether the line only imports a module, as each process of a job does when it starts.
+    /// The code of a driver's script (`is_script`), and code that `exec` runs, is no import.
+    #[must_use]
+    pub fn is_import(&self, is_script: bool) -> bool {
+        let inside = self.inside.as_deref().unwrap_or_default();
+        let runs = (is_script || self.is_executed()) && !inside.ends_with(MODULE);
+        self.file.starts_with(IMPORTS)
+            || inside.contains(IMPORTS)
+            || self.function == MODULE && !runs
+    }
+
+    /// Returns whether `exec` or `eval` runs this code: it belongs to no file.
+    #[must_use]
+    pub fn is_executed(&self) -> bool {
+        self.file.starts_with('<') && !self.file.starts_with("<frozen")
+    }
+
+    /// Returns the place as `load.py:5 main`; for code that `exec` runs, the line that runs it.
     #[must_use]
     pub fn place(&self) -> String {
+        if let Some(line) = self.user_line.as_ref().filter(|_| self.is_executed()) {
+            return line.clone();
+        }
         let number = self.line.unwrap_or_default();
         format!("{}:{number} {}", path::base(&self.file), self.function)
     }
@@ -89,4 +114,40 @@ pub struct UnreadStacks {
     pub pid: Pid,
     /// The reason.
     pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(file: &str, function: &str, inside: Option<&str>) -> GrowthLine {
+        GrowthLine {
+            file: file.into(),
+            line: Some(3),
+            function: function.into(),
+            user_line: (file == "<string>").then(|| "code_exec.py:4 run_program".into()),
+            inside: inside.map(str::to_owned),
+            native: None,
+            grown_bytes: Bytes(1),
+            shared_bytes: Bytes(0),
+            held_bytes: None,
+        }
+    }
+
+    #[test]
+    fn script_and_executed_code_are_no_imports() {
+        let script = line("/u/train.py", "<module>", None);
+        assert!(!script.is_import(true));
+        assert!(script.is_import(false));
+        let executed = line("<string>", "<module>", None);
+        assert!(!executed.is_import(false));
+        assert_eq!(executed.place(), "code_exec.py:4 run_program");
+        for inside in [
+            "<frozen importlib._bootstrap>:241 f",
+            "numpy/__init__.py:5 <module>",
+        ] {
+            assert!(line("/u/train.py", "<module>", Some(inside)).is_import(true));
+        }
+        assert!(line("<frozen importlib._bootstrap>", "f", None).is_import(false));
+    }
 }

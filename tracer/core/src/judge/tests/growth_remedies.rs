@@ -7,7 +7,7 @@ use super::{
 use crate::{
     event::{
         Call, MemorySplit, NativeFrame, Observation, Process, PythonFrame, PythonStack, Role,
-        Source,
+        Source, Unsampled,
     },
     ids::{BootTime, Bytes},
     ray::facts::RayFact,
@@ -460,6 +460,82 @@ fn larger_cause_comes_first() {
         .map(|finding| finding.rule)
         .collect();
     assert_eq!(rules[..2], ["call-grew", "controller-grew"]);
+}
+
+/// Worker 7 has grown by `mib` MiB in this function of the user's file; `None` if no stack was seen.
+fn grows_by(scene: &mut Scene, function: Option<&str>, mib: u64) {
+    let frame = |function: &str| PythonFrame {
+        file: "/u/job.py".into(),
+        function: function.into(),
+        line: 12,
+    };
+    let stack = PythonStack {
+        process: key(7),
+        tid: None,
+        grown: Bytes(mib << 20),
+        shared: Bytes(0),
+        mapping: None,
+        repeats: false,
+        frames: function.map(frame).into_iter().collect(),
+        unsampled: function.is_none().then_some(Unsampled::TooMany),
+        native: Vec::new(),
+    };
+    scene.push(Source::Proc, Observation::Stack(stack));
+}
+
+/// A line is judged by its share of the whole growth, not of the part that was seen.
+#[test]
+fn line_of_a_small_part_is_no_remedy() {
+    let with = |seen: u64| {
+        let scene = ranks_of("Env.step", 3072, "train.py", |scene| {
+            grows_by(scene, Some("Env.step"), seen);
+            grows_by(scene, None, 1500);
+        });
+        fires(&scene, "call-grew")
+    };
+    let named = |remedy: &[String]| remedy.iter().any(|text| text.contains("job.py"));
+    let small = with(30);
+    assert!(!named(&small.remedy), "{small:?}");
+    let part = with(1000);
+    assert!(named(&part.remedy), "{part:?}");
+    assert!(
+        part.remedy[0]
+            .contains("1000 MiB (1.46 GiB of 2.44 GiB came through lines that were not seen)"),
+        "{part:?}"
+    );
+    assert_eq!(
+        part.saving.map(|saving| saving.bytes),
+        Some(Bytes(1000 << 20))
+    );
+    let most = with(2000);
+    assert!(most.remedy[0].contains("100 % of it"), "{most:?}");
+}
+
+/// A checkpoint that the user's own code copies has a line. Ranks and optimizer states are those of
+/// frameworks.
+#[test]
+fn own_checkpoint_code_is_named() {
+    let with = |function: Option<&str>| {
+        let mut scene = Scene::new();
+        worker(&mut scene, 7, "ray::Actor", 512);
+        runs(&mut scene, 7, "ray::Actor.save_checkpoint");
+        sample_memory(&mut scene, 7, 3072);
+        grows_by(&mut scene, function, 2000);
+        scene.ray_worker(20).anon_at_exit = Bytes(GIB / 8);
+        ray_kills(&mut scene, 20);
+        fires(&scene, "save-spike")
+    };
+    let own = with(Some("Actor.save_checkpoint"));
+    assert!(
+        own.remedy[0].starts_with("job.py:12 Actor.save_checkpoint "),
+        "{own:?}"
+    );
+    assert_eq!(own.cost, None);
+    let unknown = with(None);
+    assert!(
+        !unknown.remedy.iter().any(|text| text.contains("optimizer")),
+        "{unknown:?}"
+    );
 }
 
 /// Worker 7 has grown in these files of packages, the innermost first, and in a native library.
