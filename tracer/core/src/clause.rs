@@ -134,6 +134,10 @@ fn name(death: &Death) -> String {
     if name == "IDLE" {
         return IDLE.to_owned();
     }
+    // A text may name no process, only what it belongs to.
+    if process.pid.0 == 0 && name.starts_with("a process") {
+        return name.to_owned();
+    }
     let what = match process.role {
         Role::Worker => return name.to_owned(),
         Role::Driver => "driver ",

@@ -369,6 +369,8 @@ fn limit_of_a_batch_system_has_its_remedy() {
         let found = found.unwrap_or_else(|| panic!("no finding: {text}"));
         assert!(found.remedy[0].contains(option), "{:?}", found.remedy);
         assert_eq!(found.deaths, [report.deaths[0].id]);
+        let said = raytrace_core::clause::summary(&report.deaths[0]);
+        assert!(said.starts_with("a process "), "{said}");
     }
 }
 
@@ -380,4 +382,18 @@ fn jvm_names_its_fault() {
     let report = of(&format!("{block}{shell}"));
     assert_eq!(killers(&report), [(1901, Killer::Crash)]);
     assert_eq!(report.deaths[0].end.signal, Some(libc::SIGSEGV));
+}
+
+/// Slurm counts the kills of a step, and the shell of the batch script says which process it was.
+#[test]
+fn process_that_the_shell_names_is_the_victim_that_slurm_counts() {
+    let shell = "/var/spool/slurmd/job00191/slurm_script: line 28:  8156 Killed                  python3 main.py\n";
+    let slurm = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=191.batch cgroup.\n";
+    let report = of(&format!("{shell}{slurm}"));
+    assert_eq!(killers(&report), [(8156, Killer::KernelOom)]);
+    assert_eq!(report.deaths[0].verdict.evidence.len(), 2);
+    let far = format!("{shell}{}{slurm}", "epoch\n".repeat(20));
+    assert_eq!(of(&far).deaths.len(), 2);
+    let other = shell.replace("8156", "8157");
+    assert_eq!(of(&format!("{shell}{other}{slurm}")).deaths.len(), 3);
 }

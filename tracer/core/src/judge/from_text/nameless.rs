@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, mem::discriminant};
 
+use libc::SIGKILL;
+
 use super::{
     Made, Place,
     claim::{Claim, Daemon, RayMemory, Statement, Subject},
@@ -33,6 +35,9 @@ const EVENT_LINES: u64 = 4;
 /// Adds the deaths that nothing else accounts for.
 pub(super) fn add(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
     let nameless = &gathered.claims.nameless;
+    for one in nameless {
+        name_victim(gathered, clock, one, made);
+    }
     let mut told: Vec<&Statement> = Vec::new();
     for one in nameless {
         if !needed(one, made, nameless) {
@@ -49,6 +54,32 @@ pub(super) fn add(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) 
         made.push(death(gathered, clock, one, judged));
     }
     counted(gathered, clock, made);
+}
+
+/// Takes the process that a shell saw killed, close by, for the victim of an OOM kill that Slurm
+/// counted in a step. Slurm names none.
+fn name_victim(gathered: &TextEvidence, clock: &Clock, one: &Statement, made: &mut [Made]) {
+    if !(matches!(one.claim, Claim::KernelOom(_)) && is_of(one, "Slurm step ")) {
+        return;
+    }
+    let is_killed = |made: &Made| {
+        let verdict = &made.death.verdict;
+        verdict.killer == Killer::Unknown && made.death.end.signal == Some(SIGKILL)
+    };
+    // Slurm counts at the end of a step.
+    let is_near = |place: Place| place < one.place && is_close(place, one.place, CANCELLED_LINES);
+    let mut close = made
+        .iter_mut()
+        .filter(|made| is_killed(made) && is_near(made.place));
+    let (Some(victim), None) = (close.next(), close.next()) else {
+        return;
+    };
+    let mut named = death(gathered, clock, one, verdict(&[one]));
+    named.place = victim.place;
+    named.death.process = victim.death.process.clone();
+    let evidence = &mut named.death.verdict.evidence;
+    evidence.splice(0..0, victim.death.verdict.evidence.drain(..));
+    *victim = named;
 }
 
 /// Whether the first of two claims about one death says more. A job stands for its steps.
