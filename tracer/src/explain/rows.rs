@@ -34,7 +34,10 @@ pub(super) fn line(line: &LogLine, own: &Subject, hosts: bool, out: &mut Vec<Sta
     let text = line.text.as_str();
     let mut found = catalogue::find(text);
     found.retain(|one| is_believed(one.row.believed, line));
-    found.retain(|one| !prose::quotes(one.before(text)));
+    // Programs print a time or a level, and sentences have none.
+    if line.stamp.is_empty() && line.level.is_none() && line.component.is_none() {
+        found.retain(|one| !prose::quotes(one.before(text)));
+    }
     found.retain(|one| !hosts || one.row.of == Whom::Host);
     let by_worker = line.is_of_worker(own);
     found.retain(|one| !(by_worker && matches!(one.row.of, Whom::Host | Whom::Part)));

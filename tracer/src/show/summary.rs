@@ -166,7 +166,7 @@ pub fn text(shown: &SelectedReport, style: &Style) -> String {
         ""
     };
     let others = others(report, cause.death);
-    let more = format!("{command} --kill {number}{again}{others}");
+    let more = format!("{others}{command} --kill {number}{again}");
     let view = View::new(shown, style);
     let lines = short_lines(&view, cause.death, &more);
     let mut text = lines.join("\n");
@@ -175,17 +175,16 @@ pub fn text(shown: &SelectedReport, style: &Style) -> String {
 }
 
 /// Returns where the death was, in a report of several recordings, and of how many first causes it
-/// is one: ` # on gpu-07; one of 5 first causes`.
+/// is one: `1 of 5 first causes, on gpu-07: `.
 fn others(report: &Report, death: &Death) -> String {
     let number = causes::all(report).len();
-    let one = (number > 1).then(|| format!("one of {number} first causes"));
+    let one = (number > 1).then(|| format!("1 of {number} first causes"));
     let node = death.node.as_deref().map(|node| format!("on {node}"));
-    let all: Vec<String> = node.into_iter().chain(one).collect();
+    let all: Vec<String> = one.into_iter().chain(node).collect();
     if all.is_empty() {
         return String::new();
     }
-    // A command line may be copied with a remark.
-    format!(" # {}", all.join("; "))
+    format!("{}: ", all.join(", "))
 }
 
 fn cause(death: &Death, disclosure: Disclosure) -> String {

@@ -59,6 +59,7 @@ fn of_kind(kind: &str) -> String {
         "pids" => r"\d{1,10}(?:, \d{1,10})*",
         "n" => r"\d{1,20}",
         "code" => r"-?\d{1,9}",
+        "status" => r"\d{1,3}",
         "signal" => r"SIG[A-Z][A-Z0-9]{1,8}|\d{1,2}",
         "fault" => {
             "Killed|Terminated|Hangup|Interrupt|Quit|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception"

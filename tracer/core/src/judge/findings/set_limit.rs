@@ -27,13 +27,14 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
 fn fix(cause: &Cause) -> Option<(String, &str)> {
     match cause {
         Cause::MemoryDaemon { name, fix, .. } | Cause::SystemProgram { name, fix, .. } => Some((
-            format!("{name} acted at a limit that can be set"),
+            format!("{name} ended it by a rule that can be set"),
             fix.as_deref()?,
         )),
         // The machine may have been full as well.
         Cause::KernelOom(oom) => {
             let name = oom.reported_by.as_deref()?;
-            let summary = format!("The limit that was full may be that of what {name} watches");
+            let summary =
+                format!("The full limit may be one that can be set for what {name} watches");
             Some((summary, oom.fix.as_deref()?))
         }
         _ => None,

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     ids::MINUTE_NS,
-    judge::report::{Evidence, Killer},
+    judge::report::{self, Evidence, Killer},
 };
 
 /// At most this many deaths that Ray counted and no line names are listed. Further ones become a
@@ -74,12 +74,16 @@ fn name_victim(gathered: &TextEvidence, clock: &Clock, one: &Statement, made: &m
     let (Some(victim), None) = (close.next(), close.next()) else {
         return;
     };
-    let mut named = death(gathered, clock, one, verdict(&[one]));
-    named.place = victim.place;
-    named.death.process = victim.death.process.clone();
-    let evidence = &mut named.death.verdict.evidence;
-    evidence.splice(0..0, victim.death.verdict.evidence.drain(..));
-    *victim = named;
+    let named = death(gathered, clock, one, verdict(&[one])).death;
+    let known = &mut victim.death;
+    let evidence = std::mem::take(&mut known.verdict.evidence).into_iter();
+    let evidence = evidence.chain(named.verdict.evidence).collect();
+    known.verdict = report::Verdict {
+        evidence,
+        ..named.verdict
+    };
+    known.end = named.end;
+    known.memory.oom = named.memory.oom;
 }
 
 /// Whether the first of two claims about one death says more. A job stands for its steps.
