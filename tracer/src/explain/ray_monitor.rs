@@ -2,7 +2,7 @@
 //!
 //! Records are read line by line. A text may be cut anywhere, shuffled or mixed with another one,
 //! so a kill is believed only if its own line names the killed process. The grammar of the lines is
-//! in [`kill`].
+//! in [`monitor_kill`].
 
 use super::{HexIds as _, line::LogLine};
 use crate::{
