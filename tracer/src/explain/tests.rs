@@ -46,6 +46,19 @@ fn killers(report: &Report) -> Vec<(u32, Killer)> {
     found
 }
 
+/// Makes the report on one text.
+fn of(text: &str) -> Report {
+    explain(&[("text.log", text)])
+}
+
+/// Returns the only death of a report.
+fn only(report: &Report) -> &Death {
+    let [death] = report.deaths.as_slice() else {
+        panic!("{:?}", report.deaths);
+    };
+    death
+}
+
 /// Checks that no verdict is `proven`: a text proves nothing.
 fn assert_nothing_is_proven(report: &Report) {
     for death in &report.deaths {

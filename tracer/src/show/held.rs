@@ -127,7 +127,7 @@ fn of_more(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> Option<St
     let own = growth
         .lines
         .iter()
-        .filter(|line| line.line.is_some() && !is_import(view, growth, line));
+        .filter(|line| line.line.is_some() && !view.shown.report.is_import(&growth.class, line));
     let most = own.max_by_key(|line| line.grown_bytes)?;
     if share(most.grown_bytes, growth.grown_bytes) < SMALLEST_MAIN_LINE {
         return None;
@@ -298,7 +298,7 @@ fn lines(
     let full = view.shown.all || view.shown.detail;
     let lines = growth.lines.iter().filter(|line| line.line.is_some());
     let lines: Vec<&GrowthLine> = lines
-        .filter(|line| full || !is_import(view, growth, line))
+        .filter(|line| full || !view.shown.report.is_import(&growth.class, line))
         .collect();
     let lines = || lines.iter().copied();
     let mut known = sorted(
@@ -329,11 +329,6 @@ fn lines(
         format!("{figure} {by} {place}{freed}")
     })
     .collect()
-}
-
-fn is_import(view: &View<'_>, growth: &Growth, line: &GrowthLine) -> bool {
-    let is_script = growth.class == "driver" && view.shown.report.is_script(&line.file);
-    line.is_import(is_script)
 }
 
 fn keeps_what_it_takes(death: &Death) -> bool {

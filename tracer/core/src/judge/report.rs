@@ -46,6 +46,9 @@ use crate::{
     path,
 };
 
+/// The class of a driver's growth.
+const DRIVER: &str = "driver";
+
 /// Everything that is known about one recording (or several, or some log files).
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -115,9 +118,14 @@ impl Report {
         clusters.find(|cluster| Some(cluster.id) == death.cluster)
     }
 
-    /// Returns whether a file is the script of a job's driver.
+    /// Returns whether a line through which this class grew only imports a module.
     #[must_use]
-    pub fn is_script(&self, file: &str) -> bool {
+    pub fn is_import(&self, class: &str, line: &GrowthLine) -> bool {
+        line.is_import(class == DRIVER && self.is_script(&line.file))
+    }
+
+    /// Returns whether a file is the script of a job's driver.
+    fn is_script(&self, file: &str) -> bool {
         let mut lines = self.jobs.iter().filter_map(|job| job.entrypoint.as_deref());
         lines.any(|line| {
             let mut words = line.split_whitespace();

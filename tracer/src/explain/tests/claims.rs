@@ -1,13 +1,9 @@
 //! Tests what single lines claim, and lines that only look like a claim.
 
-use super::{explain, killers};
+use super::{explain, killers, only};
 use crate::{
     event::Role,
-    judge::{
-        cause::Cause,
-        missing::Missing,
-        report::{Death, Killer, Report},
-    },
+    judge::{cause::Cause, missing::Missing, report::Killer},
     show::clause,
 };
 
@@ -22,13 +18,6 @@ The actor died unexpectedly before finishing this task.
 \tip: 192.0.2.2
 The actor is dead because its worker process has died. Worker exit type: {detail}"
     )
-}
-
-fn only(report: &Report) -> &Death {
-    let [death] = report.deaths.as_slice() else {
-        panic!("{:?}", report.deaths);
-    };
-    death
 }
 
 #[test]

@@ -1,26 +1,15 @@
 //! Tests what must not be read from a text, and what stands right before an end.
 
-use super::{explain, killers};
+use super::{killers, of, only};
 use crate::judge::{
     cause::Cause,
-    report::{Death, Killer, Report},
+    report::{Killer, Report},
 };
 
 const KERNEL: &str = "Out of memory: Killed process 2223 (python3) total-vm:100kB, anon-rss:1000kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:1kB oom_score_adj:0";
 const EARLYOOM: &str =
     "sending SIGTERM to process 2222 uid 1000 \"python3\": badness 1203, VmRSS 5421 MiB";
 const LOST: &str = "A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the logs for the dead worker. RayTask ID: c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3c3 Worker ID: a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1 Node ID: b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2 Worker IP address: 192.0.2.2 Worker port: 10005 Worker PID: 4101 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.";
-
-fn of(text: &str) -> Report {
-    explain(&[("text.log", text)])
-}
-
-fn only(report: &Report) -> &Death {
-    let [death] = report.deaths.as_slice() else {
-        panic!("{:?}", report.deaths);
-    };
-    death
-}
 
 #[test]
 fn a_worker_quotes_the_host_and_is_not_believed() {

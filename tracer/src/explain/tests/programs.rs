@@ -1,14 +1,10 @@
 //! Tests what programs beside Ray print of one end in several lines.
 
-use super::{explain, killers};
+use super::{explain, killers, of};
 use crate::{
     event::Role,
-    judge::report::{Killer, Relation, Report},
+    judge::report::{Killer, Relation},
 };
-
-fn of(text: &str) -> Report {
-    explain(&[("text.log", text)])
-}
 
 #[test]
 fn slurm_cancels_a_step_after_its_task_and_nobody_cancelled_it() {

@@ -1,27 +1,16 @@
 //! Tests wordings of Ray that only some versions have, or that say less than they seem to.
 
-use super::{explain, killers};
+use super::{killers, of, only};
 use crate::{
     event::Role,
     ids::Pid,
     judge::{
         cause::Cause,
         missing::Missing,
-        report::{Death, Killer, Report},
+        report::{Death, Killer},
     },
     show::clause,
 };
-
-fn of(text: &str) -> Report {
-    explain(&[("text.log", text)])
-}
-
-fn only(report: &Report) -> &Death {
-    let [death] = report.deaths.as_slice() else {
-        panic!("{:?}", report.deaths);
-    };
-    death
-}
 
 fn says(text: &str) -> String {
     clause::summary(only(&of(text)))

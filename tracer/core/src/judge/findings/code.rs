@@ -39,10 +39,9 @@ pub(super) struct KeptLine<'a> {
 /// Imports are left out, because they came before the calls.
 pub(super) fn line_of_calls<'a>(run: Run<'a>, class: &str) -> Option<KeptLine<'a>> {
     let growth = run.report.growth.iter().find(|one| one.class == class)?;
-    let is_script = |line: &GrowthLine| class == DRIVER && run.report.is_script(&line.file);
     let lines = growth.lines.iter();
     let calls: Vec<&GrowthLine> = lines
-        .filter(|line| !line.is_import(is_script(line)))
+        .filter(|line| !run.report.is_import(class, line))
         .collect();
     let sum = |lines: &mut dyn Iterator<Item = &&GrowthLine>| {
         Bytes(lines.map(|line| kept(line).0).sum::<u64>().max(1))
@@ -60,9 +59,6 @@ pub(super) fn line_of_calls<'a>(run: Run<'a>, class: &str) -> Option<KeptLine<'a
         whole,
     })
 }
-
-/// The class of a driver's growth.
-const DRIVER: &str = "driver";
 
 fn is_own(line: &GrowthLine) -> bool {
     let executed = || line.is_executed() && line.user_line.is_some();

@@ -81,7 +81,7 @@ impl GrowthLine {
     /// Returns whether the line only imports a module, as each process of a job does when it starts.
     /// The code of a driver's script (`is_script`), and code that `exec` runs, is no import.
     #[must_use]
-    pub fn is_import(&self, is_script: bool) -> bool {
+    pub(super) fn is_import(&self, is_script: bool) -> bool {
         let inside = self.inside.as_deref().unwrap_or_default();
         let runs = (is_script || self.is_executed()) && !inside.ends_with(MODULE);
         self.file.starts_with(IMPORTS)

@@ -1,9 +1,9 @@
 //! Growth belongs to the call that ran at that time, even if the call is recorded later.
 
-use super::scene::{MS, Scene, key};
+use super::scene::{MS, Scene, grown, key};
 use crate::{
-    event::{Call, Observation, PythonFrame, PythonStack, Source},
-    ids::{BootTime, Bytes},
+    event::{Call, Observation, Source},
+    ids::BootTime,
     judge::{Judge, report::Growth},
 };
 
@@ -24,23 +24,7 @@ fn calls(scene: &mut Scene, title: &str, began: u64, ended: Option<u64>) {
 
 /// Worker 7 has grown by `mib` MiB at `ms`, in a function with this name.
 fn grows(scene: &mut Scene, ms: u64, function: &str, mib: u64) {
-    let frame = PythonFrame {
-        file: "/u/job.py".into(),
-        function: function.into(),
-        line: 12,
-    };
-    let stack = PythonStack {
-        process: key(7),
-        tid: None,
-        grown: Bytes(mib << 20),
-        shared: Bytes(0),
-        mapping: None,
-        repeats: false,
-        frames: vec![frame],
-        unsampled: None,
-        native: Vec::new(),
-    };
-    let mut event = scene.event(Source::Proc, Observation::Stack(stack));
+    let mut event = scene.event(Source::Proc, grown(Some(function), mib));
     event.time = BootTime(ms * MS);
     scene.events.push(event);
 }

@@ -2,12 +2,12 @@
 
 use super::{
     findings::{GIB, fires, kernel_kills, on_gpu, ray_kills, sample_memory, silent, worker},
-    scene::{RAYLET, Scene, key, monitor_kill},
+    scene::{RAYLET, Scene, grown, key, monitor_kill},
 };
 use crate::{
     event::{
         Call, MemorySplit, NativeFrame, Observation, Process, PythonFrame, PythonStack, Role,
-        Source, Unsampled,
+        Source,
     },
     ids::{BootTime, Bytes},
     ray::facts::RayFact,
@@ -462,25 +462,9 @@ fn larger_cause_comes_first() {
     assert_eq!(rules[..2], ["call-grew", "controller-grew"]);
 }
 
-/// Worker 7 has grown by `mib` MiB in this function of the user's file; `None` if no stack was seen.
+/// Worker 7 has grown; see [`grown`].
 fn grows_by(scene: &mut Scene, function: Option<&str>, mib: u64) {
-    let frame = |function: &str| PythonFrame {
-        file: "/u/job.py".into(),
-        function: function.into(),
-        line: 12,
-    };
-    let stack = PythonStack {
-        process: key(7),
-        tid: None,
-        grown: Bytes(mib << 20),
-        shared: Bytes(0),
-        mapping: None,
-        repeats: false,
-        frames: function.map(frame).into_iter().collect(),
-        unsampled: function.is_none().then_some(Unsampled::TooMany),
-        native: Vec::new(),
-    };
-    scene.push(Source::Proc, Observation::Stack(stack));
+    scene.push(Source::Proc, grown(function, mib));
 }
 
 /// A line is judged by its share of the whole growth, not of the part that was seen.

@@ -3,8 +3,8 @@
 use crate::{
     event::{
         Ancestor, Call, CgroupLevel, Cluster, Event, Exec, Exit, FileId, KernelLog, MemorySplit,
-        Mode, Observation, OomVictim, PendingSignals, Process, RayLog, RecordingStarted, Role,
-        Sender, ShortOf, Signal, Source, SystemCall, Worker,
+        Mode, Observation, OomVictim, PendingSignals, Process, PythonFrame, PythonStack, RayLog,
+        RecordingStarted, Role, Sender, ShortOf, Signal, Source, SystemCall, Unsampled, Worker,
     },
     ids::{BootTime, Bytes, EventId, HexId, Pid, ProcessKey, WallTime},
     judge::{
@@ -85,6 +85,27 @@ pub(super) const MEMCG: [&str; 4] = [
 
 pub(super) fn hex(pid: u32) -> HexId {
     HexId(format!("{pid:056x}"))
+}
+
+/// Returns growth of worker 7 by `mib` MiB in this function of the user's file; `None` if no stack
+/// was seen.
+pub(super) fn grown(function: Option<&str>, mib: u64) -> Observation {
+    let frame = |function: &str| PythonFrame {
+        file: "/u/job.py".into(),
+        function: function.into(),
+        line: 12,
+    };
+    Observation::Stack(PythonStack {
+        process: key(7),
+        tid: None,
+        grown: Bytes(mib << 20),
+        shared: Bytes(0),
+        mapping: None,
+        repeats: false,
+        frames: function.map(frame).into_iter().collect(),
+        unsampled: function.is_none().then_some(Unsampled::TooMany),
+        native: Vec::new(),
+    })
 }
 
 impl Scene {
