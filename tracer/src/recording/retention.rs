@@ -7,7 +7,8 @@
 //! deaths all detail stays; [`detail_spans`] says how much if there are many. If a file would
 //! become too large, or the disk too full, the time of full detail is shortened first. Then the
 //! detail around the oldest deaths is given up (except the first and the last), then every second
-//! sample.
+//! sample. If a death has no room even so, the oldest of all other rows go: samples first, then
+//! titles and log records.
 //!
 //! Each row is checked once, when it has become old enough. Rows are checked in the order of ids, a
 //! few at a time, so incoming events never wait for this. Processes, what they did to each other,
@@ -132,6 +133,8 @@ pub(super) struct Downsampling {
     /// The time of full detail that the last pass ended with.
     keep: Duration,
     too_large: bool,
+    /// Whether deaths wait for room.
+    deaths_wait: bool,
 }
 
 impl Downsampling {
@@ -145,7 +148,17 @@ impl Downsampling {
             pass: None,
             keep: retention.keep,
             too_large: false,
+            deaths_wait: false,
         }
+    }
+
+    /// Says whether deaths wait for room. What explains deaths is given up before them.
+    pub(super) fn set_deaths_wait(&mut self, deaths_wait: bool) {
+        self.deaths_wait = deaths_wait;
+    }
+
+    pub(super) fn deaths_wait(&self) -> bool {
+        self.deaths_wait
     }
 
     /// Notes an event that was written: around some ends everything stays.
@@ -282,7 +295,9 @@ impl Downsampling {
         let freed = pass.before.map(|before| before.saturating_sub(size));
         self.too_large |= freed.is_some_and(|freed| excess > freed);
         if self.too_large {
-            return Ok(None);
+            let most = self.retention.bound().rows();
+            let dropped = self.deaths_wait && rows::drop_oldest(connection, most)?;
+            return Ok(dropped.then_some(Next::GiveBack));
         }
         pass.before = Some(size);
         for samples in &mut self.samples {

@@ -518,6 +518,7 @@ impl Files {
             };
             counted.fetch_add(1, Ordering::Relaxed);
         }
+        self.downsampling.set_deaths_wait(!stays.is_empty());
         *backlog = stays;
         Ok(())
     }
@@ -562,7 +563,8 @@ impl Files {
             let size = self.disk.bytes();
             !self.downsampling.is_too_large() && self.retention.is_over(size)
         };
-        over(every) || over(DOWNSAMPLE_AGAIN) && is_over()
+        let deaths_wait = self.downsampling.deaths_wait();
+        deaths_wait || over(every) || over(DOWNSAMPLE_AGAIN) && is_over()
     }
 
     /// Begins the next file, if it is due. All events that were taken from the queues are in this

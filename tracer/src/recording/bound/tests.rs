@@ -190,6 +190,47 @@ fn flood_before_the_end_loses_no_death() {
     flood(4 * MIB, ReaderEnds::AtClosing);
 }
 
+/// Samples that are all too recent or too close to a death to be thinned still go before deaths.
+#[test]
+fn full_file_gives_up_samples_before_deaths() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("a.raytrace");
+    let retention = Retention {
+        keep: Duration::from_secs(3600),
+        max_bytes: 4 * MIB,
+    };
+    let writer = Writer::create_with_retention(&path, None, retention).expect("a file");
+    let (sender, mut ids) = (writer.sender(), 0);
+    let event = |id: u64, what| Event {
+        id: EventId(id),
+        time: BootTime(id * 1000),
+        source: Source::Kernel,
+        what,
+    };
+    while sender.dropped().1 == 0 {
+        for _ in 0..50 {
+            ids += 1;
+            let what = other(ids);
+            // Frames are stored once, and stay.
+            if !matches!(what, Observation::Stack(_)) {
+                sender.send(event(ids, what));
+            }
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    let deaths: Vec<EventId> = (ids + 1..=ids + 1000).map(EventId).collect();
+    for id in &deaths {
+        let what = Observation::Exit(exit_of(id.0));
+        assert!(sender.send(event(id.0, what)), "room in the queue");
+    }
+    let summary = writer.finish();
+    assert_eq!(summary.failure, None);
+    let found = read(&path).expect("read");
+    let exits = found.events.iter();
+    let exits = exits.filter(|event| matches!(event.what, Observation::Exit(_)));
+    assert_eq!(exits.map(|event| event.id).collect::<Vec<_>>(), deaths);
+}
+
 /// What was changed in one transaction is never more than was foreseen.
 #[test]
 fn each_kind_of_row_adds_no_more_than_estimated() {

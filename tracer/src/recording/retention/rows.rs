@@ -38,6 +38,15 @@ const HIGH_VOLUME_KINDS: [&str; 12] = [
     "shared_memory",
     "ray_log",
 ];
+/// The rows that are given up for deaths which have no room otherwise, in this order.
+const BEFORE_DEATHS: [&str; 6] = [
+    "mapped",
+    "events WHERE kind IN ('call', 'stack', 'freed', 'gpu', 'monitor', 'shared_file', 'outside', 'shared_memory')",
+    "process_memory",
+    "cgroup_memory",
+    "node_memory",
+    "events WHERE kind IN ('title', 'ray_log')",
+];
 /// One row in each hour stays of the ledger and of the clock. Of the clock, a row also stays if it
 /// is off by more than `STEP_NS`.
 const HOUR_NS: i64 = 60 * MINUTE_NS;
@@ -307,4 +316,18 @@ fn lasts(log: &RayLog) -> bool {
             | RayFact::JobStarted { .. }
             | RayFact::Gcs { .. }
     )
+}
+
+/// Deletes the oldest rows of the first kind that is given up for deaths. Returns false if there are
+/// none.
+pub(super) fn drop_oldest(connection: &Connection, most: usize) -> rusqlite::Result<bool> {
+    for rows in BEFORE_DEATHS {
+        let table = rows.split(' ').next().unwrap_or(rows);
+        let oldest = format!("SELECT id FROM {rows} ORDER BY id LIMIT {most}");
+        let delete = format!("DELETE FROM {table} WHERE id IN ({oldest})");
+        if connection.execute(&delete, [])? > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
