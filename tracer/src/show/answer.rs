@@ -2,7 +2,7 @@
 //!
 //! It is the same in every view. What it leaves out stands below it, or in `--kill N`.
 
-use std::{collections::BTreeSet, ptr};
+use std::ptr;
 
 use crate::{
     ids::{Bytes, EventId},
@@ -18,6 +18,8 @@ use crate::{
     },
 };
 
+/// The most first causes that are named in the command that shows all evidence.
+const SEE: usize = 6;
 /// Kills of one class at one limit are told as one event if they are no further apart than this.
 const SAME_EVENT_NS: i64 = 5_000_000_000;
 
@@ -34,7 +36,7 @@ pub struct Answer {
     /// What the recording missed, one line each.
     pub gaps: Vec<String>,
     /// Commands to type next, each with what it shows.
-    pub see: Vec<(String, &'static str)>,
+    pub see: Vec<(String, String)>,
 }
 
 /// A first cause in a line, or a group of similar ones.
@@ -66,6 +68,8 @@ pub struct Most {
     pub causes: usize,
     /// First causes with facts.
     pub facts: usize,
+    /// Further ones that ended another job, of which only why and what to change is told.
+    pub short: usize,
     /// Lines about what is missing.
     pub gaps: usize,
 }
@@ -76,16 +80,17 @@ impl Most {
         jobs: usize::MAX,
         causes: usize::MAX,
         facts: usize::MAX,
+        short: usize::MAX,
         gaps: usize::MAX,
     };
 }
 
-/// Returns the first causes whose facts stand on the first screen, by the first death of each: the
-/// most important one, and those that ended another job.
+/// Returns the first causes that lead, by the first death of each: the most important one, and those
+/// that ended another job. Facts of the first of them stand on the first screen.
 #[must_use]
-pub fn with_facts(view: &View<'_>, entries: &[Entry<'_>], most: usize) -> BTreeSet<EventId> {
+pub fn leading(view: &View<'_>, entries: &[Entry<'_>]) -> Vec<EventId> {
     let mut ended: Vec<&Job> = Vec::new();
-    let mut kept = entries.iter().enumerate().filter_map(|(at, entry)| {
+    let leads = entries.iter().enumerate().filter_map(|(at, entry)| {
         let job = entry
             .causes
             .iter()
@@ -94,7 +99,7 @@ pub fn with_facts(view: &View<'_>, entries: &[Entry<'_>], most: usize) -> BTreeS
         ended.extend(new);
         (at == 0 || new.is_some()).then(|| entry.first().death.id)
     });
-    kept.by_ref().take(most).collect()
+    leads.collect()
 }
 
 /// Makes the first screen. A first cause that is shown in full has no line, because its own block
@@ -104,7 +109,7 @@ pub fn of(
     view: &View<'_>,
     causes: &[Cause<'_>],
     entries: &[Entry<'_>],
-    with_facts: &BTreeSet<EventId>,
+    leading: &[EventId],
     most: Most,
 ) -> Answer {
     let jobs = if view.shown.detail {
@@ -120,7 +125,9 @@ pub fn of(
     };
     let told = shown.iter().take(most.causes);
     let has_job_lines = view.shown.report.jobs.len() <= most.jobs;
-    let told = told.map(|entry| tell(view, &entries[0], entry, with_facts, has_job_lines));
+    let (full, others) = leading.split_at(most.facts.min(leading.len()));
+    let short = &others[..most.short.min(others.len())];
+    let told = told.map(|entry| tell(view, &entries[0], entry, (full, short), has_job_lines));
     let told: Vec<Told> = told.collect();
     let mut close = close(view, causes);
     let left = shown.iter().skip(most.causes);
@@ -133,7 +140,7 @@ pub fn of(
         causes: told,
         close,
         gaps: header::gaps_at_most(view, most.gaps),
-        see: see(view, entries),
+        see: see(view, entries, leading),
     }
 }
 
@@ -142,17 +149,30 @@ fn tell(
     view: &View<'_>,
     first: &Entry<'_>,
     entry: &Entry<'_>,
-    with_facts: &BTreeSet<EventId>,
+    (full, short): (&[EventId], &[EventId]),
     has_job_lines: bool,
 ) -> Told {
     let death = entry.first().death;
     let leads = death.id == first.first().death.id;
     let (label, headline, least) = alike::heading(&entry.causes);
     let again = if leads { None } else { same(first, entry) };
-    let has_facts = again.is_none() && with_facts.contains(&death.id);
+    let is_short = short.contains(&death.id);
+    let has_facts = again.is_none() && (is_short || full.contains(&death.id));
+    let mut facts = if has_facts {
+        brief::facts(view, entry)
+    } else {
+        Vec::new()
+    };
+    // Another way is told of the most important one alone.
+    facts.retain(|(label, _)| match *label {
+        "why" | "fix" | "cost" => true,
+        "or" => leads,
+        _ => !is_short,
+    });
+    let says_why = facts.iter().any(|(label, _)| *label == "why");
     let mut text = match (&again, has_facts, entry.causes.as_slice()) {
         (Some(text), ..) => text.clone(),
-        (None, true, [_]) => brief::headline(death),
+        (None, true, [_]) => brief::headline(death, says_why),
         _ => headline,
     };
     if !leads {
@@ -161,13 +181,6 @@ fn tell(
             text.push_str(&what_ended(view, entry));
         }
     }
-    let mut facts = if has_facts {
-        brief::facts(view, entry)
-    } else {
-        Vec::new()
-    };
-    // Another way is told of the most important one alone.
-    facts.retain(|(label, _)| leads || *label != "or");
     let when = match &death.node {
         _ if again.is_some() => String::new(),
         Some(node) => format!("{}  {}", view.death_second(death), sanitize::name(node)),
@@ -279,25 +292,42 @@ fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     vec![parts.join(" ")]
 }
 
-/// Returns what to type next: all evidence of the first cause that leads, and the page.
-fn see(view: &View<'_>, entries: &[Entry<'_>]) -> Vec<(String, &'static str)> {
+/// Returns what to type next: all evidence of the first causes that lead, and the page.
+fn see(view: &View<'_>, entries: &[Entry<'_>], leading: &[EventId]) -> Vec<(String, String)> {
     let Some(file) = view.style.file.as_deref() else {
         let next = "record the next run: sudo raytrace record";
         let next = (!view.shown.report.texts.is_empty()).then(|| view.adapt_command(next));
-        return next.map(|next| (next, "")).into_iter().collect();
+        return next.map(|next| (next, String::new())).into_iter().collect();
     };
     let report = format!(
         "raytrace report {}{}",
         sanitize::quoted(file),
         view.style.span
     );
-    let leading = entries.first().filter(|_| !view.shown.detail);
-    let leading = leading.map(|entry| entry.first().number);
-    let all = leading.map(|number| (format!("{report} --kill {number}"), "all evidence"));
+    let number = |id: &EventId| {
+        let mut all = entries.iter().map(Entry::first);
+        all.find(|cause| cause.death.id == *id)
+            .map(|cause| cause.number)
+    };
+    let numbers = leading
+        .iter()
+        .filter(|_| !view.shown.detail)
+        .filter_map(number);
+    let numbers: Vec<String> = numbers.take(SEE).map(|number| number.to_string()).collect();
+    let all = numbers.split_first().map(|(first, others)| {
+        let others = match others {
+            [] => String::new(),
+            others => format!("; also --kill {}", others.join(", ")),
+        };
+        (
+            format!("{report} --kill {first}"),
+            format!("all evidence{others}"),
+        )
+    });
     let page = sanitize::quoted(&page_name(file));
     let page = (
         format!("{report} --format html -o {page}"),
-        "the timeline, in a browser",
+        "the timeline, in a browser".to_owned(),
     );
     all.into_iter().chain([page]).collect()
 }

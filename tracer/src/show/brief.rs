@@ -1,9 +1,11 @@
 //! Tells the most important first cause in a few lines: why, what was held, the line, and the fix.
 
+use std::borrow::Cow;
+
 use crate::{
     ids::Bytes,
     judge::{
-        cause::Scope,
+        cause::{Cause, Scope},
         report::{Certainty, Death, Finding, Killer},
     },
     show::{
@@ -29,9 +31,23 @@ const MORE_BELOW: &str = "; all costs stand below";
 const ADDED: u64 = 10 << 20;
 
 /// Returns `the kernel killed WorkerDict.update_actor, pid 16336`, for one kill for memory by the
-/// kernel or by Ray. Its size and its limit have lines of their own.
+/// kernel or by Ray. Its size and its limit have lines of their own, and so has a possible cause of a
+/// crash if another line says why.
 #[must_use]
-pub fn headline(death: &Death) -> String {
+pub fn headline(death: &Death, says_why: bool) -> String {
+    let mut death = Cow::Borrowed(death);
+    if says_why
+        && let Cause::Crash {
+            shared_memory: true,
+            ..
+        } = death.verdict.cause
+    {
+        let crash = death.to_mut();
+        if let Cause::Crash { shared_memory, .. } = &mut crash.verdict.cause {
+            *shared_memory = false;
+        }
+    }
+    let death = &*death;
     if !death.verdict.killer.is_memory_kill() {
         return words::headline(death);
     }

@@ -115,8 +115,9 @@ pub struct Item {
 pub fn of(view: &View<'_>, extent: Extent) -> Document {
     let causes = view.shown.causes();
     let entries = rank::entries(view, causes.clone());
-    let with_facts = answer::with_facts(view, &entries, extent.answer.facts);
-    let answer = answer::of(view, &causes, &entries, &with_facts, extent.answer);
+    let leading = answer::leading(view, &entries);
+    let answer = answer::of(view, &causes, &entries, &leading, extent.answer);
+    let with_facts = leading.into_iter().take(extent.answer.facts).collect();
     let head = if is_headed(view) {
         let texts = text_sources::lines(view).into_iter();
         let texts = texts.filter(|_| !fleet::is_fleet_report(&view.shown.report));

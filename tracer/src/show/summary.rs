@@ -120,7 +120,7 @@ fn short_lines(view: &View<'_>, death: &Death, more: &str) -> [String; 5] {
 
 /// Returns who killed a process for memory and why, the most detailed text first.
 fn short_causes(view: &View<'_>, death: &Death) -> [String; 4] {
-    let who = brief::headline(death);
+    let who = brief::headline(death, false);
     let ray = who.replacen("Ray's memory monitor", "Ray", 1);
     let without_pid = ray.split(", pid ").next().unwrap_or_default();
     let why = brief::why(view, death);
@@ -349,7 +349,7 @@ fn fix(report: &Report, death: &Death, room: usize) -> (String, String) {
         remedy.to_owned()
     };
     let remedy = sanitize::whole_clauses(&remedy, left);
-    let cost = finding.cost.as_deref().unwrap_or("none known");
+    let cost = finding.cost.as_deref().unwrap_or("not known");
     (
         format!("{remedy}{whose}"),
         sanitize::with_more(cost, room, MORE),
@@ -406,7 +406,7 @@ mod tests {
         report.findings[0].cost = None;
         report.findings[0].remedy = vec![format!("a=4 b=2: set both: {}", "why ".repeat(60))];
         let told = fix(&report, &death, room);
-        assert_eq!(told, ("a=4 b=2: set both".into(), "none known".into()));
+        assert_eq!(told, ("a=4 b=2: set both".into(), "not known".into()));
     }
 
     #[test]

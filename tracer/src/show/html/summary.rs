@@ -19,6 +19,7 @@ const MOST: Most = Most {
     jobs: 10,
     causes: 20,
     facts: 4,
+    short: 8,
     gaps: 6,
 };
 /// If there are more jobs than this, they are below the first causes, which belong on the first

@@ -76,6 +76,7 @@ fn page(view: &View<'_>, detail: Detail) -> Vec<String> {
         jobs: MAX_EACH,
         causes: detail.causes,
         facts: detail.causes,
+        short: 0,
         gaps: MAX_EACH,
     };
     let blocks = detail.blocks;

@@ -24,25 +24,28 @@ const MAX_BLOCKS: usize = 10;
 const MAX_FLEET_BLOCKS: usize = 5;
 /// Lines that people still see as one screen.
 const SCREEN: usize = 45;
-/// Maximum numbers of jobs, first causes, those with facts, and gaps, tried in order until all fits
-/// on a screen.
-const MOST: [Most; 9] = [
-    most(8, 12, 4, 6),
-    most(8, 12, 3, 6),
-    most(8, 12, 2, 6),
-    most(8, 12, 1, 6),
-    most(6, 8, 1, 5),
-    most(4, 6, 1, 4),
-    most(3, 4, 1, 3),
-    most(2, 3, 1, 2),
-    most(1, 2, 1, 1),
+/// Maximum numbers of jobs, first causes, those with facts, those with some of them, and gaps, tried
+/// in order until all fits on a screen.
+const MOST: [Most; 11] = [
+    most(8, 12, 4, 4, 6),
+    most(8, 12, 3, 4, 6),
+    most(8, 12, 2, 4, 6),
+    most(8, 12, 1, 4, 6),
+    most(8, 12, 1, 2, 6),
+    most(8, 12, 1, 0, 6),
+    most(6, 8, 1, 0, 5),
+    most(4, 6, 1, 0, 4),
+    most(3, 4, 1, 0, 3),
+    most(2, 3, 1, 0, 2),
+    most(1, 2, 1, 0, 1),
 ];
 
-const fn most(jobs: usize, causes: usize, facts: usize, gaps: usize) -> Most {
+const fn most(jobs: usize, causes: usize, facts: usize, short: usize, gaps: usize) -> Most {
     Most {
         jobs,
         causes,
         facts,
+        short,
         gaps,
     }
 }

@@ -68,4 +68,18 @@ fn first_screen_of_four_jobs_has_what_to_change_for_each() {
     let screen = text.split("\n\n").next().unwrap_or_default();
     assert_eq!(screen.matches("\n  fix ").count(), FLEET.len(), "{screen}");
     insta::assert_snapshot!("first_screen_of_four_jobs", screen);
+    // Where not all facts fit, the later ones have why and what to change.
+    let lines = |width: usize| {
+        let style = Style {
+            width,
+            ..sample::style()
+        };
+        let text = text::render(&SelectedReport::whole(&report), &style);
+        let text = strip_str(&text).to_string();
+        let screen = text.split("\n\n").next().unwrap_or_default();
+        ["why", "held", "fix"].map(|label| screen.matches(&format!("\n  {label} ")).count())
+    };
+    let mut narrower = (60..100).rev().map(lines);
+    let first = narrower.find(|[_, held, _]| *held < 3);
+    assert!(matches!(first, Some([4, 1 | 2, 4])), "{first:?}");
 }
