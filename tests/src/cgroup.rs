@@ -16,7 +16,6 @@ pub struct MemoryCgroups {
 }
 
 /// Returns the memory cgroups of this machine.
-#[must_use]
 pub fn memory() -> MemoryCgroups {
     let v1 = Path::new("/sys/fs/cgroup/memory");
     let (root, limit, version) = if v1.exists() {
@@ -37,7 +36,6 @@ impl MemoryCgroups {
     /// # Panics
     ///
     /// If that is not allowed.
-    #[must_use]
     pub fn make(&self, name: &str, bytes: u64) -> PathBuf {
         let path = self.root.join(format!("{name}-{}", std::process::id()));
         fs::create_dir(&path).expect("a cgroup");

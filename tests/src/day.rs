@@ -279,7 +279,6 @@ pub(crate) fn process(process: ProcessKey, name: &str, role: Role) -> Observatio
 }
 
 /// Returns a worker id that contains the pid.
-#[must_use]
 pub fn worker_id(pid: Pid) -> String {
     format!("{:056x}", u64::from(pid.0))
 }

@@ -92,7 +92,6 @@ impl Feed {
     }
 
     /// Returns all rows so far.
-    #[must_use]
     pub fn text(&self) -> String {
         self.0.lock().map(|rows| rows.clone()).unwrap_or_default()
     }
@@ -131,7 +130,6 @@ impl Exits {
     }
 
     /// Returns whether a thread with the death's pid ended by the death's signal.
-    #[must_use]
     pub fn confirms_signal(&self, death: &Value) -> bool {
         let pid = death["pid"].as_u64().unwrap_or_default();
         let of_pid = self.statuses_of(pid);

@@ -52,7 +52,6 @@ impl FakeRaylet {
     }
 
     /// Returns its pid.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         self.0.id()
     }
@@ -67,7 +66,6 @@ impl Drop for FakeRaylet {
 }
 
 /// Returns what a raylet logs about a worker that it has started.
-#[must_use]
 pub fn worker_started_line(pid: u32, worker_id: &str) -> String {
     format!(
         "[2026-11-21 00:00:00,000 I 1 1] (raylet) worker_pool.cc:1: Started worker process with pid {pid} worker_id={worker_id}"

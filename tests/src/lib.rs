@@ -27,7 +27,6 @@ pub fn skipped(why: impl std::fmt::Display) {
 }
 
 /// Returns whether the long versions of tests are asked for, as `cargo xtask soak` does.
-#[must_use]
 pub fn soak() -> bool {
     std::env::var_os("RAYTRACE_SOAK").is_some()
 }

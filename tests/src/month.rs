@@ -55,13 +55,11 @@ pub struct Plan {
 
 impl Plan {
     /// Returns the plan of the month.
-    #[must_use]
     pub fn month() -> Self {
         Self::days(200, 30)
     }
 
     /// Returns a plan of some days. A job crashes for a day after a third of them.
-    #[must_use]
     pub fn days(workers: u64, days: u64) -> Self {
         let third = days / 3 * 24;
         Self {
@@ -75,7 +73,6 @@ impl Plan {
 
     /// Returns a plan that takes seconds, with fewer workers and a file that soon reaches its
     /// largest size.
-    #[must_use]
     pub fn short() -> Self {
         Self {
             hours: 30,

@@ -32,7 +32,6 @@ impl KillOnDrop {
     /// # Panics
     ///
     /// If it cannot be started.
-    #[must_use]
     pub fn start(command: &mut Command) -> Self {
         let child = command.stdin(Stdio::null()).spawn();
         Self(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
@@ -88,7 +87,6 @@ pub fn start_publisher(
 }
 
 /// Returns the body of the answer to a GET.
-#[must_use]
 pub fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
@@ -120,7 +118,6 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 /// # Panics
 ///
 /// If the answer says that the query failed.
-#[must_use]
 pub fn query_rows(prometheus: &str, query: &str) -> Option<Vec<Value>> {
     let mut encoded = String::new();
     for byte in query.bytes() {
@@ -138,7 +135,6 @@ pub fn query_rows(prometheus: &str, query: &str) -> Option<Vec<Value>> {
 /// # Panics
 ///
 /// If one is no JSON object.
-#[must_use]
 pub fn published_lines(own: &Path) -> Vec<Value> {
     let text = fs::read_to_string(own.join("deaths.jsonl")).unwrap_or_default();
     let lines = text.lines().map(serde_json::from_str);
@@ -151,7 +147,6 @@ pub fn published_lines(own: &Path) -> Vec<Value> {
 /// # Panics
 ///
 /// If they cannot be started.
-#[must_use]
 pub fn start_prometheus(
     own: &Path,
     targets: &[(&str, String)],
@@ -220,7 +215,6 @@ pub fn start_prometheus(
 /// # Panics
 ///
 /// If there is none.
-#[must_use]
 pub fn next_webhook_request(listener: &TcpListener) -> String {
     listener.set_nonblocking(true).expect("a mode");
     let (mut stream, _) = wait_for("a request", || listener.accept().ok());
@@ -246,7 +240,6 @@ pub fn next_webhook_request(listener: &TcpListener) -> String {
 /// # Panics
 ///
 /// If they cannot be made.
-#[must_use]
 pub fn make_folders(root: &Path) -> (PathBuf, PathBuf) {
     let (folder, own) = (root.join("recordings"), root.join("own"));
     for path in [root, &folder, &own] {
@@ -262,7 +255,6 @@ pub fn make_folders(root: &Path) -> (PathBuf, PathBuf) {
 /// # Panics
 ///
 /// If it does not record.
-#[must_use]
 pub fn start_recorder(folder: &Path, raylet: &str) -> Recorder {
     let mut command = Command::new("setpriv");
     command

@@ -16,7 +16,6 @@ use serde_json::Value;
 use crate::keep;
 
 /// Returns the program under test: `RAYTRACE`, or else the one that cargo built beside this test.
-#[must_use]
 pub fn raytrace() -> PathBuf {
     if let Some(path) = std::env::var_os("RAYTRACE") {
         return path.into();
@@ -28,7 +27,6 @@ pub fn raytrace() -> PathBuf {
 
 /// Returns a command that runs `program` as root without any capability, as in an unprivileged
 /// container.
-#[must_use]
 pub fn without_privilege(program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("setpriv");
     command
@@ -118,7 +116,6 @@ impl Recorder {
     }
 
     /// Returns the recorder's pid. With a command it is a child of the process that was started.
-    #[must_use]
     pub fn pid(&self) -> u32 {
         let started = self.supervisor();
         let name = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/comm"));
@@ -133,7 +130,6 @@ impl Recorder {
     }
 
     /// Returns the pid of the process that was started. It supervises the command, if there is one.
-    #[must_use]
     pub fn supervisor(&self) -> u32 {
         self.child.id()
     }
@@ -208,7 +204,6 @@ pub struct RecorderOutput {
 impl RecorderOutput {
     /// Returns the milliseconds from each exit, by the kernel's clock, to the moment when its line
     /// was read here, sorted.
-    #[must_use]
     pub fn latencies(&self) -> Vec<f64> {
         let deaths = self.report["deaths"].as_array();
         let exit = |pid: u64| {
@@ -260,7 +255,6 @@ pub fn report(file: &Path) -> Result<Value> {
 const NO_EVENTS: [&str; 2] = ["kernel log", "reads that hang"];
 
 /// Returns how many misses were not events.
-#[must_use]
 pub fn missed_besides_events(report: &Value) -> u64 {
     let ledgers = report["recordings"][0]["ledgers"].as_array();
     let rows = ledgers.into_iter().flatten();
@@ -327,7 +321,6 @@ fn now() -> i128 {
 }
 
 /// Returns the most memory that a process has had, in KiB; `None` once it is gone.
-#[must_use]
 pub fn peak_kib(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status

@@ -15,7 +15,6 @@ use crate::{
 };
 
 /// Returns the virtual environment of one version of Ray, as `cargo xtask setup` makes it.
-#[must_use]
 pub fn ray(version: &str) -> PathBuf {
     let folder = target().join("ray").join(version);
     // The scripts in it name their interpreter by a path without links.
@@ -23,7 +22,6 @@ pub fn ray(version: &str) -> PathBuf {
 }
 
 /// Returns the Python that drives a browser and reads exports, as `cargo xtask setup` makes it.
-#[must_use]
 pub fn view_python() -> PathBuf {
     target().join("views/bin/python")
 }
@@ -33,7 +31,6 @@ pub fn view_python() -> PathBuf {
 /// # Panics
 ///
 /// If the checker cannot be run.
-#[must_use]
 pub fn against_schema(schema: &str, files: &[PathBuf]) -> String {
     let mut check = Command::new(view_python());
     check.arg(root().join("tests/views/schema.py"));
@@ -46,13 +43,11 @@ pub fn against_schema(schema: &str, files: &[PathBuf]) -> String {
 }
 
 /// Returns cargo's target folder, where `cargo xtask setup` puts what it downloads.
-#[must_use]
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 /// Returns the folder of the repository.
-#[must_use]
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_owned()

@@ -152,13 +152,11 @@ impl Truth {
     }
 
     /// Adds the kernel's own feed of exits.
-    #[must_use]
     pub fn with_exits(self, exits: Exits) -> Self {
         Self { exits, ..self }
     }
 
     /// Returns the deaths of a report that were staged, and the others.
-    #[must_use]
     pub fn split_staged<'a>(&self, report: &'a Value) -> (Vec<&'a Value>, Vec<&'a Value>) {
         let staged: BTreeSet<u64> = self.pids().map(u64::from).collect();
         let deaths = report["deaths"].as_array().into_iter().flatten();
@@ -169,7 +167,6 @@ impl Truth {
     }
 
     /// Returns where the kernel's own feed of exits contradicts the staged deaths.
-    #[must_use]
     pub fn disagreements(&self, report: &Value) -> Vec<String> {
         let (staged, _) = self.split_staged(report);
         self.exits.disagreements(staged.into_iter()).collect()
@@ -193,7 +190,6 @@ impl Truth {
     }
 
     /// Returns the raylets of all nodes.
-    #[must_use]
     pub fn raylets(&self) -> Vec<u32> {
         let rows = self.rows.iter();
         rows.filter_map(|row| match row {
@@ -204,7 +200,6 @@ impl Truth {
     }
 
     /// Returns the first cluster's raylet.
-    #[must_use]
     pub fn raylet(&self) -> Option<u32> {
         self.rows.iter().find_map(|row| match row {
             Row::Cluster { raylet, .. } => Some(raylet.pid),
@@ -213,7 +208,6 @@ impl Truth {
     }
 
     /// Returns whether the machine was too busy for an even course.
-    #[must_use]
     pub fn unsteady(&self) -> bool {
         self.rows.iter().any(|row| matches!(row, Row::Unsteady))
     }
@@ -224,7 +218,6 @@ impl Truth {
     }
 
     /// Returns the recorder, if the staging looked at it.
-    #[must_use]
     pub fn recorder(&self) -> Option<&RecorderSeen> {
         self.rows.iter().find_map(|row| match row {
             Row::Recorder(seen) => Some(seen),
@@ -241,19 +234,16 @@ impl Truth {
     }
 
     /// Returns how many deaths were staged.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.deaths().count()
     }
 
     /// Returns whether nothing was staged.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Compares every staged death with the report.
-    #[must_use]
     pub fn compare(&self, report: &Value, mode: PrivilegeMode) -> Comparison {
         let found = DeathIndex::new(report, self.boot().unwrap_or_else(boot));
         let mut wrong = Vec::new();
@@ -645,7 +635,6 @@ fn boot() -> f64 {
 }
 
 /// Returns a time of the report in seconds since 1970.
-#[must_use]
 pub fn seconds(time: &Value) -> Option<f64> {
     let time: jiff::Timestamp = time.as_str()?.parse().ok()?;
     Some(time.as_nanosecond() as f64 / 1e9)

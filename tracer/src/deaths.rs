@@ -29,7 +29,6 @@ const WAIT_MOST: usize = 4096;
 const OVER_NS: i64 = 60 * MINUTE_NS;
 
 /// Returns a time so long after `last` that no verdict waits any more.
-#[must_use]
 pub fn time_when_all_settled(last: BootTime) -> BootTime {
     last.plus(OVER_NS)
 }
@@ -94,19 +93,16 @@ impl Deaths {
     }
 
     /// Returns how many deaths wait for their verdict.
-    #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     /// Returns when the first of those that wait for their verdict ended.
-    #[must_use]
     pub fn first_waiting(&self) -> Option<BootTime> {
         self.waiting.iter().map(|waiting| waiting.exit).min()
     }
 
     /// Returns whether a verdict waits for logs, rather than for the end of another process.
-    #[must_use]
     pub fn any_waiting(&self, now: BootTime) -> bool {
         let lately = |waiting: &Waiting| now.since(waiting.exit) <= LONG_NS;
         self.waiting.iter().any(lately)

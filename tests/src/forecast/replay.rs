@@ -195,7 +195,6 @@ fn naive(last: &[f64]) -> Option<f64> {
 }
 
 /// Runs a shape to its end, or until it is killed.
-#[must_use]
 pub fn replay(shape: &mut Shape) -> Outcome {
     let mut machine = Machine::new();
     let mut outcome = Outcome::default();

@@ -94,7 +94,6 @@ fn replay_family(family: &'static Family, numbers: Range<u32>) -> FamilyOutcomes
 ///
 /// `approaches` is the number of shapes of each family that comes near its limit, `healthy` that of
 /// each healthy family. The shapes are numbered from `first`.
-#[must_use]
 pub fn table(approaches: u32, healthy: u32, first: u32) -> String {
     let count = |family: &Family| match family.end {
         End::Killed | End::TurnsBack => approaches,

@@ -74,7 +74,6 @@ impl Shape {
 
 impl Family {
     /// Returns the shape with this number.
-    #[must_use]
     pub fn shape(&self, number: u32) -> Shape {
         let mut seed = u64::from(number) + 1;
         for byte in self.name.bytes() {

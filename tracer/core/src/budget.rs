@@ -33,7 +33,6 @@ pub struct Budget {
 
 impl Budget {
     /// Makes a budget of which nothing has been spent.
-    #[must_use]
     pub fn new(rate: Rate, now: BootTime) -> Self {
         Self {
             rate,
@@ -43,7 +42,6 @@ impl Budget {
     }
 
     /// Returns what is left.
-    #[must_use]
     pub fn left(&mut self, now: BootTime) -> u64 {
         let each_second = i128::from(self.rate.each_second.max(1));
         let second = i128::from(SECOND_NS);
@@ -90,7 +88,6 @@ pub struct Most<T> {
 
 impl Most<usize> {
     /// Whether this payer may hold one more, beside what is held.
-    #[must_use]
     pub fn has_room(&self, payer: Payer, held: impl Iterator<Item = Payer>) -> bool {
         let (mut cluster, mut user, mut whole) = (0, 0, 0);
         for one in held {
@@ -113,7 +110,6 @@ pub struct Budgets {
 
 impl Budgets {
     /// Makes budgets of which nothing has been spent.
-    #[must_use]
     pub fn new(rates: Most<Rate>) -> Self {
         Self {
             rates,

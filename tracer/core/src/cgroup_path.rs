@@ -17,7 +17,6 @@ pub(crate) fn is_within(cgroup: Option<&str>, above: &str) -> bool {
 }
 
 /// Whether a cgroup is another one, or below it.
-#[must_use]
 pub fn is_below(own: &str, above: &str) -> bool {
     let rest = own.strip_prefix(above.trim_end_matches('/'));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -25,7 +24,6 @@ pub fn is_below(own: &str, above: &str) -> bool {
 
 /// Returns the id in the innermost component that has one: `/docker/ID`,
 /// `…/cri-containerd-ID.scope`, `/kubepods/…/ID`.
-#[must_use]
 pub fn container(path: &str) -> Option<String> {
     path.split('/').rev().find_map(container_in)
 }
@@ -56,7 +54,6 @@ fn is_fargate(stem: &str) -> bool {
 
 /// Returns the uid of the pod: `podUID`, or `kubepods-burstable-podUID.slice` where systemd makes
 /// the cgroups and writes `_` for `-`.
-#[must_use]
 pub fn pod_uid(path: &str) -> Option<String> {
     let mut below_kubepods = false;
     path.split('/').find_map(|component| {
@@ -107,14 +104,12 @@ pub struct SlurmStep {
 }
 
 /// Whether a text is the number of a Slurm job or step: 32 bits.
-#[must_use]
 pub fn is_slurm_id(text: &str) -> bool {
     (1..=10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns the job in a path: `…/slurmstepd.scope/job_7/step_0/user/task_0`, in version 1
 /// `/slurm/uid_1000/job_7/step_batch`.
-#[must_use]
 pub fn slurm(path: &str) -> Option<SlurmStep> {
     let slurms = |component: &&str| {
         component.ends_with(SLURM_SCOPE) || *component == "slurm" || component.starts_with("slurm_")
@@ -135,7 +130,6 @@ pub fn slurm(path: &str) -> Option<SlurmStep> {
 
 /// Returns the job and step in the title of a slurmstepd: `slurmstepd: [12.batch]` (Slurm 22.05,
 /// `_step_setup` of `src/slurmd/slurmstepd/slurmstepd.c`).
-#[must_use]
 pub fn job_of_stepd(argv: &[String]) -> Option<SlurmStep> {
     let title = argv.first()?.strip_prefix("slurmstepd: [")?;
     let (job, step) = title.split(']').next()?.split_once('.')?;
@@ -146,7 +140,6 @@ pub fn job_of_stepd(argv: &[String]) -> Option<SlurmStep> {
 }
 
 /// Returns the number of a task in a path that names a Slurm job: `…/job_7/step_0/user/task_3`.
-#[must_use]
 pub fn slurm_task(path: &str) -> Option<u32> {
     slurm(path)?;
     let mut parts = path

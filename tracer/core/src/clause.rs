@@ -28,13 +28,11 @@ use crate::{
 pub const IDLE: &str = "idle worker";
 
 /// Returns the clause for a death.
-#[must_use]
 pub fn of(death: &Death) -> String {
     ClauseContext::of(death).of_death(death)
 }
 
 /// Returns the clause for several deaths that end in the same way as this one.
-#[must_use]
 pub fn of_many(death: &Death) -> String {
     let context = ClauseContext {
         number: MANY,
@@ -44,7 +42,6 @@ pub fn of_many(death: &Death) -> String {
 }
 
 /// Returns the sentence for a death: `hog (pid 7, 2.0 GiB) was killed by …`.
-#[must_use]
 pub fn summary(death: &Death) -> String {
     let mut details: Vec<String> = Vec::new();
     details.extend((death.process.pid.0 != 0).then(|| format!("pid {}", death.process.pid)));
@@ -58,7 +55,6 @@ pub fn summary(death: &Death) -> String {
 }
 
 /// Returns why a job ended as it did.
-#[must_use]
 pub fn because(because: &OutcomeReason) -> String {
     match because {
         OutcomeReason::Running => "its driver was running when the recording ended".into(),
@@ -106,7 +102,6 @@ pub fn because(because: &OutcomeReason) -> String {
 }
 
 /// Returns what Ray did after a death: `task retried, 2 retries left`.
-#[must_use]
 pub fn recovery(recovery: &Recovery) -> String {
     match recovery {
         Recovery::TaskRetried { left: Some(1) } => "task retried, 1 retry left".to_owned(),

@@ -216,7 +216,6 @@ pub enum Observation {
 impl Observation {
     /// Returns the process that the event is about: the child of a fork, the target of a signal,
     /// the raylet of a cluster.
-    #[must_use]
     pub fn subject(&self) -> Option<ProcessKey> {
         match self {
             Self::Cluster(cluster) => Some(cluster.raylet),
@@ -256,7 +255,6 @@ impl Observation {
     }
 
     /// Whether an event can change a verdict that was given before.
-    #[must_use]
     pub fn bears_on_verdicts(&self) -> bool {
         match self {
             Self::Signal(_)

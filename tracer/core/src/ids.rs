@@ -33,19 +33,16 @@ pub struct BootTime(pub u64);
 
 impl BootTime {
     /// Returns nanoseconds from `earlier` to `self`; negative when `self` came first.
-    #[must_use]
     pub fn since(self, earlier: Self) -> i64 {
         self.0.cast_signed().wrapping_sub(earlier.0.cast_signed())
     }
 
     /// Returns whole milliseconds from `earlier` to `self`; `None` when `self` came first.
-    #[must_use]
     pub fn ms_since(self, earlier: Self) -> Option<u64> {
         u64::try_from(self.since(earlier) / 1_000_000).ok()
     }
 
     /// Returns this time moved by `nanoseconds`, never below 0.
-    #[must_use]
     pub fn plus(self, nanoseconds: i64) -> Self {
         Self(self.0.saturating_add_signed(nanoseconds))
     }
@@ -58,7 +55,6 @@ pub struct WallTime(pub i64);
 
 impl WallTime {
     /// Returns the time as jiff's type, for printing.
-    #[must_use]
     pub fn timestamp(self) -> jiff::Timestamp {
         jiff::Timestamp::from_nanosecond(i128::from(self.0)).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
     }
@@ -74,7 +70,6 @@ pub struct Bytes(pub u64);
 
 /// Formats a size as people read it: `402.6 GiB`, `54 MiB` below a tenth of a GiB, `512 KiB` below
 /// one MiB.
-#[must_use]
 pub fn size(bytes: Bytes) -> String {
     match bytes.0 {
         0 => "0 MiB".to_owned(),
@@ -89,14 +84,12 @@ pub(crate) const SMALL: u64 = (1 << 30) / 10;
 
 impl Bytes {
     /// Returns the size in GiB (2^30 bytes).
-    #[must_use]
     pub fn gib(self) -> f64 {
         self.0 as f64 / (1u64 << 30) as f64
     }
 
     /// Multiplies by `factor` and truncates to whole bytes. Returns 0 if `factor` is negative or
     /// not a number.
-    #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -107,7 +100,6 @@ impl Bytes {
     }
 
     /// Formats a size that grows in small steps: `120 MiB`, `1.90 GiB`.
-    #[must_use]
     pub fn finer_size(self) -> String {
         if self.0 >= 1 << 30 {
             format!("{:.2} GiB", self.gib())
@@ -144,7 +136,6 @@ pub const CLOCK_TICK_NS: u64 = 10_000_000;
 
 impl ProcessKey {
     /// Returns the key of the process `pid` that started at `start`.
-    #[must_use]
     pub fn new(pid: u32, start: u64) -> Self {
         Self {
             pid: Pid(pid),
@@ -154,14 +145,12 @@ impl ProcessKey {
 
     /// Whether both keys name one process: the pids are equal, and so are the starts when truncated
     /// to clock ticks.
-    #[must_use]
     pub fn same(self, other: Self) -> bool {
         self.pid == other.pid && self.start.0 / CLOCK_TICK_NS == other.start.0 / CLOCK_TICK_NS
     }
 
     /// Returns the key with its start truncated to clock ticks. Maps hold processes in this form,
     /// whichever source named them.
-    #[must_use]
     pub fn truncated(self) -> Self {
         Self {
             pid: self.pid,
@@ -199,13 +188,11 @@ impl HexId {
     pub const JOB_DIGITS: usize = 8;
 
     /// Whether the id has this many digits. A shortened id would be another id.
-    #[must_use]
     pub fn has_digits(&self, digits: usize) -> bool {
         self.0.len() == digits
     }
 
     /// Returns the job in an actor's id.
-    #[must_use]
     pub fn job_of_actor(&self) -> Option<Self> {
         let begin = self.0.len().checked_sub(Self::JOB_DIGITS)?;
         self.0.get(begin..).and_then(Self::parse)
@@ -213,7 +200,6 @@ impl HexId {
 
     /// Returns the actor in a task's id (`TaskID::ForActorTask`): its last digits. `None` for a
     /// task of no actor, where they are nil.
-    #[must_use]
     pub fn actor_of_task(&self) -> Option<Self> {
         let begin = self.0.len().checked_sub(Self::ACTOR_DIGITS)?;
         if begin == 0 {
@@ -226,7 +212,6 @@ impl HexId {
 
     /// Parses an id: lower-case hexadecimal, not empty, and not one of Ray's nil forms (all `f`, or
     /// `NIL_ID`).
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let hex = text
             .bytes()
@@ -236,7 +221,6 @@ impl HexId {
     }
 
     /// Returns the first eight digits, as people quote ids.
-    #[must_use]
     pub fn short(&self) -> &str {
         self.0.get(..8).unwrap_or(&self.0)
     }
@@ -264,19 +248,16 @@ impl EventId {
     const ROW_BITS: u32 = 40;
 
     /// Returns the same row in the recording with this number.
-    #[must_use]
     pub fn in_recording(self, number: u32) -> Self {
         Self(self.row() | u64::from(number) << Self::ROW_BITS)
     }
 
     /// Returns the recording's number in the report.
-    #[must_use]
     pub fn recording(self) -> u32 {
         u32::try_from(self.0 >> Self::ROW_BITS).unwrap_or(u32::MAX)
     }
 
     /// Returns the row in its recording.
-    #[must_use]
     pub fn row(self) -> u64 {
         self.0 & ((1 << Self::ROW_BITS) - 1)
     }

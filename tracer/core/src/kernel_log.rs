@@ -13,7 +13,6 @@ use crate::{
 };
 
 /// Parses a line, if it is one of those that matter. Text before the message is skipped.
-#[must_use]
 pub fn parse(line: &str) -> Option<KernelLog> {
     xid::parse(line)
         .or_else(|| oom_kill(line))
@@ -152,7 +151,6 @@ fn fault(line: &str) -> Option<KernelLog> {
 /// A process that may write to `/dev/kmsg` can write the kernel's words. The kernel files such
 /// records under another facility than its own, which is 0 (`devkmsg_write`). The facility is the
 /// priority without its three lowest bits. Records with another facility are refused.
-#[must_use]
 pub fn kmsg_record(record: &str) -> Option<(u64, &str)> {
     let (head, message) = record.split_once(';')?;
     let mut fields = head.split(',');

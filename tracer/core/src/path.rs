@@ -1,14 +1,12 @@
 //! Handles paths as text only; opens no file.
 
 /// Returns the last name of a path, or all of it if it has no slash.
-#[must_use]
 pub fn base(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
 
 /// Shortens the path of a code file to the part below its installed package, or else to its last
 /// name. A path that is already relative to a package is unchanged.
-#[must_use]
 pub fn short_code_path(file: &str) -> &str {
     let installed = ["/site-packages/", "/dist-packages/"];
     let below = installed.iter().find_map(|folder| file.rsplit_once(folder));
@@ -20,7 +18,6 @@ pub fn short_code_path(file: &str) -> &str {
 }
 
 /// Returns the part before the last name of a path, with the slash; nothing where there is none.
-#[must_use]
 pub(crate) fn folder(path: &str) -> &str {
     &path[..path.len() - base(path).len()]
 }

@@ -1,7 +1,6 @@
 //! Words plurals, lists and ranges of numbers.
 
 /// `1 death`, `19 deaths`.
-#[must_use]
 pub fn count(number: usize, one: &str, many: &str) -> String {
     if number == 1 {
         format!("1 {one}")
@@ -11,7 +10,6 @@ pub fn count(number: usize, one: &str, many: &str) -> String {
 }
 
 /// `48,211`.
-#[must_use]
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut shown = String::new();
@@ -25,7 +23,6 @@ pub fn thousands(number: u64) -> String {
 }
 
 /// Returns `1, 3 and 5–9`. Two numbers are not a range: `1, 3, 5 and 6`.
-#[must_use]
 pub fn ranges(numbers: &[u32]) -> String {
     let mut sorted = numbers.to_vec();
     sorted.sort_unstable();
@@ -52,7 +49,6 @@ pub fn ranges(numbers: &[u32]) -> String {
 }
 
 /// `a, b and c`.
-#[must_use]
 pub fn join(parts: &[String]) -> String {
     match parts {
         [] => String::new(),

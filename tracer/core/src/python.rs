@@ -38,7 +38,6 @@ const LIBRARIES: [&str; 11] = [
 const MODELS: [&str; 3] = ["transformers", "tensordict", "accelerate"];
 
 /// Whether a frame belongs to Ray's own code that runs and wraps tasks, its Cython frames included.
-#[must_use]
 pub fn is_ray_code(file: &str) -> bool {
     let cython = matches!(
         Path::new(file).extension().and_then(|end| end.to_str()),
@@ -50,7 +49,6 @@ pub fn is_ray_code(file: &str) -> bool {
 }
 
 /// Whether a frame belongs to the standard library, or to a library that allocates for its caller.
-#[must_use]
 pub(crate) fn is_library(file: &str) -> bool {
     let installed = file.contains("/site-packages/") || file.contains("/dist-packages/");
     let standard = file.starts_with("<frozen") || file.contains("/lib/python3") && !installed;
@@ -58,7 +56,6 @@ pub(crate) fn is_library(file: &str) -> bool {
 }
 
 /// Whether a file is the user's own: not in an installed package, the standard library or Ray.
-#[must_use]
 pub fn is_user_code(file: &str) -> bool {
     let installed = file.contains("/site-packages/") || file.contains("/dist-packages/");
     !file.is_empty()
@@ -70,7 +67,6 @@ pub fn is_user_code(file: &str) -> bool {
 
 /// Returns the innermost frame of the user's own code. Without one, returns the innermost frame
 /// that belongs to no library, model or code of Ray's own; then the result of [`user_frame`].
-#[must_use]
 pub fn user_or_framework_frame(frames: &[PythonFrame]) -> Option<&PythonFrame> {
     let own = frames.iter().find(|frame| is_user_code(&frame.file));
     let models = |file: &str| MODELS.iter().any(|name| package(file, name).is_some());
@@ -84,7 +80,6 @@ pub fn user_or_framework_frame(frames: &[PythonFrame]) -> Option<&PythonFrame> {
 
 /// Returns the innermost frame outside of libraries and Ray's own code: a line that its author can
 /// change. Without one, returns the running frame.
-#[must_use]
 pub fn user_frame(frames: &[PythonFrame]) -> Option<&PythonFrame> {
     let of_job = frames
         .iter()

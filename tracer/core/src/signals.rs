@@ -20,7 +20,6 @@ pub(crate) fn is_fault(number: i32) -> bool {
 }
 
 /// Returns `SIGKILL`, or `signal 40` for one without a usual name.
-#[must_use]
 pub fn name(number: i32) -> String {
     let known = match number {
         SIGHUP => "SIGHUP",
@@ -50,7 +49,6 @@ pub fn name(number: i32) -> String {
 
 /// Returns whether the default action of a signal is to end the process with a core dump
 /// (`SIG_KERNEL_COREDUMP_MASK`, include/linux/signal.h).
-#[must_use]
 pub(crate) fn dumps_core(number: i32) -> bool {
     matches!(
         number,
@@ -69,7 +67,6 @@ pub(crate) fn dumps_core(number: i32) -> bool {
 
 /// Returns the signal of a fault, from its name or from the words of shells and the kernel:
 /// `Segmentation fault (core dumped)`.
-#[must_use]
 pub fn of_fault(words: &str) -> Option<i32> {
     let known = [
         ("SIGSEGV", SIGSEGV),

@@ -9,7 +9,6 @@ const LARGE: u64 = 1 << 30;
 pub use crate::ids::size;
 
 /// Formats what was used above a threshold. Logs round it to two decimals, so it may be below.
-#[must_use]
 pub fn use_above(used: Bytes, threshold: Bytes) -> (String, String) {
     if used > threshold {
         return sizes(used, threshold);
@@ -20,7 +19,6 @@ pub fn use_above(used: Bytes, threshold: Bytes) -> (String, String) {
 
 /// Formats two sizes for comparison, with more digits where they would read the same: `3.84 GiB`,
 /// `3.80 GiB`.
-#[must_use]
 pub fn sizes(one: Bytes, other: Bytes) -> (String, String) {
     let rough = (size(one), size(other));
     if rough.0 != rough.1 || one == other {
@@ -48,7 +46,6 @@ pub fn sizes(one: Bytes, other: Bytes) -> (String, String) {
 }
 
 /// Formats GiB with one decimal and no unit, for sums that name the unit once.
-#[must_use]
 pub fn gib(bytes: Bytes) -> String {
     format!("{:.1}", bytes.gib())
 }
@@ -64,7 +61,6 @@ pub enum Unit {
 
 impl Unit {
     /// Returns the unit for a sum.
-    #[must_use]
     pub fn of(sum: Bytes) -> Self {
         match sum.0 {
             LARGE.. => Self::Gib,
@@ -73,7 +69,6 @@ impl Unit {
     }
 
     /// Returns its symbol.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Gib => "GiB",
@@ -82,13 +77,11 @@ impl Unit {
     }
 
     /// Formats the sum itself, with the unit.
-    #[must_use]
     pub fn sum(self, bytes: Bytes) -> String {
         format!("{} {}", self.figure(bytes), self.name())
     }
 
     /// Formats `bytes` in this unit, without the unit.
-    #[must_use]
     pub fn figure(self, bytes: Bytes) -> String {
         match self {
             Self::Gib => gib(bytes),
@@ -98,7 +91,6 @@ impl Unit {
 }
 
 /// Formats `23.9 of 24.0 GiB`; in MiB where the whole is small.
-#[must_use]
 pub fn of(part: Bytes, whole: Bytes) -> String {
     if whole.0 < 1 << 20 {
         format!("{} of {}", size(part), size(whole))
@@ -110,13 +102,11 @@ pub fn of(part: Bytes, whole: Bytes) -> String {
 }
 
 /// Formats `81.0 %`; `0.0 %` if the whole is 0.
-#[must_use]
 pub fn percent(part: Bytes, whole: Bytes) -> String {
     format!("{:.1} %", share(part, whole) * 100.0)
 }
 
 /// Returns the share of `whole` that `part` is.
-#[must_use]
 pub fn share(part: Bytes, whole: Bytes) -> f64 {
     if whole.0 == 0 {
         0.0

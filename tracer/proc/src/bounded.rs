@@ -61,7 +61,6 @@ pub fn text_of_process(pid: Pid, name: &str, most: u64) -> io::Result<String> {
 }
 
 /// Returns the whole lines of a text that may be cut: half a number would be another number.
-#[must_use]
 pub fn whole_lines(mut text: String, most: u64) -> String {
     if text.len() as u64 >= most {
         text.truncate(text.rfind('\n').map_or(0, |last| last + 1));

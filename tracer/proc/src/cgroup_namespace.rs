@@ -36,7 +36,6 @@ static ROOT: LazyLock<Option<String>> = LazyLock::new(|| {
 });
 
 /// Returns the path of a cgroup in the machine's hierarchy.
-#[must_use]
 pub(super) fn absolute(shown: String) -> String {
     match &*ROOT {
         Some(root) => join(root, &shown),
@@ -45,7 +44,6 @@ pub(super) fn absolute(shown: String) -> String {
 }
 
 /// Whether paths start at the machine's root although this process is in a namespace.
-#[must_use]
 pub(super) fn is_known() -> bool {
     ROOT.is_some()
 }
@@ -56,13 +54,11 @@ fn is_in(kind: &str, namespace: &str) -> bool {
 }
 
 /// Whether the pids in /proc are the machine's, and pid 1 is its init.
-#[must_use]
 pub(super) fn is_among_all_processes() -> bool {
     is_in("pid", MACHINE_PID_NAMESPACE)
 }
 
 /// Whether this process is in the machine's own cgroup namespace.
-#[must_use]
 pub(super) fn is_in_machine_namespace() -> bool {
     is_in("cgroup", MACHINE_CGROUP_NAMESPACE)
 }
@@ -85,7 +81,6 @@ pub fn enter_machine_namespace() {
 
 /// Whether a path leads out of the namespace from which it was read. Such a path does not name a
 /// cgroup.
-#[must_use]
 pub(super) fn leads_out(path: &str) -> bool {
     path.split('/').any(|part| part == "..")
 }

@@ -38,7 +38,6 @@ impl Hierarchy {
     /// Finds the hierarchy in this process's mounts. If they show only a part of it, looks in those
     /// of the machine's init. Version 1 wins where both versions count memory, as it does for Ray
     /// and for /proc.
-    #[must_use]
     pub fn find() -> Option<Self> {
         if cgroup_namespace::is_known() {
             let (mount, files) = mounted(OWN_MOUNTS, is_from_above)?;
@@ -69,19 +68,16 @@ impl Hierarchy {
     }
 
     /// Whether the whole hierarchy is visible.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.root == "/"
     }
 
     /// Returns the levels on the path of a process, its own cgroup first.
-    #[must_use]
     pub fn levels(&self, pid: Pid) -> Vec<CgroupState> {
         processes::cgroup(pid).map_or_else(Vec::new, |path| self.on_path(&path))
     }
 
     /// Returns the levels on a path, the innermost first.
-    #[must_use]
     pub fn on_path(&self, path: &str) -> Vec<CgroupState> {
         let levels = ancestors(path);
         levels.filter_map(|level| self.level(level)).collect()
@@ -89,7 +85,6 @@ impl Hierarchy {
 
     /// Returns the levels of these paths, and of the levels above them those that have a limit,
     /// each once. For a level above without a limit, only its limit is read.
-    #[must_use]
     pub fn levels_with_limits<'a>(
         &self,
         paths: impl IntoIterator<Item = &'a str>,
@@ -115,7 +110,6 @@ impl Hierarchy {
 
     /// Returns the folder of a cgroup path. It is below the mount even where only a part of the
     /// hierarchy is mounted.
-    #[must_use]
     pub fn folder(&self, path: &str) -> PathBuf {
         let path = Path::new(path);
         let below = path.strip_prefix(&self.root).unwrap_or(path);
@@ -123,7 +117,6 @@ impl Hierarchy {
     }
 
     /// Returns the processes that are directly in a cgroup.
-    #[must_use]
     pub fn members(&self, path: &str) -> Vec<Pid> {
         let file = self.folder(path).join("cgroup.procs");
         let members = bounded::text(file, bounded::LARGE);
@@ -151,7 +144,6 @@ fn ancestors(path: &str) -> impl Iterator<Item = &Path> {
 }
 
 /// Returns why the limits of processes cannot be read here although the processes are visible.
-#[must_use]
 pub fn why_partial() -> Option<String> {
     let is_whole = || Hierarchy::find().is_none_or(|found| found.is_whole());
     let sees =
@@ -227,7 +219,6 @@ fn kills(text: &str) -> Option<u64> {
 }
 
 /// Reads what the memory monitor of a raylet reads, through the raylet's own mounts.
-#[must_use]
 pub fn root_of(pid: Pid) -> Option<RootCgroup> {
     root_in(&Folder::at(pid, Path::new("/sys/fs/cgroup"))?)
 }

@@ -17,26 +17,22 @@ fn nanoseconds(clock: ClockId) -> i64 {
 }
 
 /// Reads `CLOCK_BOOTTIME`.
-#[must_use]
 pub fn boot() -> BootTime {
     BootTime(nanoseconds(ClockId::Boottime).max(0).cast_unsigned())
 }
 
 /// Returns how long the machine has been suspended since its boot, in nanoseconds.
-#[must_use]
 pub fn suspended_ns() -> i64 {
     (nanoseconds(ClockId::Boottime) - nanoseconds(ClockId::Monotonic)).max(0)
 }
 
 /// Reads `CLOCK_REALTIME`.
-#[must_use]
 pub fn wall() -> WallTime {
     WallTime(nanoseconds(ClockId::Realtime))
 }
 
 /// Reads both clocks at one moment. The wall clock is read between two reads of boot time; of five
 /// tries, the one with the shortest interval counts.
-#[must_use]
 pub fn both() -> (BootTime, WallTime) {
     let look = || {
         let (before, wall, after) = (boot(), wall(), boot());
@@ -49,7 +45,6 @@ pub fn both() -> (BootTime, WallTime) {
 }
 
 /// Returns how far the wall clock may be off; `None` where the kernel or a sandbox does not say.
-#[must_use]
 pub fn error() -> Option<ClockError> {
     // SAFETY: `timex` consists of plain numbers, and all zeros ask for no change.
     let mut asked: libc::timex = unsafe { std::mem::zeroed() };
@@ -63,13 +58,11 @@ pub fn error() -> Option<ClockError> {
 }
 
 /// Converts a wall time to boot time, by the present difference of both clocks.
-#[must_use]
 pub fn boot_at(at: WallTime) -> BootTime {
     boot().plus(at.0 - wall().0)
 }
 
 /// Returns the processor time that this thread has used. A busy machine does not increase it.
-#[must_use]
 pub fn cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }

@@ -13,7 +13,6 @@ const STATUS_BYTES: usize = 4096;
 
 /// Reads the machine's memory from /proc/meminfo and /proc/pressure/memory. The caller fills in
 /// `cpu_lists`.
-#[must_use]
 pub fn node() -> Option<NodeMemory> {
     let mut node = counted(&bounded::text("/proc/meminfo", bounded::SMALL).ok()?)?;
     let pressure = bounded::text("/proc/pressure/memory", bounded::SMALL).ok();
@@ -23,7 +22,6 @@ pub fn node() -> Option<NodeMemory> {
 
 /// Reads the free pages in the per-CPU lists from /proc/zoneinfo, which is long on a machine with
 /// many CPUs.
-#[must_use]
 pub fn cpu_lists() -> Option<Bytes> {
     let zones = bounded::text("/proc/zoneinfo", bounded::LARGE).ok()?;
     Some(Bytes(listed(&zones) * rustix::param::page_size() as u64))
@@ -99,7 +97,6 @@ impl MemoryFiles {
     }
 
     /// Reads the two figures that cost least; `None` when the process is gone or has no memory.
-    #[must_use]
     pub fn count(&self) -> Option<PageCounts> {
         let mut buffer = [0; 128];
         let length = self.statm.read_at(&mut buffer, 0).ok()?;
@@ -107,7 +104,6 @@ impl MemoryFiles {
     }
 
     /// Reads all figures.
-    #[must_use]
     pub fn split(&self) -> Option<MemorySplit> {
         let mut buffer = [0; STATUS_BYTES];
         let length = self.status.read_at(&mut buffer, 0).ok()?;
@@ -116,7 +112,6 @@ impl MemoryFiles {
 }
 
 /// Reads the two figures of a process that is not read again soon.
-#[must_use]
 pub fn count(pid: Pid) -> Option<PageCounts> {
     statm(&bounded::text_of_process(pid, "statm", bounded::SMALL).ok()?)
 }
@@ -134,14 +129,12 @@ fn statm(text: &str) -> Option<PageCounts> {
 }
 
 /// Reads `vm.overcommit_memory`: 2 refuses allocations instead of killing.
-#[must_use]
 pub fn overcommit() -> Option<u8> {
     let text = bounded::text("/proc/sys/vm/overcommit_memory", bounded::SMALL).ok()?;
     text.trim().parse().ok()
 }
 
 /// Reads a process's memory from /proc/PID/status; `None` when it is gone or is a kernel thread.
-#[must_use]
 pub fn process(pid: Pid) -> Option<MemorySplit> {
     split(&status(pid)?)
 }

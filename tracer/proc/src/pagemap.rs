@@ -86,7 +86,6 @@ impl Pagemap {
 
     /// Returns the private memory in the range, swapped out or not; nothing where the range is no
     /// longer mapped.
-    #[must_use]
     pub fn private(&self, address: u64, length: Bytes) -> Private {
         if let Some(walked) = self.walked(address, length) {
             return walked;

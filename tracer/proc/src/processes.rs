@@ -52,7 +52,6 @@ pub struct Stat {
 const PF_EXITING: u32 = 4;
 
 /// Reads /proc/PID/stat.
-#[must_use]
 pub fn stat(pid: Pid) -> Option<Stat> {
     let bytes = bounded::of_process(pid, "stat", bounded::SMALL).ok()?;
     let stat = process::Stat::from_read(bytes.as_slice()).ok()?;
@@ -70,7 +69,6 @@ pub fn stat(pid: Pid) -> Option<Stat> {
 }
 
 /// Reads the CPU time of a process, in clock ticks.
-#[must_use]
 pub fn cpu_ticks(pid: Pid) -> Option<u64> {
     let bytes = bounded::of_process(pid, "stat", bounded::SMALL).ok()?;
     let stat = process::Stat::from_read(bytes.as_slice()).ok()?;
@@ -78,7 +76,6 @@ pub fn cpu_ticks(pid: Pid) -> Option<u64> {
 }
 
 /// Returns the key of a running process.
-#[must_use]
 pub fn key(pid: Pid) -> Option<ProcessKey> {
     Some(ProcessKey {
         pid,
@@ -87,7 +84,6 @@ pub fn key(pid: Pid) -> Option<ProcessKey> {
 }
 
 /// Returns all pids in this /proc.
-#[must_use]
 pub fn all() -> Vec<Pid> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
@@ -96,7 +92,6 @@ pub fn all() -> Vec<Pid> {
 }
 
 /// Reads argv, at most 4 KiB of it, without the NULs that pad a rewritten title.
-#[must_use]
 pub fn argv(pid: Pid) -> Vec<String> {
     let read = move || bounded::of_process(pid, "cmdline", ARGV_BYTES).ok();
     let bytes = timed_read::run_optional(pid, read).unwrap_or_default();
@@ -111,7 +106,6 @@ pub fn argv(pid: Pid) -> Vec<String> {
 
 /// Returns the memory cgroup (v1) or cgroup (v2) of a process by its path in the machine; also
 /// `None` where that path cannot be known from here.
-#[must_use]
 pub fn cgroup(pid: Pid) -> Option<String> {
     let named = cgroup_namespace::as_shown(pid).map(cgroup_namespace::absolute);
     named.filter(|path| !cgroup_namespace::leads_out(path))
@@ -136,7 +130,6 @@ fn ns_pid(pid: Pid) -> Option<Pid> {
 }
 
 /// Returns a thread's id in the process's own pid namespace.
-#[must_use]
 pub fn thread_in_namespace(pid: Pid, tid: Pid) -> Pid {
     let status = bounded::text_of_process(pid, &format!("task/{tid}/status"), bounded::SMALL);
     innermost(&status.unwrap_or_default()).unwrap_or(tid)
@@ -152,13 +145,11 @@ fn innermost(status: &str) -> Option<Pid> {
 
 /// Returns the user of a process; `None` where it has more than one. A set-uid program acts for
 /// another user than the one who started it.
-#[must_use]
 pub fn only_user(pid: Pid) -> Option<u32> {
     one_user(&memory::status(pid)?)
 }
 
 /// Whether its program takes the rights of the file's owner or group. True where that is not known.
-#[must_use]
 pub fn is_set_id(pid: Pid) -> bool {
     let data = timed_read::run_optional(pid, move || {
         std::fs::metadata(format!("/proc/{pid}/exe")).ok()
@@ -167,7 +158,6 @@ pub fn is_set_id(pid: Pid) -> bool {
 }
 
 /// Reads everything that can be read about one process. The caller fills in `cluster`.
-#[must_use]
 pub fn describe(pid: Pid) -> Option<Process> {
     let stat = stat(pid)?;
     let folder = PathBuf::from(format!("/proc/{pid}"));
@@ -202,13 +192,11 @@ pub fn describe(pid: Pid) -> Option<Process> {
 }
 
 /// Returns the process with pid `ray_pid` in the pid namespace of `raylet`.
-#[must_use]
 pub fn in_namespace(raylet: Pid, ray_pid: Pid) -> Option<Pid> {
     of_namespace(raylet).remove(&ray_pid)
 }
 
 /// Returns the processes in the pid namespace of `raylet`, by their pids there.
-#[must_use]
 pub fn of_namespace(raylet: Pid) -> HashMap<Pid, Pid> {
     let namespace = |pid: Pid| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let Some(wanted) = namespace(raylet) else {
@@ -223,7 +211,6 @@ pub fn of_namespace(raylet: Pid) -> HashMap<Pid, Pid> {
 }
 
 /// Returns the Ray log files that a process holds open, by the links of its descriptors.
-#[must_use]
 pub fn open_logs(pid: Pid) -> Vec<PathBuf> {
     let links = descriptors(pid).map(|(_, link)| link);
     links.filter(|path| is_session_log(path)).collect()
@@ -242,7 +229,6 @@ fn descriptors(pid: Pid) -> impl Iterator<Item = (PathBuf, PathBuf)> {
 
 /// Whether a process has this file open. Only descriptors whose path `is_it` accepts are examined:
 /// a file on another file system may never answer.
-#[must_use]
 pub fn holds_open(pid: Pid, file: File, is_it: impl Fn(&Path) -> bool) -> bool {
     let found = descriptors(pid).filter(|(_, link)| is_it(link));
     let paths: Vec<PathBuf> = found.map(|(path, _)| path).collect();
@@ -257,7 +243,6 @@ pub fn holds_open(pid: Pid, file: File, is_it: impl Fn(&Path) -> bool) -> bool {
 }
 
 /// Whether there is such a process. This needs no new descriptor. True where that is not known.
-#[must_use]
 pub fn exists(pid: Pid) -> bool {
     let found = std::fs::metadata(format!("/proc/{pid}"));
     !found.is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)

@@ -29,7 +29,6 @@ pub struct ResidentLevel {
 
 impl ResidentLevel {
     /// Returns the largest change of any figure.
-    #[must_use]
     pub fn moved(&self, since: &Self) -> u64 {
         let pairs = self.bytes.iter().zip(since.bytes);
         pairs
@@ -39,19 +38,16 @@ impl ResidentLevel {
     }
 
     /// Whether the process was seen to run, or mapped something large, since then.
-    #[must_use]
     pub fn ran(&self, since: &Self) -> bool {
         self.looks != since.looks
     }
 
     /// Memory in swap.
-    #[must_use]
     pub fn swap(&self) -> u64 {
         self.bytes[2]
     }
 
     /// Resident memory.
-    #[must_use]
     pub fn resident(&self) -> u64 {
         let [file, anon, _, shmem] = self.bytes;
         file + anon + shmem
@@ -60,7 +56,6 @@ impl ResidentLevel {
 
 /// Makes the level of a process with this much private memory that was counted this often.
 #[cfg(any(test, feature = "samples"))]
-#[must_use]
 pub fn level_of(looks: u64, private: u64) -> ResidentLevel {
     ResidentLevel {
         looks,
@@ -70,7 +65,6 @@ pub fn level_of(looks: u64, private: u64) -> ResidentLevel {
 
 /// Makes a table that contains these words.
 #[cfg(any(test, feature = "samples"))]
-#[must_use]
 pub fn levels_of(words: &[u64]) -> ResidentTable {
     let words: Vec<AtomicU64> = words.iter().map(|word| AtomicU64::new(*word)).collect();
     ResidentTable {
@@ -81,7 +75,6 @@ pub fn levels_of(words: &[u64]) -> ResidentTable {
 
 /// Makes a slot.
 #[cfg(any(test, feature = "samples"))]
-#[must_use]
 pub fn slot_of(place: u32) -> Slot {
     Slot(place)
 }
@@ -119,14 +112,12 @@ impl ResidentTable {
 
     /// Returns how often the process in this slot was counted, or mapped something large. While
     /// this number stays the same, the slot's other words do not change.
-    #[must_use]
     pub fn looks(&self, slot: Slot) -> u64 {
         let looks = self.words.get(slot.0 as usize * WORDS + 1);
         looks.map_or(0, |looks| looks.load(Ordering::Relaxed))
     }
 
     /// Returns the last figures of `process`; zeros before its first count.
-    #[must_use]
     pub fn of(&self, slot: Slot, process: ProcessKey) -> ResidentLevel {
         let at = slot.0 as usize * WORDS;
         let Some(words) = self.words.get(at..at + WORDS) else {

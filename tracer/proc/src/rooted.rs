@@ -111,7 +111,6 @@ const FOLDER: OFlags = OFlags::PATH
 impl Folder {
     /// Opens the log folder of a cluster's session, as its raylet sees it. Only files that the
     /// raylet's user may read are opened: anybody can claim that a folder is a session.
-    #[must_use]
     pub fn logs(cluster: &Cluster) -> Option<Self> {
         let session = Path::new(cluster.session_dir.as_deref()?);
         let session = Self::at(cluster.raylet.pid, session)?;
@@ -121,7 +120,6 @@ impl Folder {
     /// Opens the folder of a file that a process has open, by the path of its descriptor, which has
     /// no links. Only files that the process's user may read are opened: a descriptor may stand for
     /// a path alone (`O_PATH`).
-    #[must_use]
     pub fn of_open_file(pid: Pid, path: &Path) -> Option<Self> {
         Self::inside(pid, path.parent()?, ResolveFlags::NO_SYMLINKS)?.for_its_user()
     }
@@ -140,7 +138,6 @@ impl Folder {
     }
 
     /// Returns its device, its inode and its owner.
-    #[must_use]
     pub fn identity(&self) -> Option<(u64, u64, u32)> {
         self.run(|folder| {
             let found = fstat(folder).ok()?;
@@ -149,13 +146,11 @@ impl Folder {
     }
 
     /// Opens a folder inside a process's root. Links on the way are resolved there.
-    #[must_use]
     pub fn at(pid: Pid, path: &Path) -> Option<Self> {
         Self::inside(pid, path, ResolveFlags::empty())
     }
 
     /// Opens a folder of this machine, for tests and for folders that are not foreign.
-    #[must_use]
     pub fn open(path: &Path) -> Option<Self> {
         let folder = openat(CWD, path, FOLDER, Mode::empty()).ok()?;
         Some(Self {
@@ -178,7 +173,6 @@ impl Folder {
     }
 
     /// Opens a folder below it. No link is followed.
-    #[must_use]
     pub fn below(&self, path: &Path) -> Option<Self> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let path = path.to_owned();
@@ -191,7 +185,6 @@ impl Folder {
     }
 
     /// Opens a regular file of this folder without following a link and without waiting.
-    #[must_use]
     pub fn file(&self, name: &OsStr) -> Option<File> {
         if Path::new(name).components().count() != 1 {
             return None;
@@ -209,7 +202,6 @@ impl Folder {
     }
 
     /// Opens such a file and returns it with its size and inode.
-    #[must_use]
     pub fn opened(&self, name: &OsStr) -> Option<OpenedFile> {
         let file = self.file(name)?;
         timed_read::run_optional(self.of, move || {
@@ -223,7 +215,6 @@ impl Folder {
     }
 
     /// Reads the text of such a file, up to `most` bytes.
-    #[must_use]
     pub fn text(&self, name: &str, most: u64) -> Option<String> {
         let file = self.file(name.as_ref())?;
         let bytes = timed_read::run_optional(self.of, move || bounded::read(file, most).ok())?;
@@ -231,7 +222,6 @@ impl Folder {
     }
 
     /// Describes the file that a name stands for; for a link, the link itself.
-    #[must_use]
     pub fn entry(&self, name: &OsStr) -> Option<Entry> {
         let name = name.to_owned();
         self.run(move |folder| {
@@ -249,7 +239,6 @@ impl Folder {
     }
 
     /// Returns the names that `wanted` accepts, among the folder's first entries.
-    #[must_use]
     pub fn names(&self, wanted: impl Fn(&str) -> bool + Send + 'static) -> Vec<String> {
         let found = self.run(move |folder| {
             let entries = std::fs::read_dir(path_of(folder)).ok()?.take(MOST_ENTRIES);
@@ -261,13 +250,11 @@ impl Folder {
     }
 
     /// Starts to list its names.
-    #[must_use]
     pub fn list(&self) -> Option<Listing> {
         self.run(|folder| std::fs::read_dir(path_of(folder)).ok().map(Listing))
     }
 
     /// Returns at most `most` further names, with the rest of the listing.
-    #[must_use]
     pub fn next_names(
         &self,
         mut listing: Listing,
@@ -283,7 +270,6 @@ impl Folder {
     }
 
     /// Watches for names that appear from now on; `None` where this user has too many such watches.
-    #[must_use]
     pub fn new_names(&self) -> Option<NewNames> {
         self.run(|folder| {
             let news = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
@@ -294,13 +280,11 @@ impl Folder {
     }
 
     /// Returns when something in it was last made or removed.
-    #[must_use]
     pub fn changed(&self) -> Option<SystemTime> {
         self.run(|folder| std::fs::metadata(path_of(folder)).ok()?.modified().ok())
     }
 
     /// Returns the space in its file system: free for an unprivileged user, and in all.
-    #[must_use]
     pub fn space(&self) -> Option<(Bytes, Bytes)> {
         self.run(|folder| {
             let found = rustix::fs::fstatvfs(folder).ok()?;
@@ -323,7 +307,6 @@ impl Folder {
 
 impl NewNames {
     /// Returns the names since the last call, about `most` at most; `None` where some were lost.
-    #[must_use]
     pub fn take(&self, most: usize) -> Option<Vec<String>> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut reader = inotify::Reader::new(&self.0, &mut buffer);
@@ -349,7 +332,6 @@ fn root(pid: Pid) -> Option<OwnedFd> {
 
 /// Opens a regular file inside a process's root, without waiting. Links are followed inside that
 /// root. The caller must check whose file it is.
-#[must_use]
 pub fn file(pid: Pid, path: &Path) -> Option<File> {
     let relative = path.strip_prefix("/").ok()?.to_owned();
     timed_read::run_optional(pid, move || {
@@ -369,7 +351,6 @@ pub fn file(pid: Pid, path: &Path) -> Option<File> {
 }
 
 /// Reads such a file, up to `most` bytes.
-#[must_use]
 pub fn read(pid: Pid, path: &Path, most: u64) -> Option<Vec<u8>> {
     let file = file(pid, path)?;
     let path = path.to_owned();
@@ -377,7 +358,6 @@ pub fn read(pid: Pid, path: &Path, most: u64) -> Option<Vec<u8>> {
 }
 
 /// Returns the device and the inode of such a file.
-#[must_use]
 pub fn identity(pid: Pid, path: &Path) -> Option<(u64, u64)> {
     let file = file(pid, path)?;
     timed_read::run_optional(pid, move || {

@@ -171,13 +171,11 @@ pub fn begin() {
 }
 
 /// Returns how many reads were skipped or came too late.
-#[must_use]
 pub fn skipped_reads() -> u64 {
     SKIPPED_READS.load(Ordering::Relaxed)
 }
 
 /// Returns the processes with a read that hangs now.
-#[must_use]
 pub fn hanging() -> Vec<Pid> {
     locked(&HELPERS)
         .stuck

@@ -4,7 +4,6 @@ use crate::{ids::Pid, memory};
 
 /// Returns the user who started a process. The owner of its folder in /proc is the effective user,
 /// which differs for a set-uid program.
-#[must_use]
 pub fn real_user(pid: Pid) -> Option<u32> {
     users(&memory::status(pid)?).next()
 }

@@ -78,7 +78,6 @@ struct LastClock {
 /// Setting up, before anything is observed.
 impl Collector {
     /// Makes a collector that has seen nothing yet.
-    #[must_use]
     pub fn new(
         ids: Ids,
         recording: recording::Sender,
@@ -419,7 +418,6 @@ impl Collector {
     }
 
     /// Returns what is alive and how near each limit is.
-    #[must_use]
     pub fn live(&self) -> Live {
         Live {
             lost: self.ledger().iter().map(Ledger::lost).sum(),
@@ -428,25 +426,21 @@ impl Collector {
     }
 
     /// Returns the report of these deaths.
-    #[must_use]
     pub fn report_of(&self, deaths: Vec<Death>) -> Report {
         self.out.judge().report_of(deaths)
     }
 
     /// Returns how many events wait to be written: those about deaths, and samples.
-    #[must_use]
     pub fn waiting_to_be_written(&self) -> (usize, usize) {
         self.out.recording.waiting()
     }
 
     /// Returns the number of clusters that are known.
-    #[must_use]
     pub fn clusters(&self) -> usize {
         self.clusters.count()
     }
 
     /// Returns the number of workers that are alive.
-    #[must_use]
     pub fn workers(&self) -> usize {
         let all = self.processes.all();
         all.filter(|known| known.role == Role::Worker).count()
@@ -454,13 +448,11 @@ impl Collector {
 
     /// Whether a verdict waits for Ray's logs, or the ends of processes are found without the
     /// kernel's exit events.
-    #[must_use]
     pub fn is_waiting(&self) -> bool {
         self.processes.by_pidfds() || self.out.any_waiting()
     }
 
     /// Returns the loss ledger so far.
-    #[must_use]
     pub fn ledger(&self) -> Vec<Ledger> {
         let (dropped, samples) = self.out.recording.dropped();
         let mut rows = self.processes.ledger();

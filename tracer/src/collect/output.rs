@@ -20,7 +20,6 @@ pub struct Ids(Arc<AtomicU64>);
 
 impl Ids {
     /// Returns the next id; the first is 1.
-    #[must_use]
     pub fn next(&self) -> EventId {
         EventId(self.0.fetch_add(1, Ordering::Relaxed) + 1)
     }

@@ -90,7 +90,6 @@ fn parse_pid(text: &str) -> Result<u32, String> {
 }
 
 /// Formats an error with its causes. A cause that repeats what was printed before is left out.
-#[must_use]
 pub fn message(error: &anyhow::Error) -> String {
     let mut message = String::new();
     let mut before: Option<String> = None;
@@ -112,7 +111,6 @@ pub fn message(error: &anyhow::Error) -> String {
 }
 
 /// Returns the exit code of an error.
-#[must_use]
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     if let Some(failure) = error.downcast_ref::<Failure>() {
         return failure.code;

@@ -16,13 +16,11 @@ const SEARCHED: [&str; 6] = [
 
 /// Replaces each `sudo raytrace` in `text` by one with this program's path, if sudo would not find
 /// it by its name.
-#[must_use]
 pub fn with_path(text: &str) -> String {
     text.replace("sudo raytrace", &format!("sudo {}", name()))
 }
 
 /// Returns what to type after `sudo`: the name of this program, or its path.
-#[must_use]
 pub fn name() -> String {
     let path = std::env::current_exe();
     path.map_or_else(|_| "raytrace".to_owned(), |path| of(&path))

@@ -223,7 +223,6 @@ impl ViewArgs {
     }
 
     /// Returns whether the format shows memory over time.
-    #[must_use]
     pub fn draws(&self) -> bool {
         self.format == Format::Html
     }

@@ -28,7 +28,6 @@ const MOST_SETTINGS: usize = 512;
 const NAME: usize = 200;
 
 /// Returns the pids of all raylets that run.
-#[must_use]
 pub fn raylets() -> Vec<Pid> {
     let mut found = called_raylet();
     found.retain(|pid| {
@@ -40,7 +39,6 @@ pub fn raylets() -> Vec<Pid> {
 
 /// Whether a process named `raylet` with this command line is a raylet. A child of a raylet has
 /// both too until it executes its own program.
-#[must_use]
 pub fn is_raylet(argv: &[String], parent: Option<Pid>) -> bool {
     role("raylet", argv) == Some(Role::Raylet)
         && parent.is_none_or(|parent| processes::argv(parent) != argv)
@@ -56,7 +54,6 @@ fn called_raylet() -> Vec<Pid> {
 }
 
 /// Describes the cluster of a raylet.
-#[must_use]
 pub fn describe(raylet: &Process) -> Cluster {
     let pid = raylet.process.pid;
     let argv = &raylet.argv;
@@ -101,7 +98,6 @@ pub fn describe(raylet: &Process) -> Cluster {
 
 /// Returns the name of a raylet's log. Several raylets of one session have a log each. The name is
 /// on the command line; before Ray 2.45 it is that of the raylet's standard output.
-#[must_use]
 pub fn log_name(raylet: Pid, argv: &[String]) -> String {
     let named = option(argv, "stdout-filepath").map(PathBuf::from);
     let output = || std::fs::read_link(format!("/proc/{raylet}/fd/1")).ok();
@@ -143,7 +139,6 @@ pub(super) fn site_packages(raylet: &Process) -> Option<Folder> {
 
 /// Returns the drivers of a cluster that run. Each keeps its log file open, and the file's name has
 /// its pid.
-#[must_use]
 pub fn drivers(cluster: &Cluster) -> Vec<Pid> {
     let Some(folder) = Folder::logs(cluster) else {
         return Vec::new();
@@ -168,13 +163,11 @@ pub fn drivers(cluster: &Cluster) -> Vec<Pid> {
 /// Returns the `RAY_*` variables of a process. Other variables are left out, their names too. A
 /// value is kept only if the variable tunes Ray: values that a runtime environment or a user passes
 /// on may be secret.
-#[must_use]
 pub fn settings(pid: Pid) -> Vec<(String, String)> {
     kept(&environment(pid).unwrap_or_default())
 }
 
 /// Whether the environment of a process may be read. Its own user and root may read it.
-#[must_use]
 pub fn has_readable_environment(pid: Pid) -> bool {
     environment(pid).is_some()
 }
@@ -228,7 +221,6 @@ fn kept(environment: &[u8]) -> Vec<(String, String)> {
 /// Returns the UTC offset of the raylet's local time: that of its TZ variable, or else of its
 /// `/etc/localtime`. Comparing the first timestamp in its log with the creation time of the file
 /// would be uncertain.
-#[must_use]
 pub fn log_offset(pid: Pid) -> i32 {
     let zone = zone_variable(pid).and_then(|name| {
         let name = name.trim_start_matches(':');
@@ -247,7 +239,6 @@ pub fn log_offset(pid: Pid) -> i32 {
 }
 
 /// Returns `CUDA_VISIBLE_DEVICES` of a process. This is for `doctor`, which stores nothing.
-#[must_use]
 pub fn visible_devices(pid: Pid) -> Option<String> {
     variable(pid, b"CUDA_VISIBLE_DEVICES=")
 }
@@ -266,7 +257,6 @@ pub(super) fn variable(pid: Pid, prefix: &[u8]) -> Option<String> {
 }
 
 /// Converts a local time in a cluster's logs to boot time.
-#[must_use]
 pub fn log_time(local_time: i64, utc_offset_s: Option<i32>) -> BootTime {
     let wall = local_time - i64::from(utc_offset_s.unwrap_or(0)) * SECOND_NS;
     clock::boot_at(crate::ids::WallTime(wall))

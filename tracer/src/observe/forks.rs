@@ -47,7 +47,6 @@ pub struct Pages {
 
 impl Pages {
     /// Returns the part of `anon` that only this process has; `None` if no page was present.
-    #[must_use]
     pub fn own(&self, anon: u64) -> Option<u64> {
         let product = u128::from(anon) * u128::from(self.alone);
         let own = product.checked_div(u128::from(self.present))?;
@@ -65,7 +64,6 @@ pub struct Forked {
 
 /// Samples a process's pages on a helper thread. Returns `None` if the process is gone, may not be
 /// read, or takes too long.
-#[must_use]
 pub fn sample_pages(pid: Pid) -> Option<Pages> {
     timed_read::run_optional(pid, move || {
         let began = Instant::now();
@@ -124,7 +122,6 @@ impl Pages {
 
 /// Returns what a process has touched since it was forked, if it is a fork without exec. Returns
 /// `None` if it is not, or if it is gone.
-#[must_use]
 pub fn forked(pid: Pid) -> Option<Forked> {
     let stat = bounded::text_of_process(pid, "stat", bounded::SMALL).ok()?;
     of_stat(&stat, rustix::param::page_size() as u64)

@@ -44,7 +44,6 @@ impl Gpus {
     }
 
     /// Returns the number of GPUs.
-    #[must_use]
     pub fn count(&self) -> u32 {
         self.count
     }

@@ -10,7 +10,6 @@ use crate::{
 };
 
 /// Makes the first event of a recording.
-#[must_use]
 pub fn started(mode: Mode) -> RecordingStarted {
     let uname = rustix::system::uname();
     let info = rustix::system::sysinfo();
@@ -39,7 +38,6 @@ pub fn started(mode: Mode) -> RecordingStarted {
 
 /// Returns the node's name: the one that a `DaemonSet` sets, because the host name inside a pod is
 /// the pod's, else the host name.
-#[must_use]
 pub fn name() -> String {
     let given = std::env::var("RAYTRACE_NODE_NAME").ok();
     let host = || {
@@ -69,7 +67,6 @@ pub enum Place {
 }
 
 /// Finds the place by the marks that container runtimes leave.
-#[must_use]
 pub fn place() -> Place {
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
         Place::Kubernetes
@@ -81,7 +78,6 @@ pub fn place() -> Place {
 }
 
 /// Returns the command to type in this place for full detail.
-#[must_use]
 pub fn advice(place: Place) -> &'static str {
     match place {
         Place::Kubernetes => {

@@ -107,7 +107,6 @@ impl AsFd for Kmsg {
 }
 
 /// Returns the state of the probe.
-#[must_use]
 pub fn probe(opened: &std::io::Result<Kmsg>) -> Probe {
     let (state, reason) = match opened {
         Ok(_) => (ProbeState::Ok, None),

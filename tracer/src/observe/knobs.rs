@@ -28,7 +28,6 @@ const MOST_FILES: usize = 50_000;
 
 /// Returns those of `keys` that this raylet's Ray does not read; `None` if its package cannot be
 /// read.
-#[must_use]
 pub fn unread(raylet: &Process, keys: &[&str]) -> Option<Vec<String>> {
     let exe = raylet.exe.as_deref()?;
     // site-packages/ray/core/src/ray/raylet/raylet

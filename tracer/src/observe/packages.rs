@@ -16,7 +16,6 @@ const MOST_PATHS: usize = 16;
 
 /// Returns the frameworks installed beside the raylet's Ray, with their versions. Those that the
 /// driver imports from elsewhere are left out.
-#[must_use]
 pub fn of_driver(driver: &Process, raylet: &Process) -> Vec<(String, String)> {
     let Some(site) = clusters::site_packages(raylet) else {
         return Vec::new();

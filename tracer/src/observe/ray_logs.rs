@@ -342,7 +342,6 @@ impl RayLogs {
     }
 
     /// Returns how many lines and files of each cluster were left out.
-    #[must_use]
     pub fn left_out(&self) -> &HashMap<ProcessKey, u64> {
         &self.left_out
     }
@@ -479,7 +478,6 @@ impl RayLogs {
     }
 
     /// Whether any file has not been read to its end.
-    #[must_use]
     pub fn is_behind(&self) -> bool {
         let mut all = self.followed.iter().zip(self.sizes());
         all.any(|(one, size)| size.is_some_and(|size| one.position < size))

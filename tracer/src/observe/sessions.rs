@@ -17,7 +17,6 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Returns the bytes of a file system: those free for an unprivileged user, and all.
-#[must_use]
 pub fn space(path: &Path) -> Option<(Bytes, Bytes)> {
     let found = rustix::fs::statvfs(path).ok()?;
     Some((
@@ -27,14 +26,12 @@ pub fn space(path: &Path) -> Option<(Bytes, Bytes)> {
 }
 
 /// Returns the same for a folder as a process sees it.
-#[must_use]
 pub fn space_seen_by(pid: Pid, path: &str) -> Option<(Bytes, Bytes)> {
     Folder::at(pid, Path::new(path))?.space()
 }
 
 /// Returns the bytes of the object store's pages that were ever touched. Its file is unlinked, but
 /// the raylet keeps it open.
-#[must_use]
 pub fn plasma_used(raylet: Pid) -> Option<Bytes> {
     let entries = std::fs::read_dir(format!("/proc/{raylet}/fd")).ok()?;
     let stores = entries.flatten().map(|entry| entry.path()).filter(|path| {
@@ -53,7 +50,6 @@ pub fn plasma_used(raylet: Pid) -> Option<Bytes> {
 
 /// Finds sessions that no process runs any more, in the folder of the first of `clusters`. Returns
 /// that folder by its name there, the number of such sessions, and their size.
-#[must_use]
 pub fn old(clusters: &[&Cluster]) -> Option<(PathBuf, u32, Bytes)> {
     let sessions = clusters
         .iter()

@@ -72,7 +72,6 @@ pub struct Mounts {
 
 impl Mounts {
     /// Reads the mounts that `pid` sees.
-    #[must_use]
     pub fn of(pid: Pid) -> Option<Self> {
         let read = move || bounded::text_of_process(pid, "mountinfo", MOUNTS_BYTES).ok();
         let text = timed_read::run_optional(pid, read)?;
@@ -131,7 +130,6 @@ fn kernels_own() -> Option<u64> {
 }
 
 /// Returns the files of shared memory that `pid` has open.
-#[must_use]
 pub fn open(pid: Pid, mounts: &Arc<Mounts>) -> Vec<SharedMemoryFile> {
     let mounts = Arc::clone(mounts);
     // A path below a tmpfs may be on another mount whose file system never answers.
@@ -157,7 +155,6 @@ fn opened(pid: Pid, mounts: &Mounts) -> Vec<SharedMemoryFile> {
 
 /// Returns the size of the file at `path`, which leads through process `pid`, if it is still the
 /// same file.
-#[must_use]
 pub fn size(pid: Pid, path: &Path, id: FileId) -> Option<Bytes> {
     let path = path.to_owned();
     let data = timed_read::run_optional(pid, move || fs::metadata(path).ok())?;
@@ -188,7 +185,6 @@ fn plain(name: &str) -> &str {
 }
 
 /// Returns the shared memory that `pid` has mapped.
-#[must_use]
 pub fn mapped(pid: Pid, mounts: &Mounts) -> BTreeMap<FileId, Mapping> {
     let text = maps::read(pid, MAPS_BYTES).unwrap_or_default();
     mappings(&text, &mounts.devices)
@@ -215,7 +211,6 @@ fn mappings(text: &str, devices: &HashSet<u64>) -> BTreeMap<FileId, Mapping> {
 
 /// Returns the files of at least `smallest` bytes in the tmpfs that `pid` sees at `point`, whether
 /// or not a process has them open.
-#[must_use]
 pub fn files_in(pid: Pid, point: &str, device: u64, smallest: u64) -> Vec<SharedMemoryFile> {
     let point = point.to_owned();
     timed_read::run(pid, move || walk(pid, &point, device, smallest)).unwrap_or_default()

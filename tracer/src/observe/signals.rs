@@ -7,7 +7,6 @@ use crate::{
 };
 
 /// Returns the signal (number and `si_code`) that `target` received from a process and its user.
-#[must_use]
 pub fn received(target: ProcessKey, (signal, code): (i32, i32), (pid, uid): (Pid, u32)) -> Signal {
     let shown = processes::stat(pid);
     let start = shown.as_ref().map_or(BootTime(0), |stat| stat.start);

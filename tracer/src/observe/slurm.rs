@@ -82,7 +82,6 @@ fn job(variables: &[(String, String)]) -> Option<SlurmJob> {
 
 /// Returns the tasks of the job that a process runs in: the children of the job's slurmstepds. Its
 /// batch script is one. Leaves out those that this program descends from.
-#[must_use]
 pub fn tasks(of: Pid) -> Vec<Pid> {
     let Some(own_stepd) = parents(of).find(|pid| is_stepd(*pid)) else {
         return Vec::new();

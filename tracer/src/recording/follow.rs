@@ -103,14 +103,12 @@ impl Follower {
     }
 
     /// Returns the event after which it is read; 0 if it is read from the first.
-    #[must_use]
     pub fn after(&self) -> EventId {
         self.after
     }
 
     /// Returns the recording that replaced this one, if another file has its name now and is a
     /// recording.
-    #[must_use]
     pub fn replaced(&self) -> Option<Self> {
         let now = file(&self.path).filter(|now| Some(*now) != self.file)?;
         let mut anew = Self::open(&self.path).ok()?;
@@ -151,7 +149,6 @@ impl Follower {
     }
 
     /// Whether its writer has it open.
-    #[must_use]
     pub fn is_written(&self) -> bool {
         lock::is_held(&self.path)
     }

@@ -47,20 +47,17 @@ impl Outline {
     }
 
     /// Returns when its recorder began. This is equal for all files of one recorder.
-    #[must_use]
     pub fn began(&self) -> WallTime {
         let part = self.started.part.as_ref();
         part.map_or(self.started.wall, |part| part.began)
     }
 
     /// Returns the number of files that its recorder wrote before it.
-    #[must_use]
     pub fn part(&self) -> u32 {
         self.started.part.as_ref().map_or(0, |part| part.number)
     }
 
     /// Returns what the next recorder records about it.
-    #[must_use]
     pub fn as_previous(&self) -> Previous {
         let name = self.path.file_name().unwrap_or_default();
         Previous {

@@ -81,7 +81,6 @@ pub fn carried(path: &Path) -> Result<HashSet<EventId>, RecordingError> {
 
 /// Groups files by their recorder. Each group is read as one recording. A file without its
 /// predecessor begins a group.
-#[must_use]
 pub fn group_by_recorder(mut files: Vec<Outline>) -> Vec<Vec<Outline>> {
     files.sort_by(|one, other| {
         let key = |file: &Outline| (file.started.wall, file.part());

@@ -22,7 +22,6 @@ const REMOTE: [(u64, &str); 11] = [
 ];
 
 /// Returns the name of the network file system that a folder is on, if it is on one.
-#[must_use]
 pub fn remote(folder: &Path) -> Option<&'static str> {
     let found = rustix::fs::statfs(folder).ok()?;
     let magic = u64::from(u32::try_from(found.f_type & 0xffff_ffff).unwrap_or(0));
@@ -34,7 +33,6 @@ pub fn remote(folder: &Path) -> Option<&'static str> {
 
 /// Returns `raytrace-HOST-TIME.raytrace`. Characters of the host name that are unsuitable for a
 /// file name are left out.
-#[must_use]
 pub fn default_name(host: &str, time: jiff::Timestamp) -> String {
     let host: String = host
         .chars()
@@ -46,7 +44,6 @@ pub fn default_name(host: &str, time: jiff::Timestamp) -> String {
 }
 
 /// Returns the recordings of this host in a folder that have default names, the oldest first.
-#[must_use]
 pub fn of_host(folder: &Path, host: &str) -> Vec<PathBuf> {
     let example = default_name(host, jiff::Timestamp::UNIX_EPOCH);
     let stamp = "19700101T000000Z.raytrace";
@@ -77,7 +74,6 @@ fn is_stamp(text: &str) -> bool {
 }
 
 /// Returns the path of a file that SQLite keeps beside a recording: `-wal`, `-shm`.
-#[must_use]
 pub fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
@@ -85,7 +81,6 @@ pub fn beside(path: &Path, end: &str) -> PathBuf {
 }
 
 /// Returns the newest recording in the current folder, or else in [`FALLBACK`].
-#[must_use]
 pub fn newest() -> Option<PathBuf> {
     newest_in(Path::new(".")).or_else(|| newest_in(Path::new(FALLBACK)))
 }

@@ -64,7 +64,6 @@ pub fn read(path: &Path) -> Result<Read, RecordingError> {
 }
 
 /// Whether this is an SQLite file, as every recording is.
-#[must_use]
 pub fn is_recording(path: &Path) -> bool {
     header(path).is_ok_and(|header| header.starts_with(MAGIC))
 }

@@ -104,7 +104,6 @@ pub struct Sender(Option<Arc<Shared>>);
 
 impl Sender {
     /// Makes a sender that discards events.
-    #[must_use]
     pub fn discarding() -> Self {
         Self(None)
     }
@@ -142,7 +141,6 @@ impl Sender {
     }
 
     /// Returns how many events wait to be written: those about deaths, and samples.
-    #[must_use]
     pub fn waiting(&self) -> (usize, usize) {
         self.0.as_ref().map_or((0, 0), |shared| {
             let queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
@@ -151,7 +149,6 @@ impl Sender {
     }
 
     /// Returns how many events were dropped: those about deaths, and samples.
-    #[must_use]
     pub fn dropped(&self) -> (u64, u64) {
         self.0.as_ref().map_or((0, 0), |shared| {
             (
@@ -163,7 +160,6 @@ impl Sender {
 
     /// Returns for how many log records there is room. Logs are files, and may be read later. A
     /// quarter of the room is left for what other threads send meanwhile.
-    #[must_use]
     pub fn room_for_log_records(&self) -> u64 {
         let most = LOG_RECORDS_QUEUE / 4 * 3;
         let waiting = self.waiting().0;
@@ -171,14 +167,12 @@ impl Sender {
     }
 
     /// Returns how many log records were dropped.
-    #[must_use]
     pub fn dropped_log_records(&self) -> u64 {
         let dropped = |shared: &Arc<Shared>| shared.dropped_log_records.load(Ordering::Relaxed);
         self.0.as_ref().map_or(0, dropped)
     }
 
     /// Returns the failure to write since the last call, if there is one.
-    #[must_use]
     pub fn take_failure(&self) -> Option<String> {
         let shared = self.0.as_ref()?;
         shared
@@ -189,21 +183,18 @@ impl Sender {
     }
 
     /// Whether, since the last call, the file has become too large with nothing more to give up.
-    #[must_use]
     pub fn take_too_large(&self) -> bool {
         let too_large = |shared: &Arc<Shared>| shared.too_large.swap(false, Ordering::Relaxed);
         self.0.as_ref().is_some_and(too_large)
     }
 
     /// Whether the file was gone and has been written anew since the last call.
-    #[must_use]
     pub fn take_rewritten(&self) -> bool {
         let rewritten = |shared: &Arc<Shared>| shared.rewritten.swap(false, Ordering::Relaxed);
         self.0.as_ref().is_some_and(rewritten)
     }
 
     /// Returns the next file, if one was begun since the last call.
-    #[must_use]
     pub fn take_next_file(&self) -> Option<PathBuf> {
         let shared = self.0.as_ref()?;
         let is_new = shared.has_next_file.swap(false, Ordering::Relaxed);
@@ -259,7 +250,6 @@ pub struct Prepared {
 impl Prepared {
     /// Downsamples by another clock than this machine's, so that a test can write a month in an
     /// hour.
-    #[must_use]
     pub fn by_clock(self, clock: impl Fn() -> BootTime + Send + Sync + 'static) -> Self {
         Self {
             clock: Arc::new(clock),
@@ -276,13 +266,11 @@ impl Prepared {
     }
 
     /// Begins a new file from time to time.
-    #[must_use]
     pub fn rotating(self, rotation: Option<Rotation>) -> Self {
         Self { rotation, ..self }
     }
 
     /// Returns a handle to send events with.
-    #[must_use]
     pub fn sender(&self) -> Sender {
         Sender(Some(Arc::clone(&self.shared)))
     }
@@ -366,13 +354,11 @@ impl Writer {
     }
 
     /// Returns a handle to send events with.
-    #[must_use]
     pub fn sender(&self) -> Sender {
         Sender(Some(Arc::clone(&self.shared)))
     }
 
     /// Returns the file that it writes now.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         self.shared.file()
     }
@@ -386,7 +372,6 @@ impl Writer {
     }
 
     /// Returns how many events wait, and up to which time all old rows have been downsampled.
-    #[must_use]
     pub fn waiting(&self) -> (usize, BootTime) {
         let queues = &self.shared.queues;
         let queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
@@ -398,7 +383,6 @@ impl Writer {
     }
 
     /// Waits until the first events are in the file. Returns false if they are not after this time.
-    #[must_use]
     pub fn wait_for_first(&self, patience: Duration) -> bool {
         let began = Instant::now();
         while self.shared.written.load(Ordering::Relaxed) == 0 {
@@ -411,7 +395,6 @@ impl Writer {
     }
 
     /// Writes waiting events and leaves a single file.
-    #[must_use]
     pub fn finish(mut self) -> Summary {
         self.shared
             .queues

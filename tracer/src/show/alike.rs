@@ -21,7 +21,6 @@ use crate::{
 const LONGEST_LABEL: usize = 30;
 
 /// Returns `KILLS 1, 3 and 5–9`, or `KILLS 2, 4, 6 and 53 more` if that would be too long.
-#[must_use]
 pub fn label(causes: &[Cause<'_>]) -> String {
     let numbers: Vec<u32> = causes.iter().map(|cause| cause.number).collect();
     let word = if causes[0].death.verdict.killer.is_kill() {
@@ -41,7 +40,6 @@ pub fn label(causes: &[Cause<'_>]) -> String {
 
 /// Returns the label, the headline and the death with the least certain verdict, for one first
 /// cause or a group.
-#[must_use]
 pub fn heading<'a>(causes: &[Cause<'a>]) -> (String, String, &'a Death) {
     match causes {
         [cause] => (cause.label(), words::headline(cause.death), cause.death),
@@ -50,7 +48,6 @@ pub fn heading<'a>(causes: &[Cause<'a>]) -> (String, String, &'a Death) {
 }
 
 /// Returns the facts that read the same for every cause of the group.
-#[must_use]
 pub fn facts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<Fact> {
     let mut facts = facts::shared(view, causes[0].death);
     for cause in &causes[1..] {
@@ -62,7 +59,6 @@ pub fn facts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<Fact> {
 
 /// Returns a line for each of the first `most` causes, and one that counts the rest. Those that
 /// did not end as most of them did are shown before others.
-#[must_use]
 pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> {
     if causes.iter().all(|cause| is_only_counted(cause.death)) {
         return Vec::new();
@@ -88,7 +84,6 @@ pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<String> 
 
 /// Returns the headline of a group: `the kernel killed 30 Rollout processes (within 580 ms, the
 /// largest 1.9 GiB): cgroup /job hit its limit of 2.0 GiB`.
-#[must_use]
 pub fn headline(causes: &[Cause<'_>]) -> String {
     let deaths: Vec<&Death> = causes.iter().map(|cause| cause.death).collect();
     let (first, last) = (deaths[0], deaths[deaths.len() - 1]);
@@ -141,7 +136,6 @@ fn most_common(deaths: &[&Death]) -> String {
 
 /// Returns the first death that ended as most of them did, and how many did. There must be at least
 /// one death.
-#[must_use]
 pub fn majority<'a>(deaths: &[&'a Death]) -> (&'a Death, usize) {
     let by_limit = [Killer::RayMemoryMonitor, Killer::KernelOomMemcg];
     if by_limit.contains(&deaths[0].verdict.killer) {
@@ -162,7 +156,6 @@ pub fn majority<'a>(deaths: &[&'a Death]) -> (&'a Death, usize) {
 
 /// Returns how many deaths did not end as `alike` of them did: `1 in another way`, `5 in 3 other
 /// ways`.
-#[must_use]
 pub fn others(deaths: &[&Death], alike: usize) -> String {
     let ways: BTreeSet<String> = deaths.iter().map(|death| words::clause(death)).collect();
     let left = deaths.len() - alike;
@@ -173,7 +166,6 @@ pub fn others(deaths: &[&Death], alike: usize) -> String {
 }
 
 /// Returns the death with the least certain verdict. Its certainty holds for the whole group.
-#[must_use]
 pub fn least_certain<'a>(causes: &[Cause<'a>]) -> &'a Death {
     let rank = |death: &Death| match death.verdict.certainty {
         Certainty::Proven => 0,

@@ -87,7 +87,6 @@ impl Most {
 
 /// Returns the first causes that lead, by the first death of each: the most important one, and those
 /// that ended another job. Facts of the first of them stand on the first screen.
-#[must_use]
 pub fn leading(view: &View<'_>, entries: &[Entry<'_>]) -> Vec<EventId> {
     let mut ended: Vec<&Job> = Vec::new();
     let leads = entries.iter().enumerate().filter_map(|(at, entry)| {
@@ -104,7 +103,6 @@ pub fn leading(view: &View<'_>, entries: &[Entry<'_>]) -> Vec<EventId> {
 
 /// Makes the first screen. A first cause that is shown in full has no line, because its own block
 /// says it.
-#[must_use]
 pub fn of(
     view: &View<'_>,
     causes: &[Cause<'_>],
@@ -199,7 +197,6 @@ fn tell(
 
 /// Returns `0.4 s after KILL 1: the same for pid 16135`, if a kill is the same event as the first one: the
 /// same killer, class and limit, soon after it.
-#[must_use]
 pub fn same(first: &Entry<'_>, entry: &Entry<'_>) -> Option<String> {
     let (label, ..) = alike::heading(&first.causes);
     let ([first], [one]) = (first.causes.as_slice(), entry.causes.as_slice()) else {

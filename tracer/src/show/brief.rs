@@ -33,7 +33,6 @@ const ADDED: u64 = 10 << 20;
 /// Returns `the kernel killed WorkerDict.update_actor, pid 16336`, for one kill for memory by the
 /// kernel or by Ray. Its size and its limit have lines of their own, and so has a possible cause of a
 /// crash if another line says why.
-#[must_use]
 pub fn headline(death: &Death, says_why: bool) -> String {
     let mut death = Cow::Borrowed(death);
     if says_why
@@ -70,7 +69,6 @@ pub fn headline(death: &Death, says_why: bool) -> String {
 
 /// Returns the facts of the first screen: who and why, what was held, which line, what to change,
 /// what that costs, and another way.
-#[must_use]
 pub fn facts(view: &View<'_>, entry: &Entry<'_>) -> Vec<Fact> {
     let death = entry.first().death;
     if !death.is_memory_kill() {
@@ -120,7 +118,6 @@ fn other_death(view: &View<'_>, entry: &Entry<'_>) -> Vec<Fact> {
 }
 
 /// Returns why a process was killed for memory, with the figures.
-#[must_use]
 pub fn why(view: &View<'_>, death: &Death) -> String {
     // An OOM daemon has its reason in the headline.
     if !death.verdict.killer.is_memory_kill() {
@@ -160,7 +157,6 @@ pub fn why(view: &View<'_>, death: &Death) -> String {
 }
 
 /// Returns why a process was killed for memory, in some words.
-#[must_use]
 pub fn short_why(death: &Death) -> String {
     let at = death.memory.at_death.as_ref();
     let threshold = at.and_then(|at| at.ray_threshold_bytes);

@@ -13,7 +13,6 @@ const MAX_CLASSES: usize = 6;
 
 /// Returns the cascade of `cause`: one line if all its deaths are of one kind, else a count and a
 /// line for each kind.
-#[must_use]
 pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
     let mut lines = followed(view, cause);
     lines.extend(stopped_meanwhile(view, cause));
@@ -78,7 +77,6 @@ fn followed(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
 }
 
 /// Returns `8 deaths followed from it`, or `3 deaths in the same act, 5 followed from it`.
-#[must_use]
 pub(super) fn counted(cause: &Cause<'_>) -> String {
     let followed = cause.followers().len();
     let deaths = |count| words::count(count, "death", "deaths");

@@ -31,21 +31,18 @@ pub struct Cause<'a> {
 impl<'a> Cause<'a> {
     /// Returns the deaths that followed from it. Other victims of the same act are left out,
     /// because the headline counts them.
-    #[must_use]
     pub fn followers(&self) -> Vec<&'a Death> {
         let followed = self.cascade.iter().filter(|death| !self.is_of_act(death));
         followed.copied().collect()
     }
 
     /// Returns whether the act that ended this process also ended that of `death`.
-    #[must_use]
     pub fn is_of_act(&self, death: &Death) -> bool {
         let act = death.verdict.act;
         act.is_some_and(|act| act.death_id == self.death.id)
     }
 
     /// Returns `KILL 2`, or `DEATH 2` if nobody killed. The two words stay on one line.
-    #[must_use]
     pub fn label(&self) -> String {
         let word = if self.death.verdict.killer.is_kill() {
             "KILL"
@@ -58,7 +55,6 @@ impl<'a> Cause<'a> {
 
 /// Returns whether a finding has a remedy for a memory kill in the same job as a memory kill in
 /// `deaths`.
-#[must_use]
 pub fn has_remedy_for_same_job(
     report: &Report,
     finding: &Finding,
@@ -80,7 +76,6 @@ pub fn has_remedy_for_same_job(
 }
 
 /// Returns all first causes of a report, numbered in the order of their acts.
-#[must_use]
 pub fn all(report: &Report) -> Vec<Cause<'_>> {
     let roots = roots(report);
     let mut found: HashMap<EventId, Cause<'_>> = HashMap::new();
@@ -107,7 +102,6 @@ pub fn all(report: &Report) -> Vec<Cause<'_>> {
 }
 
 /// Maps each death to its first cause. A first cause maps to itself.
-#[must_use]
 pub fn roots(report: &Report) -> BTreeMap<EventId, EventId> {
     let by_id = by_id(report);
     report
@@ -162,14 +156,12 @@ pub struct Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// Returns the first of its causes, which decides the order of entries.
-    #[must_use]
     pub fn first(&self) -> &Cause<'a> {
         &self.causes[0]
     }
 }
 
 /// Folds first causes that are alike: same killer, same kind of victim, same sender.
-#[must_use]
 pub fn fold(causes: Vec<Cause<'_>>) -> Vec<Entry<'_>> {
     let mut alike: HashMap<Likeness, usize> = HashMap::new();
     for cause in &causes {

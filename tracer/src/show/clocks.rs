@@ -12,7 +12,6 @@ const MATTERS_MS: i64 = 100;
 
 /// Returns `±0.4 s by its kernel`, or how wrong the clock of the death's node is, with the time of
 /// the death by the clock of the node with the GCS.
-#[must_use]
 pub fn of_death(view: &View<'_>, death: &Death) -> Option<String> {
     let report = &view.shown.report;
     let name = death.node.as_deref()?;
@@ -30,7 +29,6 @@ pub fn of_death(view: &View<'_>, death: &Death) -> Option<String> {
 }
 
 /// Returns a line for each clock that is wrong, and one for all clocks that may be.
-#[must_use]
 pub fn gaps(view: &View<'_>) -> Vec<String> {
     let report = &view.shown.report;
     let nodes = report.nodes.iter();

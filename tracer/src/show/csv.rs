@@ -17,7 +17,6 @@ const KEYS: usize = 6;
 
 /// Returns the row of a memory event at the wall time `wall`, or `None` for an event of another
 /// kind. `name` returns the name of a process.
-#[must_use]
 pub fn row(
     event: &Event,
     wall: Option<Utc>,
@@ -71,7 +70,6 @@ fn figures(sample: &impl Figures) -> String {
 
 /// Quotes a field as RFC 4180 asks. A name that a spreadsheet would take for a formula gets a `'`
 /// in front.
-#[must_use]
 pub fn quoted(name: &str) -> String {
     let formula = name.starts_with(['=', '+', '-', '@']);
     let name = if formula {

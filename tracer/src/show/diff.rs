@@ -34,7 +34,6 @@ const NONE_SEEN: &str = "none seen";
 const MAX_JOBS: usize = 3;
 
 /// Renders the whole comparison, with colours.
-#[must_use]
 pub fn render(diff: &Diff, style: &Style) -> String {
     let mut page = Page::new(style.width);
     for (name, side) in [("A ", &diff.a), ("B ", &diff.b)] {

@@ -13,7 +13,6 @@ use crate::{
 const WORD: usize = 12;
 
 /// Renders the checks as text, for `width` columns.
-#[must_use]
 pub fn render(machine: &Machine, checks: &[Check], width: usize) -> String {
     let mut page = Page::new(width);
     for line in heads(machine) {

@@ -111,7 +111,6 @@ pub struct Item {
 }
 
 /// Makes the document of what is shown.
-#[must_use]
 pub fn of(view: &View<'_>, extent: Extent) -> Document {
     let causes = view.shown.causes();
     let entries = rank::entries(view, causes.clone());

@@ -2,7 +2,6 @@
 
 /// Returns about `most` of `points` or fewer. They are split into buckets of equal count, and each
 /// keeps its first, lowest, highest and last point.
-#[must_use]
 pub fn downsample<T: Copy>(points: &[T], most: usize, figure: impl Fn(&T) -> u64) -> Vec<T> {
     if points.len() <= most {
         return points.to_vec();

@@ -32,13 +32,11 @@ const BOOKKEEPING: [&str; 7] = [
 
 /// Returns lines like `−43 ms raylet.out: Killing 1 worker(s) …`, and one that counts the pieces
 /// left out.
-#[must_use]
 pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
     at_most(view, cause, usize::MAX)
 }
 
 /// Returns the same for at most this many pieces.
-#[must_use]
 pub fn at_most(view: &View<'_>, cause: &Cause<'_>, most: usize) -> Vec<String> {
     let death = cause.death;
     let all = &death.verdict.evidence;

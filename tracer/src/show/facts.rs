@@ -28,7 +28,6 @@ pub type Fact = (&'static str, String);
 
 /// Returns all facts of a death: who ended it and why, the limit, the memory of processes, and what
 /// evidence is missing.
-#[must_use]
 pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let memory = view.shown.detail || death.is_memory_kill();
     let own = [
@@ -76,7 +75,6 @@ pub fn all(view: &View<'_>, death: &Death) -> Vec<Fact> {
 
 /// Returns what the first screen and `--kill` leave to a short block: how the memory rose, and
 /// where the process ran.
-#[must_use]
 pub fn short(view: &View<'_>, death: &Death, has_facts: bool) -> Vec<Fact> {
     let memory = death.is_memory_kill();
     // The first screen has what the running calls had added.
@@ -221,7 +219,6 @@ fn known<const N: usize>(facts: [(&'static str, Option<String>); N]) -> impl Ite
 }
 
 /// Returns the facts that similar deaths can have in common.
-#[must_use]
 pub fn shared(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let sender = death.sender.as_ref();
     known([
@@ -657,7 +654,6 @@ fn is_more_than_was_in_use(death: &Death) -> bool {
 }
 
 /// Returns the process that held the memory, if the victim did not.
-#[must_use]
 pub fn suspect(death: &Death) -> Option<String> {
     let suspect = death.memory.suspect.as_ref()?;
     let at_death = death.memory.at_death.as_ref();
@@ -747,7 +743,6 @@ pub(super) fn late_monitor(view: &View<'_>, death: &Death) -> Option<String> {
 }
 
 /// Returns ids and origin, for one first cause that was asked for.
-#[must_use]
 pub fn identity(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let title = death.process.title.as_deref();
     known([

@@ -86,7 +86,6 @@ fn parse_killer(name: &str) -> Result<Killer, String> {
 
 /// Returns why the report is a failure, one sentence for each reason. The list is empty if it is
 /// none.
-#[must_use]
 pub fn reasons(report: &Report, when: &FailWhen) -> Vec<String> {
     let mut reasons = Vec::new();
     let causes = causes::all(report);

@@ -36,7 +36,6 @@ pub struct FindingText<'a> {
 
 impl FindingText<'_> {
     /// Returns the first part with a label.
-    #[must_use]
     pub fn part(&self, label: &str) -> Option<&str> {
         let mut parts = self.parts.iter();
         let part = parts.find(|(known, _)| *known == label);
@@ -44,7 +43,6 @@ impl FindingText<'_> {
     }
 
     /// Returns whether it names something to change, and not only what is no cause.
-    #[must_use]
     pub fn matters(&self) -> bool {
         matters(self.finding)
     }
@@ -59,7 +57,6 @@ fn matters(finding: &Finding) -> bool {
 /// Returns the text of each finding, in the order of their numbers, from 1. Those about what is no
 /// cause come last. Limits that Ray cannot see are shown once, however many cgroups have one, unless
 /// all or details are asked for.
-#[must_use]
 pub fn texts<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
     let findings: &'a [Finding] = &view.shown.report.findings;
     let hidden = |finding: &&Finding| finding.rule == HIDDEN_LIMIT;
@@ -85,7 +82,6 @@ pub fn texts<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
 }
 
 /// Returns which kills no rule explains, and the notes of the report.
-#[must_use]
 pub fn notes(view: &View<'_>) -> Vec<String> {
     let report = &view.shown.report;
     let unexplained = report.findings.iter().filter(|one| one.rule == NO_RULE);

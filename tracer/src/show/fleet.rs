@@ -20,7 +20,6 @@ pub const MAX_MISSING: usize = 6;
 const MAX_CLUSTERS: usize = 3;
 
 /// Returns whether a report is of several recordings.
-#[must_use]
 pub fn is_fleet_report(report: &Report) -> bool {
     !report.nodes.is_empty()
 }
@@ -28,7 +27,6 @@ pub fn is_fleet_report(report: &Report) -> bool {
 /// Returns `16 nodes, 14 recordings (none from gpu-13, gpu-14) · 2026-11-20 06:02:11Z–08:42:20Z · 0
 /// lost`, then a line for each cluster. Without recordings, the first line says how many nodes have
 /// logs, and the lines about the texts follow.
-#[must_use]
 pub fn header(view: &View<'_>) -> Vec<String> {
     let report = &view.shown.report;
     let without: Vec<&str> = (report.nodes.iter())
@@ -124,7 +122,6 @@ fn range(view: &View<'_>) -> Option<String> {
 }
 
 /// Returns what was not seen: a line for each kind, with the nodes that it holds for.
-#[must_use]
 pub fn gaps(view: &View<'_>, most: usize) -> Vec<String> {
     let report = &view.shown.report;
     let mut lines = Vec::new();
@@ -227,7 +224,6 @@ fn nodes_where(report: &Report, wanted: impl Fn(&Recording) -> bool) -> Vec<&str
 }
 
 /// Returns `2 first causes, 62 deaths on 9 nodes`.
-#[must_use]
 pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> String {
     if causes.is_empty() {
         return "No abnormal deaths on any node.".to_owned();
@@ -256,7 +252,6 @@ pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> String {
 }
 
 /// `; 61 deaths on 8 nodes followed`.
-#[must_use]
 pub fn followed(cause: &Cause<'_>) -> String {
     let followers = cause.followers();
     if followers.is_empty() {
@@ -276,7 +271,6 @@ pub fn followed(cause: &Cause<'_>) -> String {
 
 /// Returns the name of the node of a recording. Of a recorder that saw several nodes it is that of
 /// their host.
-#[must_use]
 pub fn node_of_recording(report: &Report, recording: u32) -> Option<String> {
     let is_own = |node: &&Node| node.recordings.contains(&recording);
     let mut own = report.nodes.iter().filter(is_own);
@@ -289,7 +283,6 @@ pub fn node_of_recording(report: &Report, recording: u32) -> Option<String> {
 }
 
 /// `6 nodes: nothing died`.
-#[must_use]
 pub fn quiet_nodes(report: &Report) -> Option<String> {
     let quiet: Vec<&str> = (report.nodes.iter())
         .filter(|node| node.is_known() && node.listed_deaths == 0)
@@ -301,7 +294,6 @@ pub fn quiet_nodes(report: &Report) -> Option<String> {
 
 /// Returns ` on gpu-01, gpu-02 and 6 more` for the deaths of one line of a cascade. This is empty
 /// in a report of one recording.
-#[must_use]
 pub fn on_nodes(deaths: &[&Death]) -> String {
     let mut on: Vec<&str> = deaths
         .iter()

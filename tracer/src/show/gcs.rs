@@ -7,7 +7,6 @@ use crate::{
 
 /// Returns `actor keeper, placement group shelf, node gpu-07, job 01000000: python train.py`, or
 /// `None` if the GCS was not asked or knows nothing.
-#[must_use]
 pub(super) fn line(death: &Death) -> Option<String> {
     let said = death.work.gcs.as_ref()?;
     let named = |what: &str, name: &Option<String>| {

@@ -12,7 +12,6 @@ const MOST: usize = 4;
 const CLEANUP: u32 = 45;
 
 /// `61.2 of 79.1 GiB at most on each of 8; 3 uncorrected ECC errors on GPU 2`.
-#[must_use]
 pub(super) fn line(report: &Report) -> Option<String> {
     let memory = said(&report.gpus, " at most", |gpu| gpu.peak_bytes);
     let parts: Vec<String> = memory
@@ -23,14 +22,12 @@ pub(super) fn line(report: &Report) -> Option<String> {
 }
 
 /// Returns `60.0 of 80.0 GiB on each of 8`: what is in use now.
-#[must_use]
 pub(super) fn now(gpus: &[GpuReport]) -> Option<String> {
     said(gpus, "", |gpu| gpu.used_bytes)
 }
 
 /// Returns the errors that NVIDIA's driver reported: `Xid 31 (GPU memory page fault) 3 times on
 /// 0000:0a:00 by python (pid 7)`.
-#[must_use]
 pub(super) fn errors(errors: &[GpuError]) -> Option<String> {
     let mut sorted: Vec<&GpuError> = errors.iter().collect();
     sorted.sort_by_key(|error| error.code == CLEANUP);

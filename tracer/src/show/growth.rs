@@ -25,13 +25,11 @@ const MAX_LINES: usize = 3;
 const SMALLEST_SHARE: f64 = 0.05;
 
 /// Returns for each owner the sentence about its first line, and those about the next ones.
-#[must_use]
 pub fn lines(view: &View<'_>) -> Vec<(String, Vec<String>)> {
     owners(view, |_| true)
 }
 
 /// Returns the same for these classes only.
-#[must_use]
 pub fn lines_of(view: &View<'_>, classes: &[String]) -> Vec<(String, Vec<String>)> {
     owners(view, |growth| classes.contains(&growth.class))
 }
@@ -116,7 +114,6 @@ fn line(line: &GrowthLine) -> String {
 
 /// Returns the user's own line, what it called, and the library in which that ran: `dp_actor.py:245
 /// forward, in qwen2.py:463 forward (in libtorch_cpu.so: …)`.
-#[must_use]
 pub fn place(line: &GrowthLine) -> String {
     if line.line.is_none() && line.function == NOT_SAMPLED {
         return "unknown lines (not sampled)".to_owned();
@@ -168,7 +165,6 @@ fn fate(line: &GrowthLine) -> String {
 
 /// Returns a line for each reason why stacks of processes could not be read, and one about growth
 /// of which no stack was seen.
-#[must_use]
 pub fn unread(view: &View<'_>) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<u32>)> = Vec::new();
     for unread in &view.shown.report.unread_stacks {

@@ -20,7 +20,6 @@ use crate::{
 /// A shorter gap is not mentioned: the recorder was started again at once.
 const NO_GAP_NS: i64 = 1_500_000_000;
 /// Returns one line for each recording, or the header for several nodes.
-#[must_use]
 pub fn recordings(view: &View<'_>) -> Vec<String> {
     if fleet::is_fleet_report(&view.shown.report) {
         return fleet::header(view);
@@ -33,13 +32,11 @@ pub fn recordings(view: &View<'_>) -> Vec<String> {
 }
 
 /// Returns one line for each thing that a recording missed.
-#[must_use]
 pub fn gaps(view: &View<'_>) -> Vec<String> {
     gaps_at_most(view, fleet::MAX_MISSING)
 }
 
 /// Returns the same for several recordings in at most this many lines for them.
-#[must_use]
 pub fn gaps_at_most(view: &View<'_>, most: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let several = fleet::is_fleet_report(&view.shown.report);
@@ -75,7 +72,6 @@ pub fn gaps_at_most(view: &View<'_>, most: usize) -> Vec<String> {
 }
 
 /// Returns one line for each process that was killed and has not ended.
-#[must_use]
 pub fn pending(view: &View<'_>) -> Vec<String> {
     let pending = view.shown.report.pending.iter();
     pending.map(|death| pending_line(view, death)).collect()
@@ -238,7 +234,6 @@ fn loss_line(recording: &Recording) -> String {
 }
 
 /// Returns how many first causes and deaths there are, and the peak of memory.
-#[must_use]
 pub fn counts(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let shown = view.shown;
     let mut lines = Vec::new();
@@ -315,7 +310,6 @@ fn normal_exits(view: &View<'_>) -> String {
 
 /// Returns how many of the causes follow from something that these texts do not tell: these are no
 /// first causes.
-#[must_use]
 pub fn followed(view: &View<'_>, causes: &[Cause<'_>]) -> usize {
     let untold = causes.iter().filter(|one| untold(view, one).is_some());
     untold.count()

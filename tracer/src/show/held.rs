@@ -47,7 +47,6 @@ pub(super) struct Held {
 
 /// Returns `WHAT WAS HELD` at the first memory kill in the order of the report. In a report of
 /// several recordings, returns it for the first memory kill that ended each job.
-#[must_use]
 pub(super) fn at_kills(view: &View<'_>) -> Vec<Held> {
     let report = &view.shown.report;
     if report.growth.is_empty() {
@@ -90,7 +89,6 @@ pub(super) struct Largest {
 
 /// Returns what held most at a kill, and the line that holds most of that, in short: with its
 /// figure if `figure` says so.
-#[must_use]
 pub(super) fn largest(view: &View<'_>, death: &Death, figure: bool) -> Option<Largest> {
     let found = found(death).into_iter().next()?;
     let oom = death.memory.oom.as_ref();
@@ -112,7 +110,6 @@ pub(super) fn largest(view: &View<'_>, death: &Death, figure: bool) -> Option<La
 }
 
 /// Returns whether the victim alone is the class that held most.
-#[must_use]
 pub(super) fn is_victim(death: &Death) -> bool {
     let first = found(death).into_iter().next();
     first.is_none_or(|first| {

@@ -15,7 +15,6 @@ pub(super) const LABEL: &str = "Machine with its page cache";
 
 /// `3.9 GiB in use = 1.2 GiB of recorded processes + 0.4 others + 0.5 shared + 1.5 page cache + 0.2
 /// kernel + 0.1 unaccounted`.
-#[must_use]
 pub(super) fn line(sum: &InUse) -> String {
     let unit = Unit::of(sum.used_bytes);
     let figure = |bytes, name| format!("{} {name}", unit.figure(bytes));

@@ -19,14 +19,12 @@ const MAX_HIT: usize = 2;
 
 /// Returns one line for each job, as its label and the rest. If there are more than `most`, failed
 /// jobs come first.
-#[must_use]
 pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String, String)> {
     told(view, most, |job| line(view, job, causes, false))
 }
 
 /// Returns the same in short: without the arguments of its program, and without why a death ended
 /// it, which that death's block says.
-#[must_use]
 pub fn short_lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String, String)> {
     told(view, most, |job| line(view, job, causes, true))
 }
@@ -66,7 +64,6 @@ fn label(view: &View<'_>, job: &Job) -> String {
 
 /// Returns the id of a job, with the session if a job of another cluster has the same id. Each
 /// cluster counts its jobs from 1.
-#[must_use]
 pub fn name(view: &View<'_>, job: &Job) -> String {
     let report = &view.shown.report;
     let session = |job: &Job| {
@@ -97,7 +94,6 @@ fn rest(jobs: &[&Job]) -> String {
 }
 
 /// Returns `probably ` if only the order of deaths says which of them ended a job.
-#[must_use]
 pub fn probably(job: &Job) -> &'static str {
     if job.is_ended_by_order() {
         "probably "
@@ -142,7 +138,6 @@ fn line(view: &View<'_>, job: &Job, causes: &[Cause<'_>], short: bool) -> String
 }
 
 /// Returns how it is known what ended a job.
-#[must_use]
 pub fn why(job: &Job) -> String {
     let because = sanitize::line(&clause::because(&job.because), sanitize::EVIDENCE);
     because.trim_end_matches('.').to_owned()
@@ -303,7 +298,6 @@ fn label_word(numbers: &[u32], causes: &[Cause<'_>]) -> &'static str {
 }
 
 /// Returns the job that a first cause ended, by itself or through its cascade.
-#[must_use]
 pub fn ended_by<'a>(view: &View<'a>, cause: &Cause<'_>) -> Option<&'a Job> {
     view.shown.report.jobs.iter().find(|job| {
         job.ended_by_death_id.is_some_and(|death| {

@@ -27,7 +27,6 @@ pub struct Page {
 
 impl Page {
     /// Makes an empty page of `width` columns.
-    #[must_use]
     pub fn new(width: usize) -> Self {
         Self {
             width,
@@ -36,19 +35,16 @@ impl Page {
     }
 
     /// Returns the width in columns.
-    #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
     /// Returns the number of lines so far.
-    #[must_use]
     pub fn lines(&self) -> usize {
         self.text.lines().count()
     }
 
     /// Returns the whole text.
-    #[must_use]
     pub fn finish(self) -> String {
         self.text
     }

@@ -22,7 +22,6 @@ pub struct LimitUse {
 
 impl LimitUse {
     /// Returns the share of the limit that was in use.
-    #[must_use]
     pub fn share(&self) -> f64 {
         share(self.used, self.limit)
     }
@@ -36,7 +35,6 @@ pub fn monitors(report: &Report) -> impl Iterator<Item = &Monitor> {
 
 /// Returns Ray's lowest threshold, of monitors that count the whole machine. Those of others cannot
 /// be compared with its peak.
-#[must_use]
 pub fn threshold(report: &Report, peak: &Peak) -> Option<Bytes> {
     let whole = |total: Bytes| total.0.abs_diff(peak.total_bytes.0) <= (1 << 30);
     monitors(report)
@@ -47,7 +45,6 @@ pub fn threshold(report: &Report, peak: &Peak) -> Option<Bytes> {
 
 /// Returns where memory came nearest to a limit, or went farthest above one. `None` if no use of
 /// memory is known.
-#[must_use]
 pub fn nearest(report: &Report) -> Option<LimitUse> {
     let peak = report.peak.iter().map(|peak| at_peak(report, peak));
     let deaths = report
@@ -58,7 +55,6 @@ pub fn nearest(report: &Report) -> Option<LimitUse> {
 }
 
 /// Returns where a cgroup came nearest to its limit, or to that of a monitor that counts it.
-#[must_use]
 pub fn nearest_cgroup(report: &Report) -> Option<LimitUse> {
     fullest(in_cgroups(report))
 }
@@ -99,7 +95,6 @@ fn whose_cgroup(report: &Report, path: &str) -> String {
 }
 
 /// Compares the machine's peak with Ray's threshold, or else with all of its memory.
-#[must_use]
 pub fn at_peak(report: &Report, peak: &Peak) -> LimitUse {
     let threshold = threshold(report, peak).filter(|limit| *limit < peak.total_bytes);
     let whose = if threshold.is_some() {

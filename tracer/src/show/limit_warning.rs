@@ -15,14 +15,12 @@ use crate::{
 ///
 /// When the warning is over, the line is `07:12:58.000Z over: TaskRunner gave back 31.0 GiB; 58.0
 /// GiB left at Ray's monitor`.
-#[must_use]
 pub fn line(time: Option<Utc>, warning: &LimitWarning, zone: &Zone) -> String {
     let time = time.map_or_else(|| "time unknown".to_owned(), |time| zone.clock(time));
     format!("{time} {}", sentence(warning))
 }
 
 /// Returns the same without its time.
-#[must_use]
 pub fn sentence(warning: &LimitWarning) -> String {
     let who = words::who_kills(&warning.limit);
     let Some(within) = warning.within else {
@@ -66,7 +64,6 @@ fn action(warning: &LimitWarning, within: Within) -> String {
 }
 
 /// `60 s to 110 s`.
-#[must_use]
 pub fn interval(within: Within) -> String {
     let told = |ms| duration(Duration::from_millis(ms));
     format!("{} to {}", told(within.soonest_ms), told(within.latest_ms))

@@ -17,7 +17,6 @@ use crate::{
 
 /// `08:41:07.482Z RAY MONITOR killed compute_score pid 41877 3.4 GiB · biggest: TaskRunner 402.6
 /// GiB · proven`.
-#[must_use]
 pub fn death(death: &Death, zone: &Zone) -> String {
     let verdict = if death.verdict.settled {
         certainty(death)
@@ -33,7 +32,6 @@ pub fn death(death: &Death, zone: &Zone) -> String {
 }
 
 /// Returns the line that settles a death that was printed before its evidence was complete.
-#[must_use]
 pub fn settled(death: &Death, zone: &Zone) -> String {
     format!(
         "{} final: {} · {}{}",
@@ -60,7 +58,6 @@ fn what(death: &Death) -> String {
 }
 
 /// Returns the rest of the line: which process, and why.
-#[must_use]
 pub fn what_happened(death: &Death) -> String {
     // The same figure as in the report.
     let private = death.memory.own_private();
@@ -154,7 +151,6 @@ pub struct Status {
 
 impl Status {
     /// Returns the status with the limits of `live`, and the time until each is hit.
-    #[must_use]
     pub fn near(live: &Live, trends: &GrowthTrends) -> Self {
         let nearness = |threat: &LimitMargin| Nearness {
             who: words::who_kills(&threat.limit_owner),
@@ -196,7 +192,6 @@ enum Brevity {
 
 /// Returns the status line, at most `width` columns: `02:39:18 · 14 workers · NEXT KILLER Ray's
 /// monitor 491.9/493.5 GiB, ~67 s (TaskRunner) · deaths 1 · lost 0`.
-#[must_use]
 pub fn status(status: &Status, width: usize) -> String {
     use Brevity::{Full, NotLabel, NotRay, NotWhose, NotWorkers};
     let tries = [Full, NotWhose, NotRay, NotLabel, NotWorkers];
@@ -251,7 +246,6 @@ fn nearness(near: &Nearness, whose: bool) -> String {
 }
 
 /// `21 s`, `3 min`, `2.8 h`.
-#[must_use]
 pub fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {

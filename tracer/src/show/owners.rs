@@ -16,7 +16,6 @@ const UNEVEN: f64 = 1.2;
 const LEAST: u64 = 256 << 20;
 
 /// `load 15 × 1.2 GiB = 18.0 GiB, Rollout 1 × 3.1 GiB (+200 MiB a call)`.
-#[must_use]
 pub(super) fn line(report: &Report) -> Option<String> {
     let named = |owner: &&Owner| {
         let peak = owner.private_peak_bytes.unwrap_or_default();

@@ -9,7 +9,6 @@ use crate::show::{
 
 /// Returns the entries of a report in their order. Similar first causes are grouped, unless all or
 /// one is asked for.
-#[must_use]
 pub fn entries<'a>(view: &View<'_>, causes: Vec<Cause<'a>>) -> Vec<Entry<'a>> {
     let mut entries = if view.shown.all || view.shown.detail {
         causes.into_iter().map(alone).collect()
@@ -40,7 +39,6 @@ fn alone(cause: Cause<'_>) -> Entry<'_> {
 }
 
 /// Returns the first `most` entries, and how many first causes are left out.
-#[must_use]
 pub fn most_important(mut entries: Vec<Entry<'_>>, most: usize) -> (Vec<Entry<'_>>, usize) {
     let left = entries.split_off(most.min(entries.len()));
     let left_out = left.iter().map(|entry| entry.causes.len()).sum();
@@ -48,7 +46,6 @@ pub fn most_important(mut entries: Vec<Entry<'_>>, most: usize) -> (Vec<Entry<'_
 }
 
 /// Returns the line that stands for the first causes that are left out.
-#[must_use]
 pub fn left_out(count: usize) -> String {
     let what = words::count(count, "more first cause", "more first causes");
     format!("… and {what} (--all lists them)")

@@ -30,13 +30,11 @@ pub struct RecordingFilter {
 
 impl RecordingFilter {
     /// Returns whether nothing is asked for.
-    #[must_use]
     pub fn is_all(&self) -> bool {
         self == &Self::default()
     }
 
     /// Returns whether a cluster or job is asked for, and the report has others too.
-    #[must_use]
     pub fn is_for_a_part_of(&self, report: &Report) -> bool {
         let other_cluster = |one: &ClusterReport| !self.is_of_cluster(Some(one));
         let mut clusters = report.clusters.iter();
@@ -49,7 +47,6 @@ impl RecordingFilter {
     }
 
     /// Returns whether a death is on the node, of the job and of the cluster that are asked for.
-    #[must_use]
     pub fn has_death(&self, report: &Report, death: &Death) -> bool {
         let cluster = || cluster(report, death.cluster);
         let on_node = |text: &str| {
@@ -117,7 +114,6 @@ impl RecordingFilter {
 
     /// Returns whether a job is the one that is asked for, of the cluster that is asked for, and of a
     /// cluster with the node that is asked for.
-    #[must_use]
     pub fn has_job(&self, report: &Report, job: &Job) -> bool {
         let own = cluster(report, job.cluster);
         let reaches_node = |text: &str| match own {
@@ -160,7 +156,6 @@ impl RecordingFilter {
     }
 
     /// Returns the error if the report does not know what is asked for.
-    #[must_use]
     pub fn not_found_message(&self, report: &Report) -> Option<String> {
         if let Some(text) = &self.node
             && !knows_node(report, text)
@@ -187,7 +182,6 @@ impl RecordingFilter {
     }
 
     /// Returns the whole name of the session that is asked for, if the report has it.
-    #[must_use]
     pub fn session(&self, report: &Report) -> Option<String> {
         let text = self.cluster.as_deref()?;
         let mut sessions = report
@@ -198,7 +192,6 @@ impl RecordingFilter {
     }
 
     /// Returns whether a recording of the report is of the node and cluster that are asked for.
-    #[must_use]
     pub fn has_recording(&self, report: &Report, number: u32) -> bool {
         let own = || {
             let clusters = report.clusters.iter();
@@ -215,7 +208,6 @@ impl RecordingFilter {
 impl RecordingFilter {
     /// Returns whether a cluster is the one that is asked for, on the node that is asked for, and
     /// has the job that is asked for.
-    #[must_use]
     pub fn has_cluster(&self, report: &Report, one: &ClusterReport) -> bool {
         let on_node =
             |text: &str| has_id(one, text) || is_recorded_on(report, one.recording_id, text);
@@ -227,7 +219,6 @@ impl RecordingFilter {
 
     /// Returns whether a setting is in such a cluster, and is set for the job that is asked for or
     /// for the whole cluster.
-    #[must_use]
     pub fn has_setting(&self, report: &Report, setting: &Setting) -> bool {
         let Some(own) = cluster(report, setting.cluster) else {
             return !self.is_for_a_part_of(report);
@@ -237,7 +228,6 @@ impl RecordingFilter {
     }
 
     /// Returns whether a recording is of a machine with such a cluster.
-    #[must_use]
     pub fn has_machine(&self, report: &Report, number: u32) -> bool {
         let mut clusters = report.clusters.iter();
         self.has_recording(report, number)

@@ -21,7 +21,6 @@ pub const LONGEST: usize = 2000;
 
 /// Returns `text` on one line, harmless, and at most `limit` characters. Text that is cut ends in
 /// `…`.
-#[must_use]
 pub fn line(text: &str, limit: usize) -> String {
     let mut shown = String::new();
     let mut length = 0;
@@ -37,25 +36,21 @@ pub fn line(text: &str, limit: usize) -> String {
 }
 
 /// Returns a name: [`line()`] with the limit for names.
-#[must_use]
 pub fn name(text: &str) -> String {
     line(text, NAME)
 }
 
 /// Returns whether a terminal shows `character` as itself and in its place.
-#[must_use]
 pub fn is_harmless(character: char) -> bool {
     !character.is_control() && !is_hidden(character)
 }
 
 /// Returns the columns that harmless text takes on a terminal. East Asian wide characters take two.
-#[must_use]
 pub fn columns(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
 /// Cuts harmless text to `width` columns. Text that is cut ends in `…`.
-#[must_use]
 pub fn cut_columns(text: &str, width: usize) -> String {
     if columns(text) <= width {
         return text.to_owned();
@@ -133,7 +128,6 @@ fn is_combining(character: char) -> bool {
 }
 
 /// Quotes a path for a shell.
-#[must_use]
 pub fn quoted(path: &str) -> String {
     let path = line(path, EVIDENCE);
     let plain =
@@ -163,7 +157,6 @@ pub(super) fn html(text: &str) -> String {
 
 /// Returns the clauses of a text that fit into `room` characters; the whole text if not even the
 /// first does.
-#[must_use]
 pub fn whole_clauses(text: &str, room: usize) -> &str {
     let Some((end, _)) = text.char_indices().nth(room) else {
         return text;
@@ -180,7 +173,6 @@ pub fn whole_clauses(text: &str, room: usize) -> &str {
 }
 
 /// Returns a text without what stands in parentheses.
-#[must_use]
 pub fn without_remarks(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
@@ -193,7 +185,6 @@ pub fn without_remarks(text: &str) -> String {
 
 /// Returns the words of a text that fit into `width` columns, with an ellipsis if there are more.
 /// No word is cut, unless it is the only one.
-#[must_use]
 pub fn whole_words(text: &str, width: usize) -> String {
     let cut = cut_columns(text, width);
     if cut == text {
@@ -208,7 +199,6 @@ pub fn whole_words(text: &str, width: usize) -> String {
 }
 
 /// Returns the clauses of a text that fit, and says where the others are.
-#[must_use]
 pub fn with_more(text: &str, room: usize, others: &str) -> String {
     if text.chars().count() <= room {
         return text.to_owned();

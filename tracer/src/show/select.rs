@@ -46,7 +46,6 @@ pub enum Kill {
 impl Kill {
     /// Returns the id of the death, if the report has it. For a number, that is the death of the
     /// first cause.
-    #[must_use]
     pub fn death(self, report: &Report) -> Option<EventId> {
         match self {
             Self::Number(number) => causes::all(report)
@@ -63,7 +62,6 @@ impl Kill {
 
     /// Returns the error for a report that does not have it. `causes` is how many first causes the
     /// report has.
-    #[must_use]
     pub fn not_found_message(self, causes: usize) -> String {
         let asked = match self {
             Self::Number(number) => format!("no first cause has the number {number}"),
@@ -151,13 +149,11 @@ impl Totals {
 
 impl SelectedReport {
     /// Shows the whole report.
-    #[must_use]
     pub fn whole(report: &Report) -> Self {
         select(report.clone(), &Selection::default())
     }
 
     /// Returns the first causes that are shown, with their numbers in the whole report.
-    #[must_use]
     pub fn causes(&self) -> Vec<causes::Cause<'_>> {
         let mut causes = causes::all(&self.report);
         for cause in &mut causes {
@@ -168,14 +164,12 @@ impl SelectedReport {
     }
 
     /// Returns the number of a death's first cause, even if a filter removed the death.
-    #[must_use]
     pub fn number(&self, death: EventId) -> Option<u32> {
         self.numbers.get(&death).copied()
     }
 }
 
 /// Keeps the deaths that `selection` asks for, and their causes.
-#[must_use]
 pub fn select(mut report: Report, selection: &Selection) -> SelectedReport {
     let causes = causes::all(&report);
     let numbers: HashMap<EventId, u32> = causes

@@ -18,7 +18,6 @@ const LEAST: u64 = 64 << 20;
 const PART: u64 = 10;
 
 /// `1.4 GiB at most = 1.3 memfd:weights (Holder pid 7) + 0.1 object store + 0.0 other`.
-#[must_use]
 pub(super) fn line(report: &Report) -> Option<String> {
     let sum = report.shared_memory.as_ref()?;
     sum.files.first().filter(|file| file.bytes.0 >= LEAST)?;
@@ -39,7 +38,6 @@ pub(super) fn line(report: &Report) -> Option<String> {
 
 /// Returns `memfd:weights 300 MiB, held by Holder pid 7` for files that are large compared with the
 /// processes. With `all`, returns the largest files whatever their size.
-#[must_use]
 pub(super) fn at_death(death: &Death, all: bool) -> Option<String> {
     let process = death
         .memory

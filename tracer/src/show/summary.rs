@@ -44,7 +44,6 @@ pub enum Disclosure {
 
 /// Returns the most important first cause of a report: a memory kill that ended a job, else another
 /// death that ended a job, else a memory kill, else the first.
-#[must_use]
 pub fn most_important_cause(report: &Report) -> Option<Cause<'_>> {
     let ended = |cause: &Cause<'_>| {
         let mut jobs = report.jobs.iter().filter_map(|job| job.ended_by_death_id);
@@ -58,7 +57,6 @@ pub fn most_important_cause(report: &Report) -> Option<Cause<'_>> {
 }
 
 /// Returns the five lines of a death. `more` is the last one, on how to see more.
-#[must_use]
 pub fn lines(report: &Report, death: &Death, disclosure: Disclosure, more: &str) -> [String; 5] {
     let third = grew(death).filter(|_| disclosure == Disclosure::All);
     // If another process had grown, who killed is not the cause.
@@ -142,7 +140,6 @@ fn held_lines(view: &View<'_>, death: &Death) -> Vec<String> {
 }
 
 /// Renders the most important first cause in five lines, or one line if no death is abnormal.
-#[must_use]
 pub fn text(shown: &SelectedReport, style: &Style) -> String {
     let report = &shown.report;
     let Some(cause) = most_important_cause(report) else {
@@ -197,7 +194,6 @@ fn cause(death: &Death, disclosure: Disclosure) -> String {
 
 /// Returns what happened to a process. The only foreign text in it is names of Ray's classes and
 /// tasks.
-#[must_use]
 pub fn public_headline(death: &Death) -> String {
     let who = public_name(death);
     match death.verdict.killer {
@@ -257,7 +253,6 @@ fn sender(death: &Death) -> &'static str {
 }
 
 /// Returns the task or class of a worker, or the role of another process.
-#[must_use]
 pub fn public_name(death: &Death) -> String {
     let code = death
         .work

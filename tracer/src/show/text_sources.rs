@@ -15,7 +15,6 @@ const NO_TIMES: &str = "no times with a year. The kernel's log has them with jou
 
 /// Returns lines about the texts that were read, and about their clocks. Empty if the report is of
 /// recordings.
-#[must_use]
 pub(super) fn lines(view: &View<'_>) -> Vec<String> {
     let texts = &view.shown.report.texts;
     if texts.is_empty() {

@@ -56,37 +56,31 @@ pub type Span = (Option<Utc>, Option<Utc>);
 
 impl Zone {
     /// Returns the zone as the type of `jiff`.
-    #[must_use]
     pub fn time_zone(&self) -> TimeZone {
         self.0.clone()
     }
 
     /// Formats a time as `08:41:07.482Z`.
-    #[must_use]
     pub fn clock(&self, time: Utc) -> String {
         self.print(time, "%H:%M:%S%.3f")
     }
 
     /// Formats a time as `08:41:07Z`.
-    #[must_use]
     pub fn seconds(&self, time: Utc) -> String {
         self.print(time, "%H:%M:%S")
     }
 
     /// Formats a time as `2026-11-20 08:41:07Z`.
-    #[must_use]
     pub fn full(&self, time: Utc) -> String {
         self.print(time, "%Y-%m-%d %H:%M:%S")
     }
 
     /// Returns the day of `time` in this zone.
-    #[must_use]
     pub fn date(&self, time: Utc) -> Date {
         self.zoned(time).date()
     }
 
     /// Returns the offset from UTC at `time`, in seconds east.
-    #[must_use]
     pub fn offset_s(&self, time: Utc) -> i32 {
         self.zoned(time).offset().seconds()
     }
@@ -178,7 +172,6 @@ impl Zone {
 }
 
 /// Formats an offset from UTC as `+08:00`.
-#[must_use]
 pub fn offset_name(seconds: i32) -> String {
     let sign = if seconds < 0 { '-' } else { '+' };
     let minutes = seconds.unsigned_abs() / 60;
@@ -186,14 +179,12 @@ pub fn offset_name(seconds: i32) -> String {
 }
 
 /// Formats a span with its sign: `−12.4 s`, `+18 ms`, `+0.21 ms`.
-#[must_use]
 pub fn relative(nanoseconds: i64) -> String {
     let sign = if nanoseconds < 0 { '−' } else { '+' };
     format!("{sign}{}", span(nanoseconds.unsigned_abs()))
 }
 
 /// Formats a span without a sign: `12.4 s`.
-#[must_use]
 pub fn span(nanoseconds: u64) -> String {
     let seconds = nanoseconds as f64 / 1e9;
     match seconds {

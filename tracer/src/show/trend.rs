@@ -97,7 +97,6 @@ impl GrowthTrends {
     }
 
     /// Returns how many seconds that series spans.
-    #[must_use]
     pub fn seconds(&self, process: ProcessKey) -> i64 {
         let length = self.processes.length_ns(&process).unwrap_or(0);
         (length + SECOND_NS / 2) / SECOND_NS
@@ -105,13 +104,11 @@ impl GrowthTrends {
 
     /// Returns how fast a process grows, in bytes per second, or `None` while there is no trend
     /// yet.
-    #[must_use]
     pub fn rate(&self, process: ProcessKey) -> Option<f64> {
         self.processes.rate(&process)
     }
 
     /// Returns the process that grows most among those that count for a limit, and its rate.
-    #[must_use]
     pub fn grower<'a>(
         &self,
         live: &'a Live,

@@ -19,7 +19,6 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     /// Makes the view of `shown`.
-    #[must_use]
     pub fn new(shown: &'a SelectedReport, style: &'a Style) -> Self {
         Self {
             shown,
@@ -29,13 +28,11 @@ impl<'a> View<'a> {
     }
 
     /// Returns whether times have their date.
-    #[must_use]
     pub fn is_dated(&self) -> bool {
         self.dated
     }
 
     /// Returns a command in which `sudo raytrace` is replaced by what works here.
-    #[must_use]
     pub fn adapt_command(&self, text: &str) -> String {
         let program = format!("sudo {}", self.style.program);
         text.replace("sudo raytrace", &program)
@@ -43,7 +40,6 @@ impl<'a> View<'a> {
 
     /// Returns when a death happened. If the zone of a text is not known, the time is as the text
     /// prints it.
-    #[must_use]
     pub fn death_time(&self, death: &Death) -> String {
         let known = death.when.time.or(death.when.exit_time);
         match (known, &death.when.stamp) {
@@ -53,7 +49,6 @@ impl<'a> View<'a> {
     }
 
     /// Formats the same in whole seconds.
-    #[must_use]
     pub fn death_second(&self, death: &Death) -> String {
         let zone = &self.style.zone;
         match death.when.time.or(death.when.exit_time) {
@@ -64,7 +59,6 @@ impl<'a> View<'a> {
     }
 
     /// Formats a time of day, with its date if that is needed.
-    #[must_use]
     pub fn time(&self, time: Option<Utc>) -> String {
         let zone = &self.style.zone;
         match time {

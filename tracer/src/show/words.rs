@@ -30,7 +30,6 @@ const CONTAINER: usize = 120;
 pub use crate::phrase::{count, join, ranges, thousands};
 
 /// Returns the name of a process: `TaskRunner.run`, `compute_score`, `python3 train.py`.
-#[must_use]
 pub fn name(death: &Death) -> String {
     let title = death
         .process
@@ -55,7 +54,6 @@ pub fn name(death: &Death) -> String {
 }
 
 /// Returns the class of a process: its name without the method.
-#[must_use]
 pub fn class(death: &Death) -> String {
     match &death.work.actor_class {
         Some(class) => sanitize::name(class),
@@ -64,13 +62,11 @@ pub fn class(death: &Death) -> String {
 }
 
 /// Returns the class of one of the biggest processes.
-#[must_use]
 pub fn class_of_top(process: &TopProcess) -> String {
     class_of_role(process.role, &process.title, process.pid)
 }
 
 /// Returns the class of the process that held more than the victim.
-#[must_use]
 pub fn class_of_suspect(suspect: &Suspect) -> String {
     class_of_role(suspect.role, &suspect.title, suspect.pid)
 }
@@ -87,7 +83,6 @@ fn class_of_role(role: Option<Role>, title: &str, pid: Pid) -> String {
 }
 
 /// Returns the class of a process by its title or command line.
-#[must_use]
 pub fn class_of_title(title: &str, pid: Pid) -> String {
     let shown = match title.strip_prefix("ray::") {
         None if title.is_empty() => format!("pid {pid}"),
@@ -101,7 +96,6 @@ pub fn class_of_title(title: &str, pid: Pid) -> String {
 }
 
 /// Returns the class of a process of a timeline.
-#[must_use]
 pub fn class_of_series(process: &ProcessSeries) -> String {
     let class = process.actor_class.as_deref();
     class_of(process.role, class, ran(process), process.process.pid)
@@ -117,7 +111,6 @@ fn ran(process: &ProcessSeries) -> &str {
 }
 
 /// Returns the class of a living process.
-#[must_use]
 pub fn class_of_live(process: &LiveProcess) -> String {
     let class = process.actor_class.as_deref();
     class_of(process.role, class, &process.label, process.process.pid)
@@ -136,7 +129,6 @@ fn class_of(role: Role, actor_class: Option<&str>, label: &str, pid: Pid) -> Str
 }
 
 /// Returns the name of a living process: what it runs, else its program.
-#[must_use]
 pub fn name_of_live(process: &LiveProcess) -> String {
     match process.label.strip_prefix("ray::") {
         Some(title) => sanitize::name(idle(title)),
@@ -145,7 +137,6 @@ pub fn name_of_live(process: &LiveProcess) -> String {
 }
 
 /// Returns who kills at a limit: `Ray's monitor`, `kernel, .../system`.
-#[must_use]
 pub fn who_kills(owner: &LimitOwner) -> String {
     match owner {
         LimitOwner::RayMonitor => "Ray's monitor".to_owned(),
@@ -155,7 +146,6 @@ pub fn who_kills(owner: &LimitOwner) -> String {
 }
 
 /// Returns the name of a process of a timeline: what it ran last, else its program.
-#[must_use]
 pub fn name_of_series(process: &ProcessSeries) -> String {
     match ran(process).strip_prefix("ray::") {
         Some(title) => sanitize::name(idle(title)),
@@ -190,7 +180,6 @@ fn program(command: &str) -> String {
 }
 
 /// Returns the kind of a process, if its name does not say so.
-#[must_use]
 pub fn kind(death: &Death) -> Option<&'static str> {
     match death.process.role {
         Role::Worker if name(death) == IDLE || name(death) == "worker" => None,
@@ -207,7 +196,6 @@ pub fn kind(death: &Death) -> Option<&'static str> {
 }
 
 /// Returns a process with what people know it by: `compute_score (task, pid 41877, 3.4 GiB)`.
-#[must_use]
 pub fn subject(death: &Death) -> String {
     let mut details: Vec<String> = Vec::new();
     details.extend(kind(death).map(str::to_owned));
@@ -240,7 +228,6 @@ pub fn subject(death: &Death) -> String {
 }
 
 /// Returns one line on who ended what. The killer comes first if memory was the reason.
-#[must_use]
 pub fn headline(death: &Death) -> String {
     let alone = headline_of(&subject(death), &[death], &clause(death));
     match death.verdict.act {
@@ -281,7 +268,6 @@ fn with_others(death: &Death, alone: &str, act: GroupKill) -> String {
 
 /// Returns the headline of several deaths by one killer, from their subject and the clause that
 /// holds for all.
-#[must_use]
 pub fn headline_of(subject: &str, deaths: &[&Death], clause: &str) -> String {
     let killer = deaths.first().map(|death| death.verdict.killer);
     match killer {
@@ -333,20 +319,17 @@ fn full_cgroup(deaths: &[&Death]) -> String {
 
 /// Returns what happened to a process, as it follows the name: `was killed by SIGKILL from bash
 /// (pid 7)`.
-#[must_use]
 pub fn clause(death: &Death) -> String {
     sanitize::line(&clause::of(death), sanitize::EVIDENCE)
 }
 
 /// Returns the same for several that ended like this one: `were ended by SIGKILL from bash (pid
 /// 7)`.
-#[must_use]
 pub fn clause_of_many(death: &Death) -> String {
     sanitize::line(&clause::of_many(death), sanitize::EVIDENCE)
 }
 
 /// Returns the clause that holds for several deaths, in the plural. `None` if they differ.
-#[must_use]
 pub fn common_clause(deaths: &[&Death]) -> Option<String> {
     let first = clause(deaths.first()?);
     if deaths.iter().any(|death| clause(death) != first) {
@@ -357,7 +340,6 @@ pub fn common_clause(deaths: &[&Death]) -> Option<String> {
 
 /// Returns what a cgroup is in Kubernetes, `container ray-head of pod team-a/raycluster-x`, if it is
 /// one of these places, else `cgroup` and its path.
-#[must_use]
 pub fn cgroup_name<'a>(mut places: impl Iterator<Item = &'a Place>, path: &str) -> String {
     let named = places.find_map(|place| place.kubernetes.as_ref()?.cgroup_name(path));
     let named = named.unwrap_or_else(|| format!("cgroup {}", cgroup(path)));
@@ -365,7 +347,6 @@ pub fn cgroup_name<'a>(mut places: impl Iterator<Item = &'a Place>, path: &str) 
 }
 
 /// Shortens a cgroup path to its last two names: `.../ray-node_550e/system`.
-#[must_use]
 pub fn cgroup(path: &str) -> String {
     let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
     match names.as_slice() {
@@ -381,7 +362,6 @@ pub fn cgroup(path: &str) -> String {
 
 /// Returns how certain it is who ended the process: `PROVEN`, `INFERRED` or `UNKNOWN`, with a mark
 /// while evidence may still come. Where the reason is less certain, the text about it says so.
-#[must_use]
 pub fn certainty(death: &Death) -> String {
     let word = death.verdict.certainty.name().to_uppercase();
     let open = if death.verdict.settled {
@@ -393,7 +373,6 @@ pub fn certainty(death: &Death) -> String {
 }
 
 /// Returns `#4711`, or `#2:4711` for a death of the report's recording 2, as `--kill` takes it.
-#[must_use]
 pub fn death_id(id: EventId) -> String {
     match id.recording() {
         0 => format!("#{}", id.row()),
@@ -402,7 +381,6 @@ pub fn death_id(id: EventId) -> String {
 }
 
 /// Returns the word for how a job ended.
-#[must_use]
 pub fn outcome(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Succeeded => "SUCCEEDED",
@@ -414,7 +392,6 @@ pub fn outcome(outcome: Outcome) -> &'static str {
 }
 
 /// Returns how a signal came about, as a clause.
-#[must_use]
 pub fn mechanism(mechanism: Mechanism) -> &'static str {
     match mechanism {
         Mechanism::Kill => "by kill(2)",
@@ -440,7 +417,6 @@ pub fn mechanism(mechanism: Mechanism) -> &'static str {
 }
 
 /// Returns what a sender is to its victim, if that says more than its name.
-#[must_use]
 pub fn relation(relation: Relation) -> Option<&'static str> {
     match relation {
         Relation::Parent => Some("its parent"),
@@ -457,7 +433,6 @@ pub fn relation(relation: Relation) -> Option<&'static str> {
 ///
 /// If one of them held a GiB or more, those that would be 0 in GiB are counted with the smaller
 /// ones. The text without these comes first.
-#[must_use]
 pub fn biggest(memory: &Memory) -> (String, Option<String>) {
     let mut top = memory.top.iter();
     let large = top.any(|process| process.private_bytes.0 >= 1 << 30);
@@ -472,7 +447,6 @@ pub fn biggest(memory: &Memory) -> (String, Option<String>) {
 }
 
 /// Returns `9 smaller processes held 0.6 GiB`.
-#[must_use]
 pub fn smaller_processes(processes: u64, private: Bytes) -> String {
     let number = usize::try_from(processes).unwrap_or(usize::MAX);
     let processes = count(number, "smaller process", "smaller processes");
@@ -480,7 +454,6 @@ pub fn smaller_processes(processes: u64, private: Bytes) -> String {
 }
 
 /// Returns how many processes are in none of the classes that are shown, and what they held.
-#[must_use]
 pub fn smaller_than(shown: &[HeldByClass<'_>], memory: &Memory) -> (u64, Bytes) {
     let top = memory.top.iter().map(|top| top.private_bytes.0);
     let rest = memory.top_rest.as_ref();
@@ -497,7 +470,6 @@ const UNEVEN: f64 = 1.05;
 
 /// Formats the size of one of several processes of a class. Below a GiB it is in MiB, so that it
 /// fits the sum when it is multiplied by their number.
-#[must_use]
 pub fn size_of_one(bytes: Bytes) -> String {
     if bytes.0 < 1 << 30 {
         bytes.finer_size()
@@ -521,13 +493,11 @@ pub struct HeldByClass<'a> {
 
 impl HeldByClass<'_> {
     /// Returns what one of them held on average.
-    #[must_use]
     pub fn average(&self) -> Bytes {
         Bytes(self.private.0 / self.processes.max(1))
     }
 
     /// Returns `2 WorkerDict 5.9 GiB (2.9 each)`. If the sizes differ, gives the largest instead.
-    #[must_use]
     pub fn amount(&self) -> String {
         let (name, private) = (&self.class, size(self.private));
         if self.processes == 1 {
@@ -548,7 +518,6 @@ impl HeldByClass<'_> {
     }
 
     /// Returns `2 WorkerDict (subprocess), 2.9 GiB each with what they share with their parent`.
-    #[must_use]
     pub fn amount_with_shared(&self) -> String {
         let (name, one) = (&self.class, size_of_one(self.average()));
         match self.processes {
@@ -559,14 +528,12 @@ impl HeldByClass<'_> {
 }
 
 /// Returns whether the largest process of a class stands out from the mean.
-#[must_use]
 pub fn is_uneven(largest: Bytes, mean: Bytes) -> bool {
     largest.gib() > UNEVEN * mean.gib()
 }
 
 /// Returns the biggest processes by class, with the smaller ones of these classes. A class comes
 /// where its first process does.
-#[must_use]
 pub fn by_class(memory: &Memory) -> Vec<HeldByClass<'_>> {
     let mut classes: Vec<HeldByClass<'_>> = Vec::new();
     for process in &memory.top {
@@ -597,7 +564,6 @@ pub fn by_class(memory: &Memory) -> Vec<HeldByClass<'_>> {
 }
 
 /// Returns what a report lacks if events were lost.
-#[must_use]
 pub fn what_is_missing(deaths: bool) -> &'static str {
     if deaths {
         "deaths may be missing or judged on less evidence"

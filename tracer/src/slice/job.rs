@@ -134,7 +134,6 @@ impl Members {
 
     /// Returns the session of the job's cluster, or its raylet if that is not known. A place may
     /// have several clusters.
-    #[must_use]
     pub fn cluster_name(&self) -> Option<String> {
         self.job.as_ref()?;
         let raylet = || Some(format!("that of raylet {}", self.clusters.first()?.pid));
@@ -237,7 +236,6 @@ impl Members {
     }
 
     /// Returns the event as the job's owner may see it, or nothing.
-    #[must_use]
     pub fn keep(&self, event: Event) -> Option<Event> {
         let what = match event.what {
             what @ (Observation::RecordingStarted(_)

@@ -44,7 +44,6 @@ pub enum SliceError {
 }
 
 /// Returns when the process of this exit event ended.
-#[must_use]
 pub fn end_of(events: &[Event], exit: EventId) -> Option<BootTime> {
     let is_it = |event: &&Event| event.id == exit && matches!(event.what, Observation::Exit(_));
     events.iter().find(is_it).map(|event| event.time)

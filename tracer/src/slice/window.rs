@@ -20,14 +20,12 @@ pub struct Window {
 
 impl Window {
     /// Returns whether samples at this time are kept.
-    #[must_use]
     pub fn reaches(self, time: BootTime) -> bool {
         time >= self.from.plus(-BEFORE_NS) && time <= self.until
     }
 
     /// Returns the events of the window, and those before it that describe the machine, the
     /// clusters and the processes still alive.
-    #[must_use]
     pub fn cut(self, events: Vec<Event>) -> Vec<Event> {
         let from = self.from.plus(-BEFORE_NS);
         let ended = ends_before(&events, from);

@@ -3,7 +3,6 @@
 use crate::judge::report::{LinkReason, Remote};
 
 /// Returns what ties a death to one on another node: `the driver's log names actor 1a2b`.
-#[must_use]
 pub fn link_reason(reason: &LinkReason) -> String {
     match reason {
         LinkReason::NamesActor { source, actor } => {
@@ -27,7 +26,6 @@ pub fn link_reason(reason: &LinkReason) -> String {
 }
 
 /// Returns the clause for a cause that this node's recording does not hold.
-#[must_use]
 pub fn remote(remote: &Remote) -> String {
     match remote {
         Remote::Owner => "its owner is on another node or was not recorded".into(),

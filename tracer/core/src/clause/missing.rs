@@ -27,7 +27,6 @@ const NEVER_SENT: &str =
     "who sent the signal: none was seen to be sent; a tracer may have given it to the process";
 
 /// `the killer. On the host, run: sudo dmesg --time-format=iso > dmesg.txt; …`.
-#[must_use]
 pub fn missing(missing: &Missing) -> String {
     match missing {
         Missing::Sending {

@@ -159,13 +159,11 @@ const SHORT_NAME: usize = 95;
 
 impl OomVictim {
     /// Returns whether all cgroups of the victim were read, up to the root.
-    #[must_use]
     pub fn has_all_cgroups(&self) -> bool {
         self.cgroups.last().is_some_and(|root| root.path == "/")
     }
 
     /// Returns the path of one of the cgroups; `None` if not all of it was read.
-    #[must_use]
     pub fn path<'a>(&self, level: &'a CgroupLevel) -> Option<&'a str> {
         let may_be_cut = |name: &str| level.id == 0 && name.len() >= SHORT_NAME;
         let is_whole = self.has_all_cgroups() && !level.path.split('/').any(may_be_cut);
@@ -256,14 +254,12 @@ pub struct PendingSignals {
 
 impl Exit {
     /// Returns the signal that ended it, if one did.
-    #[must_use]
     pub fn signal(&self) -> Option<i32> {
         let signalled = self.status.filter(|status| libc::WIFSIGNALED(*status));
         signalled.map(|status| libc::WTERMSIG(status))
     }
 
     /// Returns its exit code, if it exited by itself.
-    #[must_use]
     pub fn code(&self) -> Option<i32> {
         let exited = self.status.filter(|status| libc::WIFEXITED(*status));
         exited.map(|status| libc::WEXITSTATUS(status))

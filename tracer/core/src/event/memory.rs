@@ -29,13 +29,11 @@ figures!(MemorySplit: anon, file, shmem, swap, peak, own);
 
 impl MemorySplit {
     /// Returns private memory: the anonymous pages that are its own.
-    #[must_use]
     pub fn private(&self) -> Option<Bytes> {
         self.own.or(self.anon)
     }
 
     /// Returns resident memory, if any part is known.
-    #[must_use]
     pub fn resident(&self) -> Option<Bytes> {
         let parts = [self.anon, self.file, self.shmem];
         parts
@@ -108,13 +106,11 @@ figures!(CgroupState: usage, limit as "max", oom_kills, anon, file, shmem, kerne
 
 impl CgroupState {
     /// Returns its limit, if it can be hit: if it is below the memory of the machine.
-    #[must_use]
     pub fn binding(&self, node: &NodeMemory) -> Option<Bytes> {
         self.limit.filter(|limit| *limit < node.total)
     }
 
     /// Returns what the kernel cannot take back. The kernel kills when this reaches the limit.
-    #[must_use]
     pub fn needed(&self) -> Bytes {
         Bytes(self.usage.0.saturating_sub(self.file.unwrap_or_default().0))
     }
@@ -233,20 +229,17 @@ figures!(NodeMemory: total, available, free, shmem, swap_used, anon, file, kerne
 
 impl NodeMemory {
     /// Returns the memory in use.
-    #[must_use]
     pub fn used(&self) -> Bytes {
         Bytes(self.total.0.saturating_sub(self.available.0))
     }
 
     /// Returns the size of swap. Where it was not recorded, it is at least what is in use.
-    #[must_use]
     pub fn swap_size(&self) -> Bytes {
         self.swap_total.unwrap_or(self.swap_used)
     }
 
     /// Returns the memory in use that none of the counted fields covers: mostly pages of drivers.
     /// `None` where a field is unknown. It is negative only while figures move between two files.
-    #[must_use]
     pub fn remainder(&self) -> Option<i64> {
         let heads = [
             self.anon?,

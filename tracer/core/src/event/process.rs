@@ -58,7 +58,6 @@ pub struct PodNames {
 
 impl Cluster {
     /// Returns the cluster of a raylet when nothing else is known about it.
-    #[must_use]
     pub fn new(raylet: ProcessKey) -> Self {
         Self {
             raylet,

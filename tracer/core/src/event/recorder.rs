@@ -141,7 +141,6 @@ pub const TITLES_OF: &str = "titles of user ";
 
 impl Ledger {
     /// Returns how many events are known to have been lost.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         let left_out = self.recursion_misses.filter(|_| !self.second);
         let left_out = left_out.unwrap_or(0).max(self.missed);

@@ -417,7 +417,6 @@ impl Scope {
 
     /// Parses a constraint as the kernel prints it, such as `CONSTRAINT_MEMCG`
     /// (`oom_constraint_text` of `mm/oom_kill.c`).
-    #[must_use]
     pub fn parse(constraint: &str) -> Option<Self> {
         match constraint {
             "CONSTRAINT_MEMCG" => Some(Self::Memcg),
@@ -429,7 +428,6 @@ impl Scope {
     }
 
     /// Returns the kernel's name of the constraint, as `oom.constraint` has it in the JSON.
-    #[must_use]
     pub fn constraint(self) -> &'static str {
         match self {
             Self::Memcg => "memcg",
@@ -455,7 +453,6 @@ pub struct ProcessRef {
 
 impl ProcessRef {
     /// Returns the sender of a signal, or the process that ran when the kernel sent it.
-    #[must_use]
     pub fn of(sender: &Sender) -> Self {
         Self {
             pid: sender.process.pid,
@@ -480,7 +477,6 @@ pub enum Resource {
 
 impl Cause {
     /// Returns the cause for a signal of unknown origin.
-    #[must_use]
     pub fn signal(signal: i32) -> Self {
         Self::Signal {
             signal,
@@ -489,7 +485,6 @@ impl Cause {
     }
 
     /// Returns the cause for a process that exited by itself with a code.
-    #[must_use]
     pub fn exit(code: i32) -> Self {
         Self::Exit {
             code: Some(code),
@@ -499,7 +494,6 @@ impl Cause {
     }
 
     /// Whether a worker failed, even if its process exited with 0.
-    #[must_use]
     pub(crate) fn is_failed_exit(&self) -> bool {
         matches!(
             self,
@@ -515,14 +509,12 @@ impl Cause {
 
     /// Whether NCCL ended it, after a collective operation had failed or timed out. Any rank of the
     /// collective may be the reason.
-    #[must_use]
     pub(crate) fn is_of_collective(&self) -> bool {
         matches!(self, Self::Crash { says: Some(says), .. } if says.contains("NCCL"))
     }
 
     /// Returns what a text does not tell if this is the first cause that it names: `what ended its
     /// owner`. `None` if the cause does not follow from something else.
-    #[must_use]
     pub fn untold(&self) -> Option<&'static str> {
         Some(match self {
             Self::OwnerDied { .. } => "what ended its owner",
@@ -538,7 +530,6 @@ impl Cause {
     }
 
     /// Returns the cause for a request of the program, in Ray's own words.
-    #[must_use]
     pub fn asked(says: impl Into<String>) -> Self {
         Self::RayRequest {
             request: Request::Other,
@@ -547,7 +538,6 @@ impl Cause {
     }
 
     /// Returns the cause for a request of the program that Ray names.
-    #[must_use]
     pub fn requested(request: Request) -> Self {
         Self::RayRequest {
             request,

@@ -22,7 +22,6 @@ pub struct LimitMargin {
 
 impl LimitMargin {
     /// Returns what counts against it now.
-    #[must_use]
     pub fn used(&self) -> Bytes {
         Bytes(self.at.0.saturating_sub(self.margin.0))
     }
@@ -30,7 +29,6 @@ impl LimitMargin {
 
 /// Returns the killers, the nearest first. `monitor` is the monitor's threshold and count, `None`
 /// if it is off.
-#[must_use]
 pub fn in_order(
     monitor: Option<(Bytes, Bytes)>,
     limits: &[CgroupState],
@@ -65,7 +63,6 @@ pub fn in_order(
 
 /// Returns a cgroup's limit that is hit before Ray's monitor acts. The monitor takes `total` for
 /// all memory and does not see that limit.
-#[must_use]
 pub fn hidden_limit<'a>(
     limits: &'a [CgroupState],
     node: &NodeMemory,

@@ -90,13 +90,11 @@ pub struct LiveProcess {
 
 impl LiveProcess {
     /// Its private memory.
-    #[must_use]
     pub fn private(&self) -> Bytes {
         self.memory.private().unwrap_or_default()
     }
 
     /// Whether it is in this cgroup or below it.
-    #[must_use]
     pub fn is_in(&self, cgroup: &str) -> bool {
         is_below(self.cgroup.as_deref().unwrap_or("/"), cgroup)
     }

@@ -36,7 +36,6 @@ pub(super) fn all(
 }
 
 /// Returns the mentions in one record. A record may say where a process ran, and what became of it.
-#[must_use]
 pub fn mentions(fact: &RayFact) -> Vec<Mention> {
     let one = match fact {
         RayFact::OwnerDied {
@@ -136,7 +135,6 @@ fn called(task: &HexId) -> Option<Mention> {
 }
 
 /// Returns what the last exception of a worker, or a line of its output, says of its peers.
-#[must_use]
 pub fn peer_error(class: &str, message: &str) -> Option<Mention> {
     let kind = after_effects::kind(message).or_else(|| after_effects::kind(class))?;
     Some(Mention::PeerError {

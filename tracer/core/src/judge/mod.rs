@@ -97,7 +97,6 @@ impl Judge {
     }
 
     /// Creates a judge for a report that shows these details. Only [`Judge::settle`] drops others.
-    #[must_use]
     pub fn with_details(details: Details) -> Self {
         Self {
             settled: Settled::with_details(details),
@@ -106,13 +105,11 @@ impl Judge {
     }
 
     /// Returns how many deaths are judged already.
-    #[must_use]
     pub fn settled(&self) -> usize {
         self.settled.deaths.len()
     }
 
     /// Returns how long the verdicts of `now` stay valid.
-    #[must_use]
     pub fn validity(&self, now: BootTime) -> Validity {
         Validity {
             changes: self.changes,
@@ -121,7 +118,6 @@ impl Judge {
     }
 
     /// Whether verdicts with this validity are the same at `now`, which must not be earlier.
-    #[must_use]
     pub fn is_still_valid(&self, validity: Validity, now: BootTime) -> bool {
         validity.changes == self.changes && validity.until.is_none_or(|until| now < until)
     }
@@ -147,91 +143,77 @@ impl Judge {
     }
 
     /// Whether the end of this process was seen.
-    #[must_use]
     pub fn has_ended(&self, process: ProcessKey) -> bool {
         self.world.exit(process).is_some()
     }
 
     /// Returns the death whose exit event has this id, as far as is known at `now`.
-    #[must_use]
     pub fn death(&self, id: EventId, now: BootTime) -> Option<Death> {
         let exit = self.world.exits.get(&id)?;
         Some(death::of(&Verdicts::new(&self.world, Some(now)), exit))
     }
 
     /// Returns the role of a process, as far as it was seen.
-    #[must_use]
     pub fn role(&self, process: ProcessKey) -> Option<Role> {
         self.world.processes.get(process).map(|state| state.role)
     }
 
     /// Returns the cluster of a process, as far as it was seen.
-    #[must_use]
     pub fn cluster(&self, process: ProcessKey) -> Option<ProcessKey> {
         self.world.processes.get(process)?.cluster
     }
 
     /// Returns the user of a process, as far as it was seen.
-    #[must_use]
     pub fn user(&self, process: ProcessKey) -> Option<u32> {
         self.world.processes.get(process)?.uid
     }
 
     /// Returns the report, with no more events to come.
-    #[must_use]
     pub fn report(&self) -> Report {
         assemble::report(&self.world, self.settled.clone())
     }
 
     /// Does the same without a copy of the deaths.
-    #[must_use]
     pub fn into_report(mut self) -> Report {
         let settled = std::mem::take(&mut self.settled);
         assemble::report(&self.world, settled)
     }
 
     /// Returns the report of these deaths only, as they were reported live.
-    #[must_use]
     pub fn report_of(&self, mut deaths: Vec<Death>) -> Report {
         deaths.sort_by_key(|death| (death.when.act_time, death.id));
         assemble::report_of(&self.world, deaths)
     }
 
     /// Returns the clusters whose raylet is alive.
-    #[must_use]
     pub fn clusters(&self) -> Vec<ClusterReport> {
         assemble::clusters_alive(&self.world)
     }
 
     /// Returns what grew, as folded stacks: `still held;Class;file:line function;… bytes`, the
     /// outermost frame first.
-    #[must_use]
     pub fn folded(&self) -> Vec<String> {
         self.world.folded()
     }
 
     /// Returns the series that `taken` collected from the same events; `None` if no wall clock is
     /// known.
-    #[must_use]
     pub fn timeline(&self, taken: TimelineBuilder) -> Option<Timeline> {
         taken.finish(&self.world)
     }
 
     /// Returns the wall time of `boot`; `None` before any is known.
-    #[must_use]
     pub fn wall(&self, boot: BootTime) -> Option<Utc> {
         self.world.clock.wall(boot)
     }
 
     /// Returns the number of events known to be lost.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         let ledgers = self.world.ledgers.iter();
         ledgers.map(crate::event::Ledger::lost).sum()
     }
 
     /// Returns what is alive at `now` and how near each limit is.
-    #[must_use]
     pub fn live(&self, now: BootTime) -> Live {
         live::of(&self.world, now)
     }
@@ -251,7 +233,6 @@ impl Judge {
 }
 
 /// Judges a whole recording.
-#[must_use]
 pub fn judge(events: &[Event]) -> Report {
     let mut judge = Judge::default();
     for event in events {

@@ -44,7 +44,6 @@ pub(super) fn relation_of_program(program: &str, comm: &str) -> Option<Relation>
 }
 
 /// Whether this is the name of a system program that ends others.
-#[must_use]
 pub fn is_system_program(comm: &str) -> bool {
     relation_of_program("", comm).is_some()
 }

@@ -27,7 +27,6 @@ pub enum RayReason {
 
 impl RayReason {
     /// Returns the reason that a record gives, if it alone gives one.
-    #[must_use]
     pub fn of(fact: &RayFact) -> Option<Self> {
         let why = match fact {
             RayFact::MonitorEvicted { .. } => return Some(Self::Memory),
@@ -58,7 +57,6 @@ impl RayReason {
     }
 
     /// Returns the reason if its node was dead, in these words of Ray.
-    #[must_use]
     pub fn node_dead(says: String) -> Self {
         Self::Collapse {
             why: Cause::NodeDead {
@@ -71,7 +69,6 @@ impl RayReason {
 
 /// Returns the cause for the end of a worker's owner or job, by the reason in
 /// `RayFact::OwnerDied`.
-#[must_use]
 pub fn owner_ended(reason: &str) -> Cause {
     match EndedWith::of(reason) {
         EndedWith::Job => Cause::JobEnded,

@@ -112,14 +112,12 @@ pub struct Report {
 
 impl Report {
     /// Returns the part of a Ray cluster that a process belonged to.
-    #[must_use]
     pub fn cluster_of(&self, death: &Death) -> Option<&ClusterReport> {
         let mut clusters = self.clusters.iter();
         clusters.find(|cluster| Some(cluster.id) == death.cluster)
     }
 
     /// Returns whether a line through which this class grew only imports a module.
-    #[must_use]
     pub fn is_import(&self, class: &str, line: &GrowthLine) -> bool {
         line.is_import(class == DRIVER && self.is_script(&line.file))
     }
@@ -134,7 +132,6 @@ impl Report {
     }
 
     /// Marks recordings that have no clean end as still being written.
-    #[must_use]
     pub fn while_recording(mut self) -> Self {
         for recording in &mut self.recordings {
             recording.still_recording = !recording.clean_end;
@@ -212,7 +209,6 @@ const CALLS_AND_MEMORY: [&str; 3] = ["task/task_rename", "samples", "reads that 
 impl Recording {
     /// Returns whether events about deaths may have been lost. If the ledger does not name what was
     /// lost, they may have been.
-    #[must_use]
     pub fn may_miss_deaths(&self) -> bool {
         let lost = self.ledgers.iter().filter(|ledger| ledger.lost() > 0);
         let mut hooks = lost.map(|ledger| ledger.hook.as_str()).peekable();
@@ -322,7 +318,6 @@ pub struct Job {
 
 impl Job {
     /// Returns whether only the order of deaths says which of them ended the job.
-    #[must_use]
     pub fn is_ended_by_order(&self) -> bool {
         let order = Basis::Order;
         matches!(self.because, OutcomeReason::AfterDeath { basis, .. } if basis == order)

@@ -35,7 +35,6 @@ pub enum Details {
 
 impl Details {
     /// No death.
-    #[must_use]
     pub fn none() -> Self {
         Self::Of(FxHashSet::default())
     }

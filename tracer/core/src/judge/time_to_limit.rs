@@ -42,7 +42,6 @@ pub struct MonitorHeadroom {
 
 impl MonitorHeadroom {
     /// Whether Ray acts in time.
-    #[must_use]
     pub fn ray_wins(&self) -> bool {
         self.room_lasts_s
             .is_none_or(|lasts| lasts > self.ray_needs_s)
@@ -50,7 +49,6 @@ impl MonitorHeadroom {
 }
 
 /// Returns the rate at `now` in bytes per second; 0 if nothing moves.
-#[must_use]
 pub fn rate(mut points: Points, now: BootTime) -> f64 {
     points.retain(|(time, _)| *time <= now);
     if let Some((time, used)) = points.last().copied()
@@ -93,7 +91,6 @@ fn slope(points: &[(BootTime, f64)]) -> f64 {
 
 /// Returns the time until the margin below a limit is used up at this rate; `None` if it does not
 /// grow or that is too far away.
-#[must_use]
 pub fn left(limit: Bytes, margin: Bytes, rate: f64) -> Option<Duration> {
     let seconds = margin.0 as f64 / rate;
     let far = if margin.0 > limit.0 / 2 {
@@ -112,7 +109,6 @@ pub fn sort(threats: &mut [LimitMargin]) {
 /// Returns the room between Ray's threshold and the nearest kernel limit behind it. `rate` gives
 /// the growth of what the kernel counts. `None` if the monitor is off, or comes after the kernel
 /// anyway.
-#[must_use]
 pub fn monitor_headroom(
     threats: &[LimitMargin],
     refresh_ms: u64,

@@ -15,7 +15,6 @@ const MAX_TEXT: usize = 200;
 
 /// Parses `NVRM: Xid (PCI:0000:65:00): 31, pid=1234, name=python, Ch 00000008, intr 00000000. MMU
 /// Fault: …`.
-#[must_use]
 pub fn parse(line: &str) -> Option<KernelLog> {
     let rest = line.trim_start().strip_prefix(BEGIN)?;
     let (device, rest) = rest.split_once("): ")?;
@@ -60,7 +59,6 @@ fn field<'a>(rest: &'a str, key: &str) -> (Option<&'a str>, &'a str) {
 }
 
 /// Returns NVIDIA's words for the codes that occur beside jobs; `None` for others.
-#[must_use]
 pub fn meaning(code: u32) -> Option<&'static str> {
     Some(match code {
         8 | 43 | 46 => "GPU stopped processing",
@@ -92,7 +90,6 @@ pub fn meaning(code: u32) -> Option<&'static str> {
 }
 
 /// Whether two lines are about one GPU, code and process.
-#[must_use]
 pub fn alike(one: &KernelLog, other: &KernelLog) -> bool {
     let key = |line: &KernelLog| match line {
         KernelLog::Xid { gpu, code, pid, .. } => Some((gpu.clone(), *code, *pid)),

@@ -341,7 +341,6 @@ pub struct About {
 impl RayFact {
     /// Returns whether the raylet or the GCS recorded by it that Ray was ending a worker. An exit of
     /// the worker's own code is none.
-    #[must_use]
     pub(crate) fn shows_an_end_by_ray(&self) -> bool {
         match self {
             Self::MonitorKill(_)
@@ -359,7 +358,6 @@ impl RayFact {
     }
 
     /// Returns whom the fact is about. For a kill record, these are the workers that were killed.
-    #[must_use]
     pub fn about(&self) -> About {
         let of = |worker: &Option<HexId>| About {
             workers: worker.iter().cloned().collect(),
@@ -512,14 +510,12 @@ pub enum ExitType {
 
 impl ExitType {
     /// Returns whether Ray or the user's code asked for the exit.
-    #[must_use]
     pub(crate) fn is_intended(self) -> bool {
         matches!(self, Self::IntendedSystemExit | Self::IntendedUserExit)
     }
 
     /// Parses a number or a name. Up to 2.2, an error of the system was an
     /// `UNEXPECTED_SYSTEM_EXIT`.
-    #[must_use]
     pub fn parse(text: &str) -> Self {
         match text {
             "0" | "SYSTEM_ERROR" | "UNEXPECTED_SYSTEM_EXIT" => Self::SystemError,
@@ -557,14 +553,12 @@ pub struct MonitorKill {
 impl MonitorKill {
     /// Whether a grammar knew the record's words. A record that is understood names at least one
     /// worker that was killed.
-    #[must_use]
     pub(crate) fn is_understood(&self) -> bool {
         !self.selected.is_empty()
     }
 
     /// Returns what the record says about a killed worker; `None` where it does not list that
     /// worker, or the worker's id is not known.
-    #[must_use]
     pub fn of_worker(&self, worker: Option<&HexId>) -> Option<&Candidate> {
         let worker = Some(worker?);
         let mut selected = self.selected.iter();

@@ -49,7 +49,6 @@ pub fn commands() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the package that a framework is installed as. A fork has the name of its original.
-#[must_use]
 pub(crate) fn distribution(framework: Framework) -> Option<&'static str> {
     table::of(framework)?.distribution.as_deref()
 }
@@ -67,13 +66,11 @@ fn is_built_in(key: &str) -> bool {
 }
 
 /// Returns the number of a setting where the configuration does not print it.
-#[must_use]
 pub(crate) fn default(key: &str) -> Option<u64> {
     find(key)?.1.default
 }
 
 /// Returns a key as it is typed: with a `+` if Hydra's configuration does not have it.
-#[must_use]
 pub(crate) fn typed(key: &str) -> &str {
     find(key)
         .and_then(|(_, known)| known.typed.as_deref())
@@ -81,7 +78,6 @@ pub(crate) fn typed(key: &str) -> &str {
 }
 
 /// Whether a key is in a table.
-#[must_use]
 pub fn is_known(key: &str) -> bool {
     find(key).is_some()
 }
@@ -120,7 +116,6 @@ pub struct Versions {
 
 impl SettingEffect {
     /// Whether the effect holds in this framework.
-    #[must_use]
     pub(crate) fn holds_in(&self, framework: Framework) -> bool {
         !self
             .known
@@ -130,7 +125,6 @@ impl SettingEffect {
     }
 
     /// Returns the versions that read it, if not all do.
-    #[must_use]
     pub fn versions(&self) -> Option<Versions> {
         let versions = Versions {
             of: &self.table.framework,
@@ -141,7 +135,6 @@ impl SettingEffect {
     }
 
     /// Returns where the setting is read, if it is not read everywhere.
-    #[must_use]
     pub fn note(&self, framework: Framework) -> Option<&'static str> {
         let known = self.known;
         let named = known
@@ -180,14 +173,12 @@ fn find(key: &str) -> Option<InTable> {
 }
 
 /// Whether a key decides which worker Ray's memory monitor kills, or when.
-#[must_use]
 pub(crate) fn decides_kills(key: &str) -> bool {
     let mut keys = table::all().iter().flat_map(|table| &table.decide_kills);
     keys.any(|known| known == key)
 }
 
 /// Returns the settings that bear on memory, with their effect.
-#[must_use]
 pub fn setting_effects(pairs: &[(String, String)]) -> Vec<SettingEffect> {
     let known = pairs.iter().filter_map(|(key, value)| {
         let (table, known) = find(key)?;
@@ -208,7 +199,6 @@ pub fn setting_effects(pairs: &[(String, String)]) -> Vec<SettingEffect> {
 
 /// Returns all settings on a command line: `key=value`, `+key=value`, `--key value`, `--key=value`,
 /// `--key`. The value is empty where none follows.
-#[must_use]
 pub fn pairs(argv: &[String]) -> Vec<(String, String)> {
     let numbered = argv.iter().enumerate();
     numbered

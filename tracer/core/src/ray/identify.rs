@@ -22,7 +22,6 @@ pub struct Title {
 impl Title {
     /// Returns the name that a worker with this title is counted under: its actor's class, else its
     /// task.
-    #[must_use]
     pub fn class(self) -> Option<String> {
         self.actor_class.or(self.task)
     }
@@ -32,13 +31,11 @@ impl Title {
 const ENGINES: [&str; 5] = ["ray::", "VLLM::", "sglang::", "python", "pt_main_thread"];
 
 /// Whether a process of this name is a worker or an engine.
-#[must_use]
 pub(crate) fn is_engine(comm: &str) -> bool {
     ENGINES.iter().any(|name| comm.starts_with(name))
 }
 
 /// Returns the role that a name and a command line show; `None` where they show none.
-#[must_use]
 pub fn role(comm: &str, argv: &[String]) -> Option<Role> {
     match comm {
         "raylet" if has(argv, "--raylet_socket_name") => return Some(Role::Raylet),
@@ -74,7 +71,6 @@ pub fn role(comm: &str, argv: &[String]) -> Option<Role> {
 }
 
 /// Returns the helper that a command line starts: a part of Ray without a role of its own.
-#[must_use]
 pub fn helper(argv: &[String]) -> Option<Part> {
     let is = |script: &str| argv.iter().any(|argument| argument.ends_with(script));
     if is("ray/_private/log_monitor.py") {
@@ -93,7 +89,6 @@ fn has(argv: &[String], key: &str) -> bool {
 }
 
 /// Returns the value of `--key=value`. Ray writes some keys with dashes and some with underscores.
-#[must_use]
 pub fn option<'a>(argv: &'a [String], key: &str) -> Option<&'a str> {
     argv.iter().find_map(|argument| {
         let (name, value) = argument.strip_prefix("--")?.split_once('=')?;
@@ -102,20 +97,17 @@ pub fn option<'a>(argv: &'a [String], key: &str) -> Option<&'a str> {
 }
 
 /// Returns the `--worker-id` of a worker's command line (≥ 2.54).
-#[must_use]
 pub fn worker_id(argv: &[String]) -> Option<HexId> {
     option(argv, "worker-id").and_then(HexId::parse)
 }
 
 /// Whether a title says that its process runs neither a task nor an actor.
-#[must_use]
 pub fn is_idle(title: &str) -> bool {
     let name = title.strip_prefix("ray::").map(str::trim_end);
     name.is_none_or(|name| name.is_empty() || name == "IDLE" || name.starts_with("IDLE_"))
 }
 
 /// Parses a `ray::` title. `ray::IDLE` and the spill and restore workers run no task.
-#[must_use]
 pub fn title(title: &str) -> Option<Title> {
     if is_idle(title) {
         return None;
@@ -144,7 +136,6 @@ pub fn title(title: &str) -> Option<Title> {
 
 /// Returns the class of the method that a title names: `A` of `ray::A.go` and of
 /// `ray::name:A.__init__`.
-#[must_use]
 pub fn class_of_call(title: &str) -> Option<&str> {
     let name = title.strip_prefix("ray::")?.trim_end();
     let plain = name.rsplit(':').next().unwrap_or(name);

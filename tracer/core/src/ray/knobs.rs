@@ -111,7 +111,6 @@ const RENAMED: [(&str, &str); 2] = [
 const SINCE_RENAMED: Version = Version(2, 2);
 
 /// Returns the knob with this name.
-#[must_use]
 pub fn find(key: &str) -> Option<&'static Knob> {
     KNOBS.iter().find(|knob| knob.key == key)
 }
@@ -140,7 +139,6 @@ const OTHERS: [&str; 6] = [
 /// Whether the value of this variable may be kept. It may for a knob, and for a setting of Ray's
 /// own, which is in lower case after `RAY_`. Ray passes whole runtime environments to its drivers
 /// in other variables, and users may store anything in a `RAY_…` variable.
-#[must_use]
 pub fn may_keep(key: &str, value: &str) -> bool {
     let same = |known: &str| known.eq_ignore_ascii_case(key);
     let lower = |name: &str| {
@@ -158,7 +156,6 @@ pub fn may_keep(key: &str, value: &str) -> bool {
 
 /// Returns why a variable has no effect in this version, and what to type instead; `None` where
 /// that is not known.
-#[must_use]
 pub fn ignored(key: &str, value: &str, version: Option<Version>) -> Option<IgnoredVariable> {
     if key.eq_ignore_ascii_case("RAY_object_store_memory") {
         return Some(IgnoredVariable {
@@ -208,7 +205,6 @@ fn outside(knob: &Knob, version: Version) -> Option<IgnoredVariable> {
 
 /// Returns what to do about a value that is set where no process reads it: set it where the raylet
 /// reads it. A higher threshold is to be unset instead: the kernel would kill before Ray does.
-#[must_use]
 pub(crate) fn set_for_raylet(key: &str, value: &str, in_force: &str) -> Change {
     let number = |text: &str| text.parse::<f64>().ok();
     let raised = number(value) > number(in_force);

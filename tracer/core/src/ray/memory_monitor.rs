@@ -35,7 +35,6 @@ impl Default for Config {
 
 impl Config {
     /// Returns the settings in force for a raylet with these `RAY_*` variables.
-    #[must_use]
     pub fn of(settings: &[(String, String)]) -> Self {
         let value = |wanted: &str| {
             let found = settings.iter().find(|(key, _)| key == wanted);
@@ -56,7 +55,6 @@ impl Config {
     }
 
     /// Returns the threshold above which it kills.
-    #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -95,7 +93,6 @@ pub struct Count {
 
 impl Count {
     /// Makes a count of the whole machine.
-    #[must_use]
     pub fn of_machine(used: Bytes, total: Bytes) -> Self {
         Self {
             used,
@@ -107,7 +104,6 @@ impl Count {
 
 /// Returns what a monitor of this version counts now. `machine` is the count of a monitor that sees
 /// no cgroup.
-#[must_use]
 pub fn count(machine: Count, cgroup: Option<&RootCgroup>, version: Option<Version>) -> Count {
     let Some(cgroup) = cgroup else {
         return machine;
@@ -137,7 +133,6 @@ fn used(cgroup: &RootCgroup, version: Option<Version>) -> Bytes {
 }
 
 /// Returns the file pages of a cgroup and all below it. The kernel takes them back before it kills.
-#[must_use]
 pub fn file_pages(text: &str, v2: bool) -> Bytes {
     let prefix = if v2 { "" } else { "total_" };
     let part = |name: &str| stat(text, &format!("{prefix}{name}")).0;

@@ -27,7 +27,6 @@ pub enum Role {
 
 impl Role {
     /// Whether this is a part of Ray or a driver, and not a process that one of them started.
-    #[must_use]
     pub fn is_ray_or_driver(self) -> bool {
         !matches!(self, Self::Descendant | Self::Other)
     }

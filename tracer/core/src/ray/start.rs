@@ -27,7 +27,6 @@ const CONTAINERS: [&str; 4] = ["docker", "libpod", "containerd", "crio"];
 
 impl Start {
     /// Returns who makes cgroups with such a path, where the path shows it.
-    #[must_use]
     pub fn of_cgroup(path: &str) -> Option<Self> {
         if path.contains("kubepods") {
             Some(Self::Kubernetes)
@@ -78,27 +77,23 @@ pub enum Change {
 
 impl Change {
     /// `ray start --NAME=VALUE`.
-    #[must_use]
     pub fn flag(name: &str, value: &str) -> Self {
         let (name, value) = (name.to_owned(), value.to_owned());
         Self::Flag { name, value }
     }
 
     /// `KEY=VALUE` in the raylet's environment.
-    #[must_use]
     pub fn environment(key: &str, value: &str) -> Self {
         let (key, value) = (key.to_owned(), value.to_owned());
         Self::Environment { key, value }
     }
 
     /// No `KEY` in the raylet's environment.
-    #[must_use]
     pub fn unset(key: &str) -> Self {
         Self::Unset(key.to_owned())
     }
 
     /// Returns what to type for a node that was started this way.
-    #[must_use]
     pub fn at(&self, start: Start) -> String {
         match self {
             Self::Flag { name, value } => flag(name, value, start),
@@ -167,7 +162,6 @@ fn set_property(unit: &str, size: &str, cgroup: &str, as_root: &str) -> String {
 
 /// Returns the largest `/dev/shm` that is advised on a machine with this memory. The OOM killer frees
 /// nothing of it (the kernel's `Documentation/filesystems/tmpfs.rst`).
-#[must_use]
 pub fn most_shared_memory(machine: Bytes) -> Bytes {
     machine.times(0.8)
 }
@@ -230,7 +224,6 @@ pub struct Traces<'a> {
 
 impl Traces<'_> {
     /// Returns who started it.
-    #[must_use]
     pub fn start(&self) -> Start {
         let kuberay = |(key, _): &(String, String)| {
             key == "RAY_USAGE_STATS_KUBERAY_IN_USE" || key == "RAY_CLOUD_INSTANCE_ID"

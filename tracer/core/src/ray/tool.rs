@@ -11,14 +11,12 @@ pub struct Installation(String);
 
 impl Installation {
     /// Returns the installation that a raylet with this command line was started from.
-    #[must_use]
     pub fn of_raylet(argv: &[String]) -> Option<Self> {
         let root = argv.first()?.strip_suffix("/core/src/ray/raylet/raylet")?;
         root.starts_with('/').then(|| Self(root.to_owned()))
     }
 
     /// Whether a path is inside the package.
-    #[must_use]
     pub fn holds(&self, path: &str) -> bool {
         path.strip_prefix(&self.0)
             .is_some_and(|rest| rest.starts_with('/'))
@@ -45,13 +43,11 @@ pub struct Run<'a> {
 
 /// Parses an interpreter's command line. Only options that take no argument and name no code are
 /// allowed before the script.
-#[must_use]
 pub fn run(argv: &[String]) -> Option<Run<'_>> {
     command(argv).filter(|run| run.script.starts_with('/'))
 }
 
 /// Does the same for a script whose path need not be absolute.
-#[must_use]
 pub fn command(argv: &[String]) -> Option<Run<'_>> {
     let harmless = |option: &&String| {
         let letters = option.strip_prefix('-').unwrap_or_default();
@@ -74,7 +70,6 @@ pub fn command(argv: &[String]) -> Option<Run<'_>> {
 
 /// Returns the `ray` command that a command line shows, such as `ray stop`. That proves nothing: a
 /// process can rewrite its own.
-#[must_use]
 pub fn shown(argv: &[String]) -> Option<String> {
     let run = command(argv)?;
     if run.script.rsplit('/').next() != Some("ray") {

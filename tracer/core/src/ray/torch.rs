@@ -46,7 +46,6 @@ fn find<'a>(regex: &Regex, text: &'a str) -> Option<&'a str> {
 
 /// Returns a clause: how much torch wanted, on which GPU, and what was free and held there. `None`
 /// where a text does not say how much was wanted.
-#[must_use]
 pub fn figures(text: &str) -> Option<String> {
     let wanted = find(&WANTED, text)?;
     let mut told = format!("torch wanted {wanted}");

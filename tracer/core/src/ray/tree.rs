@@ -107,7 +107,6 @@ pub(crate) const WATCHES: [Watch; 7] = [
 
 impl Part {
     /// Whether this part ends when `whom` has ended.
-    #[must_use]
     pub fn watches(self, whom: Part) -> bool {
         WATCHES
             .iter()
@@ -116,7 +115,6 @@ impl Part {
 
     /// Whether this part ends when an agent of its node has ended: the raylet watches the agents,
     /// and ends its workers.
-    #[must_use]
     pub(crate) fn ends_with_an_agent(self) -> bool {
         let raylet_does = Part::Raylet.watches(Part::DashboardAgent);
         raylet_does && (self == Part::Raylet || self.watches(Part::Raylet))

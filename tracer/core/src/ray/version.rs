@@ -6,7 +6,6 @@ pub struct Version(pub u32, pub u32);
 
 impl Version {
     /// Parses the version in `2.60.0`, `2.10.0rc1`, `3.0.0.dev0`.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let major = parts.next()?.parse().ok()?;

@@ -23,7 +23,6 @@ pub enum EndedWith {
 
 impl EndedWith {
     /// Parses `its owner died`, `its owner's node died`, `its job finished`.
-    #[must_use]
     pub fn of(reason: &str) -> Self {
         match reason {
             reason if reason.contains("job") => Self::Job,
@@ -34,7 +33,6 @@ impl EndedWith {
 }
 
 /// Returns what had ended, in Ray's words: `owner died`, `owner's node died`.
-#[must_use]
 pub fn what_ended(reason: &str) -> &str {
     reason.trim_start_matches("its ")
 }
@@ -54,7 +52,6 @@ pub struct OwnerGone {
 
 /// Parses `… its owner has died. Owner Id: W Owner Ip address: … Owner's worker process has
 /// crashed.`
-#[must_use]
 pub fn owner_gone(reason: &str) -> Option<OwnerGone> {
     reason.contains("owner has died").then(|| {
         let owner = reason.split("Owner Id: ").nth(1);
@@ -66,14 +63,12 @@ pub fn owner_gone(reason: &str) -> Option<OwnerGone> {
 }
 
 /// Whether an actor was ended because nothing refers to it any more (`gcs_actor_manager.cc`).
-#[must_use]
 pub(crate) fn is_out_of_references(reason: &str) -> bool {
     reason.contains("references")
 }
 
 /// Whether a raylet that the GCS considered dead had lost the GCS, rather than been marked by it
 /// (`node_manager.cc`).
-#[must_use]
 pub fn lost_the_gcs(reason: &str) -> bool {
     !reason.contains("marked")
 }
@@ -82,21 +77,18 @@ pub fn lost_the_gcs(reason: &str) -> bool {
 /// (`gcs_node_manager.cc`, 2.9 to 2.60): `health check failed due to missing too many heartbeats`,
 /// and `the detector has missed too many heartbeats from it` to drivers. The node may still be
 /// alive.
-#[must_use]
 pub fn did_not_answer(message: &str) -> bool {
     message.contains("health check failed") || message.contains("missed too many heartbeats")
 }
 
 /// Whether a node ended because it was drained, according to the reason of its end
 /// (`AUTOSCALER_DRAIN_IDLE`, `_PREEMPTED` of `NodeDeathInfo`; 2.9 to 2.60).
-#[must_use]
 pub fn was_drained(reason: &str) -> bool {
     reason.starts_with("AUTOSCALER_DRAIN_")
 }
 
 /// Whether the agent that a raylet names is the dashboard agent, rather than the runtime-env agent
 /// (`agent_manager.cc`).
-#[must_use]
 pub(crate) fn is_dashboard_agent(name: &str) -> bool {
     name.contains("dashboard")
 }
@@ -116,21 +108,18 @@ fn pattern(text: &str) -> Regex {
 
 /// Returns the exit code in Ray's words about how a worker ended: `Worker exits with an exit code
 /// 7.`
-#[must_use]
 pub fn exit_code(detail: &str) -> Option<i32> {
     CODE.captures(detail)?[1].parse().ok()
 }
 
 /// Whether a worker says that it left by `SystemExit`, whatever its code, which may be any value
 /// (`_raylet.pyx`). Neither a signal nor `os._exit` can make it say so.
-#[must_use]
 pub fn left_by_exit(detail: &str) -> bool {
     detail.contains("Worker exits with an exit code ")
 }
 
 /// Whether a worker left by a `SystemExit` that a handler of SIGTERM raises as often as a program:
 /// without a code (`sys.exit()`), with the number of the signal, or with 128 more.
-#[must_use]
 pub fn may_follow_sigterm(detail: &str) -> bool {
     let without_code = left_by_exit(detail) && detail.contains(" exit code None");
     without_code || matches!(exit_code(detail), Some(15 | 143))
@@ -138,32 +127,27 @@ pub fn may_follow_sigterm(detail: &str) -> bool {
 
 /// Whether Ray says that a SIGTERM ended a worker: `The process receives a SIGTERM.` Ray's lists of
 /// common causes name signals too and do not count.
-#[must_use]
 pub fn received_sigterm(detail: &str) -> bool {
     SIGTERM.is_match(detail)
 }
 
 /// Whether a worker ended because its job had ended.
-#[must_use]
 pub fn job_has_finished(detail: &str) -> bool {
     detail.contains("job has finished")
 }
 
 /// Whether a worker says in its own log that a signal ended it.
-#[must_use]
 pub(crate) fn names_signal(detail: &str) -> bool {
     detail.contains("SIG")
 }
 
 /// Whether a worker says in its own log that a SIGTERM ended it (`core_worker_process.cc`).
-#[must_use]
 pub(crate) fn names_sigterm(detail: &str) -> bool {
     detail.contains("SIGTERM")
 }
 
 /// Returns a reason without the words that Ray puts before every reason (`core_worker.cc`), cut to
 /// the length of one line.
-#[must_use]
 pub fn short_reason(detail: &str) -> String {
     let detail = detail
         .trim_start_matches("Worker exits because ")
@@ -174,7 +158,6 @@ pub fn short_reason(detail: &str) -> String {
 
 /// Whether an `ErrorType` (`src/ray/protobuf/common.proto`) means that the process of a call is
 /// gone. The others are exceptions in the user's code.
-#[must_use]
 pub(crate) fn means_process_died(error: &str) -> bool {
     means_actor_died(error)
         || matches!(
@@ -184,7 +167,6 @@ pub(crate) fn means_process_died(error: &str) -> bool {
 }
 
 /// Whether it means that the actor of a call is gone.
-#[must_use]
 pub(crate) fn means_actor_died(error: &str) -> bool {
     matches!(error, "ACTOR_DIED" | "ACTOR_UNAVAILABLE")
 }

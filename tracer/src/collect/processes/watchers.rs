@@ -34,7 +34,6 @@ pub enum Watch {
 impl Watch {
     /// Returns the descriptor that becomes readable when something large is mapped. Call
     /// [`crate::collect::Collector::take_mappings`] then, and from time to time.
-    #[must_use]
     pub fn mappings(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Kernel { growth, .. } => growth.as_ref().map(|growth| growth.as_fd()),

@@ -49,7 +49,6 @@ pub struct Target {
 
 impl Target {
     /// Returns the GCS of a raylet, if its command line names one.
-    #[must_use]
     pub fn of(raylet: &Process, cluster: &Cluster) -> Option<Self> {
         let set = |(key, value): &(String, String)| {
             key == "RAY_USE_TLS" && (value == "1" || value.eq_ignore_ascii_case("true"))

@@ -48,7 +48,6 @@ pub struct ChartSeries {
 
 impl ChartSeries {
     /// Returns what a page of `of` recordings draws of this one.
-    #[must_use]
     pub fn of(report: &Report, timeline: Timeline, of: usize) -> Self {
         let of = of.max(1);
         let listed: HashSet<EventId> = (report.deaths.iter())

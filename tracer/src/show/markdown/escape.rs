@@ -10,7 +10,6 @@ use crate::show::settings::{self, Word};
 const BREAK: char = '\u{200b}';
 
 /// Escapes `text` as running text.
-#[must_use]
 pub(super) fn text(text: &str) -> String {
     let mut shown = String::new();
     let mut before = None;
@@ -52,7 +51,6 @@ fn all_digits(shown: &str) -> bool {
 }
 
 /// Escapes `text` as code. Neither Markdown nor mentions have an effect there.
-#[must_use]
 pub(super) fn code(text: &str) -> String {
     let text = text.trim_matches(' ');
     if text.is_empty() {
@@ -69,7 +67,6 @@ pub(super) fn code(text: &str) -> String {
 
 /// Escapes running text, with its settings, names and paths as code, because users copy them from
 /// there.
-#[must_use]
 pub(super) fn settings(shown: &str) -> String {
     let word = |word: Word<'_>| {
         let Word {

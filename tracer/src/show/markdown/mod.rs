@@ -58,7 +58,6 @@ const fn detail(causes: usize, blocks: usize, texts: usize, parts: bool, items: 
 }
 
 /// Renders the whole report.
-#[must_use]
 pub fn render(shown: &SelectedReport, style: &Style) -> String {
     let view = View::new(shown, style);
     let mut lines = Vec::new();

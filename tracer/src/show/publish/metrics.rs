@@ -137,7 +137,6 @@ pub struct LimitLabels {
 
 impl LimitLabels {
     /// Returns the limit of `limit_owner`.
-    #[must_use]
     pub fn of(limit_owner: &LimitOwner, with_path: bool) -> Self {
         let path = match limit_owner {
             LimitOwner::Cgroup(path) => Some(path.as_str()),
@@ -202,7 +201,6 @@ pub struct Warned {
 
 impl Warned {
     /// Returns a warning that was issued at `told`, as it stands at `now`.
-    #[must_use]
     pub fn at(told: BootTime, warning: &LimitWarning, now: BootTime) -> Self {
         let since = now.since(told) as f64 / 1e9;
         let left = |ms: u64| (ms as f64 / 1e3 - since).max(0.0);
@@ -243,7 +241,6 @@ pub struct Snapshot {
 }
 
 /// Renders the metrics in the format of `OpenMetrics`.
-#[must_use]
 pub fn render(snapshot: &Snapshot) -> String {
     let mut registry = Registry::default();
     counted(&mut registry, snapshot);
@@ -258,7 +255,6 @@ pub fn render(snapshot: &Snapshot) -> String {
 
 /// Converts them to the older format of Prometheus, in which the family of a counter is named with
 /// its `_total`.
-#[must_use]
 pub fn to_prometheus_format(openmetrics: &str) -> String {
     let mut counters: Vec<&str> = Vec::new();
     for line in openmetrics.lines() {

@@ -78,7 +78,6 @@ fn put(line: &mut Map<String, Value>, key: &str, value: Option<impl serde::Seria
 }
 
 /// Redacts a report, but keeps the names of machines and pods, so that it says whom it concerns.
-#[must_use]
 pub fn public(report: &Report) -> Report {
     let mut public = redact(report);
     for (shown, full) in public.recordings.iter_mut().zip(&report.recordings) {
@@ -91,7 +90,6 @@ pub fn public(report: &Report) -> Report {
 }
 
 /// Returns the line of a settled death. `public` is what [`public`] returns for its report.
-#[must_use]
 pub fn death(origin: &Origin, report: &Report, public: &Report, at: usize) -> Option<Value> {
     let (full, death) = (report.deaths.get(at)?, public.deaths.get(at)?);
     let severity = if full.verdict.killer.is_memory_kill() {
@@ -272,7 +270,6 @@ fn arguments(line: &mut Map<String, Value>, death: &Death) {
 }
 
 /// Returns the line of a warning, or of its end if `is_over`.
-#[must_use]
 pub fn warning(origin: &Origin, time: Option<Utc>, warning: &LimitWarning, is_over: bool) -> Value {
     let severity = if is_over { "INFO" } else { "WARN" };
     let mut line = origin.line("raytrace.warning", severity, time);
@@ -304,7 +301,6 @@ pub fn warning(origin: &Origin, time: Option<Utc>, warning: &LimitWarning, is_ov
 }
 
 /// Returns the line about events that were lost since the last such line.
-#[must_use]
 pub fn loss(origin: &Origin, time: Option<Utc>, lost: u64) -> Value {
     let mut line = origin.line("raytrace.loss", "WARN", time);
     put(&mut line, "raytrace.lost_events", Some(lost));
@@ -313,7 +309,6 @@ pub fn loss(origin: &Origin, time: Option<Utc>, lost: u64) -> Value {
 
 /// Returns the line about a recording that did not end cleanly. The gap is from its last event to
 /// the start of the next recording.
-#[must_use]
 pub fn gap(origin: &Origin, from: Option<Utc>, to: Option<Utc>) -> Value {
     let mut line = origin.line("raytrace.gap", "WARN", to.or(from));
     put(&mut line, "raytrace.gap.from", from);
@@ -322,7 +317,6 @@ pub fn gap(origin: &Origin, from: Option<Utc>, to: Option<Utc>) -> Value {
 }
 
 /// Renders a line as one object, without characters that a terminal would obey.
-#[must_use]
 pub fn render(line: &Value) -> String {
     json!(line).to_string()
 }

@@ -49,7 +49,6 @@ impl PodEvent {
     /// Returns `None` if the name or uid of its pod is not known, if Ray ended the process on
     /// purpose, and if it ended because of another process, which has an Event. A memory kill has
     /// an Event even then.
-    #[must_use]
     pub fn of(origin: &Origin, death: &Death, line: &Value) -> Option<Self> {
         if !Self::deserves_one(death) {
             return None;
@@ -72,7 +71,6 @@ impl PodEvent {
 
     /// Returns the uid of the pod of a death that has no Event only because the pod's name is not
     /// known.
-    #[must_use]
     pub fn unnamed(death: &Death) -> Option<&str> {
         let pod = death.process.place.kubernetes.as_ref();
         let pod = pod.filter(|_| Self::deserves_one(death))?;
@@ -82,7 +80,6 @@ impl PodEvent {
     }
 
     /// Returns whether a death has an Event, if its pod is known.
-    #[must_use]
     pub fn deserves_one(death: &Death) -> bool {
         let killer = death.verdict.killer;
         let follows = death.verdict.cause_death_id.is_some() && !killer.is_memory_kill();
@@ -90,7 +87,6 @@ impl PodEvent {
     }
 
     /// Returns the name of the Event.
-    #[must_use]
     pub fn name(&self) -> String {
         let number = stable_hash(&[&self.host, &self.death]);
         // Both are ASCII: `is_name`.
@@ -100,7 +96,6 @@ impl PodEvent {
     }
 
     /// Returns the object. `message` is that of this event, or of several similar ones.
-    #[must_use]
     pub fn object(&self, message: &str) -> Value {
         let at = seconds(self.at);
         json!({
@@ -127,7 +122,6 @@ impl PodEvent {
     }
 
     /// Returns what changes in an Event that stands for `count` deaths.
-    #[must_use]
     pub fn repeat_patch(&self, message: &str, count: u32) -> Value {
         json!({"message": cut(message), "lastTimestamp": seconds(self.at), "count": count})
     }

@@ -88,7 +88,6 @@ impl KnownNames {
     }
 
     /// Returns the text with all known names replaced.
-    #[must_use]
     pub fn replace_in<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if let Some(search) = &self.search {
             return search.replace_all(text, |found: &Captures<'_>| {

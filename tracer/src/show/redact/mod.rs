@@ -28,7 +28,6 @@ pub use known_names::KnownNames;
 use scrub::Scrubber;
 
 /// Returns the report without what identifies people, machines and their data.
-#[must_use]
 pub fn redact(report: &Report) -> Report {
     redact_by(&mut Scrubber::default(), report)
 }
@@ -36,7 +35,6 @@ pub fn redact(report: &Report) -> Report {
 /// Redacts a report, and in place the timelines of its recordings, under the same pseudonyms.
 ///
 /// Also returns the names that the output must not hold. `file` is where the report was read from.
-#[must_use]
 pub fn redact_with_timelines<'a>(
     report: &Report,
     timelines: impl Iterator<Item = &'a mut Timeline>,

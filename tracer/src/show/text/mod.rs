@@ -51,7 +51,6 @@ const fn most(jobs: usize, causes: usize, facts: usize, short: usize, gaps: usiz
 }
 
 /// Renders the whole report, with colours.
-#[must_use]
 pub fn render(shown: &SelectedReport, style: &Style) -> String {
     let view = View::new(shown, style);
     let blocks = match (shown.all, fleet::is_fleet_report(&shown.report)) {

@@ -77,7 +77,6 @@ pub struct Top {
 impl Top {
     /// Makes a state in which nothing is known yet. `source` names the recording, and is empty if
     /// there is none.
-    #[must_use]
     pub fn new(source: &str, colour: bool) -> Self {
         Self {
             live: Live::default(),
@@ -112,7 +111,6 @@ impl Top {
     }
 
     /// Returns when the first causes died, the newest first.
-    #[must_use]
     pub fn cause_times(&self) -> Vec<BootTime> {
         let causes = self.causes();
         causes

@@ -182,7 +182,6 @@ impl Stacks {
     }
 
     /// Returns how many requests were dropped, because the queue was full or the thread had ended.
-    #[must_use]
     pub fn dropped_requests(&self) -> u64 {
         self.dropped_requests
     }

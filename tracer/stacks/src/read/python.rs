@@ -71,14 +71,12 @@ pub struct Python {
 
 impl Python {
     /// Returns what the kernel must be told to take the stacks of this process.
-    #[must_use]
     pub fn located(&self, process: ProcessKey) -> Option<records::Python> {
         let interpreter = self.addresses.interpreter_address as u64;
         Some(self.layout?.located(process, interpreter))
     }
 
     /// Names the stack of a thread of this process. The kernel took its frames.
-    #[must_use]
     pub fn named(&mut self, tid: Pid, frames: &[records::PythonFrame]) -> Option<Stack> {
         let frames = self.last.read(&self.memory, self.layout?, frames);
         (!frames.is_empty()).then_some(Stack {
@@ -101,7 +99,6 @@ pub struct Reader {
 
 /// Whether the program that runs as `pid` is a Python interpreter, by the name of its file. Where
 /// that may not be read, by the name of the process.
-#[must_use]
 pub fn is_python(pid: Pid) -> bool {
     let Ok(exe) = std::fs::read_link(format!("/proc/{pid}/exe")) else {
         let name = bounded::text_of_process(pid, "comm", bounded::SMALL).unwrap_or_default();

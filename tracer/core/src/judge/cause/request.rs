@@ -17,7 +17,6 @@ pub enum Command {
 
 impl Command {
     /// Returns the command as it is typed.
-    #[must_use]
     pub fn typed(&self) -> String {
         match self {
             Self::Ray(verb) => format!("ray {verb}"),
@@ -69,7 +68,6 @@ const REQUESTS: [(&str, Request); 6] = [
 
 impl Request {
     /// Returns the request that Ray's words name.
-    #[must_use]
     pub fn of(words: &str) -> Option<Self> {
         let found = REQUESTS.iter().find(|(known, _)| words.contains(known));
         found.map(|(_, request)| *request)

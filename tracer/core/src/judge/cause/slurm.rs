@@ -26,7 +26,6 @@ pub struct SlurmEnd {
 
 impl SlurmEnd {
     /// `Slurm ended job 12, step 0 (slurmstepd 7851)`.
-    #[must_use]
     pub fn act(&self) -> String {
         let job = self.job_id.as_deref();
         let job = job.map_or_else(|| "its step".to_owned(), |job| format!("job {job}"));
@@ -38,7 +37,6 @@ impl SlurmEnd {
 
 impl Cause {
     /// Returns Slurm's act, also where the process caught its signal.
-    #[must_use]
     pub fn by_slurm(&self) -> Option<&SlurmEnd> {
         match self {
             Self::Slurm(end) => Some(end),
@@ -57,7 +55,6 @@ pub const NOT_SHOWN: &str =
     "by scancel, a time limit, preemption, a failed node or the end of its srun";
 
 /// Returns the command that says why Slurm ended a job.
-#[must_use]
 pub fn sacct(job: &str) -> String {
     format!("sacct -j {job} -o JobID,State,ExitCode,Reason")
 }

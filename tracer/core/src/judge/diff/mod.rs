@@ -278,7 +278,6 @@ pub struct Fit {
 const SCHEMA: u32 = 1;
 
 /// Compares two reports, each with the name of its file.
-#[must_use]
 pub fn compare(a: (&str, &Report), b: (&str, &Report)) -> Diff {
     let (settings, same_settings) = settings::changes(a.1, b.1);
     let mut diff = Diff {

@@ -95,7 +95,6 @@ impl OwnerSide {
 
 impl OwnerChange {
     /// Returns by how many bytes the peak of its private memory rose from the first to the second.
-    #[must_use]
     pub fn peak_delta(&self) -> i128 {
         let peak = |side: Option<OwnerSide>| {
             let bytes = side.and_then(|side| side.private_peak_bytes);

@@ -88,7 +88,6 @@ pub struct Node {
 
 impl Node {
     /// Returns how it was started. If none runs, `ray start` is assumed.
-    #[must_use]
     pub fn started(&self) -> Start {
         if self.cluster.is_none() {
             return Start::RayStart;
@@ -103,14 +102,12 @@ impl Node {
     }
 
     /// Whether its container shows in the path of its cgroup.
-    #[must_use]
     pub fn in_container(&self) -> bool {
         let cluster = self.cluster.as_ref();
         cluster.is_some_and(|cluster| cluster.container_id.is_some())
     }
 
     /// Returns the raylet's pid.
-    #[must_use]
     pub fn pid(&self) -> Option<Pid> {
         self.cluster.as_ref().map(|cluster| cluster.raylet.pid)
     }

@@ -9,14 +9,12 @@ use crate::{
 const GIB: u64 = 1 << 30;
 
 /// Returns settings of a raylet as a list.
-#[must_use]
 pub fn set(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
     pairs.iter().map(owned).collect()
 }
 
 /// Returns a node of Ray 2.60 without any problem.
-#[must_use]
 pub fn node() -> Node {
     Node {
         cluster: Some(Cluster {
@@ -55,7 +53,6 @@ pub fn node() -> Node {
 }
 
 /// Returns a machine of 188 GiB with that node, two GPUs and one probe.
-#[must_use]
 pub fn machine(node: Node) -> Machine {
     let gpu = |index| Gpu {
         index,

@@ -76,7 +76,6 @@ pub enum Section {
 }
 
 /// Returns all checks of a machine, in the order of the text.
-#[must_use]
 pub fn checks(machine: &Machine) -> Vec<Check> {
     let mut all = Vec::new();
     let mut add = |section, checks: Vec<Check>| {

@@ -26,7 +26,6 @@ use crate::{
 };
 
 /// Joins the reports of recordings, in their order. A single report stays as it is.
-#[must_use]
 pub fn join(mut reports: Vec<Report>) -> Report {
     if reports.len() == 1
         && let Some(only) = reports.pop()

@@ -89,7 +89,6 @@ fn same_pod(world: &World, cluster: Option<&Cluster>, own: Option<&str>) -> bool
 
 /// Returns the names of a raylet's pod. Those on the node are the kubelet's; the environment is the
 /// job's user's. The observer has read the service account's namespace if the node has no name.
-#[must_use]
 pub fn pod_of_raylet(cluster: &Cluster) -> Kubernetes {
     let value = |name: &str| {
         let mut settings = cluster.settings.iter();

@@ -65,7 +65,6 @@ pub enum MessageKind {
 
 impl MessageKind {
     /// Returns whether the node's record comes first.
-    #[must_use]
     pub(crate) fn begins_on_node(self) -> bool {
         matches!(self, Self::WorkerLeft | Self::WorkerReady | Self::NodeUp)
     }

@@ -51,7 +51,6 @@ pub struct Death {
 
 impl Death {
     /// Creates a listed death with a process and a verdict. All else is empty.
-    #[must_use]
     pub fn new(process: Process, verdict: Verdict) -> Self {
         Self {
             id: EventId::NONE,
@@ -72,7 +71,6 @@ impl Death {
     }
 
     /// Returns whether it was killed for memory: by Ray, the kernel or an OOM killer in user space.
-    #[must_use]
     pub fn is_memory_kill(&self) -> bool {
         let sender = self.sender.as_ref();
         self.verdict.killer.is_memory_kill()
@@ -81,14 +79,12 @@ impl Death {
     }
 
     /// Returns whether Ray ran its task again or started its actor again.
-    #[must_use]
     pub(crate) fn is_retried(&self) -> bool {
         use super::Recovery::{ActorRestarted, TaskRetried};
         matches!(self.then, Some(TaskRetried { .. } | ActorRestarted { .. }))
     }
 
     /// Returns whether it was killed and had not ended when the recording did.
-    #[must_use]
     pub(crate) fn is_pending(&self) -> bool {
         self.id.row() == EventId::NONE.row()
     }
@@ -118,14 +114,12 @@ pub struct When {
 
 impl When {
     /// Returns when the end of the process began, by the clock of the act.
-    #[must_use]
     pub fn began(&self) -> BootTime {
         self.act_time.plus(-self.began_before_ns)
     }
 
     /// Returns whether it has a place in time. A line of a log without a time of day has one only
     /// in the order of its log.
-    #[must_use]
     pub fn is_dated(&self) -> bool {
         self.time.is_some() || self.act_time.0 > 0
     }
@@ -161,7 +155,6 @@ pub struct Process {
 
 impl Process {
     /// Creates a process of which nothing else is known.
-    #[must_use]
     pub fn new(pid: Pid, comm: String, role: Role) -> Self {
         Self {
             pid,
@@ -244,7 +237,6 @@ const SMALL_VICTIM: f64 = 0.05;
 impl Memory {
     /// Returns what the victim held, and what Ray counted, if only the victim's size is known and
     /// that is a small share.
-    #[must_use]
     pub fn small_victim(&self) -> Option<(Bytes, Bytes)> {
         let [victim] = self.top.as_slice() else {
             return None;
@@ -256,7 +248,6 @@ impl Memory {
 
     /// Returns the private memory of the process itself: as measured for it, else as in the list of
     /// the biggest, else its resident memory.
-    #[must_use]
     pub fn own_private(&self) -> Option<Bytes> {
         let some = |bytes: &Bytes| bytes.0 > 0;
         let listed = || self.top.iter().find(|top| top.victim);
@@ -266,14 +257,12 @@ impl Memory {
     }
 
     /// Returns what was in use at a kill for memory, as its killer counted.
-    #[must_use]
     pub fn used_at_kill(&self) -> Option<Bytes> {
         let oom = self.oom.as_ref().and_then(|oom| oom.usage_bytes);
         oom.or_else(|| self.at_death.as_ref()?.ray_used_bytes)
     }
 
     /// Returns the cgroup that was at its limit, if one is known.
-    #[must_use]
     pub fn full_cgroup(&self) -> Option<&str> {
         self.oom.as_ref()?.cgroup.as_deref()
     }

@@ -86,13 +86,11 @@ pub struct About {
 
 impl Finding {
     /// Returns whether it says what to change so that this death does not come again.
-    #[must_use]
     pub fn is_remedy_for(&self, death: EventId) -> bool {
         self.deaths.contains(&death) && !self.remedy.is_empty()
     }
 
     /// Creates a finding with a summary. All else is empty.
-    #[must_use]
     pub fn new(rule: &str, certainty: Certainty, summary: impl Into<String>) -> Self {
         Self {
             rule: rule.to_owned(),

@@ -80,7 +80,6 @@ const MODULE: &str = "<module>";
 impl GrowthLine {
     /// Returns whether the line only imports a module, as each process of a job does when it starts.
     /// The code of a driver's script (`is_script`), and code that `exec` runs, is no import.
-    #[must_use]
     pub(super) fn is_import(&self, is_script: bool) -> bool {
         let inside = self.inside.as_deref().unwrap_or_default();
         let runs = (is_script || self.is_executed()) && !inside.ends_with(MODULE);
@@ -90,13 +89,11 @@ impl GrowthLine {
     }
 
     /// Returns whether `exec` or `eval` runs this code: it belongs to no file.
-    #[must_use]
     pub fn is_executed(&self) -> bool {
         self.file.starts_with('<') && !self.file.starts_with("<frozen")
     }
 
     /// Returns the place as `load.py:5 main`; for code that `exec` runs, the line that runs it.
-    #[must_use]
     pub fn place(&self) -> String {
         if let Some(line) = self.user_line.as_ref().filter(|_| self.is_executed()) {
             return line.clone();

@@ -159,7 +159,6 @@ pub struct Node {
 
 impl Node {
     /// Returns whether a recording or logs of it were read.
-    #[must_use]
     pub fn is_known(&self) -> bool {
         !self.recordings.is_empty() || self.texts > 0
     }

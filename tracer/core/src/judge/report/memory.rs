@@ -118,13 +118,11 @@ pub struct MemoryReport {
 
 impl MemoryReport {
     /// Returns the private memory: the anonymous pages that are its own.
-    #[must_use]
     pub fn private(&self) -> Option<Bytes> {
         self.own_bytes.or(self.anon_bytes)
     }
 
     /// Returns the resident memory, if any part is known.
-    #[must_use]
     pub fn resident(&self) -> Option<Bytes> {
         let parts = [self.anon_bytes, self.file_bytes, self.shmem_bytes];
         parts
@@ -153,7 +151,6 @@ const FULL_GPU: f64 = 0.95;
 
 impl GpuUse {
     /// Returns whether the device is known to have had room for more.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         let used = self.device_used_bytes;
         used.is_some_and(|used| used < self.total_bytes.times(FULL_GPU))
@@ -243,7 +240,6 @@ fn constraint<S: Serializer>(scope: &Option<Scope>, serializer: S) -> Result<S::
 
 impl OomReport {
     /// Returns whether a process is known to be in the cgroup at its limit.
-    #[must_use]
     pub fn counts(&self, process: &TopProcess) -> bool {
         let full = self.cgroup.as_deref();
         full.is_some_and(|full| is_within(process.cgroup.as_deref(), full))
@@ -479,14 +475,12 @@ pub enum OwnerKind {
 }
 
 /// Returns the name of a subprocess of a worker or driver: what it runs, marked as a subprocess.
-#[must_use]
 pub fn subprocess(name: &str) -> String {
     format!("{name} (subprocess)")
 }
 
 impl Owner {
     /// Returns the class. That of a subprocess with a worker's title is marked as such.
-    #[must_use]
     pub fn shown_class(&self) -> String {
         match self.kind {
             OwnerKind::Subprocess => subprocess(&self.class),
@@ -509,7 +503,6 @@ pub struct Peak {
 
 impl Peak {
     /// Returns the peak of the machine that came nearer to running out of memory.
-    #[must_use]
     pub fn nearer(self, other: Self) -> Self {
         let share = |peak: &Self| peak.used_bytes.0 as f64 / peak.total_bytes.0.max(1) as f64;
         if share(&other) > share(&self) {

@@ -29,7 +29,6 @@ pub struct CallsReport {
 
 impl CallsReport {
     /// Returns whether the process died in its first call.
-    #[must_use]
     pub fn died_in_first(&self) -> bool {
         self.died_in == Some(1) && self.from_start
     }

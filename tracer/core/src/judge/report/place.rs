@@ -39,7 +39,6 @@ pub struct Kubernetes {
 
 impl Kubernetes {
     /// Returns the pod as `kubectl` names it: `team-a/raycluster-x`, or its name alone.
-    #[must_use]
     pub fn pod_name(&self) -> Option<String> {
         let pod = self.pod.as_ref()?;
         let namespace = self.namespace.iter();
@@ -53,14 +52,12 @@ impl Kubernetes {
     }
 
     /// Returns whether it is called so: `NAMESPACE/NAME`, its name, or its uid.
-    #[must_use]
     pub fn is_called(&self, text: &str) -> bool {
         let names = [self.pod_name(), self.pod.clone(), self.pod_uid.clone()];
         names.iter().flatten().any(|name| name == text)
     }
 
     /// Returns the container: `container ray-head of pod team-a/raycluster-x`.
-    #[must_use]
     pub fn container_name(&self) -> Option<String> {
         let pod = self.pod_name()?;
         Some(match &self.container {
@@ -71,7 +68,6 @@ impl Kubernetes {
 
     /// Returns what a cgroup is, if it is that of this container or of its pod, and these have
     /// names. A cgroup below the container's is another one.
-    #[must_use]
     pub fn cgroup_name(&self, path: &str) -> Option<String> {
         let above = Path::new(path).parent()?.to_str()?;
         let is_own = |of: fn(&str) -> Option<String>, own: Option<&String>| {
@@ -89,7 +85,6 @@ impl Kubernetes {
 
 impl Place {
     /// Returns whether neither is known.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kubernetes.is_none() && self.slurm.is_none()
     }

@@ -43,7 +43,6 @@ pub struct Verdict {
 
 impl Verdict {
     /// Creates a settled verdict. The reason is as sure as who acted. All else is empty.
-    #[must_use]
     pub fn new(killer: Killer, certainty: Certainty, cause: Cause) -> Self {
         Self {
             killer,
@@ -62,7 +61,6 @@ impl Verdict {
     }
 
     /// Returns the death that caused this one, on whatever node.
-    #[must_use]
     pub fn cause(&self) -> Option<EventId> {
         let linked = self.cause_link.as_ref().map(|link| link.death_id);
         self.cause_death_id.or(linked)
@@ -134,7 +132,6 @@ macro_rules! killers {
             pub const ALL: &[Self] = &[$(Self::$killer),*];
 
             /// Returns what is printed of it.
-            #[must_use]
             pub const fn words(self) -> &'static KillerWords {
                 match self {
                     $(Self::$killer => &KillerWords {
@@ -179,32 +176,27 @@ impl Serialize for Killer {
 
 impl Killer {
     /// Returns the name in the JSON and on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         self.words().name
     }
 
     /// Returns whether it kills for memory.
-    #[must_use]
     pub fn is_memory_kill(self) -> bool {
         self.words().ended == Ended::ForMemory
     }
 
     /// Returns whether somebody killed the process. Otherwise it ended by itself or with another.
-    #[must_use]
     pub fn is_kill(self) -> bool {
         self.words().ended != Ended::Died
     }
 
     /// Returns whether it is the kernel's OOM killer, at whatever limit.
-    #[must_use]
     pub fn is_kernel_oom(self) -> bool {
         self.is_memory_kill() && self != Self::RayMemoryMonitor
     }
 
     /// Returns the killer of an OOM kill. One of unknown scope is ascribed to a cgroup only if one
     /// was full, and never to the machine. One that was invoked by hand is not for memory.
-    #[must_use]
     pub(crate) fn of_oom(oom: &KernelOom) -> Self {
         match oom.scope {
             Some(Scope::Memcg) => Self::KernelOomMemcg,
@@ -231,7 +223,6 @@ pub enum Certainty {
 
 impl Certainty {
     /// Returns the name in the JSON, which texts use too.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Proven => "proven",

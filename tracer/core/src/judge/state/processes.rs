@@ -519,7 +519,6 @@ fn below(parent: Option<Role>, role: Role) -> Role {
 }
 
 /// Returns the Slurm job of a process with this cgroup, of which `told` was found elsewhere.
-#[must_use]
 pub fn slurm_job(cgroup: Option<&str>, told: Option<&SlurmJob>) -> Option<SlurmJob> {
     let Some(found) = cgroup.and_then(cgroup_path::slurm) else {
         return told.cloned();

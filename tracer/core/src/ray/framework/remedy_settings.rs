@@ -55,20 +55,17 @@ pub struct RemedySetting {
 
 impl RemedySetting {
     /// Whether it changes anything for processes of this class.
-    #[must_use]
     pub(crate) fn acts_on(&self, class: &str) -> bool {
         has_part(self.acts_on, class)
     }
 
     /// Whether it makes calls of this method grow: `PolicyModelActor.fit`.
-    #[must_use]
     pub(crate) fn acts_in(&self, method: &str) -> bool {
         has_part(self.acts_in, method)
     }
 
     /// Whether every framework with the same actor classes has this setting under the same key. If
     /// only the class is known, no other setting may be advised.
-    #[must_use]
     pub(crate) fn is_of_all_forks(&self, framework: Framework, goal: RemedyGoal) -> bool {
         let has = |fork: &Framework| {
             remedy_settings(*fork, goal)
@@ -85,7 +82,6 @@ fn has_part(parts: &[String], name: &str) -> bool {
 }
 
 /// Returns a framework's settings for a goal; empty where no key is known.
-#[must_use]
 pub(crate) fn remedy_settings(framework: Framework, goal: RemedyGoal) -> Vec<RemedySetting> {
     let table = table::of(framework);
     let entries = table.and_then(|table| table.remedies.get(&goal));
@@ -105,14 +101,12 @@ pub(crate) fn remedy_settings(framework: Framework, goal: RemedyGoal) -> Vec<Rem
 }
 
 /// Returns the setting for the number of ranks on a node.
-#[must_use]
 pub(crate) fn ranks(framework: Framework) -> Option<&'static str> {
     table::of(framework)?.ranks.as_deref()
 }
 
 /// Returns what bounds the memory of a method's calls. If several parts of the method's name are
 /// known, the longest counts.
-#[must_use]
 pub fn bound(framework: Framework, method: &str) -> Option<&'static Bound> {
     let bounds = table::of(framework)?.calls.iter();
     let named = bounds.filter(|bound| method.contains(&bound.call));
@@ -120,14 +114,12 @@ pub fn bound(framework: Framework, method: &str) -> Option<&'static Bound> {
 }
 
 /// Returns what this setting bounds.
-#[must_use]
 pub fn bound_by(framework: Framework, key: &str) -> Option<&'static Bound> {
     let mut bounds = table::of(framework)?.calls.iter();
     bounds.find(|bound| bound.key == key)
 }
 
 /// Returns advice that has no key.
-#[must_use]
 pub fn advice_without_key(framework: Framework, goal: RemedyGoal) -> Option<&'static str> {
     let words = &table::of(framework)?.words;
     words.get(&goal).map(String::as_str)

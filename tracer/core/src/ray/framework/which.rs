@@ -111,7 +111,6 @@ impl Framework {
     }
 
     /// Recognizes the framework by a driver's command line.
-    #[must_use]
     pub(crate) fn of_command_line(argv: &[String]) -> Option<Self> {
         if let Some(given) = Self::given_by_command(argv) {
             return Some(given);
@@ -122,7 +121,6 @@ impl Framework {
     }
 
     /// Recognizes the framework by the keys of the configuration that it printed.
-    #[must_use]
     pub(crate) fn of_keys<'a>(keys: impl Iterator<Item = &'a str>) -> Option<Self> {
         let keys: Vec<&str> = keys.collect();
         if keys.iter().any(|key| FORK_KEYS.contains(key)) {
@@ -137,7 +135,6 @@ impl Framework {
     }
 
     /// Recognizes the framework by the classes of its actors or the titles of its processes.
-    #[must_use]
     pub fn of_classes<'a>(classes: &(impl Iterator<Item = &'a str> + Clone)) -> Option<Self> {
         let runs = |name: &str| classes.clone().any(|class| class.contains(name));
         // Other programs use this name too, but not beside verl's workers.
@@ -161,7 +158,6 @@ impl Framework {
     }
 
     /// Recognizes a framework whose table the user gave by a driver's command line.
-    #[must_use]
     pub(crate) fn given_by_command(argv: &[String]) -> Option<Self> {
         let given = table::given();
         if given.is_empty() {
@@ -176,31 +172,26 @@ impl Framework {
     }
 
     /// Whether it starts Ray's workers itself. If so, its own keys say how many there are.
-    #[must_use]
     pub(crate) fn starts_workers(self) -> bool {
         table::of(self).is_some_and(|table| table.starts_workers)
     }
 
     /// Whether its rollouts run vLLM, unless a setting says otherwise.
-    #[must_use]
     pub(crate) fn generates_with_vllm(self) -> bool {
         table::of(self).is_some_and(|table| table.generates_with_vllm)
     }
 
     /// Whether it is part of Ray and has Ray's version.
-    #[must_use]
     pub(crate) fn is_part_of_ray(self) -> bool {
         matches!(self, Self::Data | Self::Train | Self::Serve | Self::Ray)
     }
 
     /// Whether it runs on GPUs only.
-    #[must_use]
     pub(crate) fn needs_gpus(self) -> bool {
         table::of(self).is_some_and(|table| table.needs_gpus)
     }
 
     /// Returns its usual name.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Verl => "verl",

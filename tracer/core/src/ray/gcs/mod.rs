@@ -59,7 +59,6 @@ impl Table {
     pub const ALL: [Self; 4] = [Self::Actors, Self::PlacementGroups, Self::Nodes, Self::Jobs];
 
     /// Returns the path of its method.
-    #[must_use]
     pub fn path(self) -> &'static str {
         match self {
             Self::Actors => "/ray.rpc.ActorInfoGcsService/GetAllActorInfo",
@@ -74,7 +73,6 @@ impl Table {
     }
 
     /// Returns the bytes of the request.
-    #[must_use]
     pub fn request(self) -> Vec<u8> {
         let limit = Some(MOST_ROWS);
         match self {

@@ -118,7 +118,6 @@ pub struct GcsJob {
 
 impl GcsRow {
     /// Returns the id of the row's object.
-    #[must_use]
     pub fn id(&self) -> &HexId {
         match self {
             Self::Actor(actor) => &actor.actor_id,
@@ -151,7 +150,6 @@ impl fmt::Display for GcsRow {
 
 /// Keeps the rows that concern one node: its own actors, their placement groups, the node itself,
 /// and every job. Keeps every row if the node is not known.
-#[must_use]
 pub fn rows_of_node(mut rows: Vec<GcsRow>, node: &OwnNode) -> Vec<GcsRow> {
     let Some(own) = node.id(&rows) else {
         return rows;

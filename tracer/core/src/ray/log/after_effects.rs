@@ -12,7 +12,6 @@ pub(crate) const LONGEST_NS: i64 = 30 * MINUTE_NS;
 pub(crate) const SLACK_NS: i64 = MINUTE_NS;
 
 /// Returns the timeout that a line names: `Timeout(ms)=600000`, `Timed out waiting 1800000ms`.
-#[must_use]
 pub(crate) fn timeout_ms(line: &str) -> Option<u64> {
     let words = ["Timeout(ms)=", "Timed out waiting "].into_iter();
     let mut rests = words.filter_map(|words| line.split_once(words));
@@ -22,7 +21,6 @@ pub(crate) fn timeout_ms(line: &str) -> Option<u64> {
 }
 
 /// Returns how long after a death an error with this timeout may still follow from it.
-#[must_use]
 pub(crate) fn lasts_ns(timeout_ms: Option<u64>) -> i64 {
     timeout_ms.map_or(LONGEST_NS, |timeout| {
         i64::try_from(timeout)
@@ -33,7 +31,6 @@ pub(crate) fn lasts_ns(timeout_ms: Option<u64>) -> i64 {
 }
 
 /// Returns the name of the after-effect in a line, if it is one.
-#[must_use]
 pub fn kind(line: &str) -> Option<&'static str> {
     let mut known = WORDS.after_effects.iter();
     let found = known.find(|(words, _)| line.contains(words));

@@ -8,7 +8,6 @@ const MILLISECOND_NS: i32 = 1_000_000;
 
 /// Parses `2026-11-21 00:11:38,555` as nanoseconds since 1970, as if it were UTC. Returns `None`
 /// for any other form, and for a time that does not exist.
-#[must_use]
 pub fn usual(text: &str) -> Option<i64> {
     let bytes: &[u8; 23] = text.as_bytes().try_into().ok()?;
     let signs = [

@@ -30,7 +30,6 @@ struct PartialConfiguration {
 
 impl Configuration {
     /// Whether the next line may belong to a configuration.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }

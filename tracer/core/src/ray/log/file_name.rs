@@ -22,7 +22,6 @@ pub struct FileName {
 }
 
 /// Parses a file name without its folder. Returns `None` for files that say nothing about deaths.
-#[must_use]
 pub fn parse(name: &str) -> Option<FileName> {
     let plain = |kind| {
         Some(FileName {
@@ -80,7 +79,6 @@ pub fn parse(name: &str) -> Option<FileName> {
 
 /// Whether a name is `raylet.out` or `raylet.err`, or `raylet.1.out` of a second raylet in one
 /// session (`_get_log_file_name`, python/ray/_private/node.py).
-#[must_use]
 pub fn is_raylet_file(name: &str) -> bool {
     let rest = name.strip_prefix("raylet.");
     let number = rest.and_then(|rest| rest.strip_suffix("out").or(rest.strip_suffix("err")));

@@ -39,7 +39,6 @@ fn pattern(text: &str) -> Regex {
 }
 
 /// Parses a line. The frameworks' "GB" are 2³⁰ bytes, like Ray's.
-#[must_use]
 pub fn parse(text: &str) -> Option<GpuMoved> {
     if !KEYWORDS.iter().any(|words| text.contains(words)) {
         return None;

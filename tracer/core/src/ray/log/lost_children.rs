@@ -25,7 +25,6 @@ const KILLED: [&str; 3] = [
 ];
 
 /// Returns the pids that such an exception names, if it is one; many name none.
-#[must_use]
 pub(crate) fn parse(class: &str, message: &str) -> Option<Vec<Pid>> {
     let class = class.rsplit('.').next().unwrap_or(class);
     if let Some(rest) = message.strip_prefix("DataLoader worker (pid") {

@@ -84,7 +84,6 @@ struct OpenBlock {
 
 impl LogParser {
     /// Creates a parser for a file of this kind. `worker_id` is the one in the file's name.
-    #[must_use]
     pub fn new(kind: FileKind, worker_id: Option<HexId>) -> Self {
         Self {
             kind,
@@ -193,7 +192,6 @@ impl LogParser {
     }
 
     /// Whether a record is waiting for its last line.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -213,7 +211,6 @@ fn cut(text: &str) -> String {
 }
 
 /// Marks a kept text that was cut before cuts were marked.
-#[must_use]
 pub fn marked(text: &str) -> String {
     let was_cut =
         text.len() <= OLD_TEXT_BYTES && text.len() > OLD_TEXT_BYTES - char::MAX.len_utf8();

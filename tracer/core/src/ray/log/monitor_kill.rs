@@ -130,31 +130,26 @@ pub(crate) fn begins(message: &str) -> bool {
 }
 
 /// Whether a line, which may be cut, opens a record or its part about the node.
-#[must_use]
 pub fn opens(line: &str) -> bool {
     is_node_line(line) || has_kill_details(line) || line.starts_with(ONE_BEGINS)
 }
 
 /// ≤ 2.54: whether a line is the one about the node.
-#[must_use]
 pub fn is_node_line(line: &str) -> bool {
     line.contains(NODE_BEGINS)
 }
 
 /// ≥ 2.55: whether a line says that workers are killed.
-#[must_use]
 pub fn has_kill_details(line: &str) -> bool {
     line.contains("kill details:")
 }
 
 /// Whether the figures of a line are exact.
-#[must_use]
 pub fn is_exact(line: &str) -> bool {
     line.contains(EXACTLY)
 }
 
 /// Whether a line contains the head of the table of the largest processes.
-#[must_use]
 pub fn has_table_head(line: &str) -> bool {
     line.split_once(TABLE).is_some_and(|(before, behind)| {
         before.trim_end().ends_with("PID") && behind.trim_start().starts_with("COMMAND")
@@ -163,19 +158,16 @@ pub fn has_table_head(line: &str) -> bool {
 
 /// Whether a line is a row of the table of memory users, or a record that contains it. The table
 /// lists all processes of the node, also those of other people.
-#[must_use]
 pub fn is_table_row(line: &str) -> bool {
     line.contains("memory users: PID") || !top(line).is_empty() || row(line).is_some()
 }
 
 /// Whether a line is the advice that ends a record.
-#[must_use]
 pub fn is_advice(line: &str) -> bool {
     line.starts_with(ADVICE)
 }
 
 /// Whether Ray says that its memory monitor killed.
-#[must_use]
 pub fn killed_for_memory(text: &str) -> bool {
     text.contains(FOR_MEMORY)
 }
@@ -287,7 +279,6 @@ pub fn figures(text: &str) -> Figures {
 }
 
 /// Returns what a text says was in use, rounded as Ray prints it: `was 5.72GB used / 8.00GB limit`.
-#[must_use]
 pub fn rounded(text: &str) -> Option<Bytes> {
     let has_it = text.contains("GB") && text.contains("was ");
     has_it
@@ -307,7 +298,6 @@ pub fn node(text: &str) -> Option<(String, HexId)> {
 
 /// 2.0 and 2.1: returns the address of the node, the worker that ran the newest task, and the
 /// figures.
-#[must_use]
 pub fn newest(text: &str) -> Option<(String, Candidate, Figures)> {
     let found = text
         .contains(NEWEST_BEGINS)
@@ -419,7 +409,6 @@ pub fn top(text: &str) -> Vec<TopUser> {
 }
 
 /// Parses a single row of the table, even where its tabs have become spaces.
-#[must_use]
 pub fn row(text: &str) -> Option<TopUser> {
     let mut words = text.split_whitespace();
     let pid = words.next()?.parse().ok()?;
@@ -434,7 +423,6 @@ pub fn row(text: &str) -> Option<TopUser> {
 }
 
 /// Returns a line of a record without the long ids that stand before its names and figures.
-#[must_use]
 pub fn without_ids(line: &str) -> Cow<'_, str> {
     LONG_ID.replace_all(line, "$1…")
 }
