@@ -405,7 +405,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    pub(in crate::judge) fn of(short_of: ShortOf) -> Self {
+    pub(crate) fn of(short_of: ShortOf) -> Self {
         match short_of {
             ShortOf::Cgroup { .. } => Self::Memcg,
             ShortOf::Machine => Self::Global,

@@ -24,7 +24,7 @@ pub use link::{
     CauseLink, DeclaredDead, Gap, LinkReason, LinkRule, Machine, NoRecording, Node, Remote,
 };
 pub use log_mentions::{LogMention, Mention};
-pub(in crate::judge) use memory::class_of_title;
+pub(crate) use memory::class_of_title;
 pub use memory::{
     CallRate, CgroupUse, GpuError, GpuReport, GpuUse, GrowthRate, HourRate, InUse, LimitPeak,
     MemoryReport, OomReport, OutsideCgroup, Owner, OwnerKind, Peak, RestOfClass, SharedFileUse,

@@ -69,13 +69,13 @@ pub(super) struct Names {
 }
 
 /// A machine with a recording, or a folder of logs.
-pub(in crate::judge) struct Host {
+pub(crate) struct Host {
     /// The number that clusters refer to.
-    pub(in crate::judge) recording_id: u32,
+    pub(crate) recording_id: u32,
     /// Its name.
-    pub(in crate::judge) name: String,
+    pub(crate) name: String,
     /// Its boot.
-    pub(in crate::judge) boot_id: String,
+    pub(crate) boot_id: String,
 }
 
 impl Host {

@@ -16,10 +16,7 @@ use crate::{
 const MOST_NAMES: usize = 8;
 
 /// Returns the actor whose worker the process is, or was started by.
-pub(in crate::judge) fn actor_of<'a>(
-    world: &'a World,
-    state: &'a ProcessState,
-) -> Option<&'a GcsActor> {
+pub(crate) fn actor_of<'a>(world: &'a World, state: &'a ProcessState) -> Option<&'a GcsActor> {
     if state.role != Role::Descendant {
         return world.gcs.actor(state);
     }
@@ -27,7 +24,7 @@ pub(in crate::judge) fn actor_of<'a>(
 }
 
 /// Returns what the GCS adds to what titles and logs say of a process, if anything.
-pub(in crate::judge) fn report(
+pub(crate) fn report(
     world: &World,
     state: &ProcessState,
     job: Option<&HexId>,
@@ -51,7 +48,7 @@ pub(in crate::judge) fn report(
 }
 
 /// Returns what the GCS says of each actor class.
-pub(in crate::judge) fn by_class(world: &World) -> HashMap<String, GcsOwner> {
+pub(crate) fn by_class(world: &World) -> HashMap<String, GcsOwner> {
     let mut classes: HashMap<String, GcsOwner> = HashMap::new();
     for (cluster, actor) in world.gcs.actors() {
         let Some(class) = &actor.class else { continue };

@@ -3,7 +3,7 @@
 use crate::judge::{report::GpuReport, state::world::World};
 
 /// Returns each GPU of the recording.
-pub(in crate::judge) fn report(world: &World) -> Vec<GpuReport> {
+pub(crate) fn report(world: &World) -> Vec<GpuReport> {
     let devices = world.gpus.devices.iter();
     devices
         .map(|(device, seen)| GpuReport {

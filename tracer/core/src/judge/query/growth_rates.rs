@@ -18,14 +18,14 @@ use crate::{
 
 /// The growth rates of all owners.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct GrowthRates {
-    pub(in crate::judge) all: BTreeMap<OwnerName, GrowthRate>,
+pub(crate) struct GrowthRates {
+    pub(crate) all: BTreeMap<OwnerName, GrowthRate>,
     /// What a call leaves behind, in the worker where that is most, if it fills memory.
-    pub(in crate::judge) steady: BTreeMap<OwnerName, Bytes>,
+    pub(crate) steady: BTreeMap<OwnerName, Bytes>,
 }
 
 /// Returns all rates that can be told.
-pub(in crate::judge) fn all(world: &World) -> GrowthRates {
+pub(crate) fn all(world: &World) -> GrowthRates {
     let mut growth_rates = GrowthRates::default();
     for (process, calls) in &world.calls {
         let grown = calls.growth();

@@ -14,31 +14,27 @@ const SHARE: u64 = 20;
 
 /// What is left until a limit, at the end of what was seen.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::judge) struct Headroom {
+pub(crate) struct Headroom {
     /// `Ray's threshold`, `the limit of /job`.
-    pub(in crate::judge) limit: String,
-    pub(in crate::judge) at: Bytes,
-    pub(in crate::judge) used: Bytes,
+    pub(crate) limit: String,
+    pub(crate) at: Bytes,
+    pub(crate) used: Bytes,
 }
 
 impl Headroom {
     /// Whether this much is a part of it that is worth mentioning.
-    pub(in crate::judge) fn is_filled_by(&self, kept: Bytes) -> bool {
+    pub(crate) fn is_filled_by(&self, kept: Bytes) -> bool {
         kept.0 >= self.at.0 / SHARE
     }
 
-    pub(in crate::judge) fn left(&self) -> Bytes {
+    pub(crate) fn left(&self) -> Bytes {
         Bytes(self.at.0.saturating_sub(self.used.0))
     }
 }
 
 /// Whether what the calls of a method keep matters beside the limit of their cluster. One process
 /// keeps this much, and all processes that run the method count. True if no limit is known.
-pub(in crate::judge) fn matters(
-    world: &World,
-    cluster: Option<ProcessKey>,
-    growth: &Growth,
-) -> bool {
+pub(crate) fn matters(world: &World, cluster: Option<ProcessKey>, growth: &Growth) -> bool {
     let mut clusters = world.clusters.iter();
     let cluster = cluster.and_then(|raylet| clusters.find(|one| one.raylet.same(raylet)));
     let Some(headroom) = cluster.and_then(|cluster| of(world, cluster)) else {
@@ -52,7 +48,7 @@ pub(in crate::judge) fn matters(
 
 /// Returns the nearest limit by the last figures: Ray's threshold, or that of a cgroup on the
 /// raylet's path.
-pub(in crate::judge) fn of(world: &World, cluster: &Cluster) -> Option<Headroom> {
+pub(crate) fn of(world: &World, cluster: &Cluster) -> Option<Headroom> {
     let raylet = world.processes.get(cluster.raylet)?;
     let own = raylet.cgroup.as_deref();
     let on_path = |path: &String| own.is_some_and(|own| is_below(own, path));

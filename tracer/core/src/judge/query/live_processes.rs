@@ -18,7 +18,7 @@ const MOST: usize = 64;
 
 /// Returns the live processes around the end of `dying`, which held `own`. If a cgroup was full,
 /// those in it are kept before all others.
-pub(in crate::judge) fn around(
+pub(crate) fn around(
     world: &World,
     names: &mut Names,
     dying: ProcessKey,
@@ -77,14 +77,14 @@ fn calls<'a>(world: &'a World, state: &ProcessState) -> Option<&'a Calls> {
 }
 
 /// Returns since when a worker of tasks has had nothing to do.
-pub(in crate::judge) fn idle(world: &World, state: &ProcessState) -> Option<IdleWorker> {
+pub(crate) fn idle(world: &World, state: &ProcessState) -> Option<IdleWorker> {
     let of_tasks = state.role == Role::Worker && state.actor_class.is_none();
     let calls = calls(world, state).filter(|_| of_tasks)?;
     calls.idle(world.last_time)
 }
 
 /// Returns the class of its actor, else the task that it runs or ran last.
-pub(in crate::judge) fn class(state: &ProcessState) -> Option<String> {
+pub(crate) fn class(state: &ProcessState) -> Option<String> {
     let title = state.title.as_deref().and_then(identify::title);
     let of_title = title.and_then(Title::class);
     of_title.or_else(|| state.actor_class.clone())

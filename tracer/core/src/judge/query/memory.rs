@@ -21,12 +21,7 @@ const TOP: usize = 5;
 
 /// Returns the memory at `exit`, from the samples before it. It is cheap for a normal exit, because
 /// nobody asks there.
-pub(in crate::judge) fn snapshot(
-    world: &World,
-    names: &mut Names,
-    exit: &Exit,
-    time: BootTime,
-) -> Snapshot {
+pub(crate) fn snapshot(world: &World, names: &mut Names, exit: &Exit, time: BootTime) -> Snapshot {
     let sampled = world
         .processes
         .get(exit.process)

@@ -22,7 +22,7 @@ use crate::{
 type Ends = HashMap<(u32, bool, MessageKind, HexId), BootTime>;
 
 /// Returns the first message of each kind.
-pub(in crate::judge) fn all(
+pub(crate) fn all(
     world: &World,
     number: impl Fn(Option<ProcessKey>) -> Option<u32>,
 ) -> Vec<MessageTime> {

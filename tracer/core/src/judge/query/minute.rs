@@ -35,7 +35,7 @@ fn over(samples: &RecentSamples, death: BootTime) -> Vec<Option<Bytes>> {
 }
 
 /// Returns the minute before `exit` at `time`, from the samples. It has all of the biggest processes.
-pub(in crate::judge) fn last_minute(
+pub(crate) fn last_minute(
     world: &World,
     exit: &Exit,
     time: BootTime,
@@ -110,7 +110,7 @@ fn limits(world: &World, process: ProcessKey, time: BootTime) -> Vec<LimitBefore
 
 /// Adds what the kernel reported after the death was seen: the last steps, and which thread mapped
 /// memory.
-pub(in crate::judge) fn refine(
+pub(crate) fn refine(
     minute: &mut LastMinute,
     time: BootTime,
     steps: &[Step],

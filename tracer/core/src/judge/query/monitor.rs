@@ -11,7 +11,7 @@ use crate::{
 const MONITOR_NS: i64 = 3 * SECOND_NS;
 
 /// Returns what the monitor of a cluster last logged of itself.
-pub(in crate::judge) fn of(world: &World, raylet: ProcessKey) -> Option<Monitor> {
+pub(crate) fn of(world: &World, raylet: ProcessKey) -> Option<Monitor> {
     world
         .ray_of_cluster(raylet)
         .rev()
@@ -39,7 +39,7 @@ pub(in crate::judge) fn of(world: &World, raylet: ProcessKey) -> Option<Monitor>
 
 /// Returns the first threshold that the monitor of a cluster logged. It did so as its raylet
 /// started, when no other process could write to its log.
-pub(in crate::judge) fn first_threshold(world: &World, raylet: ProcessKey) -> Option<Bytes> {
+pub(crate) fn first_threshold(world: &World, raylet: ProcessKey) -> Option<Bytes> {
     let mut records = world.ray_of_cluster(raylet);
     records.find_map(|record| match &record.what.fact {
         RayFact::MonitorStarted { threshold, .. } => Some(*threshold),
@@ -49,7 +49,7 @@ pub(in crate::judge) fn first_threshold(world: &World, raylet: ProcessKey) -> Op
 
 /// Returns the most that the monitor counted before the end of a process at `time`, and its
 /// threshold.
-pub(in crate::judge) fn counted(
+pub(crate) fn counted(
     world: &World,
     process: ProcessKey,
     time: BootTime,

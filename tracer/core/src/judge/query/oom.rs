@@ -23,7 +23,7 @@ use crate::{
 const LOCK_WAIT_NS: i64 = 10 * SECOND_NS;
 
 /// Returns the cause for an OOM kill.
-pub(in crate::judge) fn cause(report: &OomReport) -> KernelOom {
+pub(crate) fn cause(report: &OomReport) -> KernelOom {
     KernelOom {
         fix: None,
         scope: report.constraint,
@@ -36,15 +36,15 @@ pub(in crate::judge) fn cause(report: &OomReport) -> KernelOom {
 }
 
 /// An OOM kill that was marked.
-pub(in crate::judge) struct Marked<'a> {
-    pub(in crate::judge) report: OomReport,
+pub(crate) struct Marked<'a> {
+    pub(crate) report: OomReport,
     /// By what the limit that was hit is known.
-    pub(in crate::judge) limit: Basis<'a>,
+    pub(crate) limit: Basis<'a>,
 }
 
 /// By what it is known which cgroup was at its limit.
 #[derive(Clone, Copy)]
-pub(in crate::judge) enum Basis<'a> {
+pub(crate) enum Basis<'a> {
     /// The kernel said it: in the argument of `out_of_memory`, or in its log. Or it was no cgroup.
     Kernel,
     /// Only this one of the victim's cgroups met its own limit.
@@ -57,7 +57,7 @@ pub(in crate::judge) enum Basis<'a> {
 
 impl Basis<'_> {
     /// Returns how sure the limit is.
-    pub(in crate::judge) fn certainty(self) -> Certainty {
+    pub(crate) fn certainty(self) -> Certainty {
         match self {
             Self::Kernel => Certainty::Proven,
             Self::OnlyEvents(_) | Self::OnlyLimit(_) => Certainty::Inferred,
@@ -67,10 +67,7 @@ impl Basis<'_> {
 }
 
 /// Returns the context from the mark itself.
-pub(in crate::judge) fn from_mark<'a>(
-    world: &'a World,
-    victim: &'a Timestamped<OomVictim>,
-) -> Marked<'a> {
+pub(crate) fn from_mark<'a>(world: &'a World, victim: &'a Timestamped<OomVictim>) -> Marked<'a> {
     let what = &victim.what;
     let logged = logged(world, victim);
     let constraint = match (what.short_of, &logged, by_stack(&what.stack)) {
@@ -106,7 +103,7 @@ pub(in crate::judge) fn from_mark<'a>(
 
 /// Returns the cgroups of which one was at its limit when a process was killed: the one that the
 /// kernel named, or all that may have been.
-pub(in crate::judge) fn may_be_full(world: &World, exit: &Exit, time: BootTime) -> Vec<String> {
+pub(crate) fn may_be_full(world: &World, exit: &Exit, time: BootTime) -> Vec<String> {
     let is_its = |seen: &&Timestamped<OomVictim>| {
         seen.what.victim.same(exit.process) || exit.mm != 0 && seen.what.mm == exit.mm
     };
@@ -130,7 +127,7 @@ pub(in crate::judge) fn may_be_full(world: &World, exit: &Exit, time: BootTime) 
 }
 
 /// Returns the context from the kernel log alone, if the mark was not seen.
-pub(in crate::judge) fn from_kernel_log(
+pub(crate) fn from_kernel_log(
     world: &World,
     process: ProcessKey,
     time: BootTime,
@@ -176,13 +173,13 @@ const FULL: f64 = 0.99;
 const COUNTED_NS: i64 = 3 * SECOND_NS;
 
 /// An OOM kill that the count of a cgroup shows.
-pub(in crate::judge) struct Counted {
-    pub(in crate::judge) report: OomReport,
+pub(crate) struct Counted {
+    pub(crate) report: OomReport,
     /// The cgroup, and its count before and after.
-    pub(in crate::judge) path: String,
-    pub(in crate::judge) kills: (u64, u64),
+    pub(crate) path: String,
+    pub(crate) kills: (u64, u64),
     /// When the higher count was read.
-    pub(in crate::judge) time: BootTime,
+    pub(crate) time: BootTime,
 }
 
 /// Returns the context from the count of kills in the process's cgroup (`oom_kill` of
@@ -192,7 +189,7 @@ pub(in crate::judge) struct Counted {
 /// are those that held most and ended first; if these are not the same ones, it is not known which
 /// they are. The count rises when the machine is full too, so the cgroup was at its limit only if
 /// it was full.
-pub(in crate::judge) fn from_counts(world: &World, exit: &ExitSeen) -> Option<Counted> {
+pub(crate) fn from_counts(world: &World, exit: &ExitSeen) -> Option<Counted> {
     let path = world.processes.get(exit.exit.process)?.cgroup.clone()?;
     let samples = world.cgroups.get(&path)?;
     let counts = samples

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Returns all owners, the one that held most first.
-pub(in crate::judge) fn report(world: &World) -> Vec<Owner> {
+pub(crate) fn report(world: &World) -> Vec<Owner> {
     let mut growth_rates = growth_rates::all(world);
     let named = gcs::by_class(world);
     let sums = world.owners.sums.iter().filter(|sum| sum.peak > 0);

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Returns the place of a process.
-pub(in crate::judge) fn of(world: &World, state: &ProcessState) -> Place {
+pub(crate) fn of(world: &World, state: &ProcessState) -> Place {
     let slurm = slurm_job(world, state).map(|found| Slurm {
         job_id: found.job,
         step_id: found.step,
@@ -27,7 +27,7 @@ pub(in crate::judge) fn of(world: &World, state: &ProcessState) -> Place {
 
 /// Returns the Slurm job of a process: its own, else that of the raylet that started it. A driver
 /// may connect from another job.
-pub(in crate::judge) fn slurm_job(world: &World, state: &ProcessState) -> Option<SlurmJob> {
+pub(crate) fn slurm_job(world: &World, state: &ProcessState) -> Option<SlurmJob> {
     let raylets = || {
         let raylet = state.cluster.filter(|_| state.role != Role::Driver)?;
         world.processes.get(raylet)?.slurm()
@@ -36,7 +36,7 @@ pub(in crate::judge) fn slurm_job(world: &World, state: &ProcessState) -> Option
 }
 
 /// Returns the place of a raylet.
-pub(in crate::judge) fn of_raylet(world: &World, raylet: ProcessKey) -> Place {
+pub(crate) fn of_raylet(world: &World, raylet: ProcessKey) -> Place {
     let state = world.processes.get(raylet);
     state.map_or_else(Place::default, |state| of(world, state))
 }

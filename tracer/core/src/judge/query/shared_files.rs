@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Returns shared memory at the moment when its known files were largest together.
-pub(in crate::judge) fn report(world: &World) -> Option<SharedUse> {
+pub(crate) fn report(world: &World) -> Option<SharedUse> {
     let files = &world.shared_files;
     let peak = files.peak.as_ref()?;
     let named = |held: &Held| {
@@ -33,7 +33,7 @@ pub(in crate::judge) fn report(world: &World) -> Option<SharedUse> {
 
 /// Returns what no file in the list explains. It is negative only if figures moved between two
 /// looks.
-pub(in crate::judge) fn remainder(shared: Bytes, files: &[SharedFileUse]) -> i64 {
+pub(crate) fn remainder(shared: Bytes, files: &[SharedFileUse]) -> i64 {
     let known: u64 = files.iter().map(|file| file.bytes.0).sum();
     shared.0.cast_signed() - known.cast_signed()
 }

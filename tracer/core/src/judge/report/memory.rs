@@ -331,7 +331,7 @@ pub struct RestOfClass {
 impl TopRest {
     /// Sums up processes by what each held, and by whether it is of a listed class; `None` if there
     /// are none.
-    pub(in crate::judge) fn of<F: Fn(&str) -> bool>(
+    pub(crate) fn of<F: Fn(&str) -> bool>(
         rest: impl Iterator<Item = (Bytes, F)>,
         listed: &[TopProcess],
     ) -> Option<Self> {
@@ -359,7 +359,7 @@ impl TopRest {
     }
 
     /// Returns the rest without a process that is listed now; `None` if that was all.
-    pub(in crate::judge) fn without(mut self, one: &TopProcess) -> Option<Self> {
+    pub(crate) fn without(mut self, one: &TopProcess) -> Option<Self> {
         let less = |from: Bytes| Bytes(from.0.saturating_sub(one.private_bytes.0));
         self.processes = self.processes.saturating_sub(1);
         self.private_bytes = less(self.private_bytes);
@@ -390,7 +390,7 @@ impl TopRest {
 }
 
 /// Returns the actor class in a worker's title, else its task.
-pub(in crate::judge) fn class_of_title(title: &str) -> Option<String> {
+pub(crate) fn class_of_title(title: &str) -> Option<String> {
     identify::title(title)?.class()
 }
 

@@ -17,7 +17,7 @@ const MAX_HIGHS: usize = 64;
 /// A method keeps what it takes if at least one part in this many stays.
 const KEPT: i64 = 4;
 /// The first calls are warm-up: imports, caches, the allocator's pools, an optimizer's states.
-pub(in crate::judge) const WARM_UP: usize = 2;
+pub(crate) const WARM_UP: usize = 2;
 /// Fewer calls are no series.
 const SERIES: u32 = 3;
 /// Fewer calls are no trend: two after the warm-up, and the last, which holds its arguments.
@@ -38,7 +38,7 @@ const REPORT_NS: i64 = 2 * SECOND_NS;
 
 /// The calls of one process.
 #[derive(Debug, Clone, Default)]
-pub(in crate::judge) struct Calls {
+pub(crate) struct Calls {
     complete: VecDeque<Call>,
     running: Option<Call>,
     /// Samples that no later one exceeds.
@@ -47,51 +47,51 @@ pub(in crate::judge) struct Calls {
 
 /// What the tasks of a worker left resident and later ones used again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::judge) struct ReusedMemory {
+pub(crate) struct ReusedMemory {
     /// The task that it ran first.
-    pub(in crate::judge) task: String,
+    pub(crate) task: String,
     /// The number of its tasks.
-    pub(in crate::judge) calls: u32,
+    pub(crate) calls: u32,
     /// What stayed resident between them.
-    pub(in crate::judge) kept: Bytes,
+    pub(crate) kept: Bytes,
 }
 
 /// A worker that has had nothing to do since its last task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::judge) struct IdleWorker {
+pub(crate) struct IdleWorker {
     /// The task that left most.
-    pub(in crate::judge) task: String,
+    pub(crate) task: String,
     /// How much that task grew the worker.
-    pub(in crate::judge) grew: Bytes,
+    pub(crate) grew: Bytes,
     /// How long it has had nothing to do, in seconds.
-    pub(in crate::judge) seconds: i64,
+    pub(crate) seconds: i64,
     /// What it held when its last task ended.
-    pub(in crate::judge) left: Bytes,
+    pub(crate) left: Bytes,
 }
 
 /// What the calls of one title left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::judge) struct Growth {
-    pub(in crate::judge) title: String,
+pub(crate) struct Growth {
+    pub(crate) title: String,
     /// The number of complete calls.
-    pub(in crate::judge) calls: u32,
+    pub(crate) calls: u32,
     /// What each call leaves behind, if most of them left something that was not given back.
-    pub(in crate::judge) per_call: Option<Bytes>,
+    pub(crate) per_call: Option<Bytes>,
 }
 
 impl Growth {
     /// Whether there were enough calls to say what one keeps.
-    pub(in crate::judge) fn is_series(&self) -> bool {
+    pub(crate) fn is_series(&self) -> bool {
         self.calls >= SERIES
     }
 
     /// Whether the calls are a trend that fills memory.
-    pub(in crate::judge) fn is_steady(&self) -> bool {
+    pub(crate) fn is_steady(&self) -> bool {
         self.calls >= TREND && self.kept() >= MATTERS
     }
 
     /// Returns what the calls have kept since the warm-up.
-    pub(in crate::judge) fn kept(&self) -> Bytes {
+    pub(crate) fn kept(&self) -> Bytes {
         let each = self.per_call.unwrap_or_default();
         let calls = u64::from(self.calls).saturating_sub(WARM_UP as u64);
         Bytes(each.0.saturating_mul(calls))
@@ -104,7 +104,7 @@ fn is_task(call: &Call) -> bool {
 }
 
 impl Calls {
-    pub(in crate::judge) fn fold(&mut self, call: &Call) {
+    pub(crate) fn fold(&mut self, call: &Call) {
         if call.ended.is_none() {
             // The title of an actor that was idle when the recording began is its class alone.
             let runs = identify::title(&call.title).is_some_and(|title| title.task.is_some());
@@ -126,12 +126,12 @@ impl Calls {
     }
 
     /// Returns whether a call began after `time`.
-    pub(in crate::judge) fn began_after(&self, time: BootTime) -> bool {
+    pub(crate) fn began_after(&self, time: BootTime) -> bool {
         let mut calls = self.running.iter().chain(&self.complete);
         calls.any(|call| call.began > time)
     }
 
-    pub(in crate::judge) fn sampled(&mut self, time: BootTime, private: Bytes) {
+    pub(crate) fn sampled(&mut self, time: BootTime, private: Bytes) {
         while self.highs.back().is_some_and(|(_, high)| *high <= private) {
             self.highs.pop_back();
         }
@@ -149,19 +149,19 @@ impl Calls {
 
     /// Returns the title of the call that ran at `time`, or ran last. Growth is seen a moment after
     /// it happened. `None` if no such call is known.
-    pub(in crate::judge) fn title_at(&self, time: BootTime) -> Option<identify::Title> {
+    pub(crate) fn title_at(&self, time: BootTime) -> Option<identify::Title> {
         let mut latest = self.complete.iter().chain(&self.running).rev();
         identify::title(&latest.find(|call| call.began <= time)?.title)
     }
 
     /// Returns the title of the call that runs, or ran last.
-    pub(in crate::judge) fn latest(&self) -> Option<&str> {
+    pub(crate) fn latest(&self) -> Option<&str> {
         let latest = self.running.as_ref().or(self.complete.back())?;
         Some(&latest.title)
     }
 
     /// Whether the method or task that ran at `time` began again later, and ended.
-    pub(in crate::judge) fn ran_again(&self, time: BootTime) -> bool {
+    pub(crate) fn ran_again(&self, time: BootTime) -> bool {
         let all = || self.complete.iter().chain(&self.running);
         let then = all().rev().find(|call| call.began <= time);
         let again = |call: &Call| then.is_some_and(|then| then.title == call.title);
@@ -171,7 +171,7 @@ impl Calls {
 
     /// Returns when Ray gave out the worker: at a task's last call, or at an actor's first one, as
     /// far as that is kept.
-    pub(in crate::judge) fn leased(&self, task: bool) -> Option<BootTime> {
+    pub(crate) fn leased(&self, task: bool) -> Option<BootTime> {
         let all = || self.complete.iter().chain(&self.running);
         let call = if task {
             all().next_back()
@@ -182,13 +182,13 @@ impl Calls {
     }
 
     /// Returns the task that it ran first.
-    pub(in crate::judge) fn first(&self) -> Option<String> {
+    pub(crate) fn first(&self) -> Option<String> {
         let mut all = self.complete.iter().chain(&self.running);
         identify::title(&all.next()?.title)?.task
     }
 
     /// Returns what calls left behind, by title. The title that grew most comes first.
-    pub(in crate::judge) fn growth(&self) -> Vec<Growth> {
+    pub(crate) fn growth(&self) -> Vec<Growth> {
         let titles: HashSet<&str> = self
             .complete
             .iter()
@@ -208,7 +208,7 @@ impl Calls {
     }
 
     /// Returns the title that grew most, of those with a trend that fills memory.
-    pub(in crate::judge) fn steady(&self) -> Option<Growth> {
+    pub(crate) fn steady(&self) -> Option<Growth> {
         let mut grown = self.growth().into_iter();
         grown.find(Growth::is_steady)
     }
@@ -267,12 +267,7 @@ impl Calls {
     /// Returns how much more than `now` the next call will hold at its peak, as far as the last
     /// calls tell. Each of these kept `each`. The result is negative if the running call already
     /// holds more.
-    pub(in crate::judge) fn next_call_peak_above(
-        &self,
-        title: &str,
-        each: Bytes,
-        now: Bytes,
-    ) -> Option<i64> {
+    pub(crate) fn next_call_peak_above(&self, title: &str, each: Bytes, now: Bytes) -> Option<i64> {
         let own = self
             .complete
             .iter()
@@ -297,7 +292,7 @@ impl Calls {
     ///
     /// A task leaves no state behind, so that memory was freed. An actor may keep as much on
     /// purpose, so actors are left out.
-    pub(in crate::judge) fn reused(&self) -> Option<ReusedMemory> {
+    pub(crate) fn reused(&self) -> Option<ReusedMemory> {
         let all = || self.complete.iter().chain(&self.running);
         if self.complete.len() >= MAX_CALLS || !all().all(is_task) {
             return None;
@@ -319,7 +314,7 @@ impl Calls {
     }
 
     /// Whether it runs nothing. A call that has run for a second would have been reported by `now`.
-    pub(in crate::judge) fn is_idle(&self, now: BootTime) -> bool {
+    pub(crate) fn is_idle(&self, now: BootTime) -> bool {
         let last = self.complete.back().filter(|_| self.running.is_none());
         let ended = last.and_then(|call| call.ended);
         ended.is_some_and(|ended| now.since(ended) > REPORT_NS)
@@ -327,7 +322,7 @@ impl Calls {
 
     /// Returns how long nothing has run by `now`, and which task left most of what is held. Only
     /// for workers that ran nothing but tasks.
-    pub(in crate::judge) fn idle(&self, now: BootTime) -> Option<IdleWorker> {
+    pub(crate) fn idle(&self, now: BootTime) -> Option<IdleWorker> {
         let last = self.complete.back().filter(|_| self.running.is_none())?;
         if !self.complete.iter().all(is_task) {
             return None;
@@ -345,7 +340,7 @@ impl Calls {
     }
 
     /// Returns the calls as a death reports them.
-    pub(in crate::judge) fn at_death(
+    pub(crate) fn at_death(
         &self,
         time: BootTime,
         exit: &Exit,

@@ -10,7 +10,7 @@ use crate::{
 
 /// The clock pairs of one recording, in order of boot time.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct Clock {
+pub(crate) struct Clock {
     pairs: Vec<(BootTime, WallTime)>,
     /// The largest error that the kernel stated, and whether the clock was synchronized whenever it
     /// was asked.
@@ -19,12 +19,7 @@ pub(in crate::judge) struct Clock {
 
 impl Clock {
     /// Notes that the wall clock read `wall` at `boot`.
-    pub(in crate::judge) fn note(
-        &mut self,
-        boot: BootTime,
-        wall: WallTime,
-        error: Option<ClockError>,
-    ) {
+    pub(crate) fn note(&mut self, boot: BootTime, wall: WallTime, error: Option<ClockError>) {
         let at = self.pairs.partition_point(|(known, _)| *known <= boot);
         self.pairs.insert(at, (boot, wall));
         let worse = |known: ClockError, now: ClockError| ClockError {
@@ -38,12 +33,12 @@ impl Clock {
     }
 
     /// Returns how far the wall clock may have been off at worst, as the kernel stated.
-    pub(in crate::judge) fn error(&self) -> Option<ClockError> {
+    pub(crate) fn error(&self) -> Option<ClockError> {
         self.error
     }
 
     /// Returns the wall time of `boot`; `None` before any pair is known.
-    pub(in crate::judge) fn wall(&self, boot: BootTime) -> Option<Utc> {
+    pub(crate) fn wall(&self, boot: BootTime) -> Option<Utc> {
         let after = self.pairs.partition_point(|(known, _)| *known <= boot);
         let (known, wall) = self.pairs.get(after.saturating_sub(1))?;
         Some(Utc(WallTime(wall.0 + boot.since(*known))))

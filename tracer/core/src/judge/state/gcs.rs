@@ -12,7 +12,7 @@ use crate::{
 const MOST: usize = 100_000;
 /// What the GCS said, by cluster and id. Actors are kept by the worker that they run in.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct GcsTables {
+pub(crate) struct GcsTables {
     actors: HashMap<(ProcessKey, HexId), GcsActor>,
     groups: HashMap<(ProcessKey, HexId), String>,
     nodes: HashMap<(ProcessKey, HexId), String>,
@@ -21,7 +21,7 @@ pub(in crate::judge) struct GcsTables {
 
 impl GcsTables {
     /// Keeps a row. Returns the worker of an actor, if it has one.
-    pub(in crate::judge) fn take(&mut self, cluster: ProcessKey, row: &GcsRow) -> Option<HexId> {
+    pub(crate) fn take(&mut self, cluster: ProcessKey, row: &GcsRow) -> Option<HexId> {
         let cluster = cluster.truncated();
         let named = match row {
             GcsRow::Actor(actor) => {
@@ -45,33 +45,33 @@ impl GcsTables {
     }
 
     /// Returns the actor of a worker process.
-    pub(in crate::judge) fn actor(&self, state: &ProcessState) -> Option<&GcsActor> {
+    pub(crate) fn actor(&self, state: &ProcessState) -> Option<&GcsActor> {
         let cluster = state.cluster?.truncated();
         self.actors.get(&(cluster, state.worker_id.clone()?))
     }
 
     /// Returns what a job was started with.
-    pub(in crate::judge) fn entrypoint(&self, cluster: ProcessKey, job: &HexId) -> Option<&String> {
+    pub(crate) fn entrypoint(&self, cluster: ProcessKey, job: &HexId) -> Option<&String> {
         self.entrypoints.get(&(cluster.truncated(), job.clone()))
     }
 
     /// Returns the name of a placement group.
-    pub(in crate::judge) fn group(&self, cluster: ProcessKey, id: &HexId) -> Option<&String> {
+    pub(crate) fn group(&self, cluster: ProcessKey, id: &HexId) -> Option<&String> {
         self.groups.get(&(cluster.truncated(), id.clone()))
     }
 
     /// Returns the name of a node.
-    pub(in crate::judge) fn node(&self, cluster: ProcessKey, id: &HexId) -> Option<&String> {
+    pub(crate) fn node(&self, cluster: ProcessKey, id: &HexId) -> Option<&String> {
         self.nodes.get(&(cluster.truncated(), id.clone()))
     }
 
     /// Returns all actors, each with its cluster.
-    pub(in crate::judge) fn actors(&self) -> impl Iterator<Item = (ProcessKey, &GcsActor)> {
+    pub(crate) fn actors(&self) -> impl Iterator<Item = (ProcessKey, &GcsActor)> {
         let actors = self.actors.iter();
         actors.map(|((cluster, _), actor)| (*cluster, actor))
     }
 
-    pub(in crate::judge) fn forget(&mut self, state: &ProcessState) {
+    pub(crate) fn forget(&mut self, state: &ProcessState) {
         if let (Some(cluster), Some(worker)) = (state.cluster, &state.worker_id) {
             self.actors.remove(&(cluster.truncated(), worker.clone()));
         }

@@ -65,7 +65,7 @@ impl<T: Copy> GpuErrors<T> {
     }
 
     /// Returns the errors as the report has them, in the order of the first of each.
-    pub(in crate::judge) fn report(&self, wall: impl Fn(T) -> Option<Utc>) -> Vec<GpuError> {
+    pub(crate) fn report(&self, wall: impl Fn(T) -> Option<Utc>) -> Vec<GpuError> {
         let kinds = self.kinds.iter();
         kinds
             .map(|kind| GpuError {

@@ -22,18 +22,18 @@ const MOST: usize = 256;
 
 /// All GPUs.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct Gpus {
-    pub(in crate::judge) devices: BTreeMap<u32, Device>,
+pub(crate) struct Gpus {
+    pub(crate) devices: BTreeMap<u32, Device>,
     held: ByProcess<Held>,
-    pub(in crate::judge) offloads: Vec<GpuOffload>,
+    pub(crate) offloads: Vec<GpuOffload>,
 }
 
 /// One GPU.
 #[derive(Debug)]
-pub(in crate::judge) struct Device {
-    pub(in crate::judge) last: GpuState,
-    pub(in crate::judge) peak: Bytes,
-    pub(in crate::judge) peaked: BootTime,
+pub(crate) struct Device {
+    pub(crate) last: GpuState,
+    pub(crate) peak: Bytes,
+    pub(crate) peaked: BootTime,
 }
 
 /// What one process holds on all GPUs.
@@ -48,12 +48,12 @@ struct Held {
 
 /// Memory that left the GPU of a process while its private memory rose.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::judge) struct GpuOffload {
-    pub(in crate::judge) process: ProcessKey,
-    pub(in crate::judge) time: BootTime,
-    pub(in crate::judge) from: Bytes,
-    pub(in crate::judge) to: Bytes,
-    pub(in crate::judge) host: Bytes,
+pub(crate) struct GpuOffload {
+    pub(crate) process: ProcessKey,
+    pub(crate) time: BootTime,
+    pub(crate) from: Bytes,
+    pub(crate) to: Bytes,
+    pub(crate) host: Bytes,
 }
 
 impl Held {
@@ -74,7 +74,7 @@ impl Held {
 }
 
 impl Gpus {
-    pub(in crate::judge) fn sampled(&mut self, time: BootTime, state: &GpuState) {
+    pub(crate) fn sampled(&mut self, time: BootTime, state: &GpuState) {
         let device = state.device;
         for held in self.held.values_mut() {
             if let Some((_, gone)) = held.on.get_mut(&device) {
@@ -99,18 +99,18 @@ impl Gpus {
     }
 
     /// Returns the processes whose GPU memory has fallen and whose private memory must be checked.
-    pub(in crate::judge) fn fallen(&self) -> Vec<ProcessKey> {
+    pub(crate) fn fallen(&self) -> Vec<ProcessKey> {
         let fallen = self.held.iter().filter(|(_, held)| held.fell.is_some());
         fallen.map(|(process, _)| *process).collect()
     }
 
-    pub(in crate::judge) fn has_fallen(&self, process: ProcessKey) -> bool {
+    pub(crate) fn has_fallen(&self, process: ProcessKey) -> bool {
         let held = self.held.get(&process.truncated());
         held.is_some_and(|held| held.fell.is_some())
     }
 
     /// Records that the private memory of a process rose by this much around `time`.
-    pub(in crate::judge) fn host_rose(&mut self, process: ProcessKey, time: BootTime, host: Bytes) {
+    pub(crate) fn host_rose(&mut self, process: ProcessKey, time: BootTime, host: Bytes) {
         let Some(held) = self.held.get_mut(&process.truncated()) else {
             return;
         };
@@ -135,12 +135,12 @@ impl Gpus {
     }
 
     /// Whether a process holds, or has held, memory of a GPU.
-    pub(in crate::judge) fn has_held(&self, process: ProcessKey) -> bool {
+    pub(crate) fn has_held(&self, process: ProcessKey) -> bool {
         self.held.contains_key(&process.truncated())
     }
 
     /// Returns what a process held at its end.
-    pub(in crate::judge) fn at_end(&self, process: ProcessKey, time: BootTime) -> Vec<GpuUse> {
+    pub(crate) fn at_end(&self, process: ProcessKey, time: BootTime) -> Vec<GpuUse> {
         let held = self.held.get(&process.truncated());
         let on = held.into_iter().flat_map(|held| &held.on);
         on.filter(|(_, (_, gone))| gone.is_none_or(|gone| time.since(gone) <= JUST_NS))
@@ -156,13 +156,13 @@ impl Gpus {
             .collect()
     }
 
-    pub(in crate::judge) fn forget(&mut self, process: ProcessKey) {
+    pub(crate) fn forget(&mut self, process: ProcessKey) {
         self.held.remove(&process.truncated());
     }
 }
 
 /// Returns the time from which a rise of private memory counts at `time`.
-pub(in crate::judge) fn lately(time: BootTime) -> BootTime {
+pub(crate) fn lately(time: BootTime) -> BootTime {
     time.plus(-NEAR_NS)
 }
 

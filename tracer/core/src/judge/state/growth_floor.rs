@@ -25,7 +25,7 @@ const HOUR_NS: f64 = 60.0 * MINUTE_NS as f64;
 
 /// The least memory that one process held in each part of its life so far.
 #[derive(Debug, Clone)]
-pub(in crate::judge) struct GrowthFloor {
+pub(crate) struct GrowthFloor {
     began: BootTime,
     part_ns: i64,
     least: Vec<Bytes>,
@@ -34,14 +34,14 @@ pub(in crate::judge) struct GrowthFloor {
 
 /// Growth that was not given back, and for how long it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::judge) struct Rate {
+pub(crate) struct Rate {
     /// 0 if the process was seen for long enough and did not grow steadily.
-    pub(in crate::judge) per_hour: Bytes,
-    pub(in crate::judge) seconds: u64,
+    pub(crate) per_hour: Bytes,
+    pub(crate) seconds: u64,
 }
 
 impl GrowthFloor {
-    pub(in crate::judge) fn new(time: BootTime, held: Bytes) -> Self {
+    pub(crate) fn new(time: BootTime, held: Bytes) -> Self {
         Self {
             began: time,
             part_ns: FIRST_NS,
@@ -51,7 +51,7 @@ impl GrowthFloor {
     }
 
     /// Records that the process holds this much from now on.
-    pub(in crate::judge) fn sampled(&mut self, time: BootTime, held: Bytes) {
+    pub(crate) fn sampled(&mut self, time: BootTime, held: Bytes) {
         let at = self.part(time);
         // A figure without a new row is as it was.
         while self.least.len() <= at {
@@ -85,7 +85,7 @@ impl GrowthFloor {
 
     /// Returns the rate of growth until `end`; `None` if the process was not seen for long enough
     /// to say.
-    pub(in crate::judge) fn rate(&self, end: BootTime) -> Option<Rate> {
+    pub(crate) fn rate(&self, end: BootTime) -> Option<Rate> {
         let mut whole = self.clone();
         whole.sampled(end, self.now);
         // A process that ends gives everything back.

@@ -15,7 +15,7 @@ const MAX_KEPT: usize = 4096;
 
 /// For each cgroup, the moment at which it was nearest to its limit.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct Limits {
+pub(crate) struct Limits {
     nearest: HashMap<String, Moment>,
 }
 
@@ -40,7 +40,7 @@ impl Moment {
 
 impl Limits {
     /// Folds in one sample.
-    pub(in crate::judge) fn observe(&mut self, time: BootTime, state: &CgroupState) {
+    pub(crate) fn observe(&mut self, time: BootTime, state: &CgroupState) {
         let Some(limit) = state.limit.filter(|limit| limit.0 > 0) else {
             return;
         };
@@ -68,7 +68,7 @@ impl Limits {
     }
 
     /// Returns the limits, the nearest first. Limits above the machine's memory cannot be hit.
-    pub(in crate::judge) fn report(&self, clock: &Clock, machine: Bytes) -> Vec<LimitPeak> {
+    pub(crate) fn report(&self, clock: &Clock, machine: Bytes) -> Vec<LimitPeak> {
         let met = self.nearest.iter();
         let met = met.filter(|(_, moment)| moment.limit < machine);
         let mut found: Vec<LimitPeak> = met

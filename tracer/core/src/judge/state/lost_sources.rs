@@ -12,16 +12,16 @@ const MOST: usize = 256;
 
 /// A source that went away.
 #[derive(Debug)]
-pub(in crate::judge) struct LostSource {
-    pub(in crate::judge) name: String,
-    pub(in crate::judge) time: BootTime,
-    pub(in crate::judge) back: Option<BootTime>,
-    pub(in crate::judge) reason: Option<String>,
+pub(crate) struct LostSource {
+    pub(crate) name: String,
+    pub(crate) time: BootTime,
+    pub(crate) back: Option<BootTime>,
+    pub(crate) reason: Option<String>,
 }
 
 /// Records a probe's new state, and when it went away and came back. `probes` are those known
 /// before.
-pub(in crate::judge) fn note(
+pub(crate) fn note(
     all: &mut Vec<LostSource>,
     probes: &[Probe],
     mut probe: Probe,

@@ -16,19 +16,19 @@ const MOST_ENDING: usize = 4096;
 
 /// What is known of the machine.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct Machine {
-    pub(in crate::judge) node: Option<(BootTime, NodeMemory)>,
+pub(crate) struct Machine {
+    pub(crate) node: Option<(BootTime, NodeMemory)>,
     /// When most was used, how much that was, and the total.
-    pub(in crate::judge) peak: Option<(BootTime, Bytes, Bytes)>,
+    pub(crate) peak: Option<(BootTime, Bytes, Bytes)>,
     /// When least was available.
-    pub(in crate::judge) fullest: Option<FullestMoment>,
+    pub(crate) fullest: Option<FullestMoment>,
     /// What was in use at the first sample.
-    pub(in crate::judge) used_first: Option<Bytes>,
+    pub(crate) used_first: Option<Bytes>,
     /// The last two minutes of used memory, of what counts against the machine's end (memory and
     /// swap), and of shared memory.
-    pub(in crate::judge) used: RecentSamples,
-    pub(in crate::judge) whole: RecentSamples,
-    pub(in crate::judge) shared: RecentSamples,
+    pub(crate) used: RecentSamples,
+    pub(crate) whole: RecentSamples,
+    pub(crate) shared: RecentSamples,
     /// Private memory outside Ray, as last counted.
     others: Option<(BootTime, Bytes)>,
     /// What processes held that have just ended.
@@ -37,25 +37,25 @@ pub(in crate::judge) struct Machine {
 
 /// The machine at a moment, with all parts of the sum of its memory.
 #[derive(Debug)]
-pub(in crate::judge) struct FullestMoment {
-    pub(in crate::judge) time: BootTime,
-    pub(in crate::judge) node: NodeMemory,
-    pub(in crate::judge) holders: MemoryHolders,
+pub(crate) struct FullestMoment {
+    pub(crate) time: BootTime,
+    pub(crate) node: NodeMemory,
+    pub(crate) holders: MemoryHolders,
     /// Private memory of all others, if it was counted within [`OTHERS_NS`].
-    pub(in crate::judge) others: Option<Bytes>,
+    pub(crate) others: Option<Bytes>,
     /// What processes held that had ended within [`ENDING_NS`]. Since Linux 6.16, the end is seen
     /// before the memory is given back.
-    pub(in crate::judge) ending: Bytes,
+    pub(crate) ending: Bytes,
 }
 
 /// Who has the memory, as other tables say.
 #[derive(Debug)]
-pub(in crate::judge) struct MemoryHolders {
+pub(crate) struct MemoryHolders {
     /// Private memory of the tracked processes, and how many of them have some.
-    pub(in crate::judge) tracked: Bytes,
-    pub(in crate::judge) processes: usize,
+    pub(crate) tracked: Bytes,
+    pub(crate) processes: usize,
     /// The biggest files of shared memory.
-    pub(in crate::judge) shared: Vec<SharedFileUse>,
+    pub(crate) shared: Vec<SharedFileUse>,
 }
 
 impl Machine {

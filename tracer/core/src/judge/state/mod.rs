@@ -2,24 +2,24 @@
 //!
 //! They see events and one another, but nothing that queries them.
 
-pub(in crate::judge) mod calls;
-pub(in crate::judge) mod clock;
-pub(in crate::judge) mod gcs;
-pub(in crate::judge) mod gpu_errors;
-pub(in crate::judge) mod gpus;
-pub(in crate::judge) mod growth_attribution;
-pub(in crate::judge) mod growth_floor;
-pub(in crate::judge) mod limits;
-pub(in crate::judge) mod lost_sources;
-pub(in crate::judge) mod machine;
-pub(in crate::judge) mod owners;
-pub(in crate::judge) mod processes;
-pub(in crate::judge) mod ray_log_records;
-pub(in crate::judge) mod recent_samples;
-pub(in crate::judge) mod shared_files;
-pub(in crate::judge) mod shares;
-pub(in crate::judge) mod signal_losses;
-pub(in crate::judge) mod snapshot;
-pub(in crate::judge) mod stepd_signals;
-pub(in crate::judge) mod timestamped;
-pub(in crate::judge) mod world;
+pub(crate) mod calls;
+pub(crate) mod clock;
+pub(crate) mod gcs;
+pub(crate) mod gpu_errors;
+pub(crate) mod gpus;
+pub(crate) mod growth_attribution;
+pub(crate) mod growth_floor;
+pub(crate) mod limits;
+pub(crate) mod lost_sources;
+pub(crate) mod machine;
+pub(crate) mod owners;
+pub(crate) mod processes;
+pub(crate) mod ray_log_records;
+pub(crate) mod recent_samples;
+pub(crate) mod shared_files;
+pub(crate) mod shares;
+pub(crate) mod signal_losses;
+pub(crate) mod snapshot;
+pub(crate) mod stepd_signals;
+pub(crate) mod timestamped;
+pub(crate) mod world;

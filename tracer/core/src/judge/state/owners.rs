@@ -19,13 +19,13 @@ use crate::{
 const MOST: usize = 4_096;
 
 /// The owner of workers that have run nothing yet.
-pub(in crate::judge) const IDLE: &str = "idle worker";
+pub(crate) const IDLE: &str = "idle worker";
 
 /// The owner of memory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::judge) struct OwnerName {
-    pub(in crate::judge) kind: OwnerKind,
-    pub(in crate::judge) name: String,
+pub(crate) struct OwnerName {
+    pub(crate) kind: OwnerKind,
+    pub(crate) name: String,
 }
 
 impl OwnerName {
@@ -37,10 +37,10 @@ impl OwnerName {
 
 /// Who holds what now, and what each owner held at its peak.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct Owners {
+pub(crate) struct Owners {
     held: ByProcess<Held>,
     numbers: HashMap<OwnerName, usize>,
-    pub(in crate::judge) sums: Vec<OwnerSum>,
+    pub(crate) sums: Vec<OwnerSum>,
     total: u64,
 }
 
@@ -53,23 +53,23 @@ struct Held {
 
 /// An owner at one moment, and its peak so far.
 #[derive(Debug)]
-pub(in crate::judge) struct OwnerSum {
-    pub(in crate::judge) name: OwnerName,
+pub(crate) struct OwnerSum {
+    pub(crate) name: OwnerName,
     bytes: u64,
     processes: u32,
-    pub(in crate::judge) peak: u64,
-    pub(in crate::judge) processes_at_peak: u32,
-    pub(in crate::judge) peaked: BootTime,
+    pub(crate) peak: u64,
+    pub(crate) processes_at_peak: u32,
+    pub(crate) peaked: BootTime,
     /// The most that one process held.
-    pub(in crate::judge) largest: u64,
+    pub(crate) largest: u64,
     /// The number of complete calls.
-    pub(in crate::judge) calls: u64,
+    pub(crate) calls: u64,
 }
 
 impl Owners {
     /// Records the owner that a process works for from now on; `None` for a worker that has nothing
     /// to do.
-    pub(in crate::judge) fn works_for(
+    pub(crate) fn works_for(
         &mut self,
         process: ProcessKey,
         owner: Option<OwnerName>,
@@ -87,25 +87,20 @@ impl Owners {
     }
 
     /// Returns the class of actors that a process works for; `None` if it works for a task.
-    pub(in crate::judge) fn class_of(&self, process: ProcessKey) -> Option<&OwnerName> {
+    pub(crate) fn class_of(&self, process: ProcessKey) -> Option<&OwnerName> {
         let held = self.held.get(&process.truncated())?;
         let name = &self.sums[held.owner].name;
         (name.kind == OwnerKind::Actor).then_some(name)
     }
 
     /// Counts a complete call.
-    pub(in crate::judge) fn completed(&mut self, owner: OwnerName) {
+    pub(crate) fn completed(&mut self, owner: OwnerName) {
         let number = self.number(owner);
         self.sums[number].calls += 1;
     }
 
     /// Records what a process holds from now on. Returns whether its owner is known.
-    pub(in crate::judge) fn holds(
-        &mut self,
-        process: ProcessKey,
-        private: Bytes,
-        time: BootTime,
-    ) -> bool {
+    pub(crate) fn holds(&mut self, process: ProcessKey, private: Bytes, time: BootTime) -> bool {
         let Some(held) = self.held.get_mut(&process.truncated()) else {
             return false;
         };
@@ -118,17 +113,17 @@ impl Owners {
     }
 
     /// Records that a process has ended.
-    pub(in crate::judge) fn ended(&mut self, process: ProcessKey) {
+    pub(crate) fn ended(&mut self, process: ProcessKey) {
         self.replace(process, None, BootTime(0));
     }
 
     /// Returns what all processes hold together now.
-    pub(in crate::judge) fn total(&self) -> Bytes {
+    pub(crate) fn total(&self) -> Bytes {
         Bytes(self.total)
     }
 
     /// Returns how many processes hold some memory.
-    pub(in crate::judge) fn processes(&self) -> usize {
+    pub(crate) fn processes(&self) -> usize {
         self.held.values().filter(|held| held.private.0 > 0).count()
     }
 
@@ -192,7 +187,7 @@ impl OwnerSum {
 }
 
 /// Returns the owner that a title names; `None` for an idle worker.
-pub(in crate::judge) fn of_title(title: &str) -> Option<OwnerName> {
+pub(crate) fn of_title(title: &str) -> Option<OwnerName> {
     let titled = identify::title(title)?;
     let class = titled
         .actor_class
@@ -201,19 +196,19 @@ pub(in crate::judge) fn of_title(title: &str) -> Option<OwnerName> {
 }
 
 /// Returns the owner of a call of a process. The title of the process may be another one by now.
-pub(in crate::judge) fn of_call(state: &ProcessState, call: &Call) -> Option<OwnerName> {
+pub(crate) fn of_call(state: &ProcessState, call: &Call) -> Option<OwnerName> {
     let class = state.actor_class.clone();
     let of_class = class.map(|class| OwnerName::new(OwnerKind::Actor, class));
     of_class.or_else(|| of_title(&call.title))
 }
 
 /// Returns the name of the owner that a process works for.
-pub(in crate::judge) fn called(state: &ProcessState) -> String {
+pub(crate) fn called(state: &ProcessState) -> String {
     of_state(state).map_or_else(|| IDLE.to_owned(), |owner| owner.name)
 }
 
 /// Returns the owner that a process works for now.
-pub(in crate::judge) fn of_state(state: &ProcessState) -> Option<OwnerName> {
+pub(crate) fn of_state(state: &ProcessState) -> Option<OwnerName> {
     Some(match state.role {
         Role::Worker => return of_worker(state),
         Role::Driver => OwnerName::new(OwnerKind::Driver, "driver"),

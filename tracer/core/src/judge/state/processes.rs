@@ -13,54 +13,54 @@ use crate::{
 
 /// One process.
 #[derive(Debug, Clone)]
-pub(in crate::judge) struct ProcessState {
-    pub(in crate::judge) key: ProcessKey,
-    pub(in crate::judge) parent: Option<Pid>,
+pub(crate) struct ProcessState {
+    pub(crate) key: ProcessKey,
+    pub(crate) parent: Option<Pid>,
     /// The parent's identity, if the fork was seen.
-    pub(in crate::judge) parent_key: Option<ProcessKey>,
-    pub(in crate::judge) ns_pid: Option<Pid>,
-    pub(in crate::judge) comm: String,
-    pub(in crate::judge) argv: Vec<String>,
-    pub(in crate::judge) uid: Option<u32>,
-    pub(in crate::judge) cgroup: Option<String>,
-    pub(in crate::judge) container_id: Option<String>,
+    pub(crate) parent_key: Option<ProcessKey>,
+    pub(crate) ns_pid: Option<Pid>,
+    pub(crate) comm: String,
+    pub(crate) argv: Vec<String>,
+    pub(crate) uid: Option<u32>,
+    pub(crate) cgroup: Option<String>,
+    pub(crate) container_id: Option<String>,
     /// Its Slurm job, where `cgroup` does not name it.
     slurm: Option<Box<SlurmJob>>,
-    pub(in crate::judge) cluster: Option<ProcessKey>,
-    pub(in crate::judge) role: Role,
-    pub(in crate::judge) worker_id: Option<HexId>,
-    pub(in crate::judge) job_id: Option<HexId>,
-    pub(in crate::judge) actor_class: Option<String>,
+    pub(crate) cluster: Option<ProcessKey>,
+    pub(crate) role: Role,
+    pub(crate) worker_id: Option<HexId>,
+    pub(crate) job_id: Option<HexId>,
+    pub(crate) actor_class: Option<String>,
     /// What it runs, or ran last.
-    pub(in crate::judge) title: Option<String>,
+    pub(crate) title: Option<String>,
     /// Whether the call that its title names has ended. What has run since is reported after a
     /// second, or when it has ended.
     call_ended: bool,
     /// The last sample and its time.
-    pub(in crate::judge) memory: Option<(BootTime, MemorySplit)>,
+    pub(crate) memory: Option<(BootTime, MemorySplit)>,
     /// Its private memory when its title last changed, as sampled.
-    pub(in crate::judge) before: Option<Bytes>,
+    pub(crate) before: Option<Bytes>,
     /// Its exit event.
-    pub(in crate::judge) exit: Option<EventId>,
+    pub(crate) exit: Option<EventId>,
     /// Path of its executable, as /proc showed it.
-    pub(in crate::judge) exe: Option<String>,
+    pub(crate) exe: Option<String>,
     /// Its first exec after its fork, if a raylet forked it and both were seen. That exec is the
     /// raylet's doing.
-    pub(in crate::judge) first_exec: Option<FirstExec>,
+    pub(crate) first_exec: Option<FirstExec>,
     /// Whether its fork was seen and no exec since then.
     just_forked: bool,
 }
 
 /// What was seen of a process's first exec.
 #[derive(Debug, Clone)]
-pub(in crate::judge) struct FirstExec {
-    pub(in crate::judge) argv: Vec<String>,
-    pub(in crate::judge) file: Option<FileId>,
+pub(crate) struct FirstExec {
+    pub(crate) argv: Vec<String>,
+    pub(crate) file: Option<FileId>,
 }
 
 impl ProcessState {
     /// Returns a process of which nothing is known.
-    pub(in crate::judge) fn unknown(key: ProcessKey) -> Self {
+    pub(crate) fn unknown(key: ProcessKey) -> Self {
         Self {
             key,
             parent: None,
@@ -89,7 +89,7 @@ impl ProcessState {
     }
 
     /// Records that it runs something else from now on.
-    pub(in crate::judge) fn retitle(&mut self, title: &str) {
+    pub(crate) fn retitle(&mut self, title: &str) {
         if self.title.as_deref() != Some(title) {
             self.before = self.memory.and_then(|(_, split)| split.private());
             self.title = Some(title.to_owned());
@@ -98,7 +98,7 @@ impl ProcessState {
     }
 
     /// Records a call that it runs or has run. A short call is reported only when it has ended.
-    pub(in crate::judge) fn called(&mut self, call: &Call) {
+    pub(crate) fn called(&mut self, call: &Call) {
         if call.ended.is_none() {
             self.retitle(&call.title);
             self.before = call.before;
@@ -110,7 +110,7 @@ impl ProcessState {
     }
 
     /// Records its title when it ended.
-    pub(in crate::judge) fn ended_as(&mut self, title: &str) {
+    pub(crate) fn ended_as(&mut self, title: &str) {
         // If a title is seen only now, it is not known when it was set.
         if self.call_ended || self.title.as_deref() != Some(title) {
             self.before = None;
@@ -120,13 +120,13 @@ impl ProcessState {
     }
 
     /// Returns the method or task that it runs now; `None` between two calls.
-    pub(in crate::judge) fn doing(&self) -> Option<String> {
+    pub(crate) fn doing(&self) -> Option<String> {
         let title = self.title.as_deref().filter(|_| !self.call_ended)?;
         identify::title(title)?.task
     }
 
     /// Returns its title now. Between two calls, that is the class alone.
-    pub(in crate::judge) fn title_now(&self) -> Option<String> {
+    pub(crate) fn title_now(&self) -> Option<String> {
         if !self.call_ended {
             return self.title.clone();
         }
@@ -135,29 +135,29 @@ impl ProcessState {
     }
 
     /// Returns the pid that Ray's logs print for it.
-    pub(in crate::judge) fn pid_for_ray(&self) -> Pid {
+    pub(crate) fn pid_for_ray(&self) -> Pid {
         self.ns_pid.unwrap_or(self.key.pid)
     }
 
     /// Returns its Slurm job: by the path of its cgroup, else by what else was found.
-    pub(in crate::judge) fn slurm(&self) -> Option<SlurmJob> {
+    pub(crate) fn slurm(&self) -> Option<SlurmJob> {
         slurm_job(self.cgroup.as_deref(), self.slurm.as_deref())
     }
 
     /// Returns its job. A driver's worker id begins with it.
-    pub(in crate::judge) fn job(&self) -> Option<HexId> {
+    pub(crate) fn job(&self) -> Option<HexId> {
         let of_id = || HexId::parse(self.worker_id.as_ref()?.0.get(..8)?);
         let driver = self.role == Role::Driver;
         self.job_id.clone().or_else(|| of_id().filter(|_| driver))
     }
 
     /// Whether it is part of this cluster.
-    pub(in crate::judge) fn belongs_to(&self, cluster: ProcessKey) -> bool {
+    pub(crate) fn belongs_to(&self, cluster: ProcessKey) -> bool {
         self.cluster.is_some_and(|own| own.same(cluster))
     }
 
     /// Returns its actor class, by its title or else by what Ray's logs said of it.
-    pub(in crate::judge) fn class(&self) -> Option<String> {
+    pub(crate) fn class(&self) -> Option<String> {
         let titled = self.title.as_deref().and_then(identify::title);
         titled
             .and_then(|title| title.actor_class)
@@ -165,14 +165,14 @@ impl ProcessState {
     }
 
     /// Returns the task that it runs or ran last, if it is no actor.
-    pub(in crate::judge) fn task(&self) -> Option<String> {
+    pub(crate) fn task(&self) -> Option<String> {
         let titled = self.title.as_deref().and_then(identify::title)?;
         titled.task.filter(|_| self.class().is_none())
     }
 
     /// Returns the owner of its memory: the actor's class, else the task that runs or ran last,
     /// else its role.
-    pub(in crate::judge) fn owner(&self) -> String {
+    pub(crate) fn owner(&self) -> String {
         self.class().or_else(|| self.task()).unwrap_or_else(|| {
             let part = match self.role {
                 Role::Worker => "idle worker",
@@ -185,7 +185,7 @@ impl ProcessState {
     }
 
     /// Returns what a person would call it: its title, else its command line, else its name.
-    pub(in crate::judge) fn label(&self) -> String {
+    pub(crate) fn label(&self) -> String {
         match self.title_now() {
             Some(title) if !title.is_empty() => title,
             _ if self.argv.iter().any(|argument| !argument.is_empty()) => self.argv.join(" "),
@@ -202,7 +202,7 @@ const FIRST_ARGUMENTS: usize = 6;
 
 /// All processes, by pid and truncated start.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct Processes {
+pub(crate) struct Processes {
     /// In boxes: a table has room for twice as many.
     known: ByProcess<Box<ProcessState>>,
     /// Processes whose end was not seen. Even a long recording has few of them at each death.
@@ -218,36 +218,28 @@ pub(in crate::judge) struct Processes {
 }
 
 impl Processes {
-    pub(in crate::judge) fn get(&self, key: ProcessKey) -> Option<&ProcessState> {
+    pub(crate) fn get(&self, key: ProcessKey) -> Option<&ProcessState> {
         self.known.get(&key.truncated()).map(|state| &**state)
     }
 
     /// Returns the latest process with this pid.
-    pub(in crate::judge) fn latest(&self, pid: Pid) -> Option<&ProcessState> {
+    pub(crate) fn latest(&self, pid: Pid) -> Option<&ProcessState> {
         self.get(*self.by_pid.get(&pid)?)
     }
 
-    pub(in crate::judge) fn by_ray_pid(
-        &self,
-        cluster: ProcessKey,
-        pid: Pid,
-    ) -> Option<&ProcessState> {
+    pub(crate) fn by_ray_pid(&self, cluster: ProcessKey, pid: Pid) -> Option<&ProcessState> {
         self.get(*self.by_ray_pid.get(&(cluster.truncated(), pid))?)
     }
 
     /// Returns the worker or driver of a cluster with this id.
-    pub(in crate::judge) fn by_worker(
-        &self,
-        cluster: ProcessKey,
-        worker: &HexId,
-    ) -> Option<&ProcessState> {
+    pub(crate) fn by_worker(&self, cluster: ProcessKey, worker: &HexId) -> Option<&ProcessState> {
         let found = self.by_worker.get(worker)?;
         let mut states = found.iter().rev().filter_map(|key| self.get(*key));
         states.find(|state| state.belongs_to(cluster))
     }
 
     /// Returns the parent of a process: by its fork if that was seen, else by its parent's pid.
-    pub(in crate::judge) fn parent_of(&self, state: &ProcessState) -> Option<&ProcessState> {
+    pub(crate) fn parent_of(&self, state: &ProcessState) -> Option<&ProcessState> {
         match state.parent_key {
             Some(key) => self.get(key),
             None => self.latest(state.parent?),
@@ -256,7 +248,7 @@ impl Processes {
 
     /// Returns a process itself, or if other processes of a job started it, the worker or driver
     /// above them.
-    pub(in crate::judge) fn worker_above(&self, key: ProcessKey) -> Option<&ProcessState> {
+    pub(crate) fn worker_above(&self, key: ProcessKey) -> Option<&ProcessState> {
         let mut state = self.get(key)?;
         for _ in 0..DEEPEST {
             if state.role != Role::Descendant {
@@ -268,17 +260,17 @@ impl Processes {
         None
     }
 
-    pub(in crate::judge) fn iter(&self) -> impl Iterator<Item = &ProcessState> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ProcessState> {
         self.known.values().map(|state| &**state)
     }
 
     /// Returns the processes whose end was not seen.
-    pub(in crate::judge) fn alive(&self) -> impl Iterator<Item = &ProcessState> {
+    pub(crate) fn alive(&self) -> impl Iterator<Item = &ProcessState> {
         self.alive.iter().filter_map(|key| self.get(*key))
     }
 
     /// Returns the process, and makes it if it is new. An exact start replaces a truncated one.
-    pub(in crate::judge) fn touch(&mut self, key: ProcessKey) -> &mut ProcessState {
+    pub(crate) fn touch(&mut self, key: ProcessKey) -> &mut ProcessState {
         let short = key.truncated();
         self.by_pid.insert(key.pid, short);
         let state = self.known.entry(short).or_insert_with(|| {
@@ -292,13 +284,13 @@ impl Processes {
     }
 
     /// Records that the end of a process was seen.
-    pub(in crate::judge) fn ended(&mut self, key: ProcessKey, exit: EventId) -> &mut ProcessState {
+    pub(crate) fn ended(&mut self, key: ProcessKey, exit: EventId) -> &mut ProcessState {
         self.touch(key).exit = Some(exit);
         self.alive.remove(&key.truncated());
         self.touch(key)
     }
 
-    pub(in crate::judge) fn forked(&mut self, parent: ProcessKey, child: ProcessKey) {
+    pub(crate) fn forked(&mut self, parent: ProcessKey, child: ProcessKey) {
         let inherited = self.touch(parent).clone();
         let state = self.touch(child);
         state.parent = Some(parent.pid);
@@ -316,18 +308,13 @@ impl Processes {
     }
 
     /// Records that a process took a new title. For some, what they held then is known.
-    pub(in crate::judge) fn titled(
-        &mut self,
-        process: ProcessKey,
-        title: &str,
-        anon: Option<Bytes>,
-    ) {
+    pub(crate) fn titled(&mut self, process: ProcessKey, title: &str, anon: Option<Bytes>) {
         let state = self.touch(process);
         state.retitle(title);
         state.before = anon.or(state.before);
     }
 
-    pub(in crate::judge) fn executed(&mut self, exec: &Exec) {
+    pub(crate) fn executed(&mut self, exec: &Exec) {
         let parent_role = self.role_of_parent(exec.process, exec.parent);
         let state = self.touch(exec.process);
         state.parent = exec.parent.or(state.parent);
@@ -366,7 +353,7 @@ impl Processes {
         state.map(|parent| parent.role)
     }
 
-    pub(in crate::judge) fn described(&mut self, process: &Process) {
+    pub(crate) fn described(&mut self, process: &Process) {
         let parent = self.role_of_parent(process.process, process.parent);
         let role = below(parent, process.role);
         let state = self.touch(process.process);
@@ -415,7 +402,7 @@ impl Processes {
     }
 
     /// Returns the processes that a process started which is not known itself.
-    pub(in crate::judge) fn started_by_stranger(&self, parent: ProcessKey) -> Vec<&ProcessState> {
+    pub(crate) fn started_by_stranger(&self, parent: ProcessKey) -> Vec<&ProcessState> {
         let roots = self.roots.get(&parent.pid).map_or(&[][..], Vec::as_slice);
         let roots = roots.iter().filter_map(|key| self.get(*key));
         let younger = |state: &&ProcessState| parent.truncated().start <= state.key.start;
@@ -423,12 +410,12 @@ impl Processes {
     }
 
     /// Returns all processes whose parent is not known.
-    pub(in crate::judge) fn roots(&self) -> impl Iterator<Item = &ProcessState> {
+    pub(crate) fn roots(&self) -> impl Iterator<Item = &ProcessState> {
         let roots = self.roots.values().flatten();
         roots.filter_map(|key| self.get(*key))
     }
 
-    pub(in crate::judge) fn identified(&mut self, worker: &Worker) {
+    pub(crate) fn identified(&mut self, worker: &Worker) {
         let state = self.touch(worker.process);
         state.role = if worker.driver {
             Role::Driver
@@ -441,7 +428,7 @@ impl Processes {
     }
 
     /// Sets the worker id. The process can then be found by it and by the pid that Ray prints.
-    pub(in crate::judge) fn index(&mut self, key: ProcessKey, worker_id: Option<HexId>) {
+    pub(crate) fn index(&mut self, key: ProcessKey, worker_id: Option<HexId>) {
         let short = key.truncated();
         let Some(state) = self.known.get_mut(&short) else {
             return;
@@ -461,7 +448,7 @@ impl Processes {
 
     /// Drops a process that no later event can concern. This bounds the memory of the live
     /// recorder.
-    pub(in crate::judge) fn forget(&mut self, key: ProcessKey) {
+    pub(crate) fn forget(&mut self, key: ProcessKey) {
         let short = key.truncated();
         self.alive.remove(&short);
         let Some(state) = self.known.remove(&short) else {

@@ -17,16 +17,16 @@ const DESCRIBED_NS: i64 = 30 * SECOND_NS;
 
 /// How many records of a cluster were left out.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(in crate::judge) struct LeftOut {
+pub(crate) struct LeftOut {
     /// They named no process that was seen.
-    pub(in crate::judge) strays: u64,
+    pub(crate) strays: u64,
     /// They were the oldest.
-    pub(in crate::judge) oldest: u64,
+    pub(crate) oldest: u64,
 }
 
 /// The records that are kept, in the order in which they came.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct RayLogRecords {
+pub(crate) struct RayLogRecords {
     records: Vec<Timestamped<RayLog>>,
     left_out: BTreeMap<Option<ProcessKey>, LeftOut>,
     by_worker: HashMap<HexId, Vec<usize>>,
@@ -38,7 +38,7 @@ pub(in crate::judge) struct RayLogRecords {
 }
 
 impl RayLogRecords {
-    pub(in crate::judge) fn push(&mut self, record: Timestamped<RayLog>) {
+    pub(crate) fn push(&mut self, record: Timestamped<RayLog>) {
         let number = self.records.len();
         let about = record.what.fact.about();
         for worker in about.workers {
@@ -55,7 +55,7 @@ impl RayLogRecords {
     }
 
     /// Returns all records, in the order in which they came.
-    pub(in crate::judge) fn iter(&self) -> impl DoubleEndedIterator<Item = &Timestamped<RayLog>> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Timestamped<RayLog>> {
         self.records.iter()
     }
 
@@ -64,7 +64,7 @@ impl RayLogRecords {
     ///
     /// Other processes may have had the pid before, or have it later. So a record that names only
     /// the pid counts if `its` accepts the time of the record.
-    pub(in crate::judge) fn about(
+    pub(crate) fn about(
         &self,
         worker: Option<&HexId>,
         process: Option<(ProcessKey, Pid)>,
@@ -82,7 +82,7 @@ impl RayLogRecords {
     }
 
     /// Returns the records of a cluster.
-    pub(in crate::judge) fn of_cluster(
+    pub(crate) fn of_cluster(
         &self,
         raylet: ProcessKey,
     ) -> impl DoubleEndedIterator<Item = &Timestamped<RayLog>> {
@@ -98,32 +98,26 @@ impl RayLogRecords {
     }
 
     /// Returns how many records of each cluster were left out.
-    pub(in crate::judge) fn left_out(
-        &self,
-    ) -> impl Iterator<Item = (Option<ProcessKey>, LeftOut)> + '_ {
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = (Option<ProcessKey>, LeftOut)> + '_ {
         self.left_out
             .iter()
             .map(|(cluster, left)| (*cluster, *left))
     }
 
     /// Whether there are so many that some must be left out.
-    pub(in crate::judge) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.records.len() > MOST
     }
 
     /// Whether deaths should be judged, because records may be left out soon.
-    pub(in crate::judge) fn is_filling(&self) -> bool {
+    pub(crate) fn is_filling(&self) -> bool {
         self.records.len() > MOST / 2
     }
 
     /// Leaves records out until at most half of [`MOST`] are kept, or no cluster has more than its
     /// share: first those for which `is_stray`, then those of clusters with more than their share,
     /// the oldest first. So a cluster that writes many costs no other cluster its records.
-    pub(in crate::judge) fn make_room(
-        &mut self,
-        now: BootTime,
-        is_stray: impl Fn(&RayLog) -> bool,
-    ) {
+    pub(crate) fn make_room(&mut self, now: BootTime, is_stray: impl Fn(&RayLog) -> bool) {
         self.remove(
             |seen, _| now.since(seen.time) > DESCRIBED_NS && is_stray(&seen.what),
             |left| &mut left.strays,

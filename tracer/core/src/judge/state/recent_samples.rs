@@ -15,10 +15,10 @@ const KEPT_NS: i64 = 125 * SECOND_NS;
 
 /// The last figures of one thing, the oldest first.
 #[derive(Debug, Clone, Default)]
-pub(in crate::judge) struct RecentSamples(VecDeque<(BootTime, Bytes)>);
+pub(crate) struct RecentSamples(VecDeque<(BootTime, Bytes)>);
 
 impl RecentSamples {
-    pub(in crate::judge) fn push(&mut self, time: BootTime, figure: Bytes) {
+    pub(crate) fn push(&mut self, time: BootTime, figure: Bytes) {
         self.0.push_back((time, figure));
         // The last figure before the minute says how the minute began.
         let old = |samples: &VecDeque<(BootTime, Bytes)>| {
@@ -33,7 +33,7 @@ impl RecentSamples {
     }
 
     /// Returns all that is kept, in the form from which a rate is taken.
-    pub(in crate::judge) fn points(&self) -> Vec<(BootTime, f64)> {
+    pub(crate) fn points(&self) -> Vec<(BootTime, f64)> {
         let points = self.0.iter();
         points
             .map(|(time, figure)| (*time, figure.0 as f64))
@@ -41,7 +41,7 @@ impl RecentSamples {
     }
 
     /// Returns how far the last figure lies above the lowest since `since`.
-    pub(in crate::judge) fn risen(&self, since: BootTime) -> Bytes {
+    pub(crate) fn risen(&self, since: BootTime) -> Bytes {
         let lately = self.0.iter().filter(|(time, _)| *time >= since);
         let lowest = lately
             .map(|(_, figure)| figure.0)
@@ -52,7 +52,7 @@ impl RecentSamples {
     }
 
     /// Returns how far the last figure lies below the highest since `since`.
-    pub(in crate::judge) fn fallen(&self, since: BootTime) -> Bytes {
+    pub(crate) fn fallen(&self, since: BootTime) -> Bytes {
         let lately = self.0.iter().filter(|(time, _)| *time >= since);
         let highest = lately.map(|(_, figure)| figure.0).max();
         let last = self.0.back().map_or(0, |(_, last)| last.0);
@@ -60,7 +60,7 @@ impl RecentSamples {
     }
 
     /// Returns the figure in force at `time`.
-    pub(in crate::judge) fn at(&self, time: BootTime) -> Option<Bytes> {
+    pub(crate) fn at(&self, time: BootTime) -> Option<Bytes> {
         let last = self.0.iter().rev().find(|(since, _)| *since <= time)?;
         Some(last.1)
     }
@@ -68,7 +68,7 @@ impl RecentSamples {
 
 /// The recent samples of each process.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct SamplesByProcess {
+pub(crate) struct SamplesByProcess {
     of: ByProcess<RecentSamples>,
     /// Processes that had the same pid, one after the other.
     by_pid: FxHashMap<Pid, Vec<ProcessKey>>,
@@ -76,7 +76,7 @@ pub(in crate::judge) struct SamplesByProcess {
 
 impl SamplesByProcess {
     /// Adds a figure of a process.
-    pub(in crate::judge) fn push(&mut self, process: ProcessKey, time: BootTime, figure: Bytes) {
+    pub(crate) fn push(&mut self, process: ProcessKey, time: BootTime, figure: Bytes) {
         let key = process.truncated();
         let samples = self.of.entry(key).or_insert_with(|| {
             self.by_pid.entry(key.pid).or_default().push(key);
@@ -85,12 +85,12 @@ impl SamplesByProcess {
         samples.push(time, figure);
     }
 
-    pub(in crate::judge) fn get(&self, process: ProcessKey) -> Option<&RecentSamples> {
+    pub(crate) fn get(&self, process: ProcessKey) -> Option<&RecentSamples> {
         self.of.get(&process.truncated())
     }
 
     /// Returns the samples of the last process with this pid that began by `time`.
-    pub(in crate::judge) fn of_pid(&self, pid: Pid, time: BootTime) -> Option<&RecentSamples> {
+    pub(crate) fn of_pid(&self, pid: Pid, time: BootTime) -> Option<&RecentSamples> {
         let began = self
             .by_pid
             .get(&pid)?
@@ -99,7 +99,7 @@ impl SamplesByProcess {
         self.of.get(began.max_by_key(|key| key.start)?)
     }
 
-    pub(in crate::judge) fn forget(&mut self, process: ProcessKey) {
+    pub(crate) fn forget(&mut self, process: ProcessKey) {
         let key = process.truncated();
         self.of.remove(&key);
         if let Some(keys) = self.by_pid.get_mut(&key.pid) {
@@ -113,11 +113,11 @@ impl SamplesByProcess {
 
 /// A process outside Ray that holds much. It is sampled only near a limit.
 #[derive(Debug, Clone)]
-pub(in crate::judge) struct Outside {
-    pub(in crate::judge) pid: Pid,
-    pub(in crate::judge) name: String,
-    pub(in crate::judge) cgroup: Option<String>,
-    pub(in crate::judge) private: Bytes,
+pub(crate) struct Outside {
+    pub(crate) pid: Pid,
+    pub(crate) name: String,
+    pub(crate) cgroup: Option<String>,
+    pub(crate) private: Bytes,
 }
 
 #[cfg(test)]

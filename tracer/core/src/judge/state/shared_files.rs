@@ -19,23 +19,23 @@ const TOP: usize = 8;
 
 /// All files now, and when they were largest together.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct SharedFiles {
+pub(crate) struct SharedFiles {
     files: HashMap<(u64, u64), Held>,
     sum: u64,
-    pub(in crate::judge) peak: Option<Peak>,
-    pub(in crate::judge) looked_us: u64,
+    pub(crate) peak: Option<Peak>,
+    pub(crate) looked_us: u64,
 }
 
 /// A file and its holder. The name of the holder may become known after the file was seen.
 #[derive(Debug, Clone)]
-pub(in crate::judge) struct Held {
-    pub(in crate::judge) file: SharedFileUse,
+pub(crate) struct Held {
+    pub(crate) file: SharedFileUse,
     by: Option<ProcessKey>,
 }
 
 impl Held {
     /// Returns the file with the name that its holder has by now.
-    pub(in crate::judge) fn named(&self, processes: &Processes) -> SharedFileUse {
+    pub(crate) fn named(&self, processes: &Processes) -> SharedFileUse {
         let state = self.by.and_then(|key| processes.get(key));
         let now = state.map(owners::called);
         let holder = now.or_else(|| self.file.holder.clone());
@@ -48,15 +48,15 @@ impl Held {
 
 /// The moment at which the files were largest together.
 #[derive(Debug)]
-pub(in crate::judge) struct Peak {
-    pub(in crate::judge) time: BootTime,
+pub(crate) struct Peak {
+    pub(crate) time: BootTime,
     sum: u64,
-    pub(in crate::judge) shared: Bytes,
-    pub(in crate::judge) files: Vec<Held>,
+    pub(crate) shared: Bytes,
+    pub(crate) files: Vec<Held>,
 }
 
 impl SharedFiles {
-    pub(in crate::judge) fn sampled(&mut self, file: &SharedFile, processes: &Processes) {
+    pub(crate) fn sampled(&mut self, file: &SharedFile, processes: &Processes) {
         self.looked_us = file.looked_us;
         let id = (file.device, file.inode);
         let last = self.files.remove(&id);
@@ -69,12 +69,7 @@ impl SharedFiles {
 
     /// Records that the machine has `shared` in all. The moment becomes the peak if the files hold
     /// more than ever.
-    pub(in crate::judge) fn summed(
-        &mut self,
-        time: BootTime,
-        shared: Bytes,
-        processes: &Processes,
-    ) {
+    pub(crate) fn summed(&mut self, time: BootTime, shared: Bytes, processes: &Processes) {
         let most = self.peak.as_ref().map_or(0, |peak| peak.sum);
         if self.sum > most {
             let named = |held: Held| Held {
@@ -91,7 +86,7 @@ impl SharedFiles {
     }
 
     /// Returns the biggest files now.
-    pub(in crate::judge) fn biggest(&self, processes: &Processes) -> Vec<SharedFileUse> {
+    pub(crate) fn biggest(&self, processes: &Processes) -> Vec<SharedFileUse> {
         self.most().map(|held| held.named(processes)).collect()
     }
 

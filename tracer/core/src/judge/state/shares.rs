@@ -12,7 +12,7 @@ use crate::{
 /// How much of each process's memory counts for a relative. It is negative if pages that the
 /// process gave up count for it.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct Shares {
+pub(crate) struct Shares {
     elsewhere: ByProcess<i64>,
     /// Whether a sample of any process said it.
     told: bool,
@@ -20,12 +20,12 @@ pub(in crate::judge) struct Shares {
 
 impl Shares {
     /// Records an exec. A new program shares nothing.
-    pub(in crate::judge) fn executed(&mut self, process: ProcessKey) {
+    pub(crate) fn executed(&mut self, process: ProcessKey) {
         self.forget(process);
     }
 
     /// Records what a sample says is the process's own.
-    pub(in crate::judge) fn sampled(&mut self, process: ProcessKey, split: &MemorySplit) {
+    pub(crate) fn sampled(&mut self, process: ProcessKey, split: &MemorySplit) {
         if let (Some(anon), Some(own)) = (split.anon, split.own) {
             let elsewhere = anon.0.cast_signed() - own.0.cast_signed();
             self.elsewhere.insert(process.truncated(), elsewhere);
@@ -36,12 +36,12 @@ impl Shares {
     }
 
     /// Whether this recording says what forks share; those of earlier versions do not.
-    pub(in crate::judge) fn is_recorded(&self) -> bool {
+    pub(crate) fn is_recorded(&self) -> bool {
         self.told
     }
 
     /// Returns the figures at its end, with the part that is its own.
-    pub(in crate::judge) fn at_end(&self, process: ProcessKey, split: &MemorySplit) -> MemorySplit {
+    pub(crate) fn at_end(&self, process: ProcessKey, split: &MemorySplit) -> MemorySplit {
         let elsewhere = self.elsewhere.get(&process.truncated());
         let own = split.anon.zip(elsewhere).map(|(anon, elsewhere)| {
             let own = anon.0.cast_signed() - elsewhere;
@@ -55,7 +55,7 @@ impl Shares {
     }
 
     /// Drops a process that is gone.
-    pub(in crate::judge) fn forget(&mut self, process: ProcessKey) {
+    pub(crate) fn forget(&mut self, process: ProcessKey) {
         self.elsewhere.remove(&process.truncated());
     }
 }

@@ -11,14 +11,14 @@ const MAX_SPANS: usize = 1_024;
 
 /// Spans of time in which the hook lost signals.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct SignalLosses {
+pub(crate) struct SignalLosses {
     spans: VecDeque<(BootTime, BootTime)>,
     /// When the hook was last counted, and what it had lost by then.
     last: (BootTime, u64),
 }
 
 impl SignalLosses {
-    pub(in crate::judge) fn counted(&mut self, time: BootTime, ledger: &Ledger) {
+    pub(crate) fn counted(&mut self, time: BootTime, ledger: &Ledger) {
         if ledger.hook != SIGNALS {
             return;
         }
@@ -32,7 +32,7 @@ impl SignalLosses {
     }
 
     /// Whether a signal may have been lost from `began` to `ended`.
-    pub(in crate::judge) fn within(&self, began: BootTime, ended: BootTime) -> bool {
+    pub(crate) fn within(&self, began: BootTime, ended: BootTime) -> bool {
         let mut spans = self.spans.iter();
         spans.any(|(since, until)| *since <= ended && began <= *until)
     }

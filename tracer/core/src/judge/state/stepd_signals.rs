@@ -19,7 +19,7 @@ const OLD_NS: i64 = 60 * MINUTE_NS;
 
 /// The signals of all slurmstepds.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct StepdSignals(ByProcess<Volleys>);
+pub(crate) struct StepdSignals(ByProcess<Volleys>);
 
 #[derive(Debug, Default)]
 struct Volleys {
@@ -36,7 +36,7 @@ impl Volleys {
 
 impl StepdSignals {
     /// Notes a signal, if a slurmstepd sent it.
-    pub(in crate::judge) fn sent(&mut self, time: BootTime, signal: &Signal) {
+    pub(crate) fn sent(&mut self, time: BootTime, signal: &Signal) {
         if signal.sender.comm != STEPD {
             return;
         }
@@ -60,7 +60,7 @@ impl StepdSignals {
     }
 
     /// Returns when a slurmstepd began to send SIGTERM or SIGKILL.
-    pub(in crate::judge) fn times(&self, stepd: ProcessKey, signal: i32) -> &[BootTime] {
+    pub(crate) fn times(&self, stepd: ProcessKey, signal: i32) -> &[BootTime] {
         match (self.0.get(&stepd.truncated()), signal) {
             (Some(volleys), SIGTERM) => &volleys.terms,
             (Some(volleys), SIGKILL) => &volleys.kills,

@@ -8,24 +8,24 @@ use crate::{
 
 /// A thing that was seen, with its time.
 #[derive(Debug, Clone)]
-pub(in crate::judge) struct Timestamped<T> {
-    pub(in crate::judge) time: BootTime,
-    pub(in crate::judge) what: T,
+pub(crate) struct Timestamped<T> {
+    pub(crate) time: BootTime,
+    pub(crate) what: T,
 }
 
 /// One exit, with what was known of the memory around it at that moment.
 #[derive(Debug, Clone)]
-pub(in crate::judge) struct ExitSeen {
-    pub(in crate::judge) id: EventId,
-    pub(in crate::judge) time: BootTime,
-    pub(in crate::judge) source: Source,
-    pub(in crate::judge) exit: Exit,
-    pub(in crate::judge) around: Box<Snapshot>,
+pub(crate) struct ExitSeen {
+    pub(crate) id: EventId,
+    pub(crate) time: BootTime,
+    pub(crate) source: Source,
+    pub(crate) exit: Exit,
+    pub(crate) around: Box<Snapshot>,
 }
 
 impl ExitSeen {
     /// Whether this end was not seen: the process was killed and has yet to end.
-    pub(in crate::judge) fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         self.id == EventId::NONE
     }
 }

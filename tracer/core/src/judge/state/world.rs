@@ -65,64 +65,64 @@ const MAX_MAPPED: usize = 16;
 
 /// Everything that one recording says so far.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct World {
-    pub(in crate::judge) started: Option<(BootTime, RecordingStarted)>,
-    pub(in crate::judge) clean_end: bool,
-    pub(in crate::judge) last_time: BootTime,
-    pub(in crate::judge) clock: Clock,
-    pub(in crate::judge) probes: Vec<Probe>,
+pub(crate) struct World {
+    pub(crate) started: Option<(BootTime, RecordingStarted)>,
+    pub(crate) clean_end: bool,
+    pub(crate) last_time: BootTime,
+    pub(crate) clock: Clock,
+    pub(crate) probes: Vec<Probe>,
     /// Sources that went away.
-    pub(in crate::judge) lost_sources: Vec<LostSource>,
-    pub(in crate::judge) ledgers: Vec<Ledger>,
-    pub(in crate::judge) signal_losses: SignalLosses,
-    pub(in crate::judge) clusters: Vec<Cluster>,
-    pub(in crate::judge) processes: Processes,
+    pub(crate) lost_sources: Vec<LostSource>,
+    pub(crate) ledgers: Vec<Ledger>,
+    pub(crate) signal_losses: SignalLosses,
+    pub(crate) clusters: Vec<Cluster>,
+    pub(crate) processes: Processes,
     /// Drivers for which no worker was seen to run anything yet.
     waiting_drivers: Vec<ProcessKey>,
-    pub(in crate::judge) calls: ByProcess<Box<Calls>>,
-    pub(in crate::judge) owners: Owners,
+    pub(crate) calls: ByProcess<Box<Calls>>,
+    pub(crate) owners: Owners,
     shares: Shares,
-    pub(in crate::judge) gpus: Gpus,
-    pub(in crate::judge) gpu_errors: GpuErrors<BootTime>,
-    pub(in crate::judge) gcs: GcsTables,
-    pub(in crate::judge) signals: ByProcess<Vec<Timestamped<Signal>>>,
-    pub(in crate::judge) stepd_signals: StepdSignals,
-    pub(in crate::judge) delivered: ByProcess<Vec<Timestamped<(i32, i32)>>>,
+    pub(crate) gpus: Gpus,
+    pub(crate) gpu_errors: GpuErrors<BootTime>,
+    pub(crate) gcs: GcsTables,
+    pub(crate) signals: ByProcess<Vec<Timestamped<Signal>>>,
+    pub(crate) stepd_signals: StepdSignals,
+    pub(crate) delivered: ByProcess<Vec<Timestamped<(i32, i32)>>>,
     /// When a process was seen to be exiting, by a signal that the kernel sent in its name, and
     /// whether that was the whole process. Recordings of earlier versions do not say.
-    pub(in crate::judge) exiting_since: ByProcess<(BootTime, Option<bool>)>,
-    pub(in crate::judge) victims: Vec<Timestamped<OomVictim>>,
+    pub(crate) exiting_since: ByProcess<(BootTime, Option<bool>)>,
+    pub(crate) victims: Vec<Timestamped<OomVictim>>,
     /// All exits, in the order in which they were seen.
-    pub(in crate::judge) exits: BTreeMap<EventId, Box<ExitSeen>>,
+    pub(crate) exits: BTreeMap<EventId, Box<ExitSeen>>,
     exit_of: ByProcess<EventId>,
-    pub(in crate::judge) kernel_log: Vec<Timestamped<KernelLog>>,
-    pub(in crate::judge) ray_log_records: RayLogRecords,
-    pub(in crate::judge) cgroups: HashMap<String, Vec<Timestamped<CgroupState>>>,
+    pub(crate) kernel_log: Vec<Timestamped<KernelLog>>,
+    pub(crate) ray_log_records: RayLogRecords,
+    pub(crate) cgroups: HashMap<String, Vec<Timestamped<CgroupState>>>,
     /// How near each cgroup came to its limit.
-    pub(in crate::judge) limits: Limits,
-    pub(in crate::judge) machine: Machine,
-    pub(in crate::judge) shared_files: SharedFiles,
+    pub(crate) limits: Limits,
+    pub(crate) machine: Machine,
+    pub(crate) shared_files: SharedFiles,
     /// What drivers set for Ray.
-    pub(in crate::judge) driver_settings: Vec<(ProcessKey, Vec<(String, String)>)>,
+    pub(crate) driver_settings: Vec<(ProcessKey, Vec<(String, String)>)>,
     /// The versions of frameworks that drivers run.
-    pub(in crate::judge) driver_packages: Vec<(ProcessKey, Vec<(String, String)>)>,
-    pub(in crate::judge) shared_memory: Vec<(BootTime, SharedMemory)>,
+    pub(crate) driver_packages: Vec<(ProcessKey, Vec<(String, String)>)>,
+    pub(crate) shared_memory: Vec<(BootTime, SharedMemory)>,
     /// The last two minutes of each process's private memory.
-    pub(in crate::judge) recent_samples: SamplesByProcess,
+    pub(crate) recent_samples: SamplesByProcess,
     /// How the private memory of each process rose over its life.
-    pub(in crate::judge) growth_floors: ByProcess<GrowthFloor>,
+    pub(crate) growth_floors: ByProcess<GrowthFloor>,
     /// The biggest processes that are not Ray's, near a limit.
-    pub(in crate::judge) outside: ByProcess<(BootTime, Outside)>,
+    pub(crate) outside: ByProcess<(BootTime, Outside)>,
     /// The last large mappings of each process.
-    pub(in crate::judge) mapped: ByProcess<VecDeque<Timestamped<Mapped>>>,
+    pub(crate) mapped: ByProcess<VecDeque<Timestamped<Mapped>>>,
     /// The last steps of processes that died.
-    pub(in crate::judge) steps: ByProcess<Vec<Step>>,
+    pub(crate) steps: ByProcess<Vec<Step>>,
     /// Lines of Python that grew memory.
-    pub(in crate::judge) growth_attribution: GrowthAttribution,
+    pub(crate) growth_attribution: GrowthAttribution,
     /// The warnings of each limit.
-    pub(in crate::judge) limit_warnings: LimitWarnings,
+    pub(crate) limit_warnings: LimitWarnings,
     /// What each raylet's monitor counted.
-    pub(in crate::judge) monitors: ByProcess<VecDeque<Timestamped<MonitorCount>>>,
+    pub(crate) monitors: ByProcess<VecDeque<Timestamped<MonitorCount>>>,
 }
 
 /// `si_code` of `sigqueue(3)`, with which a supervisor hands signals on.
@@ -134,7 +134,7 @@ const ANOTHERS_NS: i64 = 2 * SECOND_NS;
 const HANDED_ON_NS: i64 = 250_000_000;
 /// Where it is not known whether a thread or its whole process was exiting, it was the process if
 /// that was gone within this time.
-pub(in crate::judge) const EXITS_NS: i64 = 5 * SECOND_NS;
+pub(crate) const EXITS_NS: i64 = 5 * SECOND_NS;
 /// How far the clock of a log is from the kernel's, at most.
 const STAMP_NS: i64 = 50_000_000;
 /// Ray's last word on a pid comes within this time of the end of its process.
@@ -145,14 +145,14 @@ const INITIAL_PIDS: u64 = 0xefff_fffc;
 
 impl World {
     /// Whether the pids of this recording are those of the kernel log.
-    pub(in crate::judge) fn has_kernel_log_pids(&self) -> bool {
+    pub(crate) fn has_kernel_log_pids(&self) -> bool {
         let started = self.started.as_ref();
         let namespace = started.and_then(|(_, started)| started.pid_namespace);
         namespace.is_none_or(|namespace| namespace == INITIAL_PIDS)
     }
 
     /// Folds one event in.
-    pub(in crate::judge) fn observe(&mut self, event: &Event) {
+    pub(crate) fn observe(&mut self, event: &Event) {
         self.last_time = self.last_time.max(event.time);
         let (time, source) = (event.time, event.source);
         let growth = &mut self.growth_attribution;
@@ -245,24 +245,24 @@ impl World {
     }
 
     /// Returns the growth so far. What still waits for its call is attributed as far as is known.
-    pub(in crate::judge) fn growth_attribution_so_far(&self) -> Cow<'_, GrowthAttribution> {
+    pub(crate) fn growth_attribution_so_far(&self) -> Cow<'_, GrowthAttribution> {
         self.growth_attribution
             .settled(|process, time| called(&self.calls, process, time))
     }
 
     /// Whether samples say what forked children share with their parents.
-    pub(in crate::judge) fn records_shares(&self) -> bool {
+    pub(crate) fn records_shares(&self) -> bool {
         self.shares.is_recorded()
     }
 
     /// Returns the growth by owner, the largest first.
-    pub(in crate::judge) fn growth(&self) -> Vec<Growth> {
+    pub(crate) fn growth(&self) -> Vec<Growth> {
         self.growth_attribution_so_far()
             .growth(|process| self.becomes(process))
     }
 
     /// Returns the growth as folded stacks.
-    pub(in crate::judge) fn folded(&self) -> Vec<String> {
+    pub(crate) fn folded(&self) -> Vec<String> {
         self.growth_attribution_so_far()
             .folded(|process| self.becomes(process))
     }
@@ -666,7 +666,7 @@ impl World {
     }
 
     /// Drops everything about one process, for the live judge.
-    pub(in crate::judge) fn forget(&mut self, key: ProcessKey) {
+    pub(crate) fn forget(&mut self, key: ProcessKey) {
         let short = key.truncated();
         if let Some(state) = self.processes.get(key) {
             self.gcs.forget(state);
@@ -695,7 +695,7 @@ impl World {
     }
 
     /// Drops the oldest of what a live judge would keep for ever. Returns whether there was any.
-    pub(in crate::judge) fn drop_oldest(&mut self) -> bool {
+    pub(crate) fn drop_oldest(&mut self) -> bool {
         let mut dropped = self.trim_clusters();
         dropped |= trim(&mut self.kernel_log);
         dropped |= trim(&mut self.victims);
@@ -726,26 +726,26 @@ impl World {
     }
 
     /// Returns the exit of a process, if it was seen.
-    pub(in crate::judge) fn exit(&self, key: ProcessKey) -> Option<&ExitSeen> {
+    pub(crate) fn exit(&self, key: ProcessKey) -> Option<&ExitSeen> {
         let id = self.exit_of.get(&key.truncated())?;
         self.exits.get(id).map(|exit| &**exit)
     }
 
-    pub(in crate::judge) fn signals_to(&self, key: ProcessKey) -> &[Timestamped<Signal>] {
+    pub(crate) fn signals_to(&self, key: ProcessKey) -> &[Timestamped<Signal>] {
         self.signals
             .get(&key.truncated())
             .map_or(&[], Vec::as_slice)
     }
 
     /// Returns the number of a cluster in the report.
-    pub(in crate::judge) fn cluster_number(&self, cluster: Option<ProcessKey>) -> Option<u32> {
+    pub(crate) fn cluster_number(&self, cluster: Option<ProcessKey>) -> Option<u32> {
         let raylet = cluster?;
         let mut known = self.clusters.iter();
         let at = known.position(|known| known.raylet.same(raylet))?;
         u32::try_from(at).ok()
     }
 
-    pub(in crate::judge) fn cluster(&self, raylet: ProcessKey) -> Option<&Cluster> {
+    pub(crate) fn cluster(&self, raylet: ProcessKey) -> Option<&Cluster> {
         self.clusters
             .iter()
             .find(|cluster| cluster.raylet.same(raylet))
@@ -753,7 +753,7 @@ impl World {
 
     /// Returns what Ray's logs say about this process, by worker id and by the pid that Ray prints
     /// within a cluster.
-    pub(in crate::judge) fn ray_about(&self, key: ProcessKey) -> Vec<&Timestamped<RayLog>> {
+    pub(crate) fn ray_about(&self, key: ProcessKey) -> Vec<&Timestamped<RayLog>> {
         let Some(state) = self.processes.get(key) else {
             return Vec::new();
         };
@@ -778,7 +778,7 @@ impl World {
     }
 
     /// Returns the job of a worker, by Ray's logs.
-    pub(in crate::judge) fn ray_job(&self, key: ProcessKey) -> Option<HexId> {
+    pub(crate) fn ray_job(&self, key: ProcessKey) -> Option<HexId> {
         let worker = self.processes.get(key)?.worker_id.clone();
         self.ray_about(key)
             .iter()
@@ -792,7 +792,7 @@ impl World {
 
     /// Returns the pid of a driver that left this cluster, and when it did, by the raylet of a node
     /// here.
-    pub(in crate::judge) fn driver_left(
+    pub(crate) fn driver_left(
         &self,
         raylet: ProcessKey,
         worker: &HexId,
@@ -809,7 +809,7 @@ impl World {
     }
 
     /// Returns what the logs of a cluster say about itself.
-    pub(in crate::judge) fn ray_of_cluster(
+    pub(crate) fn ray_of_cluster(
         &self,
         raylet: ProcessKey,
     ) -> impl DoubleEndedIterator<Item = &Timestamped<RayLog>> {

@@ -25,8 +25,8 @@ const LONGEST: usize = 16;
 const NOWHERE: usize = usize::MAX;
 
 /// The verdicts of one moment.
-pub(in crate::judge) struct Verdicts<'a> {
-    pub(in crate::judge) world: &'a World,
+pub(crate) struct Verdicts<'a> {
+    pub(crate) world: &'a World,
     /// The time of the latest event, for verdicts that must be given while events still come;
     /// `None` once all are in.
     now: Option<BootTime>,
@@ -42,7 +42,7 @@ pub(in crate::judge) struct Verdicts<'a> {
 }
 
 impl<'a> Verdicts<'a> {
-    pub(in crate::judge) fn new(world: &'a World, now: Option<BootTime>) -> Self {
+    pub(crate) fn new(world: &'a World, now: Option<BootTime>) -> Self {
         Self {
             world,
             now,
@@ -55,7 +55,7 @@ impl<'a> Verdicts<'a> {
     }
 
     /// Returns the verdict on an exit.
-    pub(in crate::judge) fn of(&self, exit: &ExitSeen) -> Draft {
+    pub(crate) fn of(&self, exit: &ExitSeen) -> Draft {
         self.follow(exit).unwrap_or_else(|| self.give(exit))
     }
 

@@ -14,7 +14,7 @@ use crate::{
 
 /// What says that Ray wanted the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::judge) enum Basis {
+pub(crate) enum Basis {
     /// The process's own log alone.
     OwnLog,
     /// A tool of Ray's sent the signal, by an identity that was seen.
@@ -25,30 +25,30 @@ pub(in crate::judge) enum Basis {
 
 /// A draft of a verdict. Its cause is a process, not yet a death.
 #[derive(Debug, Clone)]
-pub(in crate::judge) struct Draft {
-    pub(in crate::judge) killer: Killer,
-    pub(in crate::judge) certainty: Certainty,
+pub(crate) struct Draft {
+    pub(crate) killer: Killer,
+    pub(crate) certainty: Certainty,
     /// How sure the reason is. It is no surer than who acted.
-    pub(in crate::judge) reason_certainty: Certainty,
+    pub(crate) reason_certainty: Certainty,
     /// Why it ended.
-    pub(in crate::judge) why: Cause,
+    pub(crate) why: Cause,
     /// The process whose end caused this one.
-    pub(in crate::judge) cause: Option<ProcessKey>,
-    pub(in crate::judge) cause_remote: Option<Remote>,
-    pub(in crate::judge) sender: Option<SenderReport>,
+    pub(crate) cause: Option<ProcessKey>,
+    pub(crate) cause_remote: Option<Remote>,
+    pub(crate) sender: Option<SenderReport>,
     /// When the sender sent its signal.
-    pub(in crate::judge) sent_at: Option<BootTime>,
-    pub(in crate::judge) oom: Option<OomReport>,
-    pub(in crate::judge) missing: Option<Missing>,
-    pub(in crate::judge) settled: bool,
-    pub(in crate::judge) basis: Basis,
+    pub(crate) sent_at: Option<BootTime>,
+    pub(crate) oom: Option<OomReport>,
+    pub(crate) missing: Option<Missing>,
+    pub(crate) settled: bool,
+    pub(crate) basis: Basis,
     /// Whether Ray ended it as it should, and that is more than a guess.
-    pub(in crate::judge) normal: bool,
+    pub(crate) normal: bool,
 }
 
 impl Draft {
     /// Returns whether only the process's own log says why it ended.
-    pub(in crate::judge) fn is_by_own_log(&self) -> bool {
+    pub(crate) fn is_by_own_log(&self) -> bool {
         self.basis == Basis::OwnLog
     }
 

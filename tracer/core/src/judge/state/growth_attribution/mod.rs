@@ -22,7 +22,7 @@ use crate::{
     ray::identify::Title,
 };
 use pieces::{MEASUREMENT_ERROR_DIVISOR, Pieces};
-pub(in crate::judge) use waiting::Owner;
+pub(crate) use waiting::Owner;
 use waiting::{Row, RowKind, WaitingRows};
 
 /// At most this many stacks are told apart. Later ones are attributed only to their owner. A job
@@ -89,7 +89,7 @@ struct Grower {
 
 /// All growth that was seen.
 #[derive(Debug, Clone, Default)]
-pub(in crate::judge) struct GrowthAttribution {
+pub(crate) struct GrowthAttribution {
     waiting: WaitingRows,
     sites: Vec<SiteGrowth>,
     index: HashMap<Site, usize>,
@@ -100,7 +100,7 @@ pub(in crate::judge) struct GrowthAttribution {
 impl GrowthAttribution {
     /// Records one look at a process. `owner` is its owner, as far as its events tell so far.
     /// [`Self::settle`] attributes the growth.
-    pub(in crate::judge) fn observe(&mut self, time: BootTime, stack: &PythonStack, owner: Owner) {
+    pub(crate) fn observe(&mut self, time: BootTime, stack: &PythonStack, owner: Owner) {
         let key = stack.process.truncated();
         let process = self.processes.entry(key).or_default();
         if !stack.repeats {
@@ -133,7 +133,7 @@ impl GrowthAttribution {
     }
 
     /// Records that a process gave memory back, of one of its large mappings or other memory.
-    pub(in crate::judge) fn freed(
+    pub(crate) fn freed(
         &mut self,
         time: BootTime,
         process: ProcessKey,
@@ -151,7 +151,7 @@ impl GrowthAttribution {
     /// Attributes the rows that waited, if their call is known at `now`. Without `now` nothing more
     /// comes, and all rows are attributed. `called` returns the title of the call that a process
     /// ran at a moment.
-    pub(in crate::judge) fn settle(
+    pub(crate) fn settle(
         &mut self,
         now: Option<BootTime>,
         called: impl Fn(ProcessKey, BootTime) -> Option<Title>,
@@ -172,7 +172,7 @@ impl GrowthAttribution {
     }
 
     /// Returns the same with all waiting rows attributed.
-    pub(in crate::judge) fn settled(
+    pub(crate) fn settled(
         &self,
         called: impl Fn(ProcessKey, BootTime) -> Option<Title>,
     ) -> Cow<'_, Self> {
@@ -209,21 +209,21 @@ impl GrowthAttribution {
     }
 
     /// Records the end of a process.
-    pub(in crate::judge) fn ended(&mut self, time: BootTime, process: ProcessKey) {
+    pub(crate) fn ended(&mut self, time: BootTime, process: ProcessKey) {
         if let Some(process) = self.processes.get_mut(&process.truncated()) {
             process.ended = Some(time);
         }
     }
 
     /// Records that the stacks of a process cannot be read.
-    pub(in crate::judge) fn refused(&mut self, process: ProcessKey, reason: &str) {
+    pub(crate) fn refused(&mut self, process: ProcessKey, reason: &str) {
         if self.refused.len() < MOST_REFUSED {
             self.refused.insert(process.truncated(), reason.to_owned());
         }
     }
 
     /// Returns the processes without a single stack that could be read, and the reason.
-    pub(in crate::judge) fn unread(&self) -> Vec<UnreadStacks> {
+    pub(crate) fn unread(&self) -> Vec<UnreadStacks> {
         let seen = |key: &ProcessKey| {
             self.processes
                 .get(key)
@@ -258,7 +258,7 @@ impl GrowthAttribution {
     }
 
     /// Returns the last stack of a process, and when it was read.
-    pub(in crate::judge) fn last(&self, process: ProcessKey) -> Option<(BootTime, String)> {
+    pub(crate) fn last(&self, process: ProcessKey) -> Option<(BootTime, String)> {
         let known = self.processes.get(&process.truncated())?;
         let mut lines: Vec<String> = known.frames.iter().map(lines::named).collect();
         if known.skipped > 0 {
@@ -270,25 +270,19 @@ impl GrowthAttribution {
 
     /// Returns the line of the user's own code in the last stack of a process: `train.py:33 step`.
     /// Without one, it is the innermost line that is not a library's.
-    pub(in crate::judge) fn last_line(&self, process: ProcessKey) -> Option<String> {
+    pub(crate) fn last_line(&self, process: ProcessKey) -> Option<String> {
         let known = self.processes.get(&process.truncated())?;
         python::user_or_framework_frame(&known.frames).map(lines::named)
     }
 
     /// Returns the growth by owner, the largest first. `becomes` is the class of a worker that had
     /// none when it grew.
-    pub(in crate::judge) fn growth(
-        &self,
-        becomes: impl Fn(ProcessKey) -> Option<String>,
-    ) -> Vec<Growth> {
+    pub(crate) fn growth(&self, becomes: impl Fn(ProcessKey) -> Option<String>) -> Vec<Growth> {
         lines::growth(&self.named(becomes), &self.sums())
     }
 
     /// Returns folded stacks, the outermost frame first, below what became of the memory.
-    pub(in crate::judge) fn folded(
-        &self,
-        becomes: impl Fn(ProcessKey) -> Option<String>,
-    ) -> Vec<String> {
+    pub(crate) fn folded(&self, becomes: impl Fn(ProcessKey) -> Option<String>) -> Vec<String> {
         lines::folded(&self.named(becomes), &self.sums())
     }
 

@@ -37,11 +37,11 @@ pub(super) enum RowKind {
 
 /// The owner of growth, as far as the process tells.
 #[derive(Debug, Clone)]
-pub(in crate::judge) struct Owner {
+pub(crate) struct Owner {
     /// The actor's class, if it is an actor.
-    pub(in crate::judge) class: Option<String>,
+    pub(crate) class: Option<String>,
     /// The owner if no call is known.
-    pub(in crate::judge) otherwise: String,
+    pub(crate) otherwise: String,
 }
 
 impl Owner {
