@@ -2,7 +2,7 @@
 
 pub(super) mod output;
 #[cfg(test)]
-mod redacted;
+mod redacted_tests;
 
 use std::{
     borrow::Cow,

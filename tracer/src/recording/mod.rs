@@ -21,8 +21,6 @@ mod rotation;
 pub(crate) mod row;
 mod schema;
 #[cfg(test)]
-pub(crate) mod staged;
-#[cfg(test)]
 mod tests;
 mod writer;
 
@@ -35,6 +33,8 @@ pub use parts::{carried, group_by_recorder, parts_in_batches, parts_in_batches_u
 pub use reader::{Read, ReadSummary, in_batches, is_recording, read};
 pub use retention::Retention;
 pub use rotation::Rotation;
+#[cfg(test)]
+pub(crate) use tests::staged;
 pub use writer::{EndFailure, Prepared, Sender, Summary, Writer};
 
 use std::{path::Path, time::Duration};

@@ -1,5 +1,7 @@
 //! Tests of round trips, cut files, unfinished recordings and full queues.
 
+pub(crate) mod staged;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 

@@ -5,6 +5,7 @@
 
 pub mod facts;
 #[cfg(any(test, feature = "samples"))]
+#[path = "tests/fixtures.rs"]
 pub mod fixtures;
 mod gpu;
 mod killers;

@@ -136,6 +136,7 @@ impl Table {
 }
 
 #[cfg(any(test, feature = "samples"))]
+#[path = "tests/samples.rs"]
 pub mod samples;
 #[cfg(test)]
 mod tests;
