@@ -54,10 +54,7 @@ impl Disk {
                 source,
             },
         })?;
-        let damaged = |source| RecordingError::Damaged {
-            path: path.to_owned(),
-            source,
-        };
+        let damaged = RecordingError::damaged(path);
         let connection = Connection::open(path).map_err(damaged)?;
         schema::create(&connection).map_err(damaged)?;
         bound.apply(&connection).map_err(damaged)?;
@@ -192,8 +189,7 @@ impl Disk {
             for end in ["", "-wal", "-shm"] {
                 let _not_there = std::fs::remove_file(beside(path, end));
             }
-            let path = path.to_owned();
-            return Err(RecordingError::Damaged { path, source });
+            return Err(RecordingError::damaged(path)(source));
         }
         Ok(next)
     }

@@ -1,6 +1,6 @@
 //! Why a recording could not be made or read.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Returns what to type when a recording cannot be opened.
 fn hint(source: &std::io::Error) -> String {
@@ -75,4 +75,22 @@ pub enum RecordingError {
         /// What SQLite said.
         source: rusqlite::Error,
     },
+}
+
+impl RecordingError {
+    /// Returns how an error of SQLite is told as one of the recording at `path`.
+    pub(super) fn damaged(path: &Path) -> impl Fn(rusqlite::Error) -> Self + Copy {
+        move |source| Self::Damaged {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// Returns how an error of a file is told as one of opening the recording at `path`.
+    pub(super) fn open(path: &Path) -> impl Fn(std::io::Error) -> Self + Copy {
+        move |source| Self::Open {
+            path: path.to_owned(),
+            source,
+        }
+    }
 }

@@ -75,10 +75,7 @@ impl Follower {
         let mut follower = Self::open(path)?;
         let opened = reader::connect(path, path)?;
         let begun = follower.begin(&opened.connection, begin);
-        begun.map_err(|source| RecordingError::Damaged {
-            path: path.to_owned(),
-            source,
-        })?;
+        begun.map_err(RecordingError::damaged(path))?;
         Ok(follower)
     }
 
@@ -141,10 +138,7 @@ impl Follower {
         match self.read(&opened) {
             // It is ending or being rewritten. The next call finds the events.
             Err(source) if is_busy(&source) => Ok(Vec::new()),
-            read => read.map_err(|source| RecordingError::Damaged {
-                path: self.path.clone(),
-                source,
-            }),
+            read => read.map_err(RecordingError::damaged(&self.path)),
         }
     }
 

@@ -46,8 +46,5 @@ pub fn write(path: &Path, events: &[Event]) -> Result<(), RecordingError> {
     let disk = disk::Disk::create(path, None, bound::Bound(u64::MAX))?;
     let all = disk.write(events, |_, _| 0);
     let written = all.and_then(|_| disk.close(Duration::ZERO));
-    written.map_err(|source| RecordingError::Damaged {
-        path: path.to_owned(),
-        source,
-    })
+    written.map_err(RecordingError::damaged(path))
 }

@@ -28,10 +28,7 @@ impl Outline {
     pub fn of(path: &Path) -> Result<Self, RecordingError> {
         let source = reader::Source::open(path)?;
         let reader::Opened { connection, .. } = reader::connect(source.path(), path)?;
-        let damaged = |source| RecordingError::Damaged {
-            path: path.to_owned(),
-            source,
-        };
+        let damaged = RecordingError::damaged(path);
         let started = first(&connection).map_err(damaged)?;
         let (started_at, started) =
             started.ok_or_else(|| RecordingError::Empty(path.to_owned()))?;

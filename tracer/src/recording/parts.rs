@@ -73,10 +73,7 @@ pub fn carried(path: &Path) -> Result<HashSet<EventId>, RecordingError> {
         ids.map(|id| Ok(EventId(id?.max(0).cast_unsigned())))
             .collect::<rusqlite::Result<_>>()
     };
-    read().map_err(|source| RecordingError::Damaged {
-        path: path.to_owned(),
-        source,
-    })
+    read().map_err(RecordingError::damaged(path))
 }
 
 /// Groups files by their recorder. Each group is read as one recording. A file without its

@@ -88,10 +88,7 @@ pub(super) fn in_batches_until(
     path: &Path,
     tell: impl FnMut(Vec<Event>) -> ControlFlow<()>,
 ) -> Result<ReadSummary, RecordingError> {
-    let open = |source| RecordingError::Open {
-        path: path.to_owned(),
-        source,
-    };
+    let open = RecordingError::open(path);
     let source = Source::open(path)?;
     let mut told = ReadSummary {
         live: source.live,
@@ -131,10 +128,7 @@ pub(super) struct Source<'a> {
 
 impl<'a> Source<'a> {
     pub(super) fn open(path: &'a Path) -> Result<Self, RecordingError> {
-        let open = |source| RecordingError::Open {
-            path: path.to_owned(),
-            source,
-        };
+        let open = RecordingError::open(path);
         let kind = kind(path)?;
         let live = lock::is_held(path);
         let warning = (kind == Kind::WithoutLog && !live).then(|| {
@@ -192,10 +186,7 @@ fn kind(path: &Path) -> Result<Kind, RecordingError> {
 }
 
 fn kind_now(path: &Path) -> Result<Kind, RecordingError> {
-    let header = header(path).map_err(|source| RecordingError::Open {
-        path: path.to_owned(),
-        source,
-    })?;
+    let header = header(path).map_err(RecordingError::open(path))?;
     if header.is_empty() {
         return Err(RecordingError::Empty(path.to_owned()));
     }
@@ -221,10 +212,7 @@ pub(super) struct Opened {
 
 /// Opens the database at `source`, if it is a recording of a format that this version knows.
 pub(super) fn connect(source: &Path, named: &Path) -> Result<Opened, RecordingError> {
-    let damaged = |source| RecordingError::Damaged {
-        path: named.to_owned(),
-        source,
-    };
+    let damaged = RecordingError::damaged(named);
     let connection = open(source).map_err(damaged)?;
     let number = |name: &str| {
         connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0))
@@ -297,10 +285,7 @@ fn rows(
     mut told: ReadSummary,
     sender: &SyncSender<Vec<Event>>,
 ) -> Result<ReadSummary, RecordingError> {
-    let damaged = |source| RecordingError::Damaged {
-        path: named.to_owned(),
-        source,
-    };
+    let damaged = RecordingError::damaged(named);
     let Opened { connection, damage } = connect(source, named)?;
     let mut batch = Vec::with_capacity(BATCH);
     let mut unknown = 0u64;
