@@ -3,7 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::JoinHandle,
@@ -88,32 +88,51 @@ type Clock = Arc<dyn Fn() -> BootTime + Send + Sync>;
 
 impl Shared {
     fn file(&self) -> PathBuf {
-        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.clone()
+        lock(&self.file).clone()
     }
 
     fn fail(&self, text: String) {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        *failure = Some(text);
+        *lock(&self.failure) = Some(text);
     }
+}
+
+/// Locks what threads share. A thread that panicked left it whole.
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Passes events to the writer. Never waits.
 #[derive(Clone)]
-pub struct Sender(Option<Arc<Shared>>);
+pub struct Sender {
+    shared: Arc<Shared>,
+    discards: bool,
+}
 
 impl Sender {
+    fn of(shared: &Arc<Shared>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            discards: false,
+        }
+    }
+
     /// Makes a sender that discards events.
     pub fn discarding() -> Self {
-        Self(None)
+        Self {
+            shared: Arc::default(),
+            discards: true,
+        }
     }
 
     /// Queues an event. Returns whether it was taken: when its queue is full, it is dropped and
     /// counted.
     pub fn send(&self, event: Event) -> bool {
-        let Some(shared) = &self.0 else { return true };
+        if self.discards {
+            return true;
+        }
+        let shared = &self.shared;
         let priority = Priority::of(&event.what);
-        let mut queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = lock(&shared.queues);
         let (queue, limit, dropped) = match priority {
             Priority::Sample => (&mut queues.samples, SAMPLES_QUEUE, &shared.dropped_samples),
             Priority::LogRecord => (
@@ -142,20 +161,17 @@ impl Sender {
 
     /// Returns how many events wait to be written: those about deaths, and samples.
     pub fn waiting(&self) -> (usize, usize) {
-        self.0.as_ref().map_or((0, 0), |shared| {
-            let queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
-            (queues.deaths.len(), queues.samples.len())
-        })
+        let queues = lock(&self.shared.queues);
+        (queues.deaths.len(), queues.samples.len())
     }
 
     /// Returns how many events were dropped: those about deaths, and samples.
     pub fn dropped(&self) -> (u64, u64) {
-        self.0.as_ref().map_or((0, 0), |shared| {
-            (
-                shared.dropped_deaths.load(Ordering::Relaxed),
-                shared.dropped_samples.load(Ordering::Relaxed),
-            )
-        })
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (
+            of(&self.shared.dropped_deaths),
+            of(&self.shared.dropped_samples),
+        )
     }
 
     /// Returns for how many log records there is room. Logs are files, and may be read later. A
@@ -168,37 +184,28 @@ impl Sender {
 
     /// Returns how many log records were dropped.
     pub fn dropped_log_records(&self) -> u64 {
-        let dropped = |shared: &Arc<Shared>| shared.dropped_log_records.load(Ordering::Relaxed);
-        self.0.as_ref().map_or(0, dropped)
+        self.shared.dropped_log_records.load(Ordering::Relaxed)
     }
 
     /// Returns the failure to write since the last call, if there is one.
     pub fn take_failure(&self) -> Option<String> {
-        let shared = self.0.as_ref()?;
-        shared
-            .failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        lock(&self.shared.failure).take()
     }
 
     /// Whether, since the last call, the file has become too large with nothing more to give up.
     pub fn take_too_large(&self) -> bool {
-        let too_large = |shared: &Arc<Shared>| shared.too_large.swap(false, Ordering::Relaxed);
-        self.0.as_ref().is_some_and(too_large)
+        self.shared.too_large.swap(false, Ordering::Relaxed)
     }
 
     /// Whether the file was gone and has been written anew since the last call.
     pub fn take_rewritten(&self) -> bool {
-        let rewritten = |shared: &Arc<Shared>| shared.rewritten.swap(false, Ordering::Relaxed);
-        self.0.as_ref().is_some_and(rewritten)
+        self.shared.rewritten.swap(false, Ordering::Relaxed)
     }
 
     /// Returns the next file, if one was begun since the last call.
     pub fn take_next_file(&self) -> Option<PathBuf> {
-        let shared = self.0.as_ref()?;
-        let is_new = shared.has_next_file.swap(false, Ordering::Relaxed);
-        is_new.then(|| shared.file())
+        let is_new = self.shared.has_next_file.swap(false, Ordering::Relaxed);
+        is_new.then(|| self.shared.file())
     }
 }
 
@@ -238,70 +245,45 @@ impl std::fmt::Display for EndFailure {
 
 /// A new file before its thread is started. Events that are sent meanwhile wait.
 pub struct Prepared {
-    path: PathBuf,
     shared: Arc<Shared>,
-    disk: Disk,
-    retention: Retention,
-    downsample_every: Duration,
-    rotation: Option<Rotation>,
-    clock: Clock,
+    files: Files,
 }
 
 impl Prepared {
     /// Downsamples by another clock than this machine's, so that a test can write a month in an
     /// hour.
-    pub fn by_clock(self, clock: impl Fn() -> BootTime + Send + Sync + 'static) -> Self {
-        Self {
-            clock: Arc::new(clock),
-            ..self
-        }
+    pub fn by_clock(mut self, clock: impl Fn() -> BootTime + Send + Sync + 'static) -> Self {
+        self.files.clock = Arc::new(clock);
+        self
     }
 
     #[cfg(test)]
-    pub(super) fn downsampling_every(self, downsample_every: Duration) -> Self {
-        Self {
-            downsample_every,
-            ..self
-        }
+    pub(super) fn downsampling_every(mut self, downsample_every: Duration) -> Self {
+        self.files.downsample_every = downsample_every;
+        self
     }
 
     /// Begins a new file from time to time.
-    pub fn rotating(self, rotation: Option<Rotation>) -> Self {
-        Self { rotation, ..self }
+    pub fn rotating(mut self, rotation: Option<Rotation>) -> Self {
+        self.files.rotating = rotation.map(Rotating::new);
+        self
     }
 
     /// Returns a handle to send events with.
     pub fn sender(&self) -> Sender {
-        Sender(Some(Arc::clone(&self.shared)))
+        Sender::of(&self.shared)
     }
 
     /// Starts the thread. It has the rights of the thread that calls this.
     pub fn start(self) -> Result<Writer, RecordingError> {
-        let Self {
-            path,
-            shared,
-            disk,
-            retention,
-            downsample_every,
-            rotation,
-            clock,
-        } = self;
-        let files = Files {
-            disk,
-            downsampling: Downsampling::new(retention),
-            retention,
-            rotating: rotation.map(Rotating::new),
-            downsampled: clock(),
-            looked: BootTime(0),
-            clock,
-            is_starved: false,
-            is_blocked: false,
-        };
+        let Self { shared, mut files } = self;
+        files.downsampled = (files.clock)();
+        let path = files.disk.path().to_owned();
         let thread = std::thread::Builder::new()
             .name("writer".into())
             .stack_size(512 << 10);
         let for_thread = Arc::clone(&shared);
-        match thread.spawn(move || run(&for_thread, files, downsample_every)) {
+        match thread.spawn(move || run(&for_thread, files)) {
             Ok(thread) => Ok(Writer {
                 shared,
                 thread: Some(thread),
@@ -328,15 +310,20 @@ impl Writer {
             file: Mutex::new(path.to_owned()),
             ..Shared::default()
         };
-        Ok(Prepared {
-            retention,
-            downsample_every: DOWNSAMPLE_EVERY,
-            rotation: None,
-            clock: Arc::new(clock::boot),
-            path: path.to_owned(),
-            shared: Arc::new(shared),
+        let files = Files {
             disk: Disk::create(path, owner, retention.bound())?,
-        })
+            downsampling: Downsampling::new(retention),
+            retention,
+            rotating: None,
+            clock: Arc::new(clock::boot),
+            downsample_every: DOWNSAMPLE_EVERY,
+            downsampled: BootTime(0),
+            looked: BootTime(0),
+            is_starved: false,
+            is_blocked: false,
+        };
+        let shared = Arc::new(shared);
+        Ok(Prepared { shared, files })
     }
 
     /// Makes a new file and starts its thread.
@@ -355,7 +342,7 @@ impl Writer {
 
     /// Returns a handle to send events with.
     pub fn sender(&self) -> Sender {
-        Sender(Some(Arc::clone(&self.shared)))
+        Sender::of(&self.shared)
     }
 
     /// Returns the file that it writes now.
@@ -365,21 +352,15 @@ impl Writer {
 
     /// Makes it write waiting events and check for old rows at once.
     pub fn flush_now(&self) {
-        let queues = &self.shared.queues;
-        let mut queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.urgent = true;
+        lock(&self.shared.queues).urgent = true;
         self.shared.wake.notify_one();
     }
 
     /// Returns how many events wait, and up to which time all old rows have been downsampled.
     pub fn waiting(&self) -> (usize, BootTime) {
-        let queues = &self.shared.queues;
-        let queues = queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = queues.deaths.len() + queues.samples.len();
-        (
-            waiting,
-            BootTime(self.shared.settled.load(Ordering::Relaxed)),
-        )
+        let (deaths, samples) = self.sender().waiting();
+        let settled = self.shared.settled.load(Ordering::Relaxed);
+        (deaths + samples, BootTime(settled))
     }
 
     /// Waits until the first events are in the file. Returns false if they are not after this time.
@@ -396,11 +377,7 @@ impl Writer {
 
     /// Writes waiting events and leaves a single file.
     pub fn finish(mut self) -> Summary {
-        self.shared
-            .queues
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .closing = true;
+        lock(&self.shared.queues).closing = true;
         self.shared.wake.notify_one();
         let failure = self.thread.take().and_then(|thread| {
             let panicked = EndFailure::Events("the writer panicked".into());
@@ -431,6 +408,7 @@ struct Files {
     retention: Retention,
     rotating: Option<Rotating>,
     clock: Clock,
+    downsample_every: Duration,
     /// When the last pass of downsampling began.
     downsampled: BootTime,
     /// When downsampling was last called.
@@ -573,9 +551,7 @@ impl Files {
         }
         drop(last);
         rotating.begun();
-        self.disk
-            .path()
-            .clone_into(&mut shared.file.lock().unwrap_or_else(PoisonError::into_inner));
+        self.disk.path().clone_into(&mut lock(&shared.file));
         shared.has_next_file.store(true, Ordering::Relaxed);
         rotating.prune(self.disk.path());
     }
@@ -583,7 +559,8 @@ impl Files {
 
 /// Runs the thread: writes a batch each half second, or at once for a death, until it is told to
 /// close.
-fn run(shared: &Shared, mut files: Files, downsample_every: Duration) -> Option<EndFailure> {
+fn run(shared: &Shared, mut files: Files) -> Option<EndFailure> {
+    let downsample_every = files.downsample_every;
     let mut backlog: Vec<Event> = Vec::new();
     let mut has_failed = false;
     if let Some(rotating) = &files.rotating {
@@ -618,7 +595,7 @@ fn run(shared: &Shared, mut files: Files, downsample_every: Duration) -> Option<
 /// Waits for events and appends them to the backlog, if that has room or nothing comes any more.
 /// Returns whether to close.
 fn take(shared: &Shared, backlog: &mut Vec<Event>, wait: Duration) -> bool {
-    let queues = shared.queues.lock().unwrap_or_else(PoisonError::into_inner);
+    let queues = lock(&shared.queues);
     let retrying = !backlog.is_empty();
     let idle = |queues: &mut Queues| !(queues.closing || queues.urgent && !retrying);
     let (mut queues, _) = shared
