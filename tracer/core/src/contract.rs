@@ -108,34 +108,23 @@ impl Serialize for Death {
     }
 }
 
-impl Serialize for OutcomeReason {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&clause::because(self))
-    }
+/// Prints types as sentences.
+macro_rules! sentences {
+    ($($type:ident: $sentence:expr;)*) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&$sentence(self))
+            }
+        }
+    )*};
 }
 
-impl Serialize for Recovery {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&clause::recovery(self))
-    }
-}
-
-impl Serialize for Missing {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&clause::missing(self))
-    }
-}
-
-impl Serialize for Remote {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&clause::remote(self))
-    }
-}
-
-impl Serialize for LinkReason {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&clause::link_reason(self))
-    }
+sentences! {
+    OutcomeReason: clause::because;
+    Recovery: clause::recovery;
+    Missing: clause::missing;
+    Remote: clause::remote;
+    LinkReason: clause::link_reason;
 }
 
 impl Serialize for NoRecording {

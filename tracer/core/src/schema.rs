@@ -14,76 +14,47 @@ use crate::{
     },
 };
 
-/// Gives types the schema of a text.
-macro_rules! texts {
-    ($($type:ident: $description:literal;)*) => {$(
+/// Gives types a schema.
+macro_rules! schemas {
+    ($generator:ident, $($type:ident: $schema:expr;)*) => {$(
         impl JsonSchema for $type {
             fn schema_name() -> Cow<'static, str> {
                 stringify!($type).into()
             }
 
-            fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
-                json_schema!({"type": "string", "description": $description})
+            fn json_schema($generator: &mut SchemaGenerator) -> Schema {
+                $schema
             }
         }
     )*};
 }
 
-texts! {
-    Command: "A command as it is typed.";
-    LinkReason: "A sentence.";
-    Missing: "A sentence.";
-    NoRecording: "A sentence.";
-    OutcomeReason: "A sentence.";
-    Recovery: "A sentence.";
-    Remote: "A sentence.";
-}
-
-impl JsonSchema for Utc {
-    fn schema_name() -> Cow<'static, str> {
-        "Utc".into()
-    }
-
-    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "format": "date-time",
-            "description": "UTC with microseconds: `2026-11-20T23:58:59.123456Z`.",
-        })
-    }
-}
-
-impl JsonSchema for EventId {
-    fn schema_name() -> Cow<'static, str> {
-        "EventId".into()
-    }
-
-    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "integer",
-            "minimum": 0,
-            "description": "The number of an event in its recording.",
-        })
-    }
-}
-
-impl JsonSchema for Killer {
-    fn schema_name() -> Cow<'static, str> {
-        "Killer".into()
-    }
-
-    fn json_schema(_generator: &mut SchemaGenerator) -> Schema {
+schemas! { _generator,
+    Command: text("A command as it is typed.");
+    LinkReason: text("A sentence.");
+    Missing: text("A sentence.");
+    NoRecording: text("A sentence.");
+    OutcomeReason: text("A sentence.");
+    Recovery: text("A sentence.");
+    Remote: text("A sentence.");
+    Utc: json_schema!({
+        "type": "string",
+        "format": "date-time",
+        "description": "UTC with microseconds: `2026-11-20T23:58:59.123456Z`.",
+    });
+    EventId: json_schema!({
+        "type": "integer",
+        "minimum": 0,
+        "description": "The number of an event in its recording.",
+    });
+    Killer: {
         let names: Vec<_> = Self::ALL.iter().map(|killer| killer.name()).collect();
         json_schema!({"type": "string", "enum": names})
-    }
+    };
 }
 
-impl JsonSchema for Death {
-    fn schema_name() -> Cow<'static, str> {
-        "Death".into()
-    }
+schemas! { generator, Death: DeathJson::json_schema(generator); }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        DeathJson::json_schema(generator)
-    }
+fn text(description: &str) -> Schema {
+    json_schema!({"type": "string", "description": description})
 }
