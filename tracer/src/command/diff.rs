@@ -71,7 +71,7 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let (first, second) = (named(first), named(second));
     let compared = compare((&first, &a), (&second, &b));
     let text = match args.format {
-        DiffFormat::Json => json::render_diff(&compared).context("cannot write the JSON")?,
+        DiffFormat::Json => json::render(&compared).context("cannot write the JSON")?,
         DiffFormat::Text => diff::render(
             &compared,
             &Style {

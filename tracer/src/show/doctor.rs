@@ -197,7 +197,7 @@ pub fn render_json(machine: &Machine, checks: &[Check]) -> Result<String, serde_
         .nodes
         .iter()
         .filter_map(|node| node.cluster.as_ref());
-    json::pretty(&Json {
+    json::render(&Json {
         schema: 1,
         raytrace: env!("CARGO_PKG_VERSION"),
         host: &machine.host,

@@ -9,99 +9,66 @@ use std::io;
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
-use crate::{
-    judge::{diff::Diff, report::Report},
-    show::sanitize::is_harmless,
-};
+use crate::show::sanitize::is_harmless;
 
-/// Renders the report as one pretty-printed object with a final newline.
-pub fn render(report: &Report) -> Result<String, serde_json::Error> {
-    pretty(report)
-}
-
-/// Writes the report in the same form. The text of a large one is never in memory as a whole.
-pub fn write(report: &impl Serialize, output: &mut impl io::Write) -> serde_json::Result<()> {
-    let formatter = Harmless(PrettyFormatter::new());
-    report.serialize(&mut Serializer::with_formatter(&mut *output, formatter))?;
-    output.write_all(b"\n").map_err(serde_json::Error::io)
-}
-
-/// Renders the comparison of two recordings in the same form.
-pub fn render_diff(diff: &Diff) -> Result<String, serde_json::Error> {
-    pretty(diff)
-}
-
-/// Renders any object in the same form.
-pub(super) fn pretty(report: &impl Serialize) -> Result<String, serde_json::Error> {
+/// Renders an object in the pretty form with a final newline.
+pub fn render(object: &impl Serialize) -> serde_json::Result<String> {
     let mut text = Vec::new();
-    write(report, &mut text)?;
+    write(object, &mut text)?;
     Ok(String::from_utf8(text)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
+/// Writes an object in the same form. The text of a large one is never in memory as a whole.
+pub fn write(object: &impl Serialize, output: &mut impl io::Write) -> serde_json::Result<()> {
+    let formatter = Harmless(PrettyFormatter::new());
+    object.serialize(&mut Serializer::with_formatter(&mut *output, formatter))?;
+    output.write_all(b"\n").map_err(serde_json::Error::io)
+}
+
+/// Escapes characters that a terminal would not show as themselves. JSON has such characters only
+/// in strings.
+pub(super) fn harmless(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    let mut units = [0; 2];
+    for character in json.chars() {
+        if is_harmless(character) {
+            shown.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut units) {
+            shown.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    shown
+}
+
 /// The pretty form of `serde_json` with hidden and control characters escaped.
 struct Harmless(PrettyFormatter<'static>);
+
+/// Leaves parts of the form to [`PrettyFormatter`].
+macro_rules! as_pretty {
+    ($($part:ident($($first:ident)?))*) => {$(
+        fn $part<W>(&mut self, writer: &mut W $(, $first: bool)?) -> io::Result<()>
+        where
+            W: ?Sized + io::Write,
+        {
+            self.0.$part(writer $(, $first)?)
+        }
+    )*};
+}
 
 impl Formatter for Harmless {
     fn write_string_fragment<W>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()>
     where
         W: ?Sized + io::Write,
     {
-        let mut units = [0; 2];
-        for character in fragment.chars() {
-            if is_harmless(character) {
-                write!(writer, "{character}")?;
-                continue;
-            }
-            for unit in character.encode_utf16(&mut units) {
-                write!(writer, "\\u{unit:04x}")?;
-            }
-        }
-        Ok(())
+        writer.write_all(harmless(fragment).as_bytes())
     }
 
-    fn begin_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_array(writer)
-    }
-
-    fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_array(writer)
-    }
-
-    fn begin_array_value<W: ?Sized + io::Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        self.0.begin_array_value(writer, first)
-    }
-
-    fn end_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_array_value(writer)
-    }
-
-    fn begin_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_object(writer)
-    }
-
-    fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_object(writer)
-    }
-
-    fn begin_object_key<W: ?Sized + io::Write>(
-        &mut self,
-        writer: &mut W,
-        first: bool,
-    ) -> io::Result<()> {
-        self.0.begin_object_key(writer, first)
-    }
-
-    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.begin_object_value(writer)
-    }
-
-    fn end_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
-        self.0.end_object_value(writer)
+    as_pretty! {
+        begin_array() end_array() begin_array_value(first) end_array_value()
+        begin_object() end_object() begin_object_key(first) begin_object_value() end_object_value()
     }
 }
 

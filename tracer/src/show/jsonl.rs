@@ -10,7 +10,7 @@ use crate::{
     ids::{BootTime, EventId},
     judge::report::Utc,
     recording::row,
-    show::sanitize::is_harmless,
+    show::json,
 };
 
 #[derive(Serialize)]
@@ -43,24 +43,7 @@ pub fn line(
         kind: body.get("kind").and_then(Value::as_str).unwrap_or_default(),
         body: &body,
     })?;
-    Ok(harmless(&line))
-}
-
-/// Escapes characters that a terminal would not show as themselves. JSON has such characters only
-/// in strings.
-fn harmless(json: &str) -> String {
-    let mut shown = String::with_capacity(json.len());
-    let mut units = [0; 2];
-    for character in json.chars() {
-        if is_harmless(character) {
-            shown.push(character);
-            continue;
-        }
-        for unit in character.encode_utf16(&mut units) {
-            shown.push_str(&format!("\\u{unit:04x}"));
-        }
-    }
-    shown
+    Ok(json::harmless(&line))
 }
 
 #[cfg(test)]
@@ -69,6 +52,7 @@ mod tests {
     use crate::{
         event::{MemorySplit, Observation, Source},
         ids::ProcessKey,
+        show::sanitize::is_harmless,
     };
 
     #[test]
