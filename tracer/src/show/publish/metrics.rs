@@ -94,26 +94,19 @@ impl Counts {
         });
     }
 
-    fn kill(&mut self, kill: Kill) {
-        let full = self.kills.len() >= MOST_KILLS;
-        let known = self.kills.iter_mut().find(|(known, _)| *known == kill);
-        if let Some((_, count)) = known {
-            *count += 1;
-            return;
-        }
-        if !full {
-            self.kills.push((kill, 1));
-            return;
-        }
-        let other = Kill {
-            killer: kill.killer,
-            method: "other".into(),
-            ..Kill::default()
-        };
-        match self.kills.iter_mut().find(|(known, _)| *known == other) {
-            Some((_, count)) => *count += 1,
+    fn kill(&mut self, mut kill: Kill) {
+        let is_new = !self.kills.iter().any(|(known, _)| *known == kill);
+        if is_new && self.kills.len() >= MOST_KILLS {
             // At most one for each killer.
-            None => self.kills.push((other, 1)),
+            kill = Kill {
+                killer: kill.killer,
+                method: "other".into(),
+                ..Kill::default()
+            };
+        }
+        match self.kills.iter_mut().find(|(known, _)| *known == kill) {
+            Some((_, count)) => *count += 1,
+            None => self.kills.push((kill, 1)),
         }
     }
 }

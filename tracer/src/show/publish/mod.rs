@@ -8,14 +8,14 @@ pub mod metrics;
 pub mod pod_event;
 mod stable_hash;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::{
     event::{ForecastProcess, LimitWarning, Role},
     ids::{Bytes, EventId, Pid},
     judge::{
         cause::Scope,
-        report::{ClusterReport, Death, OomReport, Place, Report, Utc},
+        report::{ClusterReport, Death, Place, Report, Utc},
     },
     show::{
         clause,
@@ -43,14 +43,28 @@ pub struct Origin {
 }
 
 impl Origin {
-    fn line(&self, event: &str, severity: &str, time: Option<Utc>) -> Map<String, Value> {
-        let mut line = Map::new();
-        put(&mut line, "event.name", Some(event));
-        put(&mut line, "raytrace.schema", Some(SCHEMA));
-        put(&mut line, "severity_text", Some(severity));
-        put(&mut line, "timestamp", time);
-        put(&mut line, "host.name", Some(&self.host));
-        line
+    /// Returns a line with the keys of `parts` whose values are known.
+    fn line(
+        &self,
+        event: &str,
+        severity: &str,
+        time: Option<Utc>,
+        parts: impl IntoIterator<Item = Value>,
+    ) -> Value {
+        let about = json!({
+            "event.name": event,
+            "raytrace.schema": SCHEMA,
+            "severity_text": severity,
+            "timestamp": time,
+            "host.name": self.host,
+        });
+        let parts = std::iter::once(about).chain(parts);
+        let keys = parts.filter_map(|part| match part {
+            Value::Object(keys) => Some(keys),
+            _ => None,
+        });
+        let known = keys.flatten().filter(|(_, value)| !value.is_null());
+        Value::Object(known.collect())
     }
 
     /// Returns the permanent id of a death.
@@ -66,14 +80,6 @@ impl Origin {
             Some(command) => format!("{command} {report}"),
             None => format!("on {}: {report}", self.host),
         }
-    }
-}
-
-/// Adds a key, unless its value is not known.
-fn put(line: &mut Map<String, Value>, key: &str, value: Option<impl serde::Serialize>) {
-    let value = value.and_then(|value| serde_json::to_value(value).ok());
-    if let Some(value) = value.filter(|value| !value.is_null()) {
-        line.insert(key.to_owned(), value);
     }
 }
 
@@ -99,15 +105,8 @@ pub fn death(origin: &Origin, report: &Report, public: &Report, at: usize) -> Op
     } else {
         "WARN"
     };
-    let mut line = origin.line(
-        "raytrace.death",
-        severity,
-        full.when.time.or(full.when.exit_time),
-    );
-    put(&mut line, "raytrace.death.id", origin.death_id(full.id));
+    let time = full.when.time.or(full.when.exit_time);
     let cause = full.verdict.cause_death_id;
-    let cause = cause.and_then(|cause| origin.death_id(cause));
-    put(&mut line, "raytrace.cause.death_id", cause);
     let more = origin.more(full.process.pid);
     let (shown, disclosure) = if origin.with_arguments {
         (report, Disclosure::All)
@@ -115,205 +114,162 @@ pub fn death(origin: &Origin, report: &Report, public: &Report, at: usize) -> Op
         (public, Disclosure::Public)
     };
     let lines = summary::lines(shown, shown.deaths.get(at)?, disclosure, &more);
-    put(&mut line, "raytrace.summary", Some(lines.join("\n")));
-    verdict(&mut line, full);
-    process(&mut line, full, death);
-    place(
-        &mut line,
-        &full.process.place,
-        full.process.container_id.as_deref(),
-    );
-    cluster(
-        &mut line,
-        report
-            .clusters
-            .iter()
-            .find(|one| Some(one.id) == full.cluster),
-    );
-    ray(&mut line, death);
-    memory(&mut line, full);
-    if origin.with_arguments {
-        arguments(&mut line, full);
-    }
-    Some(Value::Object(line))
+    let about = json!({
+        "raytrace.death.id": origin.death_id(full.id),
+        "raytrace.cause.death_id": cause.and_then(|cause| origin.death_id(cause)),
+        "raytrace.summary": lines.join("\n"),
+    });
+    let parts = [
+        about,
+        verdict(full),
+        process(full, death),
+        place(&full.process.place),
+        cluster(report.cluster_of(full)),
+        ray(death),
+        memory(full),
+    ];
+    let arguments = origin.with_arguments.then(|| arguments(full));
+    let parts = parts.into_iter().chain(arguments);
+    Some(origin.line("raytrace.death", severity, time, parts))
 }
 
-fn verdict(line: &mut Map<String, Value>, death: &Death) {
+fn verdict(death: &Death) -> Value {
     let verdict = &death.verdict;
-    put(line, "raytrace.killer", Some(verdict.killer));
-    put(line, "raytrace.certainty", Some(verdict.certainty.name()));
-    put(line, "raytrace.signal", death.end.signal);
-    if let Some(sender) = &death.sender {
-        put(
-            line,
-            "raytrace.sender.pid",
-            Some(sender.pid).filter(|pid| pid.0 != 0),
-        );
-        put(line, "raytrace.sender.relation", Some(sender.relation));
-        put(line, "raytrace.sender.mechanism", Some(sender.mechanism));
-        put(
-            line,
-            "raytrace.sender.container.id",
-            sender.container_id.as_ref(),
-        );
-    }
+    let sender = death.sender.as_ref();
+    json!({
+        "raytrace.killer": verdict.killer,
+        "raytrace.certainty": verdict.certainty.name(),
+        "raytrace.signal": death.end.signal,
+        "raytrace.sender.pid": known(sender.map(|one| one.pid)),
+        "raytrace.sender.relation": sender.map(|one| one.relation),
+        "raytrace.sender.mechanism": sender.map(|one| one.mechanism),
+        "raytrace.sender.container.id": sender.and_then(|one| one.container_id.as_ref()),
+    })
 }
 
-fn process(line: &mut Map<String, Value>, full: &Death, death: &Death) {
-    put(
-        line,
-        "process.pid",
-        Some(full.process.pid).filter(|pid| pid.0 != 0),
-    );
-    put(line, "process.vpid", full.process.ns_pid);
-    put(line, "process.parent_pid", full.process.ppid);
-    put(line, "process.creation.time", full.process.start_time);
-    put(line, "process.exit.time", full.when.exit_time);
-    put(line, "process.exit.code", full.end.exit_code);
-    put(line, "ray.role", Some(death.process.role));
+fn process(full: &Death, death: &Death) -> Value {
+    json!({
+        "container.id": full.process.container_id,
+        "process.pid": known(Some(full.process.pid)),
+        "process.vpid": full.process.ns_pid,
+        "process.parent_pid": full.process.ppid,
+        "process.creation.time": full.process.start_time,
+        "process.exit.time": full.when.exit_time,
+        "process.exit.code": full.end.exit_code,
+        "ray.role": death.process.role,
+    })
 }
 
-fn place(line: &mut Map<String, Value>, place: &Place, container: Option<&str>) {
-    put(line, "container.id", container);
-    if let Some(pod) = &place.kubernetes {
-        put(line, "k8s.namespace.name", pod.namespace.as_ref());
-        put(line, "k8s.pod.name", pod.pod.as_ref());
-        put(line, "k8s.pod.uid", pod.pod_uid.as_ref());
-        put(line, "k8s.container.name", pod.container.as_ref());
-        put(line, "ray.cluster.name", pod.cluster.as_ref());
-        put(line, "ray.node.group", pod.group.as_ref());
-    }
-    if let Some(slurm) = &place.slurm {
-        put(line, "slurm.job.id", Some(&slurm.job_id));
-        put(line, "slurm.step.id", slurm.step_id.as_ref());
-    }
+/// Returns a pid, unless it is the 0 of one that is not known.
+fn known(pid: Option<Pid>) -> Option<Pid> {
+    pid.filter(|pid| pid.0 != 0)
 }
 
-fn cluster(line: &mut Map<String, Value>, cluster: Option<&ClusterReport>) {
-    let Some(cluster) = cluster else { return };
-    put(line, "ray.session.name", cluster.session.as_ref());
-    put(line, "ray.node.id", cluster.node_id.as_ref());
-    put(line, "ray.node.ip", cluster.node_ip.as_ref());
-    put(line, "ray.version", cluster.ray_version.as_ref());
+fn place(place: &Place) -> Value {
+    let pod = place.kubernetes.clone().unwrap_or_default();
+    let slurm = place.slurm.as_ref();
+    json!({
+        "k8s.namespace.name": pod.namespace,
+        "k8s.pod.name": pod.pod,
+        "k8s.pod.uid": pod.pod_uid,
+        "k8s.container.name": pod.container,
+        "ray.cluster.name": pod.cluster,
+        "ray.node.group": pod.group,
+        "slurm.job.id": slurm.map(|slurm| &slurm.job_id),
+        "slurm.step.id": slurm.and_then(|slurm| slurm.step_id.as_ref()),
+    })
 }
 
-fn ray(line: &mut Map<String, Value>, death: &Death) {
-    put(line, "ray.worker.id", death.work.worker_id.as_ref());
-    put(line, "ray.actor.id", death.work.actor_id.as_ref());
-    put(line, "ray.job.id", death.work.job_id.as_ref());
-    if death.process.role == Role::Worker {
-        put(line, "ray.actor.class", death.work.actor_class.as_ref());
-        put(line, "ray.task.name", death.work.task_name.as_ref());
-    }
+fn cluster(cluster: Option<&ClusterReport>) -> Value {
+    cluster.map_or(Value::Null, |cluster| {
+        json!({
+            "ray.session.name": cluster.session,
+            "ray.node.id": cluster.node_id,
+            "ray.node.ip": cluster.node_ip,
+            "ray.version": cluster.ray_version,
+        })
+    })
 }
 
-fn memory(line: &mut Map<String, Value>, death: &Death) {
-    put(
-        line,
-        "raytrace.memory.resident_bytes",
-        death.memory.own.resident(),
-    );
-    put(
-        line,
-        "raytrace.memory.anonymous_bytes",
-        death.memory.own.anon_bytes,
-    );
-    put(
-        line,
-        "raytrace.memory.peak_bytes",
-        death.memory.own.peak_bytes,
-    );
-    if let Some(OomReport {
-        constraint,
-        limit_bytes,
-        usage_bytes,
-        ..
-    }) = death.memory.oom.as_deref()
-    {
-        put(
-            line,
-            "raytrace.oom.constraint",
-            constraint.map(Scope::constraint),
-        );
-        put(line, "raytrace.oom.limit_bytes", *limit_bytes);
-        put(line, "raytrace.oom.usage_bytes", *usage_bytes);
-    }
-    if let Some(at) = &death.memory.at_death {
-        put(line, "raytrace.monitor.used_bytes", at.ray_used_bytes);
-        put(
-            line,
-            "raytrace.monitor.threshold_bytes",
-            at.ray_threshold_bytes,
-        );
-    }
+fn ray(death: &Death) -> Value {
+    let work = &death.work;
+    let code = Some(work).filter(|_| death.process.role == Role::Worker);
+    json!({
+        "ray.worker.id": work.worker_id,
+        "ray.actor.id": work.actor_id,
+        "ray.job.id": work.job_id,
+        "ray.actor.class": code.and_then(|work| work.actor_class.as_ref()),
+        "ray.task.name": code.and_then(|work| work.task_name.as_ref()),
+    })
 }
 
-/// Adds what is left out unless it is asked for.
-fn arguments(line: &mut Map<String, Value>, death: &Death) {
-    put(line, "process.title", death.process.title.as_ref());
-    put(line, "raytrace.verdict", Some(clause::summary(death)));
+fn memory(death: &Death) -> Value {
+    let memory = &death.memory;
+    let (oom, at) = (memory.oom.as_deref(), memory.at_death.as_ref());
+    json!({
+        "raytrace.memory.resident_bytes": memory.own.resident(),
+        "raytrace.memory.anonymous_bytes": memory.own.anon_bytes,
+        "raytrace.memory.peak_bytes": memory.own.peak_bytes,
+        "raytrace.oom.constraint": oom.and_then(|oom| oom.constraint).map(Scope::constraint),
+        "raytrace.oom.limit_bytes": oom.and_then(|oom| oom.limit_bytes),
+        "raytrace.oom.usage_bytes": oom.and_then(|oom| oom.usage_bytes),
+        "raytrace.monitor.used_bytes": at.and_then(|at| at.ray_used_bytes),
+        "raytrace.monitor.threshold_bytes": at.and_then(|at| at.ray_threshold_bytes),
+    })
+}
+
+/// Returns what is left out unless it is asked for.
+fn arguments(death: &Death) -> Value {
     let oom = death.memory.oom.as_ref();
-    put(
-        line,
-        "process.linux.cgroup",
-        oom.and_then(|oom| oom.task_cgroup.as_ref()),
-    );
-    put(
-        line,
-        "raytrace.oom.cgroup",
-        oom.and_then(|oom| oom.cgroup.as_ref()),
-    );
-    if let Some(sender) = &death.sender {
-        put(line, "raytrace.sender.name", Some(&sender.comm));
-        put(line, "raytrace.sender.executable", sender.exe.as_ref());
-    }
+    let sender = death.sender.as_ref();
+    json!({
+        "process.title": death.process.title,
+        "raytrace.verdict": clause::summary(death),
+        "process.linux.cgroup": oom.and_then(|oom| oom.task_cgroup.as_ref()),
+        "raytrace.oom.cgroup": oom.and_then(|oom| oom.cgroup.as_ref()),
+        "raytrace.sender.name": sender.map(|sender| &sender.comm),
+        "raytrace.sender.executable": sender.and_then(|sender| sender.exe.as_ref()),
+    })
 }
 
 /// Returns the line of a warning, or of its end if `is_over`.
 pub fn warning(origin: &Origin, time: Option<Utc>, warning: &LimitWarning, is_over: bool) -> Value {
     let severity = if is_over { "INFO" } else { "WARN" };
-    let mut line = origin.line("raytrace.warning", severity, time);
     let limit = metrics::LimitLabels::of(&warning.limit, origin.with_arguments);
-    put(&mut line, "raytrace.killer", Some(limit.killer));
-    put(&mut line, "raytrace.limit.cgroup", limit.cgroup);
-    put(&mut line, "container.id", limit.container);
-    put(&mut line, "k8s.pod.uid", limit.pod_uid);
-    put(&mut line, "raytrace.limit.bytes", Some(warning.at));
-    put(&mut line, "raytrace.limit.used_bytes", Some(warning.used));
-    put(&mut line, "raytrace.warning.over", Some(is_over));
     let within = warning.within.filter(|_| !is_over);
-    let soonest = within.map(|within| within.soonest_ms / 1000);
-    put(&mut line, "raytrace.limit.seconds_left", soonest);
-    let latest = within.map(|within| within.latest_ms / 1000);
-    put(&mut line, "raytrace.limit.seconds_left_at_most", latest);
     let at_once = Some(warning.at_once).filter(|count| *count > 1 && !is_over);
-    put(&mut line, "raytrace.warning.tasks_at_once", at_once);
-    if origin.with_arguments {
-        let name = |process: &Option<ForecastProcess>| process.as_ref().map(|one| one.name.clone());
-        put(&mut line, "raytrace.warning.grower", name(&warning.grower));
-        put(
-            &mut line,
-            "raytrace.warning.likely_victim",
-            name(&warning.victim),
-        );
-    }
-    Value::Object(line)
+    let name = |process: &Option<ForecastProcess>| {
+        let shown = process.as_ref().filter(|_| origin.with_arguments);
+        shown.map(|one| one.name.clone())
+    };
+    let about = json!({
+        "raytrace.killer": limit.killer,
+        "raytrace.limit.cgroup": limit.cgroup,
+        "container.id": limit.container,
+        "k8s.pod.uid": limit.pod_uid,
+        "raytrace.limit.bytes": warning.at,
+        "raytrace.limit.used_bytes": warning.used,
+        "raytrace.warning.over": is_over,
+        "raytrace.limit.seconds_left": within.map(|within| within.soonest_ms / 1000),
+        "raytrace.limit.seconds_left_at_most": within.map(|within| within.latest_ms / 1000),
+        "raytrace.warning.tasks_at_once": at_once,
+        "raytrace.warning.grower": name(&warning.grower),
+        "raytrace.warning.likely_victim": name(&warning.victim),
+    });
+    origin.line("raytrace.warning", severity, time, [about])
 }
 
 /// Returns the line about events that were lost since the last such line.
 pub fn loss(origin: &Origin, time: Option<Utc>, lost: u64) -> Value {
-    let mut line = origin.line("raytrace.loss", "WARN", time);
-    put(&mut line, "raytrace.lost_events", Some(lost));
-    Value::Object(line)
+    let about = json!({"raytrace.lost_events": lost});
+    origin.line("raytrace.loss", "WARN", time, [about])
 }
 
 /// Returns the line about a recording that did not end cleanly. The gap is from its last event to
 /// the start of the next recording.
 pub fn gap(origin: &Origin, from: Option<Utc>, to: Option<Utc>) -> Value {
-    let mut line = origin.line("raytrace.gap", "WARN", to.or(from));
-    put(&mut line, "raytrace.gap.from", from);
-    put(&mut line, "raytrace.gap.to", to);
-    Value::Object(line)
+    let about = json!({"raytrace.gap.from": from, "raytrace.gap.to": to});
+    origin.line("raytrace.gap", "WARN", to.or(from), [about])
 }
 
 /// Renders a line as one object, without characters that a terminal would obey.
@@ -329,6 +285,8 @@ fn number(bytes: Bytes) -> f64 {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use serde_json::Map;
 
     use super::*;
     use crate::{
