@@ -8,8 +8,8 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
     match cause {
         Cause::KernelOom(oom) => {
             oom.cgroup = oom.cgroup.as_deref().map(|path| scrubber.path(path));
-            scrubber.text_if_any(&mut oom.invoker);
-            scrubber.text_if_any(&mut oom.reported_by);
+            scrubber.each(Scrubber::text, &mut oom.invoker);
+            scrubber.each(Scrubber::text, &mut oom.reported_by);
         }
         Cause::Signal {
             sender: Some(by), ..
@@ -47,7 +47,7 @@ pub(super) fn redact(scrubber: &mut Scrubber, cause: &mut Cause) {
         }
         | Cause::ExitOrSigterm {
             exception: says, ..
-        } => scrubber.text_if_any(says),
+        } => scrubber.each(Scrubber::text, says),
         // Numbers, names of Ray's parts and of the kernel's limits.
         Cause::SharedVictimsMemory { .. }
         | Cause::OomReaped

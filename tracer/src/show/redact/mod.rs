@@ -17,8 +17,8 @@ use crate::{
     event::Role,
     judge::{
         report::{
-            Death, Evidence, Finding, GcsOwner, GcsReport, Job, Node, OomReport, OutcomeReason,
-            Place, Report, SenderReport, SharedFileUse,
+            Death, Finding, GcsReport, Job, Node, OomReport, OutcomeReason, Place, Report,
+            SenderReport, SharedFileUse,
         },
         timeline::Timeline,
     },
@@ -60,9 +60,7 @@ pub fn redact_with_timelines<'a>(
         for cgroup in &mut timeline.cgroups {
             cgroup.path = scrubber.path(&cgroup.path);
         }
-        for address in timeline.addresses.iter_mut().flatten() {
-            *address = scrubber.text(address);
-        }
+        scrubber.each(Scrubber::text, timeline.addresses.iter_mut().flatten());
     }
     learn_all(&mut scrubber, &all);
     let known = scrubber.known_names();
@@ -87,18 +85,18 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
         recording.host.boot_id = scrubber.pseudonym("boot", &recording.host.boot_id);
         for probe in &mut recording.probes {
             probe.name = probe_name(scrubber, &probe.name);
-            scrubber.text_if_any(&mut probe.reason);
+            scrubber.each(Scrubber::text, &mut probe.reason);
         }
         for gone in &mut recording.lost_probes {
             gone.name = probe_name(scrubber, &gone.name);
-            scrubber.text_if_any(&mut gone.reason);
+            scrubber.each(Scrubber::text, &mut gone.reason);
         }
         for ledger in &mut recording.ledgers {
             ledger.hook = probe_name(scrubber, &ledger.hook);
         }
     }
     for cluster in &mut report.clusters {
-        scrubber.text_if_any(&mut cluster.node_ip);
+        scrubber.each(Scrubber::text, &mut cluster.node_ip);
         redact_place(scrubber, &mut cluster.place);
     }
     for job in &mut report.jobs {
@@ -110,11 +108,13 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
     for owner in &mut report.owners {
         owner.class = scrubber.title(&owner.class);
         if let Some(gcs) = &mut owner.gcs {
-            redact_gcs_of_class(scrubber, gcs);
+            scrubber.each(Scrubber::text, &mut gcs.actor_names);
+            scrubber.each(Scrubber::text, &mut gcs.placement_groups);
+            scrubber.each(Scrubber::command, &mut gcs.job_entrypoints);
         }
     }
     for error in &mut report.gpu_errors {
-        scrubber.text_if_any(&mut error.comm);
+        scrubber.each(Scrubber::text, &mut error.comm);
         error.text = scrubber.text(&error.text);
     }
     for unread in &mut report.unread_stacks {
@@ -124,9 +124,9 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
         growth.class = scrubber.title(&growth.class);
         for line in growth.lines.iter_mut().chain(&mut growth.functions) {
             line.file = scrubber.code_file(&line.file);
-            scrubber.text_if_any(&mut line.user_line);
-            scrubber.text_if_any(&mut line.inside);
-            scrubber.text_if_any(&mut line.native);
+            scrubber.each(Scrubber::text, &mut line.user_line);
+            scrubber.each(Scrubber::text, &mut line.inside);
+            scrubber.each(Scrubber::text, &mut line.native);
         }
     }
     for setting in &mut report.settings {
@@ -152,11 +152,9 @@ fn redact_by(scrubber: &mut Scrubber, report: &Report) -> Report {
         redact_node(scrubber, node);
     }
     for cluster in &mut report.clusters {
-        scrubber.text_if_any(&mut cluster.gcs_address);
+        scrubber.each(Scrubber::text, &mut cluster.gcs_address);
     }
-    for note in &mut report.notes {
-        *note = scrubber.note(note);
-    }
+    scrubber.each(Scrubber::note, &mut report.notes);
     report
 }
 
@@ -180,38 +178,31 @@ fn learn(scrubber: &mut Scrubber, report: &Report) {
     for setting in &report.settings {
         scrubber.learn_key(&setting.key);
     }
-    for job in &report.jobs {
-        job.entrypoint
-            .iter()
-            .for_each(|command| scrubber.learn_command(command));
+    for command in report.jobs.iter().flat_map(|job| &job.entrypoint) {
+        scrubber.learn_command(command);
     }
     for death in report.deaths.iter().chain(&report.pending) {
-        if let Some(gcs) = &death.work.gcs {
-            gcs.node_name
-                .iter()
-                .for_each(|name| scrubber.learn_host(name));
-            gcs.job_entrypoint
-                .iter()
-                .for_each(|command| scrubber.learn_command(command));
+        let gcs = death.work.gcs.as_ref();
+        if let Some(name) = gcs.and_then(|gcs| gcs.node_name.as_ref()) {
+            scrubber.learn_host(name);
         }
         let code = [&death.work.actor_class, &death.work.task_name];
         for name in code.into_iter().flatten() {
             scrubber.learn_code(name);
         }
-        if let Some(title) = &death.process.title {
-            scrubber.learn_command(title);
-        }
-        for top in &death.memory.top {
-            scrubber.learn_command(&top.title);
+        let job = gcs.and_then(|gcs| gcs.job_entrypoint.as_ref());
+        let top = death.memory.top.iter().map(|top| &top.title);
+        for command in job.into_iter().chain(&death.process.title).chain(top) {
+            scrubber.learn_command(command);
         }
     }
 }
 
 fn redact_node(scrubber: &mut Scrubber, node: &mut Node) {
     node.name = scrubber.host(&node.name);
-    scrubber.text_if_any(&mut node.address);
+    scrubber.each(Scrubber::text, &mut node.address);
     if let Some(declared) = &mut node.declared_dead {
-        scrubber.text_if_any(&mut declared.message);
+        scrubber.each(Scrubber::text, &mut declared.message);
     }
     for limit in &mut node.limits {
         limit.cgroup = scrubber.path(&limit.cgroup);
@@ -223,9 +214,7 @@ fn redact_node(scrubber: &mut Scrubber, node: &mut Node) {
 }
 
 fn redact_job(scrubber: &mut Scrubber, job: &mut Job) {
-    if let Some(entrypoint) = &mut job.entrypoint {
-        *entrypoint = scrubber.command(entrypoint);
-    }
+    scrubber.each(Scrubber::command, &mut job.entrypoint);
     match &mut job.because {
         OutcomeReason::Driver { cause, .. } | OutcomeReason::Raylet { cause, .. } => {
             cause::redact(scrubber, cause);
@@ -244,16 +233,12 @@ fn redact_job(scrubber: &mut Scrubber, job: &mut Job) {
 
 fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
     death.process.comm = scrubber.text(&death.process.comm);
-    if let Some(title) = &mut death.process.title {
-        *title = scrubber.title(title);
-    }
+    scrubber.each(Scrubber::title, &mut death.process.title);
     if death.process.role != Role::Worker {
-        scrubber.text_if_any(&mut death.work.task_name);
+        scrubber.each(Scrubber::text, &mut death.work.task_name);
     }
     let names = [&mut death.work.task_name, &mut death.work.actor_class];
-    for name in names.into_iter().flatten() {
-        *name = scrubber.code(name);
-    }
+    scrubber.each(Scrubber::code, names.into_iter().flatten());
     if let Some(gcs) = &mut death.work.gcs {
         redact_gcs(scrubber, gcs);
     }
@@ -268,7 +253,8 @@ fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
         link::redact_link_reason(scrubber, &mut link.because);
     }
     for piece in &mut verdict.evidence {
-        redact_evidence(scrubber, piece);
+        piece.source = scrubber.text(&piece.source);
+        piece.what = scrubber.quote(&piece.what);
     }
     if let Some(sender) = &mut death.sender {
         redact_sender(scrubber, sender);
@@ -286,7 +272,7 @@ fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
     }
     for top in &mut death.memory.top {
         top.title = scrubber.title(&top.title);
-        top.cgroup = top.cgroup.as_deref().map(|path| scrubber.path(path));
+        scrubber.each(Scrubber::path, &mut top.cgroup);
     }
     if let Some(suspect) = &mut death.memory.suspect {
         suspect.title = scrubber.title(&suspect.title);
@@ -295,9 +281,8 @@ fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
         redact_shared_file(scrubber, file);
     }
     if let Some(warning) = &mut death.memory.warning {
-        for name in [&mut warning.grower, &mut warning.likely_victim] {
-            *name = name.take().map(|name| scrubber.code(&name));
-        }
+        let names = [&mut warning.grower, &mut warning.likely_victim];
+        scrubber.each(Scrubber::code, names.into_iter().flatten());
     }
     if let Some(minute) = &mut death.memory.last_minute {
         for top in &mut minute.top {
@@ -310,11 +295,9 @@ fn redact_death(scrubber: &mut Scrubber, death: &mut Death) {
     if let Some(calls) = &mut death.activity.calls {
         calls.task = scrubber.code(&calls.task);
     }
-    scrubber.text_if_any(&mut death.activity.stack_at_death);
-    scrubber.text_if_any(&mut death.activity.line_at_death);
-    if let Some(node) = &mut death.node {
-        *node = scrubber.host(node);
-    }
+    scrubber.each(Scrubber::text, &mut death.activity.stack_at_death);
+    scrubber.each(Scrubber::text, &mut death.activity.line_at_death);
+    scrubber.each(Scrubber::host, &mut death.node);
 }
 
 /// Redacts names that people have given. Ids stay.
@@ -337,15 +320,10 @@ fn redact_place(scrubber: &mut Scrubber, place: &mut Place) {
 
 /// Redacts names of actors and placement groups as free text: plain names stay.
 fn redact_gcs(scrubber: &mut Scrubber, gcs: &mut GcsReport) {
-    for name in [&mut gcs.actor_name, &mut gcs.placement_group] {
-        scrubber.text_if_any(name);
-    }
-    if let Some(node) = &mut gcs.node_name {
-        *node = scrubber.host(node);
-    }
-    if let Some(entrypoint) = &mut gcs.job_entrypoint {
-        *entrypoint = scrubber.command(entrypoint);
-    }
+    scrubber.each(Scrubber::text, &mut gcs.actor_name);
+    scrubber.each(Scrubber::text, &mut gcs.placement_group);
+    scrubber.each(Scrubber::host, &mut gcs.node_name);
+    scrubber.each(Scrubber::command, &mut gcs.job_entrypoint);
 }
 
 fn redact_shared_file(scrubber: &mut Scrubber, file: &mut SharedFileUse) {
@@ -353,23 +331,7 @@ fn redact_shared_file(scrubber: &mut Scrubber, file: &mut SharedFileUse) {
         Some(name) => format!("memfd:{}", scrubber.pseudonym("name", name)),
         None => scrubber.path(&file.name),
     };
-    if let Some(holder) = &mut file.holder {
-        *holder = scrubber.title(holder);
-    }
-}
-
-fn redact_gcs_of_class(scrubber: &mut Scrubber, gcs: &mut GcsOwner) {
-    for name in gcs.actor_names.iter_mut().chain(&mut gcs.placement_groups) {
-        *name = scrubber.text(name);
-    }
-    for entrypoint in &mut gcs.job_entrypoints {
-        *entrypoint = scrubber.command(entrypoint);
-    }
-}
-
-fn redact_evidence(scrubber: &mut Scrubber, piece: &mut Evidence) {
-    piece.source = scrubber.text(&piece.source);
-    piece.what = scrubber.quote(&piece.what);
+    scrubber.each(Scrubber::title, &mut file.holder);
 }
 
 fn redact_sender(scrubber: &mut Scrubber, sender: &mut SenderReport) {
@@ -384,34 +346,27 @@ fn redact_sender(scrubber: &mut Scrubber, sender: &mut SenderReport) {
 
 fn redact_oom(scrubber: &mut Scrubber, oom: &mut OomReport) {
     let cgroups = [&mut oom.cgroup, &mut oom.task_cgroup];
-    for path in cgroups.into_iter().flatten() {
-        *path = scrubber.path(path);
-    }
-    scrubber.text_if_any(&mut oom.invoker_comm);
+    scrubber.each(Scrubber::path, cgroups.into_iter().flatten());
+    scrubber.each(Scrubber::text, &mut oom.invoker_comm);
 }
 
 fn redact_finding(scrubber: &mut Scrubber, finding: &mut Finding) {
     finding.summary = scrubber.text(&finding.summary);
-    for line in &mut finding.evidence {
-        *line = scrubber.quote(line);
-    }
-    for text in &mut finding.remedy {
-        *text = scrubber.text(text);
-    }
+    scrubber.each(Scrubber::quote, &mut finding.evidence);
+    scrubber.each(Scrubber::text, &mut finding.remedy);
     if let Some(saving) = &mut finding.saving {
-        for name in [&mut saving.class, &mut saving.task].into_iter().flatten() {
-            *name = scrubber.code(name);
-        }
+        scrubber.each(Scrubber::code, &mut saving.class);
+        scrubber.each(Scrubber::code, &mut saving.task);
     }
-    scrubber.text_if_any(&mut finding.cost);
-    scrubber.text_if_any(&mut finding.not_if);
+    scrubber.each(Scrubber::text, &mut finding.cost);
+    scrubber.each(Scrubber::text, &mut finding.not_if);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        judge::report::{CallsReport, Owner},
+        judge::report::{CallsReport, GcsOwner, Owner},
         show::{json, sample},
     };
 

@@ -282,9 +282,14 @@ impl Scrubber {
         }
     }
 
-    pub(super) fn text_if_any(&mut self, text: &mut Option<String>) {
-        if let Some(text) = text {
-            *text = self.text(text);
+    /// Replaces each text by what `change` makes of it.
+    pub(super) fn each<'a>(
+        &mut self,
+        change: impl Fn(&mut Self, &str) -> String,
+        texts: impl IntoIterator<Item = &'a mut String>,
+    ) {
+        for text in texts {
+            *text = change(self, text);
         }
     }
 
