@@ -19,9 +19,10 @@ mod scale;
 mod statistics;
 mod steps;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use clap::ValueEnum as _;
 pub(crate) use forked_processes::Kind as Processes;
 pub(crate) use load::Load;
 use load::{Cost, LoadProcess};
@@ -81,20 +82,16 @@ const FEW: usize = 5;
 ///
 /// It measures the release build, or the program that `RAYTRACE` names.
 pub(crate) fn run(parts: &[Part]) -> Result<()> {
-    if parts == [Part::Forecast] {
-        println!("{}", step("the forecast, scored", forecast::measure)?);
-        return Ok(());
-    }
-    if parts == [Part::Explain] {
-        return explanation(&test::program_to_measure()?);
-    }
     let wanted = |part| parts.is_empty() || parts.contains(&part);
     if [Part::Tools, Part::Job, Part::Idle].into_iter().any(wanted) {
         setup::for_bench()?;
-    } else {
+    } else if parts.iter().any(|part| part.needs_ray()) {
         setup::for_demo()?;
     }
-    let raytrace = test::program_to_measure()?;
+    let raytrace = match parts {
+        [Part::Forecast] => PathBuf::new(),
+        _ => test::program_to_measure()?,
+    };
     let tables = [Part::Loads, Part::Armed, Part::Tools, Part::Job];
     if tables.into_iter().any(wanted) {
         println!(
@@ -117,63 +114,43 @@ pub(crate) fn run(parts: &[Part]) -> Result<()> {
     if wanted(Part::Job) {
         print!("{}", job::measure(&raytrace)?);
     }
-    if wanted(Part::Programs) {
-        let hooks = step("time of each eBPF program", || programs::measure(&raytrace))?;
-        println!("\n{hooks}");
-    }
-    if wanted(Part::Idle) {
-        let idle = step("an idle cluster of 50 workers, one minute", || {
-            idle::measure(&raytrace)
-        })?;
-        println!("{idle}");
-    }
-    if wanted(Part::ManyProcesses) {
-        let measured = step("200 processes of 80 threads, one minute", || {
-            many_processes::measure(&raytrace)
-        })?;
-        println!("{measured}");
-    }
-    if wanted(Part::Scale) {
-        let scale = step("100 to 3,000 processes", || scale::processes(&raytrace))?;
-        println!("{scale}");
-    }
-    if wanted(Part::ScaleRay) {
-        let scale = step("8 to 50 workers of Ray", || scale::workers(&raytrace))?;
-        println!("{scale}");
-    }
-    if wanted(Part::Steps) {
-        let steps = step("a job of Ray with and without", || {
-            steps::measure(&raytrace)
-        })?;
-        println!("{steps}");
-    }
-    if wanted(Part::Attach) {
-        let attach = step("full log folders", || attach::measure(&raytrace))?;
-        println!("{attach}");
-    }
-    if wanted(Part::Report) {
-        let day = step("report on a day", || day::measure(&raytrace))?;
-        println!("{day}");
-    }
-    if wanted(Part::Fleet) {
-        let fleet = step("reports on 10 to 1,000 recordings", || {
-            fleet::measure(&raytrace)
-        })?;
-        println!("{fleet}");
-    }
-    if wanted(Part::Explain) {
-        explanation(&raytrace)?;
-    }
-    if wanted(Part::Forecast) {
-        println!("{}", step("the forecast, scored", forecast::measure)?);
+    for part in Part::value_variants() {
+        if let Some((name, measure)) = part.table().filter(|_| wanted(*part)) {
+            println!("{}", step(name, || measure(&raytrace))?);
+        }
     }
     Ok(())
 }
 
-fn explanation(raytrace: &Path) -> Result<()> {
-    let table = step("the verdict from logs", || explain::measure(raytrace))?;
-    println!("{table}");
-    Ok(())
+/// Makes a table. Gets the program that is measured.
+type Measure = fn(&Path) -> Result<String>;
+
+impl Part {
+    fn needs_ray(self) -> bool {
+        !matches!(self, Self::Forecast | Self::Explain)
+    }
+
+    /// Returns what it is called while it runs, and what makes its table, if it is a table of its
+    /// own.
+    fn table(self) -> Option<(&'static str, Measure)> {
+        Some(match self {
+            Self::Loads | Self::Armed | Self::Tools | Self::Job => return None,
+            Self::Programs => ("time of each eBPF program", programs::measure),
+            Self::Idle => ("an idle cluster of 50 workers, one minute", idle::measure),
+            Self::ManyProcesses => (
+                "200 processes of 80 threads, one minute",
+                many_processes::measure,
+            ),
+            Self::Scale => ("100 to 3,000 processes", scale::processes),
+            Self::ScaleRay => ("8 to 50 workers of Ray", scale::workers),
+            Self::Steps => ("a job of Ray with and without", steps::measure),
+            Self::Attach => ("full log folders", attach::measure),
+            Self::Report => ("report on a day", day::measure),
+            Self::Fleet => ("reports on 10 to 1,000 recordings", fleet::measure),
+            Self::Explain => ("the verdict from logs", explain::measure),
+            Self::Forecast => ("the forecast, scored", |_| forecast::measure()),
+        })
+    }
 }
 
 fn loads(raytrace: &Path, what: impl IntoIterator<Item = (Load, ObserverTool)>) -> Result<()> {

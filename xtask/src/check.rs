@@ -4,13 +4,10 @@ mod changelog;
 mod links;
 mod tools;
 
-use std::process::Command;
-
 use anyhow::{Result, bail};
 
 use crate::{
-    layout,
-    process::{run, step},
+    process::{cargo, run, step},
     setup,
 };
 
@@ -98,10 +95,4 @@ fn documentation() -> Result<()> {
         .args(["--workspace", "--no-deps", "--document-private-items"])
         .args(["--quiet", "--keep-going"])
         .env("RUSTDOCFLAGS", flags))
-}
-
-fn cargo(command: &str) -> Command {
-    let mut cargo = Command::new("cargo");
-    cargo.current_dir(layout::root()).arg(command);
-    cargo
 }

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{
     layout,
-    process::{duration, output, run, run_quietly, step},
+    process::{cargo, duration, output, run, run_quietly, step},
 };
 
 /// The flags that cargo-fuzz gives rustc, without a sanitizer. libFuzzer needs LLVM's
@@ -110,9 +110,8 @@ fn build(folder: &Path) -> Result<PathBuf> {
 }
 
 fn seeds(folder: &Path) -> Result<()> {
-    let mut tests = Command::new("cargo");
-    tests.current_dir(layout::root());
-    tests.args(["test", "--quiet", "--package", "raytrace", "--lib", "--"]);
+    let mut tests = cargo("test");
+    tests.args(["--quiet", "--package", "raytrace", "--lib", "--"]);
     tests.args(["--ignored", "--exact", "fuzz::tests::write_seeds"]);
     run_quietly(tests.env("RAYTRACE_FUZZ_CORPUS", folder.join("corpus")))
 }

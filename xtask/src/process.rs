@@ -8,6 +8,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::layout;
+
 /// Runs `work`, and prints its `name` before and its duration after it.
 pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     eprintln!("==> {name}");
@@ -17,6 +19,21 @@ pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T>
     // The name is repeated, because another step may have begun meanwhile.
     eprintln!("    {outcome} in {}: {name}", duration(started.elapsed()));
     result
+}
+
+/// Makes a command of cargo on this workspace.
+pub(crate) fn cargo(command: &str) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(layout::root()).arg(command);
+    cargo
+}
+
+/// Makes the command of a program of `tests`, built for release.
+pub(crate) fn program_of_tests(name: &str) -> Command {
+    let mut program = cargo("run");
+    program.args(["--quiet", "--release", "--package", "raytrace-tests"]);
+    program.args(["--bin", name, "--"]);
+    program
 }
 
 /// Prints that a step is not needed.

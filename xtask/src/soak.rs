@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     figures, layout,
-    process::{interrupt, step},
+    process::{cargo, interrupt, run, step},
     setup,
     steady::{Job, Steady},
     test,
@@ -80,18 +80,10 @@ pub(crate) fn long(hours: f64) -> Result<()> {
 /// Writes a month of a big node on simulated time, through the writer, the retention and the judge.
 pub(crate) fn month() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let mut month = Command::new("cargo");
-    month.current_dir(layout::root());
-    month.args([
-        "run",
-        "--quiet",
-        "--package",
-        "raytrace-tests",
-        "--bin",
-        "month",
-        "--",
-    ]);
-    crate::process::run(month.arg(folder.path().join("month.raytrace")))
+    let mut month = cargo("run");
+    month.args(["--quiet", "--package", "raytrace-tests"]);
+    month.args(["--bin", "month", "--"]);
+    run(month.arg(folder.path().join("month.raytrace")))
 }
 
 fn read(file: &Path) -> Result<Vec<Figures>> {

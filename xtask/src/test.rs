@@ -5,13 +5,13 @@ mod programs;
 mod side_by_side;
 mod skips;
 
-use std::{path::PathBuf, process::Command, thread};
+use std::{path::PathBuf, thread};
 
 use anyhow::{Result, bail, ensure};
 
 use crate::{
     canary, check, dist, ebpf, fuzz, layout,
-    process::{run, step},
+    process::{cargo, run, step},
     real, setup,
 };
 use programs::{Kind, Program, build_all};
@@ -202,10 +202,4 @@ pub(crate) fn program_to_measure() -> Result<PathBuf> {
 pub(crate) fn build() -> Result<PathBuf> {
     run(cargo("build").args(["--quiet", "--release", "--package", "raytrace"]))?;
     Ok(layout::raytrace())
-}
-
-fn cargo(command: &str) -> Command {
-    let mut cargo = Command::new("cargo");
-    cargo.current_dir(layout::root()).arg(command);
-    cargo
 }

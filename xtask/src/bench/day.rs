@@ -9,7 +9,7 @@ use std::{
 use anyhow::Result;
 
 use super::statistics::median;
-use crate::{layout, process::run};
+use crate::process::{program_of_tests, run};
 
 /// How many reports are timed.
 const REPORTS: usize = 21;
@@ -18,10 +18,7 @@ const REPORTS: usize = 21;
 pub(super) fn measure(raytrace: &Path) -> Result<String> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("day.raytrace");
-    let mut write = Command::new("cargo");
-    write.current_dir(layout::root());
-    write.args(["run", "--quiet", "--release", "--package", "raytrace-tests"]);
-    run(write.args(["--bin", "day", "--"]).arg(&file))?;
+    run(program_of_tests("day").arg(&file))?;
     let mut times = Vec::new();
     for _ in 0..=REPORTS {
         let began = Instant::now();

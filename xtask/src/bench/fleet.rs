@@ -2,16 +2,15 @@
 //!
 //! The recordings are made from ten golden ones.
 
-use std::{
-    path::Path,
-    process::{Command, Stdio},
-    time::Instant,
-};
+use std::{path::Path, process::Command};
 
 use anyhow::{Context as _, Result};
 
-use super::cost::waited;
-use crate::{layout, process::run};
+use super::cost::Cost;
+use crate::{
+    layout,
+    process::{program_of_tests, run},
+};
 
 /// Real recordings, and how often each is among ten. They have 2.1 MB and 21 deaths on average.
 const GOLDEN: [(&str, usize); 7] = [
@@ -25,16 +24,6 @@ const GOLDEN: [(&str, usize); 7] = [
 ];
 /// Recordings in a folder.
 const COUNTS: [usize; 5] = [10, 50, 100, 300, 1000];
-/// Reports on each folder. The quickest one counts, because the first fills the page cache.
-const REPORTS: usize = 3;
-
-/// The cost of one folder's report.
-struct Cost {
-    recordings: usize,
-    wall: f64,
-    cpu: f64,
-    peak_mib: f64,
-}
 
 /// Returns a table, and what each recording adds, by a least-squares line.
 pub(super) fn measure(raytrace: &Path) -> Result<String> {
@@ -49,12 +38,12 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
     for count in COUNTS {
         let many = folder.path().join(format!("many{count}"));
         std::fs::create_dir(&many)?;
-        run(helper()
+        run(program_of_tests("fleet")
             .arg("copy")
             .arg(&real)
             .arg(count.to_string())
             .arg(&many))?;
-        let cost = report(raytrace, &many, count)?;
+        let cost = Cost::least(raytrace, "report", &many, |cost| cost.cpu)?;
         text.push_str(&format!(
             "| {count} | {:.0} | {} | {:.2} | {:.2} | {:.0} |\n",
             megabytes(&many)?,
@@ -63,7 +52,7 @@ pub(super) fn measure(raytrace: &Path) -> Result<String> {
             cost.cpu,
             cost.peak_mib
         ));
-        costs.push(cost);
+        costs.push((count as f64, cost));
         std::fs::remove_dir_all(&many)?;
     }
     let cpu = line(&costs, |cost| cost.cpu);
@@ -88,35 +77,6 @@ fn unpack(folder: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn helper() -> Command {
-    let mut command = Command::new("cargo");
-    command.current_dir(layout::root());
-    command.args(["run", "--quiet", "--release", "--package", "raytrace-tests"]);
-    command.args(["--bin", "fleet", "--"]);
-    command
-}
-
-fn report(raytrace: &Path, folder: &Path, recordings: usize) -> Result<Cost> {
-    let mut best: Option<Cost> = None;
-    for _ in 0..REPORTS {
-        let began = Instant::now();
-        let mut command = Command::new(raytrace);
-        command.arg("report").arg(folder).stdout(Stdio::null());
-        let child = command.spawn().context("cannot start raytrace")?;
-        let (cpu, peak_mib) = waited(&child)?;
-        let wall = began.elapsed().as_secs_f64();
-        if best.as_ref().is_none_or(|best| cpu < best.cpu) {
-            best = Some(Cost {
-                recordings,
-                wall,
-                cpu,
-                peak_mib,
-            });
-        }
-    }
-    best.context("no report was timed")
 }
 
 fn megabytes(folder: &Path) -> Result<f64> {
@@ -145,13 +105,13 @@ struct Line {
     fit: f64,
 }
 
-fn line(costs: &[Cost], of: impl Fn(&Cost) -> f64) -> Line {
+fn line(costs: &[(f64, Cost)], of: impl Fn(&Cost) -> f64) -> Line {
     let count = costs.len() as f64;
-    let mean_x = costs.iter().map(|cost| cost.recordings as f64).sum::<f64>() / count;
-    let mean_y = costs.iter().map(&of).sum::<f64>() / count;
+    let mean_x = costs.iter().map(|(x, _)| x).sum::<f64>() / count;
+    let mean_y = costs.iter().map(|(_, cost)| of(cost)).sum::<f64>() / count;
     let (mut both, mut squares, mut all) = (0.0, 0.0, 0.0);
-    for cost in costs {
-        let (x, y) = (cost.recordings as f64 - mean_x, of(cost) - mean_y);
+    for (x, cost) in costs {
+        let (x, y) = (x - mean_x, of(cost) - mean_y);
         both += x * y;
         squares += x * x;
         all += y * y;

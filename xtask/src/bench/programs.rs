@@ -81,7 +81,7 @@ fn table(raytrace: &Path) -> Result<String> {
         names.len(),
         output.status
     );
-    let mut table = String::from("| hook | calls | ns a call |\n|---|---|---|\n");
+    let mut table = String::from("\n| hook | calls | ns a call |\n|---|---|---|\n");
     for (name, (_, calls, nanoseconds)) in names.iter().zip(&programs) {
         let each = if *calls == 0 { 0 } else { nanoseconds / calls };
         table += &format!("| `{name}` | {calls} | {each} |\n");

@@ -4,10 +4,10 @@ use std::{path::Path, process::Command};
 
 use anyhow::Result;
 
-use super::{Outcome, cargo};
+use super::Outcome;
 use crate::{
     layout,
-    process::{output, run, run_quietly, succeeds},
+    process::{cargo, output, run, run_quietly, succeeds},
     setup,
 };
 

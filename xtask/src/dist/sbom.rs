@@ -1,11 +1,14 @@
 //! Writes what the program is made of: a bill of materials in `CycloneDX`'s JSON, by cargo-cyclonedx.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result};
 
 use super::{VERSION, checksums};
-use crate::{layout, process::run_quietly};
+use crate::{
+    layout,
+    process::{cargo, run_quietly},
+};
 
 /// The name of the file that cargo-cyclonedx writes beside each manifest of the workspace.
 const NAME: &str = "raytrace-sbom";
@@ -15,9 +18,8 @@ pub(crate) fn make() -> Result<()> {
     let folder = layout::target().join("dist");
     fs::create_dir_all(&folder)?;
     run_quietly(
-        Command::new("cargo")
-            .current_dir(layout::root())
-            .args(["cyclonedx", "--format", "json", "--override-filename", NAME])
+        cargo("cyclonedx")
+            .args(["--format", "json", "--override-filename", NAME])
             .env("PATH", layout::path_with_tools()),
     )
     .context("cargo install cargo-cyclonedx")?;

@@ -8,7 +8,10 @@ use anyhow::Result;
 use serde::Deserialize;
 
 use super::{home, skips};
-use crate::{layout, process::output};
+use crate::{
+    layout,
+    process::{cargo, output},
+};
 
 /// What cargo says about each artifact that it has built. Its other messages have other fields.
 #[derive(Deserialize)]
@@ -85,9 +88,8 @@ impl Program {
 
 /// Builds every program of the workspace that is not built yet, `raytrace` among them.
 pub(super) fn build_all() -> Result<Vec<Program>> {
-    let mut build = Command::new("cargo");
-    build.current_dir(layout::root());
-    build.args(["test", "--workspace", "--all-targets", "--no-run"]);
+    let mut build = cargo("test");
+    build.args(["--workspace", "--all-targets", "--no-run"]);
     build.arg("--message-format=json-render-diagnostics");
     let messages = output(&mut build)?;
     let artifacts = messages
