@@ -113,7 +113,7 @@ impl Bytes {
 ///
 /// `start` is `task_struct.start_boottime` of the thread group's leader. /proc shows it truncated
 /// to clock ticks (10 ms): see [`ProcessKey::same`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessKey {
     /// The thread group id.
     pub pid: Pid,

@@ -243,13 +243,8 @@ impl Processes {
             parent: known.and_then(|known| known.parent),
             comm: known.map(|known| known.comm.clone()).unwrap_or_default(),
             status,
-            title: None,
-            memory: MemorySplit::default(),
-            mm: 0,
             uid: known.and_then(|known| known.uid),
-            harvested: false,
-            pending: None,
-            tracer: None,
+            ..Exit::default()
         }
     }
 }

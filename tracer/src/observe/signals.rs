@@ -17,31 +17,15 @@ pub fn received(target: ProcessKey, (signal, code): (i32, i32), (pid, uid): (Pid
         signal,
         code,
         group: true,
-        result: 0,
-        group_exit: false,
-        group_exit_code: 0,
-        took_effect: false,
-        parent_death_signal: 0,
         sender: Sender {
             process: ProcessKey { pid, start },
             tid: pid,
             comm: shown.map(|stat| stat.comm).unwrap_or_default(),
             uid,
-            exiting: false,
-            process_exiting: None,
-            kernel_thread: false,
             exe: exe.map(|path| path.to_string_lossy().into_owned()),
-            cgroup: None,
-            ancestors: Vec::new(),
-            container_id: None,
-            effective_uid: None,
-            saved_uid: None,
-            file: None,
             argv: processes::argv(pid),
-            exec_seen: false,
-            same_root: false,
+            ..Sender::default()
         },
-        call: None,
-        tracer: None,
+        ..Signal::default()
     }
 }

@@ -6,7 +6,7 @@ use super::MemorySplit;
 use crate::ids::{Bytes, Pid, ProcessKey};
 
 /// A signal sent to a tracked process (`signal/signal_generate`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Signal {
     /// The target's thread group.
     pub target: ProcessKey,
@@ -64,7 +64,7 @@ pub struct FileId {
 }
 
 /// The sender of a signal, read in the kernel at that moment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is something that the kernel said"
@@ -209,7 +209,7 @@ pub struct CgroupLevel {
 }
 
 /// The end of a process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Exit {
     /// The process.
     pub process: ProcessKey,

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// A raylet and the session that it serves.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cluster {
     /// The raylet; it names the cluster on this machine.
     pub raylet: ProcessKey,
@@ -62,18 +62,7 @@ impl Cluster {
         Self {
             raylet,
             raylet_ns_pid: raylet.pid,
-            session: None,
-            session_dir: None,
-            ray_version: None,
-            node_id: None,
-            gcs_address: None,
-            head: false,
-            object_store_bytes: None,
-            container_id: None,
-            settings: Vec::new(),
-            log_utc_offset_s: None,
-            commands: Vec::new(),
-            pod: None,
+            ..Self::default()
         }
     }
 }

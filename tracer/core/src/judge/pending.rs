@@ -3,7 +3,7 @@
 //! They wait in the kernel, for a disk that does not answer or while a core is written.
 
 use crate::{
-    event::{Exit, MemorySplit, Source},
+    event::{Exit, Source},
     ids::{EventId, Pid, ProcessKey, SECOND_NS},
     judge::{
         death, fatal_act,
@@ -43,14 +43,8 @@ fn waiting(world: &World, key: ProcessKey) -> Option<Death> {
         ns_pid: state.ns_pid,
         parent: state.parent,
         comm: state.comm.clone(),
-        status: None,
-        title: None,
-        memory: MemorySplit::default(),
-        mm: 0,
         uid: state.uid,
-        harvested: false,
-        pending: None,
-        tracer: None,
+        ..Exit::default()
     };
     let time = world.last_time;
     let mut exit = ExitSeen {

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 /// What a process is to Ray.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Role {
@@ -22,6 +24,7 @@ pub enum Role {
     /// A process that a worker or driver started.
     Descendant,
     /// A process that is tracked for another reason (an ancestor of the raylet, a wrapped command).
+    #[default]
     Other,
 }
 

@@ -43,6 +43,7 @@ pub(super) struct Memories {
 }
 
 /// One process between two samples.
+#[derive(Default)]
 struct Sampled {
     files: Option<MemoryFiles>,
     /// Its slot in the kernel's table.
@@ -67,15 +68,7 @@ impl Sampled {
     fn new(pid: Pid) -> Self {
         Self {
             files: MemoryFiles::open(pid).ok(),
-            slot: None,
-            before: Before::default(),
-            full: None,
-            looks: 0,
-            executed: false,
-            faulted: None,
-            shared: None,
-            last: MemorySplit::default(),
-            row: None,
+            ..Self::default()
         }
     }
 

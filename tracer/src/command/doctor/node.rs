@@ -60,20 +60,9 @@ pub(super) fn from_here() -> Node {
 fn bare(pid: Pid, cluster: Option<Cluster>) -> Node {
     Node {
         cluster,
-        settings: Vec::new(),
-        hidden: false,
-        unread: None,
-        monitor: None,
-        isolated: false,
         root: cgroups::root_of(pid),
         levels: cgroups::Hierarchy::find().map_or_else(Vec::new, |all| all.levels(pid)),
-        shm: None,
-        plasma_directory: None,
-        plasma_used: None,
-        gpus: None,
-        visible_devices: None,
-        session_disk: None,
-        drivers: Vec::new(),
+        ..Node::default()
     }
 }
 

@@ -24,6 +24,7 @@ pub(super) struct Place {
 }
 
 /// The nodes and rows of a trace, numbered in the order of their first use.
+#[derive(Default)]
 pub(super) struct Rows {
     nodes: Vec<String>,
     rows: Vec<(u64, String)>,
@@ -35,13 +36,7 @@ pub(super) struct Rows {
 
 impl Rows {
     pub(super) fn new(ray: Option<&RayTimeline>) -> Self {
-        let mut rows = Self {
-            nodes: Vec::new(),
-            rows: Vec::new(),
-            known: HashMap::new(),
-            clusters: Vec::new(),
-            machine: String::new(),
-        };
+        let mut rows = Self::default();
         for (node, row) in ray.into_iter().flat_map(RayTimeline::named_rows) {
             rows.named(&node, &row);
         }

@@ -51,7 +51,7 @@ pub struct Folder {
 }
 
 /// A raylet with everything that bears on its memory.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Node {
     /// The raylet; `None` if none runs.
     pub cluster: Option<Cluster>,

@@ -126,7 +126,7 @@ impl When {
 }
 
 /// The process that died.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Process {
     /// Pid in the initial namespace. In `explain`, the pid that the text has, or 0 if it has none,
@@ -158,14 +158,9 @@ impl Process {
     pub fn new(pid: Pid, comm: String, role: Role) -> Self {
         Self {
             pid,
-            ns_pid: None,
-            start_time: None,
             comm,
             role,
-            title: None,
-            ppid: None,
-            container_id: None,
-            place: Place::default(),
+            ..Self::default()
         }
     }
 }

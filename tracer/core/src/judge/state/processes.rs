@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// One process.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ProcessState {
     pub(crate) key: ProcessKey,
     pub(crate) parent: Option<Pid>,
@@ -63,28 +63,7 @@ impl ProcessState {
     pub(crate) fn unknown(key: ProcessKey) -> Self {
         Self {
             key,
-            parent: None,
-            parent_key: None,
-            ns_pid: None,
-            comm: String::new(),
-            argv: Vec::new(),
-            uid: None,
-            cgroup: None,
-            container_id: None,
-            slurm: None,
-            cluster: None,
-            role: Role::Other,
-            worker_id: None,
-            job_id: None,
-            actor_class: None,
-            title: None,
-            call_ended: false,
-            memory: None,
-            before: None,
-            exit: None,
-            exe: None,
-            first_exec: None,
-            just_forked: false,
+            ..Self::default()
         }
     }
 
