@@ -6,7 +6,7 @@ use super::{
     stacks::{self, Stacks},
 };
 use crate::{
-    event::{Ledger, Observation, Probe, ProbeState, Role, Source},
+    event::{Ledger, Observation, Probe, Role, Source},
     ids::ProcessKey,
     observe::kernel::{Growth, MemoryRecord},
 };
@@ -85,12 +85,7 @@ impl GrowthForwarder {
             .map(|process| (process, slot(process)))
             .collect();
         if let Some(reason) = stacks.update_processes(python, near) {
-            let probe = Probe {
-                name: STACKS.into(),
-                state: ProbeState::Missing,
-                reason: Some(reason.into()),
-                required: false,
-            };
+            let probe = Probe::missing(STACKS, reason.into(), false);
             out.emit_now(Source::Recorder, Observation::Probe(probe));
         }
     }

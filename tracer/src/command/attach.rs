@@ -3,7 +3,7 @@
 use super::privileges;
 use crate::{
     collect::Watch,
-    command::{Failure, code},
+    command::{Failure, code, failure},
     event::{Mode, Probe, ProbeState},
     judge::doctor::ADVICE_FOLLOWS,
     observe::{
@@ -48,12 +48,7 @@ pub(super) fn attach(narrow: bool, require_ebpf: bool) -> anyhow::Result<Attache
             watch: Watch::Pidfds,
             ring: None,
             kmsg: opened.ok(),
-            probes: vec![Probe {
-                name: "ebpf".into(),
-                state: ProbeState::Missing,
-                reason: Some(reason(&error)),
-                required: true,
-            }],
+            probes: vec![missing(&error)],
             programs: None,
         },
     };
@@ -69,44 +64,35 @@ pub(super) fn attach(narrow: bool, require_ebpf: bool) -> anyhow::Result<Attache
 /// Returns a missing probe if not all cgroup limits of the observed processes can be read.
 fn limits() -> Option<Probe> {
     cgroup_namespace::enter_machine_namespace();
-    cgroups::why_partial().map(|reason| Probe {
-        name: "cgroups".into(),
-        state: ProbeState::Missing,
-        reason: Some(reason),
-        required: false,
-    })
+    cgroups::why_partial().map(|reason| Probe::missing("cgroups", reason, false))
 }
 
 /// Fails if a probe is missing, for `--require-all-probes`.
 pub(super) fn refuse_missing(probes: &[Probe]) -> anyhow::Result<()> {
-    let missing: Vec<&Probe> = probes
+    let missing = probes
         .iter()
-        .filter(|probe| probe.state == ProbeState::Missing)
+        .filter(|probe| probe.state == ProbeState::Missing);
+    let missing: Vec<String> = missing
+        .map(|probe| {
+            let reason = probe.reason.as_deref().unwrap_or("missing");
+            format!("{}: {reason}", probe.name)
+        })
         .collect();
-    if !missing.is_empty() {
-        let list: Vec<String> = missing
-            .iter()
-            .map(|probe| {
-                format!(
-                    "{}: {}",
-                    probe.name,
-                    probe.reason.as_deref().unwrap_or("missing")
-                )
-            })
-            .collect();
-        anyhow::bail!(Failure {
-            code: code::REQUIRE_ALL_PROBES,
-            message: format!(
-                "--require-all-probes: not every probe could be attached: {}",
-                list.join("; ")
-            )
-        });
+    if missing.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let list = missing.join("; ");
+    let message = format!("--require-all-probes: not every probe could be attached: {list}");
+    Err(failure(code::REQUIRE_ALL_PROBES, message))
+}
+
+/// Returns the probe that is missing without eBPF.
+pub(super) fn missing(error: &KernelError) -> Probe {
+    Probe::missing("ebpf", reason(error), true)
 }
 
 /// Explains why eBPF cannot be used: which capabilities are missing, and what to type here.
-pub(super) fn reason(error: &KernelError) -> String {
+fn reason(error: &KernelError) -> String {
     match error {
         KernelError::NotPermitted(text) => {
             let missing = privileges::missing();

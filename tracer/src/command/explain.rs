@@ -10,7 +10,7 @@ use std::{
 use anyhow::Context as _;
 
 use super::{
-    Failure, code,
+    code, failure,
     progress::Progress,
     report::{self, ReportArgs},
     usage,
@@ -307,8 +307,7 @@ fn text(
             tracing::warn!("{message}");
             return Ok(0);
         }
-        let code = code::RECORDING;
-        return Err(Failure { code, message }.into());
+        return Err(failure(code::RECORDING, message));
     }
     explainer.read(name, source, |_| {})?;
     Ok(1)

@@ -26,6 +26,7 @@ pub mod view;
 
 use std::io::IsTerminal as _;
 
+use anyhow::Context as _;
 use tracing_subscriber::{
     EnvFilter,
     fmt::{format::Writer, time::FormatTime},
@@ -69,11 +70,21 @@ pub struct Failure {
 
 /// Returns a failure with the exit code [`code::USAGE`].
 fn usage(message: impl Into<String>) -> anyhow::Error {
-    Failure {
-        code: code::USAGE,
-        message: message.into(),
-    }
-    .into()
+    failure(code::USAGE, message)
+}
+
+fn failure(code: u8, message: impl Into<String>) -> anyhow::Error {
+    let message = message.into();
+    Failure { code, message }.into()
+}
+
+/// Runs the event loop of a command until it is done.
+fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the event loop")?;
+    runtime.block_on(command)
 }
 
 /// Returns the error for a pid that no raylet has.
@@ -174,8 +185,6 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-
-    use anyhow::Context as _;
 
     use super::*;
 

@@ -16,7 +16,6 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::usage;
@@ -110,11 +109,7 @@ pub fn run(args: &PublishArgs) -> anyhow::Result<ExitCode> {
             args.directory.display()
         )));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the event loop")?;
-    runtime.block_on(publish(args))
+    super::block_on(publish(args))
 }
 
 async fn publish(args: &PublishArgs) -> anyhow::Result<ExitCode> {

@@ -231,11 +231,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
 type Owner = Option<(u32, u32)>;
 
 fn run_recorder(args: RecordArgs, owner: Owner, start: Option<Start>) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the event loop")?;
-    runtime.block_on(record(args, owner, start))
+    super::block_on(record(args, owner, start))
 }
 
 /// Fails if a session's folder does not exist, either here or in the root of a container whose
@@ -270,10 +266,7 @@ fn refuse_missing_raylet(pid: Pid) -> anyhow::Result<()> {
 
 /// Returns the failure of `--require-ray`.
 fn no_ray() -> anyhow::Error {
-    anyhow::Error::new(super::Failure {
-        code: super::code::NO_RAY,
-        message: output::no_ray(),
-    })
+    super::failure(super::code::NO_RAY, output::no_ray())
 }
 
 /// The signals that a recorder handles, caught before it says that it records.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Failure, code, recording_files, usage,
+    code, failure, recording_files, usage,
     view::{self, ViewArgs},
 };
 use crate::{judge::Details, recording::place};
@@ -83,16 +83,7 @@ fn several(arguments: &[PathBuf], view: &ViewArgs) -> anyhow::Result<ExitCode> {
     };
     let notes = joined.report.notes.clone();
     let code = view::show(joined.report, joined.charts, folder, view)?;
-    if !joined.damaged || code != ExitCode::SUCCESS {
-        return Ok(code);
-    }
-    // The text report on stdout has these warnings among its notes.
-    if !view.is_read_on_stdout() {
-        for note in &notes {
-            anstream::eprintln!("raytrace: {note}");
-        }
-    }
-    Ok(ExitCode::from(code::RECORDING))
+    Ok(with_damage(code, joined.damaged.then_some(&notes), view))
 }
 
 /// Reports on one recording.
@@ -114,16 +105,22 @@ fn one(file: &Path, view: &ViewArgs) -> anyhow::Result<ExitCode> {
         return Err(empty(file));
     }
     let code = view::show(report, vec![chart], Some(file), view)?;
-    if !read.damaged || code != ExitCode::SUCCESS {
-        return Ok(code);
-    }
+    let damage = read.damaged.then_some(&read.warnings);
+    Ok(with_damage(code, damage, view))
+}
+
+/// Returns the exit code of a report, and prints the warnings about damage if that decides it.
+fn with_damage(code: ExitCode, damage: Option<&Vec<String>>, view: &ViewArgs) -> ExitCode {
+    let Some(warnings) = damage.filter(|_| code == ExitCode::SUCCESS) else {
+        return code;
+    };
     // The text report on stdout has these warnings among its notes.
     if !view.is_read_on_stdout() {
-        for warning in &read.warnings {
+        for warning in warnings {
             anstream::eprintln!("raytrace: {warning}");
         }
     }
-    Ok(ExitCode::from(code::RECORDING))
+    ExitCode::from(code::RECORDING)
 }
 
 /// Returns the newest recording, for when none is named.
@@ -140,12 +137,9 @@ pub(super) fn newest() -> anyhow::Result<PathBuf> {
 
 /// Returns the error for a recording without events.
 pub(super) fn empty(file: &Path) -> anyhow::Error {
-    Failure {
-        code: code::RECORDING,
-        message: format!(
-            "{} has no events: its recorder was killed before it wrote any; record again: sudo raytrace record",
-            file.display()
-        ),
-    }
-    .into()
+    let message = format!(
+        "{} has no events: its recorder was killed before it wrote any; record again: sudo raytrace record",
+        file.display()
+    );
+    failure(code::RECORDING, message)
 }

@@ -53,11 +53,7 @@ pub fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
             "stdout is not a terminal; for a file or a pipe use raytrace record, then raytrace report",
         ));
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the event loop")?;
-    runtime.block_on(top(args.file.as_deref()))
+    super::block_on(top(args.file.as_deref()))
 }
 
 /// The terminal in its alternate screen, restored when this is dropped. Ratatui's hook restores it

@@ -85,6 +85,18 @@ pub struct Probe {
     pub required: bool,
 }
 
+impl Probe {
+    /// Makes a probe that is missing.
+    pub fn missing(name: &str, reason: String, required: bool) -> Self {
+        Self {
+            name: name.to_owned(),
+            state: ProbeState::Missing,
+            reason: Some(reason),
+            required,
+        }
+    }
+}
+
 /// Whether a probe works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

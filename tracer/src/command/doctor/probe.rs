@@ -2,7 +2,7 @@
 
 use super::super::attach;
 use crate::{
-    event::{Mode, Probe, ProbeState},
+    event::{Mode, Probe},
     observe::{kernel, kmsg},
 };
 
@@ -11,15 +11,7 @@ pub(super) fn probe() -> (Option<Mode>, Vec<Probe>) {
     let log = kmsg::probe(&kmsg::Kmsg::open());
     let (mode, mut probes) = match kernel::attach(false) {
         Ok(attached) => (Mode::Ebpf, attached.probes),
-        Err(error) => (
-            Mode::Procfs,
-            vec![Probe {
-                name: "ebpf".into(),
-                state: ProbeState::Missing,
-                reason: Some(attach::reason(&error)),
-                required: true,
-            }],
-        ),
+        Err(error) => (Mode::Procfs, vec![attach::missing(&error)]),
     };
     probes.push(log);
     (Some(mode), probes)

@@ -11,7 +11,6 @@ use anyhow::Context as _;
 
 use super::{parse_duration, parse_size};
 use crate::{
-    command::Failure,
     event::{Mode, Previous},
     observe::{clock, host},
     recording::{Outline, Rotation, place},
@@ -124,14 +123,11 @@ fn open_to_group(folder: &Path) -> std::io::Result<()> {
 
 fn refuse_remote(folder: &Path) -> anyhow::Result<()> {
     if let Some(kind) = place::remote(folder) {
-        anyhow::bail!(Failure {
-            code: 1,
-            message: format!(
-                "{} is on {kind}, where SQLite's WAL does not work; choose a local folder: --directory {}",
-                folder.display(),
-                place::FALLBACK
-            ),
-        });
+        anyhow::bail!(
+            "{} is on {kind}, where SQLite's WAL does not work; choose a local folder: --directory {}",
+            folder.display(),
+            place::FALLBACK
+        );
     }
     Ok(())
 }

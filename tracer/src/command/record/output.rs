@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     collect::{Collector, DeathUpdate},
-    command::{Failure, own_path},
+    command::own_path,
     event::{LimitWarning, Mode, Probe, ProbeState},
     ids::Pid,
     judge::report::{Killer, Utc},
@@ -31,14 +31,11 @@ pub(super) fn choose(asked: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     };
     if let Some(path) = asked {
         if let Some(kind) = path.parent().and_then(remote) {
-            anyhow::bail!(Failure {
-                code: 1,
-                message: format!(
-                    "{} is on {kind}, where SQLite's WAL does not work; choose a local folder: -o {}/FILE",
-                    path.display(),
-                    place::FALLBACK
-                ),
-            });
+            anyhow::bail!(
+                "{} is on {kind}, where SQLite's WAL does not work; choose a local folder: -o {}/FILE",
+                path.display(),
+                place::FALLBACK
+            );
         }
         return Ok(path);
     }
