@@ -8,7 +8,7 @@
 use crate::{
     event::Role,
     ids::{Bytes, Pid},
-    judge::report::{Death, Growth, GrowthLine, Killer, subprocess},
+    judge::report::{Death, Growth, GrowthLine, Killer, PROGRAM, subprocess},
     show::{
         causes::{Cause, Entry},
         facts, fleet, growth, jobs, rank, sanitize,
@@ -382,7 +382,11 @@ fn growth_of<'a>(
     let is_own = |growth: &&Growth| {
         growth.class == name && (growth.recording_id.is_none() || growth.recording_id == recording)
     };
-    growth.find(is_own)
+    growth.find(is_own).or_else(|| {
+        let program = class.ends_with(&subprocess("")) && view.shown.report.grew_alone(PROGRAM);
+        let mut growth = view.shown.report.growth.iter();
+        growth.find(|growth| program && growth.class == PROGRAM)
+    })
 }
 
 fn death_of<'a>(view: &View<'a>, pid: Pid, recording: Option<u32>) -> Option<&'a Death> {

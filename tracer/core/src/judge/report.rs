@@ -28,7 +28,7 @@ pub(crate) use memory::class_of_title;
 pub use memory::{
     CallRate, CgroupUse, GpuError, GpuReport, GpuUse, GrowthRate, HourRate, InUse, LimitPeak,
     MemoryReport, OomReport, OutsideCgroup, Owner, OwnerKind, Peak, RestOfClass, SharedFileUse,
-    SharedKind, SharedUse, Suspect, TopProcess, TopRest, subprocess,
+    PROGRAM, SharedKind, SharedUse, Suspect, TopProcess, TopRest, subprocess,
 };
 pub use minute::{AtDeath, CallsReport, LastMinute, LimitBefore, MappedBefore, TopBefore};
 pub use place::{Kubernetes, Place, Slurm};
@@ -120,6 +120,13 @@ impl Report {
     /// Returns whether a line through which this class grew only imports a module.
     pub fn is_import(&self, class: &str, line: &GrowthLine) -> bool {
         line.is_import(class == DRIVER && self.is_script(&line.file))
+    }
+
+    /// Returns whether one process alone grew in this class.
+    #[must_use]
+    pub fn grew_alone(&self, class: &str) -> bool {
+        let mut growth = self.growth.iter();
+        growth.any(|one| one.class == class && one.processes == 1)
     }
 
     /// Returns whether a file is the script of a job's driver.

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 
 use super::{Run, about, code, merged, remedy};
 use crate::{
+    event::Role,
     ids::{Pid, size},
-    judge::report::{Certainty, Death, Finding, Killer, Suspect, class_of_title},
+    judge::report::{Certainty, Death, Finding, Killer, PROGRAM, Suspect, class_of_title},
     ray::{framework::RemedyGoal, version::Version},
 };
 
@@ -53,7 +54,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             .unwrap_or_default();
         finding.evidence = vec![super::victim(death)];
         finding.evidence.extend(policy(run, death));
-        finding.remedy = remedy(run, &consumer);
+        finding.remedy = remedy(run, &consumer, death.memory.suspect.as_ref());
         finding.not_if =
             Some("the victim grew faster than the biggest process in its last minute".into());
         Some((summary, finding))
@@ -75,12 +76,19 @@ fn policy(run: Run<'_>, death: &Death) -> Option<String> {
 
 /// Returns the advice that is known for a consumer. Without a fixed advice, that is its settings,
 /// and the user's own line that keeps most of what its class grew by.
-fn remedy(run: Run<'_>, consumer: &str) -> Vec<String> {
+fn remedy(run: Run<'_>, consumer: &str, suspect: Option<&Suspect>) -> Vec<String> {
     let is_its = |word: &str| consumer.contains(word);
     if let Some((_, text)) = BY_CONSUMER.iter().find(|(word, _)| is_its(word)) {
         return vec![(*text).to_owned()];
     }
-    let class = class_of_title(&format!("ray::{consumer}"));
+    let title = suspect.map_or("", |suspect| suspect.title.as_str());
+    let is_program = suspect.is_some_and(|suspect| suspect.role == Some(Role::Descendant))
+        && !title.starts_with("ray::");
+    let class = if is_program {
+        Some(PROGRAM.to_owned()).filter(|_| run.report.grew_alone(PROGRAM))
+    } else {
+        class_of_title(&format!("ray::{consumer}"))
+    };
     let goal = KEYS.iter().find(|(word, _)| is_its(word));
     let mut found = goal.map_or_else(Vec::new, |(_, goal)| {
         let class = class.as_deref().unwrap_or(consumer);

@@ -474,6 +474,9 @@ pub enum OwnerKind {
     Other,
 }
 
+/// The class of the growth of all subprocesses that run a program of their own.
+pub const PROGRAM: &str = "subprocess";
+
 /// Returns the name of a subprocess of a worker or driver: what it runs, marked as a subprocess.
 pub fn subprocess(name: &str) -> String {
     format!("{name} (subprocess)")

@@ -8,6 +8,7 @@ use crate::{
     cgroup_path,
     event::{Call, Exec, FileId, MemorySplit, Process, Role, SlurmJob, Worker},
     ids::{BootTime, ByProcess, Bytes, EventId, HexId, Pid, ProcessKey},
+    judge::report::PROGRAM,
     ray::identify,
 };
 
@@ -156,7 +157,7 @@ impl ProcessState {
             let part = match self.role {
                 Role::Worker => "idle worker",
                 Role::Driver => "driver",
-                Role::Descendant => "subprocess",
+                Role::Descendant => PROGRAM,
                 _ => self.comm.as_str(),
             };
             part.to_owned()
