@@ -83,7 +83,14 @@ pub fn facts(view: &View<'_>, entry: &Entry<'_>) -> Vec<Fact> {
     let added = added(view, death, !held::is_victim(death));
     // The figure of a line and that of a call differ in what they count.
     let held = held::largest(view, death, added.is_none()).filter(|_| single);
-    if let Some(held) = held {
+    let mut findings = view.shown.report.findings.iter();
+    let shared = findings.find_map(|one| {
+        let shared = one.about.shared.as_deref()?;
+        one.deaths.contains(&death.id).then_some(shared)
+    });
+    if let Some(shared) = shared.filter(|_| single) {
+        told.push(("held", sanitize::line(shared, ROW)));
+    } else if let Some(held) = held {
         let added = added.unwrap_or_default();
         told.push(("held", format!("{}{added}", held.amount)));
         told.extend(held.line.map(|line| ("line", line)));

@@ -78,6 +78,7 @@ mod tests {
                 holder_pid: Some(Pid(7)),
                 holder: Some("Holder".into()),
                 holders: 1,
+                files: 1,
             }],
             shared_remainder_bytes: gib(0.1).0.cast_signed(),
             cache_bytes: gib(1.5),

@@ -69,6 +69,10 @@ fn name(file: &SharedFileUse) -> String {
     match file.kind {
         SharedKind::ObjectStore => "object store".to_owned(),
         SharedKind::Mapping => "shared mapping".to_owned(),
+        SharedKind::File if file.files > 1 => {
+            let (folder, _) = file.name.rsplit_once('/').unwrap_or_default();
+            format!("{} files in {}", file.files, sanitize::name(folder))
+        }
         SharedKind::Memfd | SharedKind::File => sanitize::name(&file.name),
     }
 }
@@ -110,6 +114,7 @@ mod tests {
             holder_pid: Some(Pid(7)),
             holder: Some("Holder".into()),
             holders,
+            files: 1,
         }
     }
 
@@ -163,10 +168,11 @@ mod tests {
             file("/dev/shm/kept", SharedKind::File, 1.0, 0),
             file("/dev/shm/small", SharedKind::File, 0.01, 1),
         ];
+        death.memory.shared[1].files = 40;
         assert_eq!(
             at_death(&death, false).as_deref(),
             Some(
-                "memfd:weights 3.0 GiB, held by Holder pid 7 and 1 more; /dev/shm/kept 1.0 GiB, left by Holder pid 7"
+                "memfd:weights 3.0 GiB, held by Holder pid 7 and 1 more; 40 files in /dev/shm 1.0 GiB, left by Holder pid 7"
             )
         );
     }

@@ -360,6 +360,7 @@ fn redact_finding(scrubber: &mut Scrubber, finding: &mut Finding) {
     }
     scrubber.each(Scrubber::text, &mut finding.cost);
     scrubber.each(Scrubber::text, &mut finding.not_if);
+    scrubber.each(Scrubber::text, &mut finding.about.shared);
 }
 
 #[cfg(test)]

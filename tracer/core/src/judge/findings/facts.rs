@@ -53,6 +53,8 @@ pub(in crate::judge) struct Facts {
 pub(in crate::judge) struct LimitMembers {
     /// Biggest first; the victim is among them.
     pub(in crate::judge) inside: Vec<Member>,
+    /// Shared memory that is charged to the limited cgroup of the victim that has the least.
+    pub(in crate::judge) shared: Option<Bytes>,
     /// Private memory of all tracked processes, and the machine's memory. `None` if a text does not
     /// say.
     pub(in crate::judge) sums: Option<(Bytes, NodeMemory)>,

@@ -11,8 +11,8 @@ use crate::{
 
 /// The process holds more than this share of the limit.
 const SHARE: f64 = 0.1;
-/// The process holds at least one part in this many of what all processes held. Without a smaller
-/// one, the others would have hit the limit only a little later.
+/// The process holds at least one part in this many of what all processes held, shared memory
+/// included. Without a smaller one, the others would have hit the limit only a little later.
 const PART: u64 = 4;
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
@@ -21,8 +21,9 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         let inside = run.inside(death).iter();
         let own = |member: &&Member| words(member.role, Start::default()).is_some();
         let biggest = inside.filter(own).max_by_key(|member| member.private)?;
-        let all = run.inside(death).iter().map(|member| member.private.0);
-        let is_part = biggest.private.0.saturating_mul(PART) >= all.sum();
+        let all: u64 = run.inside(death).iter().map(|member| member.private.0).sum();
+        let all = all + run.shared(death).unwrap_or_default().0;
+        let is_part = biggest.private.0.saturating_mul(PART) >= all;
         if biggest.private.gib() <= SHARE * limit.gib() || !is_part {
             return None;
         }

@@ -14,6 +14,7 @@ mod code;
 mod contradictions;
 mod controller;
 pub(in crate::judge) mod facts;
+mod files_filled;
 mod framework;
 mod gpu_orphan;
 mod gpus;
@@ -79,7 +80,7 @@ use rules::{Kind, Rule};
 
 /// All rules. Their order decides between findings of equal rank: causes first, then settings, then
 /// notes that name no cause.
-static ALL: [Rule; 39] = [
+static ALL: [Rule; 40] = [
     Rule::at_kill(&["controller-grew"], Kind::Growth, controller::find),
     Rule::at_kill(&["leak"], Kind::Growth, leak::find),
     Rule::at_kill(&["call-grew"], Kind::Growth, call_growth::find),
@@ -101,6 +102,7 @@ static ALL: [Rule; 39] = [
         framework::takes_host_memory,
     ),
     Rule::at_kill(&["object-store-filled"], Kind::Cause, store_filled::find),
+    Rule::at_kill(&["shared-files-filled"], Kind::Cause, files_filled::find),
     Rule::at_kill(&["many-workers"], Kind::Size, many_workers::find),
     Rule::at_kill(&["one-process"], Kind::Size, one_process::find),
     Rule::at_kill(&["head-component"], Kind::Size, head::find),
@@ -265,6 +267,14 @@ impl<'a> Run<'a> {
     fn inside(self, death: &Death) -> &'a [Member] {
         self.limit_members(death)
             .map_or(&[], |members| &members.inside)
+    }
+
+    /// Returns the shared memory that counts against the limit that a death hit: of the cgroup, else
+    /// of the machine.
+    fn shared(self, death: &Death) -> Option<Bytes> {
+        let members = self.limit_members(death)?;
+        let of_machine = || Some(members.sums.as_ref()?.1.shmem);
+        members.shared.or_else(of_machine)
     }
 
     /// Returns the number of a death's cluster. Texts of a single node do not name it; for them it

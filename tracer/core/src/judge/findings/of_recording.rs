@@ -102,6 +102,7 @@ fn limit_members(world: &World, death: &Death) -> Option<LimitMembers> {
     };
     Some(LimitMembers {
         inside: live.members.iter().filter(counts).cloned().collect(),
+        shared: live.shared,
         sums: live.node.clone().map(|node| (live.tracked, node)),
     })
 }

@@ -58,7 +58,7 @@ fn held(run: Run<'_>, death: &Death) -> Option<Bytes> {
 }
 
 /// Returns what the processes of the largest class held together.
-fn biggest(inside: &[Member]) -> Bytes {
+pub(super) fn biggest(inside: &[Member]) -> Bytes {
     let mut classes: BTreeMap<Option<&str>, u64> = BTreeMap::new();
     for held in inside {
         *classes.entry(held.class.as_deref()).or_default() += held.private.0;
@@ -83,6 +83,7 @@ fn finding(run: Run<'_>, death: &Death, held: Bytes, limit: Bytes) -> Finding {
     );
     let mut finding = about("object-store-filled", Certainty::Inferred, death, summary);
     finding.about.bytes = held;
+    finding.about.shared = Some(format!("the object store {}", size(held)));
     let used = death.memory.used_at_kill().unwrap_or(limit);
     let others = used.0.saturating_sub(held.0);
     finding.evidence = vec![format!("all else that counts: {}", size(Bytes(others)))];
@@ -131,7 +132,7 @@ fn smaller(run: Run<'_>, death: &Death, value: u64) -> String {
 
 /// Returns the line that touched most of the shared memory, with its class and the bytes. `None` if
 /// that is a small part of what the store held.
-fn put<'a>(run: Run<'a>, held: Bytes) -> Option<(&'a str, &'a GrowthLine, Bytes)> {
+pub(super) fn put<'a>(run: Run<'a>, held: Bytes) -> Option<(&'a str, &'a GrowthLine, Bytes)> {
     let lines = |growth: &'a Growth| {
         let lines = growth.lines.iter().filter(|line| line.line.is_some());
         lines.map(move |line| (growth.class.as_str(), line, line.shared_bytes))
@@ -142,6 +143,6 @@ fn put<'a>(run: Run<'a>, held: Bytes) -> Option<(&'a str, &'a GrowthLine, Bytes)
 }
 
 /// Names a line: the user's own, else the one that put the objects.
-fn name(line: &GrowthLine) -> String {
+pub(super) fn name(line: &GrowthLine) -> String {
     line.user_line.clone().unwrap_or_else(|| line.place())
 }

@@ -52,6 +52,7 @@ pub(super) fn of(gathered: &TextEvidence, made: &[Made]) -> Facts {
 fn limit_members(everyone: &[TopProcess]) -> LimitMembers {
     LimitMembers {
         inside: everyone.iter().map(held).collect(),
+        shared: None,
         sums: None,
     }
 }

@@ -1,7 +1,7 @@
 //! Lists the largest live processes at a death, with class, role, cluster and cgroup.
 
 use crate::{
-    cgroup_path::is_within,
+    cgroup_path::{self, is_within},
     event::Role,
     ids::{Bytes, ProcessKey},
     judge::state::{
@@ -64,9 +64,21 @@ pub(crate) fn around(
     LiveProcesses {
         members: alive.into_iter().map(member).collect(),
         tracked,
+        shared: shared(world, dying),
         node: world.machine.node.as_ref().map(|(_, node)| node.clone()),
         dropped: false,
     }
+}
+
+/// Returns the shared memory that is charged to the limited cgroups above a process: of the one that
+/// has the least, since any of them may have been full.
+fn shared(world: &World, process: ProcessKey) -> Option<Bytes> {
+    let path = world.processes.get(process)?.cgroup.as_deref()?;
+    let limited = cgroup_path::with_those_above(path).filter_map(|path| {
+        let last = &world.cgroups.get(path)?.last()?.what;
+        last.limit.and(last.shmem)
+    });
+    limited.min()
 }
 
 fn calls<'a>(world: &'a World, state: &ProcessState) -> Option<&'a Calls> {

@@ -52,6 +52,7 @@ mod tests {
             holder_pid: None,
             holder: None,
             holders: 0,
+            files: 1,
         };
         assert_eq!(
             remainder(Bytes(360 << 20), &[file(300), file(50)]),

@@ -76,6 +76,8 @@ pub struct About {
     /// How much it explains of the memory that was held at the first of its deaths; 0 if that is
     /// not known.
     pub bytes: Bytes,
+    /// What held that and how much, if it was shared memory that belongs to no process.
+    pub shared: Option<String>,
     /// Whether its first remedy changes a setting of what they ran.
     pub turns: bool,
     /// Whether its first remedy changes a line of the user's own code.

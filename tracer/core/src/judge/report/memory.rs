@@ -61,7 +61,8 @@ pub struct SharedUse {
     pub looked_ms: u64,
 }
 
-/// A file that is shared memory, mapped by many or by nobody.
+/// A file that is shared memory, mapped by many or by nobody. Files that one process has in one
+/// folder, or that none has, are one entry, with the name of the first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SharedFileUse {
@@ -69,8 +70,10 @@ pub struct SharedFileUse {
     pub name: String,
     /// What it is.
     pub kind: SharedKind,
-    /// Its pages.
+    /// Its pages, or those of all files of the entry.
     pub bytes: Bytes,
+    /// How many files the entry stands for.
+    pub files: u32,
     /// The process that has it: a raylet, else one that has it open, else the oldest. If none has
     /// it, the last that had. `None` if no tracked process was seen to have it.
     pub holder_pid: Option<Pid>,
@@ -81,7 +84,7 @@ pub struct SharedFileUse {
 }
 
 /// What a file of shared memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SharedKind {

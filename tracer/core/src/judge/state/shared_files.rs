@@ -1,12 +1,16 @@
 //! Keeps shared memory by its files: how large each is, and whose.
 //!
-//! The object store is one file, whichever processes have mapped it.
+//! The object store is one file, whichever processes have mapped it. Files that one process has in
+//! one folder are one row.
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, hash_map::Entry},
+};
 
 use crate::{
     event::SharedFile,
-    ids::{BootTime, Bytes, ProcessKey},
+    ids::{BootTime, Bytes, Pid, ProcessKey},
     judge::{
         report::{SharedFileUse, SharedKind},
         state::{owners, processes::Processes},
@@ -14,7 +18,7 @@ use crate::{
     path,
 };
 
-/// At most this many files are kept of a moment.
+/// At most this many rows are kept of a moment.
 const TOP: usize = 8;
 
 /// All files now, and when they were largest together.
@@ -34,6 +38,28 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// Returns what the files of one row have in common.
+    fn row(&self) -> (SharedKind, Option<Pid>, &str) {
+        let name = self.file.name.as_str();
+        let folder = name.rsplit_once('/').map(|(folder, _)| folder);
+        let folder = folder.filter(|_| self.file.kind == SharedKind::File);
+        let holder = self.file.holder_pid.filter(|_| self.file.holders > 0);
+        (self.file.kind, holder, folder.unwrap_or(name))
+    }
+
+    /// Adds another file of the same row.
+    fn add(&mut self, other: &Self) {
+        if self.file.holder_pid != other.file.holder_pid {
+            (self.by, self.file.holder_pid, self.file.holder) = (None, None, None);
+        }
+        if other.file.name < self.file.name {
+            self.file.name.clone_from(&other.file.name);
+        }
+        self.file.bytes.0 += other.file.bytes.0;
+        self.file.files += other.file.files;
+        self.file.holders = self.file.holders.max(other.file.holders);
+    }
+
     /// Returns the file with the name that its holder has by now.
     pub(crate) fn named(&self, processes: &Processes) -> SharedFileUse {
         let state = self.by.and_then(|key| processes.get(key));
@@ -90,10 +116,22 @@ impl SharedFiles {
         self.most().map(|held| held.named(processes)).collect()
     }
 
+    /// Returns the rows that hold the most. Each has the name of its first file.
     fn most(&self) -> impl Iterator<Item = Held> {
-        let mut files: Vec<&Held> = self.files.values().collect();
-        files.sort_by_key(|held| (Reverse(held.file.bytes), &held.file.name));
-        files.into_iter().take(TOP).cloned()
+        let mut rows: HashMap<(SharedKind, Option<Pid>, &str), Held> = HashMap::new();
+        for held in self.files.values() {
+            match rows.entry(held.row()) {
+                Entry::Vacant(new) => drop(new.insert(held.clone())),
+                Entry::Occupied(mut row) => row.get_mut().add(held),
+            }
+        }
+        let mut rows: Vec<Held> = rows.into_values().collect();
+        rows.sort_by(|one, other| {
+            let order = |held: &Held| Reverse(held.file.bytes);
+            let by_size = order(one).cmp(&order(other));
+            by_size.then_with(|| one.file.name.cmp(&other.file.name))
+        });
+        rows.into_iter().take(TOP)
     }
 }
 
@@ -115,6 +153,7 @@ fn used(file: &SharedFile, last: Option<Held>, processes: &Processes) -> Held {
         holder_pid,
         holder,
         holders: file.holder_count,
+        files: 1,
     };
     Held { file, by }
 }
@@ -136,7 +175,6 @@ fn kind(name: &str) -> SharedKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::Pid;
 
     fn row(inode: u64, name: &str, mib: u64, holders: &[u32]) -> SharedFile {
         SharedFile {
@@ -171,6 +209,26 @@ mod tests {
         let known: u64 = files.iter().map(|file| file.bytes.0).sum();
         assert_eq!((peak.shared.0, known), (360 << 20, 350 << 20));
         assert_eq!(files[0].kind, SharedKind::Memfd);
+    }
+
+    #[test]
+    fn files_of_one_process_in_one_folder_are_one_row() {
+        let mut files = SharedFiles::default();
+        let processes = Processes::default();
+        for inode in 1..=20 {
+            let name = format!("/dev/shm/psm_{inode}");
+            files.sampled(&row(inode, &name, 10, &[7]), &processes);
+        }
+        files.sampled(&row(30, "/dev/shm/run/a", 90, &[7]), &processes);
+        files.sampled(&row(31, "/dev/shm/psm_other", 50, &[8]), &processes);
+        let now = files.biggest(&processes);
+        let rows: Vec<(u64, u32, Option<Pid>)> = now
+            .iter()
+            .map(|file| (file.bytes.0 >> 20, file.files, file.holder_pid))
+            .collect();
+        let (seven, eight) = (Some(Pid(7)), Some(Pid(8)));
+        assert_eq!(rows, [(200, 20, seven), (90, 1, seven), (50, 1, eight)]);
+        assert_eq!(now[0].name, "/dev/shm/psm_1");
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub(crate) struct LiveProcesses {
     pub(crate) members: Vec<Member>,
     /// Private memory of everything that is tracked.
     pub(crate) tracked: Bytes,
+    /// Shared memory that is charged to the limited cgroup of the dying process that has the least.
+    pub(crate) shared: Option<Bytes>,
     /// The machine, as sampled last.
     pub(crate) node: Option<NodeMemory>,
     /// Whether they were known, and are not kept.

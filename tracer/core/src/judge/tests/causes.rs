@@ -8,7 +8,8 @@ use super::{
 };
 use crate::{
     event::{
-        Call, Cluster, MemorySplit, Observation, Process, ProcessMemory, Role, SharedMemory, Source,
+        Call, Cluster, MemorySplit, NodeMemory, Observation, Process, ProcessMemory, Role,
+        SharedFile, SharedMemory, Source,
     },
     ids::{BootTime, Bytes, Pid},
     judge::report::Certainty,
@@ -327,6 +328,64 @@ fn full_object_store_is_made_smaller() {
     silent(&scene, "nothing-fits");
     silent(&store(3, 1024), "object-store-filled");
     silent(&store(5, 6 * 1024), "object-store-filled");
+}
+
+/// Ray counts 10 GiB and kills worker 7. Four files in `/dev/shm` hold `gib` GiB, in processes
+/// `holders`; the machine's shared memory is `shmem` GiB.
+fn files(gib: u64, holders: &[u32], shmem: u64) -> Scene {
+    let mut scene = Scene::new();
+    let node = NodeMemory {
+        total: Bytes(16 * GIB),
+        shmem: Bytes(shmem * GIB),
+        ..NodeMemory::default()
+    };
+    scene.push(Source::Proc, Observation::Node(node));
+    worker(&mut scene, 7, "ray::hog", 100);
+    sample_memory(&mut scene, 50, 1228);
+    scene.process(90, 1, "other", Role::Other);
+    for inode in 1..=4 {
+        let file = SharedFile {
+            device: 1,
+            inode,
+            name: format!("/dev/shm/psm_{inode}"),
+            bytes: Bytes(gib * GIB / 4),
+            holders: holders.iter().map(|pid| key(*pid)).collect(),
+            holder_count: u32::try_from(holders.len()).expect("a few"),
+            looked_us: 0,
+        };
+        scene.push(Source::Proc, Observation::SharedFile(file));
+    }
+    scene.anon_at_exit = Bytes(GIB / 8);
+    ray_kills(&mut scene, 7);
+    scene
+}
+
+#[test]
+fn files_in_shared_memory_fill_the_limit() {
+    let rule = "shared-files-filled";
+    let finding = fires(&files(6, &[7], 6), rule);
+    assert!(
+        finding.summary.starts_with(
+            "4 files in /dev/shm, of hog (pid 7), held 6.0 GiB, 67 % of the limit of 9.0 GiB"
+        ),
+        "{finding:?}"
+    );
+    assert!(
+        finding.remedy[0].starts_with("hog (pid 7): delete files in /dev/shm once"),
+        "{finding:?}"
+    );
+    silent(&files(6, &[7], 6), "nothing-fits");
+    // The driver holds most of the private memory, and a sixth of all.
+    silent(&files(6, &[7], 6), "head-component");
+    let finding = fires(&files(6, &[], 6), rule);
+    assert!(
+        finding.summary.contains("which no process has open"),
+        "{finding:?}"
+    );
+    // Too few; of a process outside this Ray; charged to another cgroup, or left by an earlier job.
+    silent(&files(2, &[7], 2), rule);
+    silent(&files(6, &[90], 6), rule);
+    silent(&files(6, &[], 3), rule);
 }
 
 #[test]
