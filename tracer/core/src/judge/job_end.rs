@@ -233,7 +233,9 @@ impl<'a> LostCall<'a> {
     fn is_lost_by(&self, death: &Death) -> bool {
         let heard = self.time.since(death.when.act_time);
         let in_time = (-CLOCK_ERROR_NS..HEARD_WITHIN_NS).contains(&heard);
+        // A process that the worker had forked has its title, and runs no call.
         in_time
+            && death.process.role != Role::Descendant
             && match (&self.actor_id, &death.work.actor_id) {
                 (Some(called), Some(died)) => called == died,
                 (Some(_), None) | (None, _) => {

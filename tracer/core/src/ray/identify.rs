@@ -144,8 +144,10 @@ pub fn class_of_call(title: &str) -> Option<&str> {
 }
 
 /// Whether the first or the second letter is a capital: `WorkerDict`, and `vLLMHttpServer` of verl.
+/// Ray Data's tasks are called `ReadRange->MapBatches(f)`, and only its actors `MapWorker(…)`.
 fn is_class_like(name: &str) -> bool {
-    name.chars().take(2).any(char::is_uppercase) && !name.contains(' ')
+    let of_data = name.contains(['(', '>']) && !name.starts_with("MapWorker(");
+    name.chars().take(2).any(char::is_uppercase) && !name.contains(' ') && !of_data
 }
 
 #[cfg(test)]
@@ -210,6 +212,14 @@ mod tests {
             Some((None, some("compute_score")))
         );
         assert_eq!(parts("ray::my task"), Some((None, some("my task"))));
+        assert_eq!(
+            parts("ray::ReadRange->MapBatches(render)"),
+            Some((None, some("ReadRange->MapBatches(render)")))
+        );
+        assert_eq!(
+            parts("ray::MapWorker(MapBatches(Tokenize))"),
+            Some((some("MapWorker(MapBatches(Tokenize))"), None))
+        );
         assert_eq!(parts("ray::IDLE"), None);
         assert_eq!(parts("ray::IDLE_SpillWorker"), None);
         assert_eq!(parts("python"), None);

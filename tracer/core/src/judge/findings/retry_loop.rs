@@ -4,10 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Run, about, many_workers,
-    ray_remote::{in_python, is_user_code},
-};
+use super::{Run, about, many_workers, ray_remote::is_user_code};
 use crate::{
     ids::{HexId, SECOND_NS},
     judge::report::{Certainty, Death, Finding, Job, Killer, Outcome, Recovery},
@@ -15,6 +12,8 @@ use crate::{
 
 /// This many kills are a loop.
 const LOOP: usize = 3;
+/// So many restarts are advised at most, and fewer than there were.
+const MOST_RESTARTS: usize = 3;
 /// Two kills with a retry between them are further apart than this.
 const MOMENT_NS: i64 = SECOND_NS;
 
@@ -23,10 +22,7 @@ type RetriedWork<'a> = (Option<u32>, &'a str, Option<&'a HexId>);
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let mut by_task: BTreeMap<RetriedWork<'_>, Vec<&Death>> = BTreeMap::new();
-    let by_ray = run
-        .memory_kills()
-        .filter(|death| death.verdict.killer == Killer::RayMemoryMonitor);
-    for death in by_ray {
+    for death in run.memory_kills() {
         let again = match &death.then {
             Some(Recovery::TaskRetried { .. }) => {
                 let task = death.work.task_name.as_deref();
@@ -72,35 +68,35 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         let own = is_user_code(run, name);
         let mut remedy = Vec::new();
         // A limit on retries would have ended a job that succeeded.
-        if actor.is_some() && own && !succeeded {
-            remedy.push(format!("max_restarts=3 in the @ray.remote of {name} ends the loop with an error"));
-        }
-        if actor.is_none() {
-            // A task that was killed before its end took less than the largest one.
-            let owner = run.report.owners.iter().find(|owner| owner.class == name);
-            let largest = owner.and_then(|owner| owner.largest_bytes).filter(|_| own);
-            let each = || {
-                let bytes = in_python(largest?);
-                Some(format!(
-                    "memory={bytes} in the @ray.remote of {name}, so that fewer run at once"
-                ))
-            };
-            remedy.extend(many_workers::memory_of(run, name).or_else(each));
-            if !succeeded {
-                remedy.push("RAY_task_oom_retries=3 in the driver's environment ends the loop with an error".into());
-            }
-        }
-        let cost = if remedy.len() > 1 || succeeded {
-            "fewer of them at once"
-        } else {
-            "the job fails instead of retrying for ever"
+        let endless = !succeeded && !actor.is_some_and(|actor| gave_up(run, actor));
+        let fewer = many_workers::memory_of(run, name).filter(|_| actor.is_none());
+        let cost = match &fewer {
+            Some(_) => "fewer of them at once",
+            None => "the job fails instead of retrying for ever",
         };
+        remedy.extend(fewer);
+        let by_ray = |one: &&Death| one.verdict.killer == Killer::RayMemoryMonitor;
+        if actor.is_some() && own && endless {
+            let restarts = MOST_RESTARTS.min(deaths.len() - 1);
+            remedy.push(format!(
+                "max_restarts={restarts} in the @ray.remote of {name} ends the loop with an error"
+            ));
+        } else if actor.is_none() && endless && deaths.iter().all(by_ray) {
+            remedy.push("RAY_task_oom_retries=3 in the driver's environment ends the loop with an error".into());
+        }
         finding.cost = (!remedy.is_empty()).then(|| cost.to_owned());
         finding.remedy = remedy;
         finding.not_if = (!succeeded).then(|| "a later attempt succeeds".into());
         Some(finding)
     });
     loops.collect()
+}
+
+/// Whether a kill was the end of an actor: Ray did not start it again.
+fn gave_up(run: Run<'_>, actor: &HexId) -> bool {
+    let restarted = |death: &Death| matches!(death.then, Some(Recovery::ActorRestarted { .. }));
+    let mut kills = run.memory_kills();
+    kills.any(|death| death.work.actor_id.as_ref() == Some(actor) && !restarted(death))
 }
 
 /// Whether the job of the process that died ended well.

@@ -1,15 +1,15 @@
 //! Which death ended a job, and which deaths are one act.
 
 use super::{
-    findings::worker,
+    findings::{fires, ray_kills, worker},
     scene::{MEMCG, MS, RAYLET, Scene, hex, key, monitor_kill},
 };
 use crate::{
-    event::{Call, MemorySplit, Observation, Source},
+    event::{Call, MemorySplit, Observation, Role, Source, Worker},
     ids::{BootTime, Bytes, EventId, HexId, Pid},
     judge::{
         cause::Cause,
-        report::{Certainty, Killer, Report},
+        report::{Certainty, Finding, Killer, Report},
     },
     ray::facts::RayFact,
 };
@@ -130,6 +130,76 @@ fn last_death_of_a_restarted_actor_ended_the_job() {
     scene.says_from(Source::WorkerLog, lost_call(10, false));
     scene.after(SECOND).exit(50, 1 << 8);
     assert_eq!(ended_by(&scene.report()), (Some(Pid(11)), vec![Pid(10)]));
+}
+
+/// A process that the actor's had forked has its title, and ends seconds after it.
+#[test]
+fn fork_of_an_actor_lost_no_call() {
+    let mut scene = Scene::new();
+    worker(&mut scene, 10, "ray::Trainer.step", 700);
+    scene.says(actor_state(10, "ALIVE"));
+    scene.process(11, 10, "pt_data_worker", Role::Descendant);
+    scene.push(
+        Source::Kernel,
+        Observation::Title {
+            process: key(11),
+            title: "ray::Trainer.step".into(),
+            memory: MemorySplit::default(),
+        },
+    );
+    scene.signal(110, 10, 9, 0, true).exit(10, 9);
+    scene.after(5 * SECOND).exit(11, 1 << 8);
+    scene.says_from(Source::WorkerLog, lost_call(10, false));
+    scene.after(2 * SECOND).exit(50, 1 << 8);
+    assert_eq!(ended_by(&scene.report()).0, Some(Pid(10)));
+}
+
+/// An actor that is killed `kills` times, and restarted each time. With `gives_up`, it is killed once
+/// more, and not restarted.
+fn restarted_actor(kills: u32, gives_up: bool) -> Finding {
+    let mut scene = Scene::new();
+    for pid in 10..10 + kills + u32::from(gives_up) {
+        worker(&mut scene, pid, "ray::Trainer.step", 4096);
+        let is = |state: &str| RayFact::ActorState {
+            actor_id: actor(10),
+            state: state.into(),
+            restarts_left: None,
+            node_id: None,
+            worker_id: Some(hex(pid)),
+        };
+        scene.push(
+            Source::Proc,
+            Observation::Worker(Worker {
+                process: key(pid),
+                worker_id: hex(pid),
+                job_id: HexId::parse("01000000"),
+                actor_class: Some("Trainer".into()),
+                driver: false,
+                from: "test".into(),
+            }),
+        );
+        scene.says(is("ALIVE"));
+        ray_kills(&mut scene, pid);
+        let last = pid == 10 + kills;
+        scene
+            .after(5_000)
+            .says(is(if last { "DEAD" } else { "RESTARTING" }));
+        scene.after(10 * SECOND);
+    }
+    fires(&scene, "retry-loop")
+}
+
+#[test]
+fn loop_of_restarts_is_bounded_below_those_that_were_seen() {
+    let endless = restarted_actor(6, false);
+    let advised = "max_restarts=3 in the @ray.remote of Trainer ends the loop with an error";
+    assert_eq!(endless.remedy, [advised]);
+    assert_eq!(
+        restarted_actor(3, false).remedy,
+        [advised.replace("=3", "=2")]
+    );
+    // Its own max_restarts has ended the loop.
+    assert_eq!(restarted_actor(4, true).remedy, Vec::<String>::new());
 }
 
 /// The monitor looks again after some hundred milliseconds, and decides again.
