@@ -6,7 +6,7 @@ use std::ptr;
 
 use crate::{
     ids::{Bytes, EventId},
-    judge::report::{Certainty, Death, Job},
+    judge::report::{Certainty, Death, Job, Killer},
     show::{
         alike, brief,
         causes::{Cause, Entry},
@@ -85,10 +85,12 @@ impl Most {
     };
 }
 
-/// Returns the first causes that lead, by the first death of each: the most important one, and those
-/// that ended another job. Facts of the first of them stand on the first screen.
+/// Returns the first causes that lead, by the first death of each: the most important one, those that
+/// ended another job, and the memory kills of a job that was stopped. Facts of the first of them
+/// stand on the first screen.
 pub fn leading(view: &View<'_>, entries: &[Entry<'_>]) -> Vec<EventId> {
     let mut ended: Vec<&Job> = Vec::new();
+    let stopped = kills_before_stop(entries);
     let leads = entries.iter().enumerate().filter_map(|(at, entry)| {
         let job = entry
             .causes
@@ -96,9 +98,22 @@ pub fn leading(view: &View<'_>, entries: &[Entry<'_>]) -> Vec<EventId> {
             .find_map(|one| jobs::ended_by(view, one));
         let new = job.filter(|job| !ended.iter().any(|seen| ptr::eq(*seen, *job)));
         ended.extend(new);
-        (at == 0 || new.is_some()).then(|| entry.first().death.id)
+        (at == 0 || new.is_some() || stopped == Some(at)).then(|| entry.first().death.id)
     });
     leads.collect()
+}
+
+/// Returns the place of the first memory kill in a job that somebody stopped. The one who stopped it
+/// is no reason for what the job had suffered before.
+fn kills_before_stop(entries: &[Entry<'_>]) -> Option<usize> {
+    let stopped = entries.first().map(|entry| entry.first().death);
+    let stopped = stopped.filter(|one| one.verdict.killer == Killer::Signal)?;
+    let of_job = |one: &Death| {
+        one.is_memory_kill()
+            && one.cluster == stopped.cluster
+            && one.work.job_id == stopped.work.job_id
+    };
+    entries.iter().position(|entry| of_job(entry.first().death))
 }
 
 /// Makes the first screen. A first cause that is shown in full has no line, because its own block
@@ -337,4 +352,21 @@ fn page_name(file: &str) -> String {
         return "report.html".to_owned();
     }
     format!("{stem}.html")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::{sample, select::SelectedReport};
+
+    #[test]
+    fn memory_kills_of_a_stopped_job_have_facts() {
+        let report = sample::stopped();
+        let shown = SelectedReport::whole(&report);
+        let style = sample::style();
+        let view = View::new(&shown, &style);
+        let entries = rank::entries(&view, shown.causes());
+        let with_facts = with_facts(&view, &entries, usize::MAX);
+        assert_eq!(with_facts, [EventId(1), EventId(9)].into());
+    }
 }

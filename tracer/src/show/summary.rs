@@ -32,6 +32,9 @@ const MORE: &str = "; all costs: the report";
 /// Width of a label.
 const LABEL: usize = 8;
 
+/// The rule about kills of what is tried again.
+const LOOP: &str = "retry-loop";
+
 /// What the lines may disclose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disclosure {
@@ -49,11 +52,26 @@ pub fn most_important_cause(report: &Report) -> Option<Cause<'_>> {
         let mut jobs = report.jobs.iter().filter_map(|job| job.ended_by_death_id);
         jobs.any(|id| id == cause.death.id || cause.cascade.iter().any(|death| death.id == id))
     };
+    // Whoever stops a job that is killed again and again says nothing about why.
+    let stopped = |cause: &Cause<'_>| {
+        let mut loops = report.findings.iter().filter(|one| one.rule == LOOP);
+        loops.any(|one| one.deaths.contains(&cause.death.id)) && was_stopped(report, cause.death)
+    };
     let rank = |cause: &Cause<'_>| {
         let memory = cause.death.is_memory_kill();
-        (!ended(cause), !memory, cause.number)
+        (!ended(cause) && !stopped(cause), !memory, cause.number)
     };
     causes::all(report).into_iter().min_by_key(rank)
+}
+
+/// Returns whether a signal to another process ended the job of a death.
+fn was_stopped(report: &Report, death: &Death) -> bool {
+    let its = report.jobs.iter().find(|job| {
+        job.cluster == death.cluster && Some(&job.job_id) == death.work.job_id.as_ref()
+    });
+    let by = its.and_then(|job| job.ended_by_death_id);
+    let by = report.deaths.iter().find(|one| Some(one.id) == by);
+    by.is_some_and(|by| by.verdict.killer == Killer::Signal)
 }
 
 /// Returns the five lines of a death. `more` is the last one, on how to see more.
@@ -355,6 +373,7 @@ fn fix(report: &Report, death: &Death, room: usize) -> (String, String) {
 mod tests {
     use super::*;
     use crate::{
+        ids::EventId,
         judge::report::{Certainty, Finding},
         show::{redact::redact, sample},
     };
@@ -370,6 +389,18 @@ mod tests {
             "raytrace report x --kill 1",
         );
         insta::assert_snapshot!(lines.join("\n"));
+    }
+
+    #[test]
+    fn kills_in_a_loop_come_before_who_stopped_the_job() {
+        let mut report = sample::stopped();
+        let leading = |report: &Report| {
+            let cause = most_important_cause(report).expect("a first cause");
+            cause.death.id
+        };
+        assert_eq!(leading(&report), EventId(1));
+        report.findings.clear();
+        assert_eq!(leading(&report), EventId(9), "a retry may have succeeded");
     }
 
     #[test]

@@ -271,6 +271,38 @@ pub(in crate::show) fn job(outcome: Outcome, ended_by: Option<u64>, because: Out
     }
 }
 
+/// Makes a report of a job whose task Ray killed three times (deaths 1 to 3), until somebody
+/// stopped the driver (death 9).
+pub(in crate::show) fn stopped() -> Report {
+    let kill = |id: u64| {
+        let cause = Cause::RayMemoryMonitor {
+            used_bytes: Some(gib(493.6)),
+            threshold_bytes: Some(gib(493.5)),
+        };
+        let pid = 40 + u32::try_from(id).expect("a small number");
+        death(
+            id,
+            pid,
+            id.cast_signed() * 10 * S,
+            Killer::RayMemoryMonitor,
+            cause,
+        )
+    };
+    let mut deaths: Vec<Death> = (1..=3).map(kill).collect();
+    let stop = death(9, 1500, 60 * S, Killer::Signal, killed_by_bash(77));
+    deaths.push(titled(stop, Role::Driver, "python train.py"));
+    let because = OutcomeReason::Driver {
+        cause: killed_by_bash(77),
+        exited: false,
+    };
+    let mut report = report(vec![job(Outcome::Failed, Some(9), because)], deaths);
+    report.findings = vec![Finding {
+        deaths: (1..=3).map(EventId).collect(),
+        ..Finding::new("retry-loop", Certainty::Proven, "hog was killed 3 times")
+    }];
+    report
+}
+
 /// Makes a report of a machine with no abnormal death.
 pub(in crate::show) fn quiet() -> Report {
     let mut exit = death(9, 700, 0, Killer::Exit, Cause::exit(0));
