@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     event::Role,
-    ids::{Bytes, EventId, size},
+    ids::{Bytes, EventId, SECOND_NS, size},
     judge::report::{Certainty, Death, Finding, Saving},
     ray::{
         framework::{Framework, RemedyGoal},
@@ -31,6 +31,9 @@ const SHARE: f64 = 0.5;
 const SPREAD: f64 = 0.2;
 /// The share of the limit that the workers and everything else should fill.
 const FILL: f64 = 0.8;
+
+/// The memory of a killed process may be counted for so long.
+const FREED_NS: i64 = 2 * SECOND_NS;
 
 /// What it costs to start fewer ranks of a framework, where their number is not known.
 const FEWER_RANKS: &str =
@@ -168,30 +171,52 @@ struct Fit<'a> {
 /// Returns how many workers fit: the least that any memory kill allows. Only kills count at which
 /// several workers of the class filled the limit.
 fn fitting<'a>(run: Run<'a>, name: &str) -> Option<Fit<'a>> {
-    let bounds = run.memory_kills().filter_map(|death| {
-        let limit = run.limit(death)?;
-        let inside = run.inside(death);
-        let class = classes(inside).into_iter().find(|one| one.name == name)?;
-        let members = inside.iter().filter(|held| is_of(held, name));
-        let held = Bytes(members.map(|held| held.private.0).sum());
-        let fills = class.processes > 1 && class.sum.gib() > SHARE * limit.gib();
-        if !fills {
-            return None;
-        }
-        let others = others(death, inside, held);
-        let room = FILL * limit.gib() - others.gib();
-        let each = reached(run, &class);
-        let most = (room / each.gib()).floor();
-        let most = most.clamp(1.0, f64::from(class.processes + class.others) - 1.0);
-        Some(Fit {
-            most,
-            each,
-            others,
-            limit,
-            at: death,
-        })
-    });
-    bounds.reduce(|one, other| if other.most < one.most { other } else { one })
+    let kills = run.memory_kills();
+    let (late, alone): (Vec<&Death>, Vec<&Death>) =
+        kills.partition(|death| is_after_another(run, death));
+    let least = |kills: Vec<&'a Death>| {
+        let bounds = kills
+            .into_iter()
+            .filter_map(|death| bound(run, death, name));
+        bounds.reduce(|one, other| if other.most < one.most { other } else { one })
+    };
+    least(alone).or_else(|| least(late))
+}
+
+/// Returns how many workers fit by one kill.
+fn bound<'a>(run: Run<'a>, death: &'a Death, name: &str) -> Option<Fit<'a>> {
+    let limit = run.limit(death)?;
+    let inside = run.inside(death);
+    let class = classes(inside).into_iter().find(|one| one.name == name)?;
+    let members = inside.iter().filter(|held| is_of(held, name));
+    let held = Bytes(members.map(|held| held.private.0).sum());
+    let fills = class.processes > 1 && class.sum.gib() > SHARE * limit.gib();
+    if !fills {
+        return None;
+    }
+    let others = others(death, inside, held);
+    let room = FILL * limit.gib() - others.gib();
+    let each = reached(run, &class);
+    let most = (room / each.gib()).floor();
+    let most = most.clamp(1.0, f64::from(class.processes + class.others) - 1.0);
+    Some(Fit {
+        most,
+        each,
+        others,
+        limit,
+        at: death,
+    })
+}
+
+/// Returns whether another process was killed for memory so shortly before that its memory was
+/// still counted, although it is no longer listed.
+fn is_after_another(run: Run<'_>, death: &Death) -> bool {
+    let mut kills = run.memory_kills();
+    kills.any(|other| {
+        let since = death.when.act_time.since(other.when.act_time);
+        let acts = [death, other].map(|one| one.verdict.act.map_or(one.id, |act| act.death_id));
+        acts[0] != acts[1] && other.cluster == death.cluster && (1..FREED_NS).contains(&since)
+    })
 }
 
 /// Returns what else fills the limit, by what was counted at the kill, else by the processes that
@@ -278,6 +303,11 @@ impl TooManyWorkers<'_> {
         };
         if !is_user_code(run, name) {
             finding.remedy.retain(|text| !text.contains("@ray.remote"));
+        }
+        let mut owners = run.report.owners.iter();
+        let unfinished = owners.any(|owner| owner.class == name && owner.calls == 0);
+        if let Some(first) = finding.remedy.first_mut().filter(|_| unfinished) {
+            first.push_str("; none had finished a call, so each may take more");
         }
     }
 

@@ -253,6 +253,15 @@ fn many_workers_of_one_size() {
         finding.remedy[0].starts_with("at most 1 at once"),
         "{finding:?}"
     );
+    // Sooner than that, the memory of the first victim may still be counted.
+    let mut soon = workers(&[3072, 2900, 2800]);
+    soon.after(1_500_000);
+    ray_kills(&mut soon, 8);
+    let finding = fires(&soon, "many-workers");
+    assert!(
+        finding.remedy[0].starts_with("at most 2 at once"),
+        "{finding:?}"
+    );
     // The fourth worker has just started.
     let finding = fires(&workers(&[3072, 2900, 2800, 40]), "many-workers");
     assert!(finding.summary.starts_with("3 hog of 2.9"), "{finding:?}");
@@ -320,7 +329,8 @@ fn fewer_workers_in_the_frameworks_words() {
         ),
     ] {
         let finding = fires(&workers_of(title), "many-workers");
-        assert_eq!(finding.remedy[0], wanted);
+        let advised = finding.remedy[0].split("; ").next();
+        assert_eq!(advised, Some(wanted));
         let counted = finding.remedy.iter().any(|text| text.contains("memory="));
         assert_eq!(counted, title == "ray::embed", "{finding:?}");
     }

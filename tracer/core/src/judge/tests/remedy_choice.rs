@@ -62,7 +62,7 @@ fn other_sizes_belong_to_the_class() {
     assert_eq!(
         finding.remedy,
         [
-            "num_cpus=4 in the @ray.remote of hog: 2 at once",
+            "num_cpus=4 in the @ray.remote of hog: 2 at once; none had finished a call, so each may take more",
             // More than a third of the node's `memory` resource.
             "memory=2752*1024**2 in the @ray.remote of hog: 2 at once (Ray reserves it; it is no limit)"
         ]
