@@ -3,7 +3,7 @@
 use crate::{
     cgroup_path::is_within,
     event::{Exit, MemorySplit, Role},
-    ids::{BootTime, Bytes, Pid, ProcessKey},
+    ids::{BootTime, Bytes, Pid, ProcessKey, SECOND_NS},
     judge::{
         query::{live_processes, minute, monitor, oom},
         report::{MemoryReport, OutsideCgroup, TopProcess, TopRest},
@@ -14,7 +14,11 @@ use crate::{
             world::World,
         },
     },
+    signals::ENDING,
 };
+
+/// A process that caught a signal in order to end is gone within this time.
+const ENDS_WITHIN_NS: i64 = 10 * SECOND_NS;
 
 /// How many of the biggest processes a death keeps.
 const TOP: usize = 5;
@@ -27,6 +31,7 @@ pub(crate) fn snapshot(world: &World, names: &mut Names, exit: &Exit, time: Boot
         .get(exit.process)
         .and_then(|state| state.memory);
     let memory = at_death(&exit.memory, sampled, time);
+    let memory = at_signal(world, exit, time, memory);
     let gpu = world.gpus.at_end(exit.process, time);
     if exit.status == Some(0) {
         return Snapshot {
@@ -201,6 +206,31 @@ fn is_of([named, actor_class]: [Option<&str>; 2], class: &str) -> bool {
         .and_then(|name| name.strip_prefix(class))
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     titled || actor_class == Some(class)
+}
+
+/// Returns the memory at the first of the signals to end that a process caught before it exited, if
+/// it held more then: it frees its memory while it ends.
+fn at_signal(world: &World, exit: &Exit, time: BootTime, memory: MemoryReport) -> MemoryReport {
+    let mut signals = world.signals_to(exit.process).iter();
+    let first = signals.find(|sent| {
+        exit.code().is_some()
+            && ENDING.contains(&sent.what.signal)
+            && sent.what.sender.process != exit.process
+            && (0..ENDS_WITHIN_NS).contains(&time.since(sent.time))
+    });
+    let held = first.and_then(|first| {
+        let samples = world.recent_samples.get(exit.process)?;
+        Some((samples.at(first.time)?, first.time))
+    });
+    match held.filter(|(held, _)| Some(*held) > memory.private()) {
+        Some((held, sent)) => MemoryReport {
+            anon_bytes: Some(held),
+            own_bytes: None,
+            age_ms: time.ms_since(sent),
+            ..memory
+        },
+        None => memory,
+    }
 }
 
 fn at_death(

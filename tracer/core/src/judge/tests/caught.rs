@@ -1,9 +1,13 @@
 //! Signals that a process caught, took otherwise, or never took, and how it ended after them.
 
-use super::scene::{RAYLET, Scene};
+use super::{
+    findings::worker,
+    scene::{RAYLET, Scene},
+};
 use crate::{
     assert_verdict, clause,
     event::{PendingSignals, Role},
+    ids::Bytes,
     judge::report::{Certainty, Death, Killer},
 };
 
@@ -45,6 +49,22 @@ fn exit_after_caught_sigterm_is_inferred_at_any_time() {
         };
         assert!(said.contains(later), "{said}");
     }
+}
+
+/// It frees its memory while it ends.
+#[test]
+fn size_is_that_at_the_caught_signal() {
+    let held = |status: i32| {
+        let mut scene = Scene::new();
+        worker(&mut scene, 7, "ray::Critic.update", 1300);
+        scene.after(500_000).signal(66, 7, 15, 0, false);
+        scene.after(700_000).anon_at_exit = Bytes(59 << 20);
+        scene.exit(7, status);
+        let own = scene.death(7).memory.own;
+        (own.private().map(|held| held.0 >> 20), own.age_ms)
+    };
+    assert_eq!(held(0), (Some(1300), Some(700)));
+    assert_eq!(held(9), (Some(59), None), "a later signal ended it");
 }
 
 #[test]
