@@ -74,6 +74,14 @@ kinds! {
     Mapped = 8,
     /// A [`Growth`].
     Growth = 9,
+    /// An [`Interference`]: a tracer was seen at a stop of the process, or as it attached.
+    Traced = 10,
+    /// An [`Interference`]: a tracer has attached.
+    Attached = 11,
+    /// An [`Interference`]: a write into `/proc/PID/mem`.
+    MemoryWritten = 12,
+    /// An [`Interference`]: `process_vm_writev` into the process.
+    VmWritten = 13,
 }
 
 /// The header of every record.
@@ -265,6 +273,58 @@ pub struct Delivered {
     pub code: i32,
 }
 
+/// Another process traces a process, or has written into its memory. The kind of the record says
+/// which of them.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Interference {
+    /// Kind and time of the record.
+    pub header: Header,
+    /// The process that is traced or written into.
+    pub process: Process,
+    /// The other process.
+    pub by: Process,
+    /// The real uid of the other process.
+    pub uid: u32,
+    /// The name of its leader.
+    pub comm: [u8; COMM],
+    /// Always 0.
+    pub reserved: u32,
+}
+
+/// The last signal of another process that a process caught, of those that
+/// `signal_generate` does not report: signals that rarely end a process with a handler.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Caught {
+    /// When it was sent; 0 if there was none.
+    pub time: u64,
+    /// The process and the thread that it was sent to.
+    pub target: Process,
+    /// The sender (the current task).
+    pub sender: Process,
+    /// As in [`Signal`].
+    pub arguments: [u64; CALL_ARGUMENTS],
+    /// The signal number.
+    pub signal: i32,
+    /// `si_code`.
+    pub code: i32,
+    /// As in [`Signal`].
+    pub group: u32,
+    /// As in [`Signal`].
+    pub result: i32,
+    /// As in [`Signal`].
+    pub call: i32,
+    /// [`SENDER_COMPAT`] or 0.
+    pub flags: u32,
+    /// The sender's real, effective and saved uid.
+    pub sender_uids: [u32; 3],
+    /// Always 0.
+    pub reserved: u32,
+    /// The name of the sender's leader.
+    pub sender_comm: [u8; COMM],
+}
+
 /// The memory of a process. A value is −1 if it could not be read.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
@@ -379,6 +439,8 @@ pub struct Exit {
     pub thread_pending: u64,
     /// The signals that the last thread blocked.
     pub blocked: u64,
+    /// A signal that was caught and not reported when it was sent.
+    pub caught: Caught,
     /// The first bytes at `mm->arg_start`.
     pub title: [u8; TITLE],
 }
@@ -417,7 +479,41 @@ pub struct Tracked {
     pub over: u32,
     /// The records of new names.
     pub renames: Spent,
+    /// The records of interference.
+    pub interfered: Interfered,
+    /// 1 if there is a [`Caught`] signal of the process.
+    pub has_caught: u32,
+    /// Always 0.
+    pub reserved: u32,
 }
+
+/// The last records of interference with a process.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct Interfered {
+    /// The other process of the last record.
+    pub by: u32,
+    /// The number of the period of the records.
+    pub period: u32,
+    /// The kinds of records about that process in this period. Kind 1 is bit 1.
+    pub kinds: u32,
+    /// The records in this period.
+    pub sent: u32,
+}
+
+impl Interfered {
+    /// Nothing.
+    pub const NONE: Self = Self {
+        by: 0,
+        period: 0,
+        kinds: 0,
+        sent: 0,
+    };
+}
+
+/// The most records of interference with one process in 4.3 s (`1 << PROCESS_SHIFT` ns). One record
+/// of a kind and another process is enough for a verdict in that time.
+pub const PROCESS_INTERFERENCES: u32 = 32;
 
 /// The records that a process or a user may still cause: so many in each period.
 #[repr(C)]
@@ -466,6 +562,9 @@ impl Tracked {
             thread_pending: [0; ENDING.len()],
             over: 0,
             renames: Spent::NONE,
+            interfered: Interfered::NONE,
+            has_caught: 0,
+            reserved: 0,
         }
     }
 }
@@ -489,10 +588,14 @@ pub struct Snapshot {
     pub title: [u8; TITLE],
 }
 
+/// The group of hooks at the exit of a kernel function.
+pub const AT_EXIT: &str = "fexit/";
+
 /// Declares the hooks of one object from one list.
 ///
 /// Each hook has a row of the ledger, a tracepoint, the stems of its programs, and whether verdicts
-/// can be proven without it. A second program reports what the first one was skipped for.
+/// can be proven without it. A second program reports what the first one was skipped for. A name
+/// that begins with [`AT_EXIT`] is that of a function, and of the program at its exit.
 macro_rules! hooks {
     ($(#[$about:meta])* $hooks:ident {
         $($(#[$what:meta])* $hook:ident: $name:literal, $programs:expr, required: $required:literal;)*
@@ -524,7 +627,8 @@ macro_rules! hooks {
                 Self::COUNT as u32 + self as u32
             }
 
-            /// Returns the group and the name of the hook's tracepoint, such as `oom/mark_victim`.
+            /// Returns the group and the name of the hook's tracepoint, such as `oom/mark_victim`,
+            /// or its function.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -532,8 +636,8 @@ macro_rules! hooks {
                 }
             }
 
-            /// Returns the stems of the hook's programs. Each stem has the programs `STEM_btf` and
-            /// `STEM_raw`.
+            /// Returns the stems of the hook's programs. Each stem of a tracepoint has the programs
+            /// `STEM_btf` and `STEM_raw`.
             #[must_use]
             pub const fn programs(self) -> &'static [&'static str] {
                 match self {
@@ -569,6 +673,12 @@ hooks! {
         Exit: "sched/sched_process_exit", ["exit", "exit_second"], required: true;
         /// A thread changed its name.
         Rename: "task/task_rename", ["rename"], required: false;
+        /// A tracer has attached.
+        Attach: "fexit/ptrace_attach", ["ptrace_attach"], required: false;
+        /// `/proc/PID/mem` was written.
+        MemoryWrite: "fexit/mem_write", ["mem_write"], required: false;
+        /// The memory of another process may be accessed.
+        MemoryAccess: "fexit/mm_access", ["mm_access"], required: false;
     }
 }
 
@@ -690,6 +800,11 @@ pub struct Offsets {
     pub task_sighand: u32,
     pub sighand_actions: u32,
     pub sigaction_size: u32,
+    pub mm_owner: u32,
+    pub file_private_data: u32,
+    /// Not offsets: the numbers of `process_vm_writev`, for programs of 64 bits, of x32 and of 32
+    /// bits; 0 if there is none.
+    pub vm_write_calls: [i32; 3],
     /// Whether the argument of `mark_victim` is a task (≥ 6.9 and backports) and not a pid.
     pub victim_is_task: u32,
     /// The number of CPUs whose counters are summed; 0 if `__per_cpu_offset` is hidden.

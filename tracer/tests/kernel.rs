@@ -32,8 +32,10 @@ impl Stage {
     fn new() -> Option<Self> {
         match attach(false) {
             Ok(kernel) => {
-                // Some kernels refuse programs at the entry of a function.
-                let may_miss = |probe: &&Probe| probe.name == "fentry/out_of_memory";
+                // Some kernels refuse programs at the entry or the exit of a function.
+                let may_miss = |probe: &&Probe| {
+                    probe.name.starts_with("fentry/") || probe.name.starts_with("fexit/")
+                };
                 for probe in kernel.probes.iter().filter(|probe| !may_miss(probe)) {
                     assert_eq!(probe.state, ProbeState::Ok, "{probe:?}");
                 }
@@ -516,6 +518,148 @@ fn sigkill_by_another_stays_proven_under_tracer() {
         tracer,
         (Killer::Signal, Certainty::Proven),
     );
+}
+
+/// A process that exits when its memory says so, and the address of that word.
+fn waits_for_a_word() -> (Child, u64) {
+    let script = "import ctypes, os, time
+word = ctypes.c_long(0)
+print(ctypes.addressof(word), flush=True)
+while not word.value: time.sleep(0.001)
+os._exit(3)";
+    let mut victim = Command::new("python3")
+        .args(["-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    let mut line = String::new();
+    let output = victim.stdout.take().expect("a pipe");
+    let mut output = std::io::BufReader::new(output);
+    output.read_line(&mut line).expect("a line");
+    (victim, line.trim().parse().expect("an address"))
+}
+
+/// Has another process write into the memory of one, which then exits. Returns the death and the
+/// other process.
+fn exits_after(stage: &mut Stage, act: &str) -> (Death, u32) {
+    let (mut victim, word) = waits_for_a_word();
+    let pid = victim.id();
+    let other = does_to(pid, &format!("word = {word}\n{MEMORY}{act}"));
+    victim.wait().expect("wait");
+    (stage.death(pid), other)
+}
+
+/// Ways to reach the memory of another process, for Python.
+const MEMORY: &str = "class iovec(ctypes.Structure):
+    _fields_ = [('base', ctypes.c_void_p), ('length', ctypes.c_size_t)]
+one = ctypes.c_long(1)
+def vm(call):
+    own, its = iovec(ctypes.addressof(one), 8), iovec(word, 8)
+    assert call(victim, ctypes.byref(own), 1, ctypes.byref(its), 1, 0) == 8
+def mem(mode):
+    file = os.open(f'/proc/{victim}/mem', mode)
+    if mode == os.O_RDONLY:
+        assert len(os.pread(file, 8, word)) == 8
+    else:
+        assert os.pwrite(file, bytes(one), word) == 8
+";
+
+/// Who traced a process and has detached, or wrote into its memory, may have made it exit. The
+/// report says who that was. Reading is no such act.
+#[test]
+fn exit_after_interference_is_only_inferred() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let works = |stage: &Stage, hook: &str| {
+        let mut probes = stage.kernel.probes.iter();
+        probes.any(|probe| probe.name == hook && probe.state == ProbeState::Ok)
+    };
+    let poke = "libc.ptrace(ctypes.c_long(5), ctypes.c_long(victim), ctypes.c_void_p(word), ctypes.c_void_p(1))";
+    let detach = "ptrace(TRACE_DETACH, victim)";
+    let attach = format!("attach(victim)\n{poke}\n{detach}");
+    // PTRACE_SEIZE and PTRACE_INTERRUPT.
+    let seize = format!(
+        "ptrace(0x4206, victim)\nptrace(0x4207, victim)\nos.waitpid(victim, 0x40000000)\n{poke}\n{detach}"
+    );
+    let hidden = format!("signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n{seize}");
+    for (act, hook, words) in [
+        (&*attach, "signal/signal_generate", "traced it (ptrace)"),
+        (&seize, "signal/signal_generate", "traced it (ptrace)"),
+        (&hidden, "fexit/ptrace_attach", "traced it (ptrace)"),
+        (
+            "mem(os.O_RDWR)",
+            "fexit/mem_write",
+            "wrote into its memory (/proc/PID/mem)",
+        ),
+        (
+            "vm(libc.process_vm_writev)",
+            "fexit/mm_access",
+            "wrote into its memory (process_vm_writev)",
+        ),
+    ] {
+        let (death, other) = exits_after(&mut stage, act);
+        let certainty = if works(&stage, hook) {
+            Certainty::Inferred
+        } else {
+            Certainty::Proven
+        };
+        check(&death, Killer::Exit, certainty);
+        let mut evidence = death.verdict.evidence.iter();
+        let names_it = evidence.any(|piece| {
+            piece.what.contains(&format!("(pid {other}, ")) && piece.what.contains(words)
+        });
+        assert_eq!(names_it, works(&stage, hook), "{act}: {:?}", death.verdict);
+    }
+    // Nobody has changed this one.
+    let mut victim = python("import os, time\ntime.sleep(1.5)\nos._exit(3)");
+    let pid = victim.id();
+    wait_for(pid, "comm", |name| name.starts_with("python"));
+    let read = "word = int(open(f'/proc/{victim}/maps').read().split('-')[0], 16)\n";
+    does_to(
+        pid,
+        &format!("{read}{MEMORY}mem(os.O_RDONLY)\nvm(libc.process_vm_readv)"),
+    );
+    victim.wait().expect("wait");
+    let death = stage.death(pid);
+    check(&death, Killer::Exit, Certainty::Proven);
+}
+
+/// A signal with a handler may be agreed on as the one at which a process ends. The last one is
+/// kept.
+#[test]
+fn exit_after_a_caught_signal_is_only_inferred() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let handler = "import os, signal
+signal.signal(signal.SIGUSR2, lambda *_: None)
+signal.signal(signal.SIGUSR1, lambda *_: os._exit(7))
+print('ready', flush=True)
+while True: signal.pause()";
+    let mut victim = Command::new("python3")
+        .args(["-c", handler])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    let mut line = String::new();
+    let output = victim.stdout.take().expect("a pipe");
+    let mut output = std::io::BufReader::new(output);
+    output.read_line(&mut line).expect("a line");
+    let pid = victim.id();
+    let other = does_to(
+        pid,
+        "os.kill(victim, signal.SIGUSR2)\nos.kill(victim, signal.SIGUSR1)",
+    );
+    victim.wait().expect("wait");
+    let death = stage.death(pid);
+    check(&death, Killer::Exit, Certainty::Inferred);
+    let sent = |name: &str| {
+        let evidence = death.verdict.evidence.iter();
+        let mut sent = evidence.filter(|piece| piece.what.starts_with(name));
+        sent.any(|piece| piece.what.contains(&format!("(pid {other}), si_code 0")))
+    };
+    assert_eq!((sent("SIGUSR1"), sent("SIGUSR2")), (true, false));
 }
 
 /// The exit signal given to `clone` is not taken for a signal of file I/O.

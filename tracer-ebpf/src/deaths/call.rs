@@ -7,7 +7,7 @@
 //! upper end of the kernel stack.
 
 use aya_ebpf::helpers::generated;
-use raytrace_ebpf::records::{CALL_ARGUMENTS, CALL_UNKNOWN, NO_CALL, NONE, SENDER_COMPAT, Signal};
+use raytrace_ebpf::records::{CALL_ARGUMENTS, CALL_UNKNOWN, NO_CALL, NONE, SENDER_COMPAT};
 
 use super::maps::{has_registers, offsets};
 use crate::read::read;
@@ -18,40 +18,73 @@ const PF_KTHREAD: u32 = 0x0020_0000;
 /// `TS_COMPAT` of `thread_info.status` (arch/x86/include/asm/thread_info.h).
 const TS_COMPAT: u32 = 2;
 
-/// Writes the system call and its first arguments into the record.
+/// The system call that a task is in.
+pub(crate) struct Call {
+    /// Its number, [`NO_CALL`] or [`CALL_UNKNOWN`].
+    pub(crate) number: i32,
+    /// Whether it is a 32-bit one.
+    pub(crate) compat: bool,
+    /// The address of the registers; 0 if they were not read.
+    registers: u64,
+}
+
+impl Call {
+    const fn without_registers(number: i32) -> Self {
+        Self {
+            number,
+            compat: false,
+            registers: 0,
+        }
+    }
+
+    /// Returns the first arguments; zeroes if they were not read.
+    #[inline(always)]
+    pub(crate) fn arguments(&self) -> [u64; CALL_ARGUMENTS] {
+        let mut arguments = [0; CALL_ARGUMENTS];
+        if self.registers == 0 {
+            return arguments;
+        }
+        for at in 0..CALL_ARGUMENTS {
+            let place = if self.compat {
+                offsets().registers_compat_arguments[at]
+            } else {
+                offsets().registers_arguments[at]
+            };
+            arguments[at] = read(self.registers, place);
+        }
+        arguments
+    }
+
+    /// Returns [`SENDER_COMPAT`] for a 32-bit call, else 0.
+    #[inline(always)]
+    pub(crate) fn flag(&self) -> u32 {
+        if self.compat { SENDER_COMPAT } else { 0 }
+    }
+}
+
+/// Returns the system call that the running task is in.
 #[inline(always)]
-pub(crate) fn take(task: u64, record: &mut Signal) {
-    record.call = CALL_UNKNOWN;
-    record.arguments = [0; CALL_ARGUMENTS];
+pub(crate) fn of(task: u64) -> Call {
     let flags: u32 = read(task, offsets().task_flags);
     if flags & PF_KTHREAD != 0 {
-        record.call = NO_CALL;
-        return;
+        return Call::without_registers(NO_CALL);
     }
     // An io_uring worker thread has the registers of the task that created it.
     if flags & PF_IO_WORKER != 0 || offsets().registers_call == NONE {
-        return;
+        return Call::without_registers(CALL_UNKNOWN);
     }
     let registers = registers(task);
     if registers == 0 {
-        return;
+        return Call::without_registers(CALL_UNKNOWN);
     }
     let mode: u64 = read(registers, offsets().registers_mode);
     if !is_from_user_space(mode) {
-        return;
+        return Call::without_registers(CALL_UNKNOWN);
     }
-    record.call = read(registers, offsets().registers_call);
-    let compat = is_compat(task, mode);
-    if compat {
-        record.flags |= SENDER_COMPAT;
-    }
-    for at in 0..CALL_ARGUMENTS {
-        let place = if compat {
-            offsets().registers_compat_arguments[at]
-        } else {
-            offsets().registers_arguments[at]
-        };
-        record.arguments[at] = read(registers, place);
+    Call {
+        number: read(registers, offsets().registers_call),
+        compat: is_compat(task, mode),
+        registers,
     }
 }
 

@@ -14,7 +14,7 @@ use aya_ebpf::helpers::generated;
 use raytrace_ebpf::records::{ENDING, Exit, Hook, Kind, TITLE, Tracked, ledger};
 
 use super::{
-    hook,
+    caught, hook,
     kernel::{
         comm, header, leader, ns_pid, parent_of, process_of, signal_struct, tgid, tracer, uid,
     },
@@ -79,13 +79,15 @@ fn emit<const TYPED: bool>(task: u64, scratch: u32) -> u32 {
     let Some(scratch) = EXIT_SCRATCH.get_ptr_mut(scratch) else {
         return ledger::FILTERED;
     };
-    let of_others = kept_pending(key.tgid);
-    if TRACKED.remove(key.tgid).is_err() {
-        return ledger::FILTERED;
-    }
     // SAFETY: the pointer is to this CPU's slot of this program, and the kernel does not run the
     // same program twice at once on a CPU.
     let record: &mut Exit = unsafe { &mut *scratch };
+    let of_others = kept_pending(key.tgid);
+    caught::copy(&key, &mut record.caught);
+    if TRACKED.remove(key.tgid).is_err() {
+        return ledger::FILTERED;
+    }
+    caught::forget(&record.caught);
     record.header = header(Kind::Exit);
     record.process = key;
     record.parent = tgid::<TYPED>(parent_of::<TYPED>(leader));
@@ -111,7 +113,7 @@ fn emit<const TYPED: bool>(task: u64, scratch: u32) -> u32 {
     let sent = unsafe {
         generated::bpf_ringbuf_output(
             core::ptr::addr_of!(DEATHS).cast_mut().cast(),
-            scratch.cast(),
+            core::ptr::from_mut(record).cast(),
             size as u64,
             wakeup(record.status),
         )

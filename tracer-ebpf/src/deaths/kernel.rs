@@ -10,6 +10,9 @@ use raytrace_ebpf::records::{
 use super::maps::offsets;
 use crate::read::{field, read};
 
+/// `si_code` of a signal that the kernel sends by itself.
+pub(crate) const SI_KERNEL: i32 = 128;
+
 /// Reads `length` bytes into `to`.
 #[inline(always)]
 pub(crate) fn read_bytes(to: *mut u8, length: u32, from: u64) {
@@ -108,6 +111,17 @@ pub(crate) fn tracer<const TYPED: bool>(thread: u64, other: u64, to: &mut Ancest
     let tracer: u64 = read(traced, offsets().task_parent);
     to.tgid = tgid::<false>(tracer);
     leader_comm(tracer, to.comm.as_mut_ptr());
+}
+
+/// Returns `si_code`. The siginfo pointer is 0 for `SI_USER` and 1 for `SI_KERNEL`; only higher
+/// values are addresses.
+#[inline(always)]
+pub(crate) fn si_code(info: u64) -> i32 {
+    match info {
+        0 => 0,
+        1 => SI_KERNEL,
+        pointer => read(pointer, 8),
+    }
 }
 
 /// Returns the leader of a thread's group.

@@ -8,8 +8,8 @@ use aya_ebpf::{
     maps::{Array, HashMap, PerCpuArray, RingBuf},
 };
 use raytrace_ebpf::records::{
-    CALL_ARGUMENTS, COMMANDS_KEPT, Command, Exec, Exit, Hook, Offsets, Rename, Snapshot, Spent,
-    Tracked, USERS, Victim, ledger,
+    CALL_ARGUMENTS, COMMANDS_KEPT, Caught, Command, Exec, Exit, Hook, Offsets, Rename, Snapshot,
+    Spent, Tracked, USERS, Victim, ledger,
 };
 
 /// Offsets in the structs of the running kernel, set before the load.
@@ -92,6 +92,9 @@ static OFFSETS: Offsets = Offsets {
     task_sighand: 0,
     sighand_actions: 0,
     sigaction_size: 0,
+    mm_owner: 0,
+    file_private_data: 0,
+    vm_write_calls: [0; 3],
     victim_is_task: 0,
     cpus: 0,
     per_cpu_offset: 0,
@@ -128,21 +131,25 @@ pub(crate) fn has_registers() -> bool {
     unsafe { core::ptr::read_volatile(&raw const HAS_REGISTERS) != 0 }
 }
 
-/// The tracked processes by tgid: 65,536 × about 64 bytes = 4 MiB of kernel memory.
+/// The tracked processes by tgid: 65,536 × about 112 bytes = 7 MiB of kernel memory.
 #[map]
 pub(crate) static TRACKED: HashMap<u32, Tracked> = HashMap::with_max_entries(65_536, 0);
 
 /// The ring of all records about deaths: 8 MiB.
 ///
-/// A kill takes about 1.6 KiB and the exit that it causes up to 0.8 KiB. So the records of 3,000
+/// A kill takes about 1.6 KiB and the exit that it causes up to 0.9 KiB. So the records of 3,000
 /// processes that are killed at once fit even if nothing is read meanwhile: a `kill` of a process
 /// group does not yield the CPU. The reader maps the ring twice.
 #[map]
 pub(crate) static DEATHS: RingBuf = RingBuf::with_byte_size(8 << 20, 0);
 
-/// Exits that did not fit into the ring: 2,048 × 720 bytes = 1.4 MiB. User space harvests them.
+/// Exits that did not fit into the ring: 2,048 × 840 bytes = 1.7 MiB. User space harvests them.
 #[map]
 pub(crate) static UNSENT: HashMap<u32, Exit> = HashMap::with_max_entries(2_048, 0);
+
+/// The last caught signal of each process that has one: 4,096 × about 176 bytes = 0.7 MiB.
+#[map]
+pub(crate) static CAUGHT: HashMap<u32, Caught> = HashMap::with_max_entries(4_096, 0);
 
 /// Memory and title at the first fatal delivery, for kernels before 6.16: 1,024 × 592 bytes.
 #[map]

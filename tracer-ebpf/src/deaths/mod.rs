@@ -1,13 +1,16 @@
 //! The programs, one file for each hook, and the code that they share.
 //!
 //! Each hook has two programs with the same arguments, a `tp_btf` and a raw tracepoint. User space
-//! loads the one that the kernel accepts. `out_of_memory` is the entry of a function, and has one.
+//! loads the one that the kernel accepts. `out_of_memory` and those of `interference` are at the
+//! entry or the exit of a function, and have one.
 
 mod call;
+mod caught;
 mod commands;
 mod exec;
 mod exit;
 mod fork;
+mod interference;
 mod kernel;
 mod maps;
 mod memory;

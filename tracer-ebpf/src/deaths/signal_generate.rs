@@ -12,11 +12,11 @@ use raytrace_ebpf::records::{
 };
 
 use super::{
-    call, commands, hook,
+    call, caught, commands, hook, interference,
     kernel::{
-        ancestors, argument_range, arguments, css_directory, css_parent, current, directory_name,
-        exe, executable, header, leader_comm, memory_css, process, root, signal_struct, tgid,
-        tracer, uids,
+        SI_KERNEL, ancestors, argument_range, arguments, css_directory, css_parent, current,
+        directory_name, exe, executable, header, leader_comm, memory_css, process, root, si_code,
+        signal_struct, tgid, tracer, uids,
     },
     maps::{DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, offsets},
 };
@@ -35,7 +35,6 @@ const SIGNAL_GROUP_EXIT: u32 = 4;
 /// `PF_EXITING`, `PF_KTHREAD` (linux/sched.h).
 const PF_EXITING: u32 = 0x4;
 const PF_KTHREAD: u32 = 0x0020_0000;
-const SI_KERNEL: i32 = 128;
 const SIGKILL: i32 = 9;
 
 /// Signals that are reported even if they are caught: HUP INT QUIT ILL TRAP ABRT BUS FPE KILL SEGV
@@ -69,8 +68,11 @@ fn generated<const TYPED: bool, C>(
     let number = signal as i32;
     // Real-time signals, 32 to 64, have no bit in the sets. They are fatal by default, and reported
     // if they took effect or have no handler.
-    if !(1..=64).contains(&number) || is_in(HARMLESS, number) {
+    if !(1..=64).contains(&number) {
         return;
+    }
+    if is_in(HARMLESS, number) {
+        return interference::at_signal(number, info, target);
     }
     count(Hook::Signal, ledger::SEEN);
     let target_tgid = tgid::<false>(target);
@@ -89,7 +91,8 @@ fn generated<const TYPED: bool, C>(
     let dying = flags & SIGNAL_GROUP_EXIT != 0;
     let effect = dying && exit_code == number && (result == 0 || result == 4);
     if !is_in(TELLING, number) && !effect && !is_default(target, number) {
-        return count(Hook::Signal, ledger::FILTERED);
+        let outcome = caught::keep(target, number, code, group as u32 & 1, result);
+        return count(Hook::Signal, outcome);
     }
     let Some(mut entry) = DEATHS.reserve::<Signal>(0) else {
         return count(Hook::Signal, ledger::RING_FULL);
@@ -140,17 +143,6 @@ fn is_default(target: u64, number: i32) -> bool {
     handler == 0
 }
 
-/// Returns `si_code`. The siginfo pointer is 0 for `SI_USER` and 1 for `SI_KERNEL`; only higher
-/// values are addresses.
-#[inline(always)]
-fn si_code(info: u64) -> i32 {
-    match info {
-        0 => 0,
-        1 => SI_KERNEL,
-        pointer => read(pointer, 8),
-    }
-}
-
 /// Keeps the target of a SIGKILL that the kernel sends by itself. If the OOM killer sends it,
 /// `mark_victim` follows on this CPU.
 #[inline(always)]
@@ -189,7 +181,10 @@ fn sender(target: u64, record: &mut Signal) {
     record.reserved = 0;
     let mm: u64 = read(task, offsets().task_mm);
     record.file = executable(mm);
-    call::take(task, record);
+    let call = call::of(task);
+    record.call = call.number;
+    record.arguments = call.arguments();
+    record.flags |= call.flag();
     command(mm, record);
     leader_comm(task, record.sender_comm.as_mut_ptr());
     ancestors(task, &mut record.ancestors);

@@ -11,6 +11,7 @@ mod clock;
 mod death;
 mod figures;
 mod gpu;
+mod interference;
 mod limit_warning;
 mod log;
 mod memory;
@@ -26,6 +27,7 @@ pub use death::{
 };
 pub use figures::Figures;
 pub use gpu::{GpuHolder, GpuState};
+pub use interference::{Interference, Way};
 pub use limit_warning::{ForecastProcess, LimitOwner, LimitWarning, Within};
 pub use log::{KernelLog, RayLog};
 pub use memory::{
@@ -143,6 +145,8 @@ pub enum Observation {
         /// `si_code`.
         code: i32,
     },
+    /// Another process was seen to trace a tracked process, or wrote into its memory.
+    Interference(Interference),
     /// `oom/mark_victim`.
     OomVictim(OomVictim),
     /// A tracked process ended: its last thread exited.
@@ -231,6 +235,7 @@ impl Observation {
             | Self::Freed { process, .. }
             | Self::NoStack { process, .. } => Some(*process),
             Self::Signal(signal) => Some(signal.target),
+            Self::Interference(act) => Some(act.process),
             Self::OomVictim(victim) => Some(victim.victim),
             Self::Exit(exit) => Some(exit.process),
             Self::Mapped(mapped) => Some(mapped.process),
@@ -259,6 +264,7 @@ impl Observation {
         match self {
             Self::Signal(_)
             | Self::Delivered { .. }
+            | Self::Interference(_)
             | Self::OomVictim(_)
             | Self::Exit(_)
             | Self::Kmsg(_)

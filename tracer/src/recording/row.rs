@@ -104,6 +104,7 @@ impl Priority {
             | What::Worker(_)
             | What::Signal(_)
             | What::Delivered { .. }
+            | What::Interference(_)
             | What::Kmsg(_)
             | What::DriverSettings { .. }
             | What::SharedMemory(_)

@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::threads;
+use crate::{interference, threads};
 
 /// Runs the act `name`.
 pub(crate) fn run(name: &str, arguments: &[&str]) -> Result<()> {
@@ -45,6 +45,8 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> Result<()> {
             let _held = taken(usize::try_from(number(0)?)? << 20);
             sleep()
         }
+        "wait-for-word" => interference::wait_for_word(),
+        "write-word" => interference::write_word(number(0)?, arguments[1]),
         "fault" => {
             threads::fault();
             Ok(())

@@ -13,7 +13,7 @@ type Case = fn(&mut Stage, &str) -> Result<()>;
 
 /// In this order: swap is late because it stays on, and the clock is last because it stamps
 /// everything.
-pub(crate) const CASES: [(&str, Case); 30] = [
+pub(crate) const CASES: [(&str, Case); 34] = [
     ("exit_3", |stage, label| {
         exits(stage, label, &["exit", "3"], 3)
     }),
@@ -52,6 +52,16 @@ pub(crate) const CASES: [(&str, Case); 30] = [
     ("kill_9_in_a_core_dump", killed_in_a_core_dump),
     ("ptrace_signal", ptrace_signal),
     ("ptrace_exit_kill", ptrace_exit_kill),
+    ("traced_before", |stage, label| {
+        interfered(stage, label, "attach")
+    }),
+    ("traced_before_without_sigchld", |stage, label| {
+        interfered(stage, label, "seize")
+    }),
+    ("proc_mem", |stage, label| interfered(stage, label, "mem")),
+    ("process_vm_writev", |stage, label| {
+        interfered(stage, label, "vm")
+    }),
     ("stopped_then_continued", stopped_then_continued),
     ("cgroup_kill", cgroup_kill),
     ("pid_namespace", pid_namespace),
@@ -197,6 +207,22 @@ fn ptrace_exit_kill(stage: &mut Stage, label: &str) -> Result<()> {
     tracer.go()?;
     tracer.exits_with(0)?;
     actor.dies_of(9)
+}
+
+/// Stages an exit that another process brings about by a write, after which it is gone.
+fn interfered(stage: &mut Stage, label: &str, way: &str) -> Result<()> {
+    let mut actor = Actor::start(&["wait-for-word"], None)?;
+    let mut other = Actor::start(&["write-word", &actor.pid.to_string(), way], None)?;
+    stage.death(
+        label,
+        &actor,
+        "exit",
+        &json!({"exit_code": 3, "signal": null, "certainty": "inferred"}),
+    )?;
+    actor.go()?;
+    other.go()?;
+    other.exits_with(0)?;
+    actor.exits_with(3)
 }
 
 /// Stages a SIGTERM that waits in a stopped process until another process sends SIGCONT.

@@ -12,6 +12,7 @@ mod acts;
 mod cases;
 mod hostile;
 mod init;
+mod interference;
 mod refused;
 mod stage;
 mod threads;

@@ -3,13 +3,14 @@
 use libc::{SI_KERNEL, SI_TIMER, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
 
 use crate::{
-    event::{KernelLog, OomVictim, RayLog, ShortOf, Signal, Source},
+    event::{Interference, KernelLog, OomVictim, RayLog, ShortOf, Signal, Source, Way},
     ids::{BootTime, MINUTE_NS, SECOND_NS},
     judge::{
         fatal_act::{self, Fate},
         query::oom::{self, Basis},
         report::Evidence,
         state::{
+            interferences::Act,
             timestamped::{ExitSeen, Timestamped},
             world::World,
         },
@@ -22,6 +23,8 @@ use crate::{
 
 /// At most this many signals are shown. A storm proves nothing more.
 const MAX_SIGNALS: usize = 12;
+/// At most this many processes that traced it or wrote into its memory are shown.
+const MAX_ACTS: usize = 4;
 /// Signals that stop or continue a process by default. They never end it.
 const STOPS: [i32; 5] = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT];
 /// At most this many of Ray's log lines about one process are shown.
@@ -145,9 +148,56 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
         let text = format!("was being traced by pid {} ({})", tracer.pid, tracer.comm);
         add(exit.time, "kernel".into(), text);
     }
+    found.extend(interferences(world, exit));
     found.extend(signals(world, exit, draft));
     found.sort_by_key(|(time, _)| *time);
     found.into_iter().map(|(_, evidence)| evidence).collect()
+}
+
+/// Returns who traced the process or wrote into its memory: the last act of each process and way.
+/// The tracer that was there at the end has a line of its own.
+fn interferences(world: &World, exit: &ExitSeen) -> Vec<(BootTime, Evidence)> {
+    let tracer = exit.exit.tracer.as_ref().map(|tracer| tracer.pid);
+    let acts = world.interferences.on(exit.exit.process).iter().rev();
+    let mut shown: Vec<&Timestamped<Act>> = Vec::new();
+    for act in acts.filter(|act| act.time <= exit.time) {
+        let Interference { by, way, .. } = &act.what.interference;
+        let is_tracer = *way == Way::Ptrace && tracer == Some(by.pid);
+        let is_shown = |known: &&Timestamped<Act>| {
+            let known = &known.what.interference;
+            known.by.same(*by) && known.way == *way
+        };
+        if !is_tracer && shown.len() < MAX_ACTS && !shown.iter().any(is_shown) {
+            shown.push(act);
+        }
+    }
+    let evidence = |act: &Timestamped<Act>| {
+        let evidence = Evidence {
+            time: world.clock.wall(act.time),
+            source: "kernel".into(),
+            what: interference_text(&act.what),
+            by_sender: false,
+        };
+        (act.time, evidence)
+    };
+    shown.into_iter().map(evidence).collect()
+}
+
+fn interference_text(act: &Act) -> String {
+    let Interference {
+        by, comm, uid, way, ..
+    } = &act.interference;
+    let whom = if act.on_parent { "its parent" } else { "it" };
+    let whose = if act.on_parent { "its parent's" } else { "its" };
+    let what = match way {
+        Way::Ptrace => format!("traced {whom} (ptrace)"),
+        Way::ProcMem => format!("wrote into {whose} memory (/proc/PID/mem)"),
+        Way::ProcessVmWritev => format!("wrote into {whose} memory (process_vm_writev)"),
+    };
+    let pid = by.pid;
+    format!(
+        "{comm} (pid {pid}, uid {uid}) {what}: what the process then did may not be its own act"
+    )
 }
 
 /// Returns the first signals that the process received, and the one from the sender that the

@@ -15,6 +15,7 @@ use crate::{
     judge::{
         signal_origin::{self, Origin},
         state::{
+            interferences,
             timestamped::{ExitSeen, Timestamped},
             world::{EXITS_NS, World},
         },
@@ -244,6 +245,34 @@ pub(super) fn may_come_from_tracer(exit: &ExitSeen, act: &FatalAct<'_>) -> bool 
         FatalAct::Exited { .. } | FatalAct::Unseen { .. } => false,
     };
     tracer(exit, act).is_some() && !is_beyond_it
+}
+
+/// Returns the last act of another process, on the memory or by ptrace, that may have brought about
+/// this end. It can have made the process exit, fault or send a signal, at once or much later, and
+/// have replaced a signal that waited. It can neither undo a signal that took effect nor forge one
+/// of somebody else.
+pub(super) fn interference<'a>(
+    world: &'a World,
+    exit: &ExitSeen,
+    act: &FatalAct<'_>,
+) -> Option<&'a Timestamped<interferences::Act>> {
+    let process = exit.exit.process;
+    let (from, until) = match act {
+        FatalAct::Killed(signal) if is_own(process, &signal.what) => (BootTime(0), signal.time),
+        FatalAct::Killed(signal) if signal.what.took_effect => return None,
+        FatalAct::Killed(signal) => (signal.time, exit.time),
+        FatalAct::Exited { .. } | FatalAct::Unseen { .. } => (BootTime(0), exit.time),
+    };
+    let acts = world.interferences.on(process).iter().rev();
+    let mut acts = acts.filter(|seen| from <= seen.time && seen.time <= until);
+    acts.next()
+}
+
+/// Returns whether a signal is what the process itself has done: it sent it, or it is a fault.
+fn is_own(process: ProcessKey, signal: &Signal) -> bool {
+    let origin = signal_origin::of(signal);
+    let is_fault = matches!(origin.kind, Origin::Fault | Origin::Kernel) && is_fault(signal.signal);
+    signal.sender.process.same(process) && (!origin.is_from_kernel() || is_fault)
 }
 
 /// Infers the fatal signal if the exit status is unknown. It is the first signal that took effect

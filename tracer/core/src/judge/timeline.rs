@@ -206,6 +206,7 @@ fn moved(moves: &mut ByProcess<Moves>, shares: &mut Shares, time: BootTime, what
         | Observation::Fork { .. }
         | Observation::Signal(_)
         | Observation::Delivered { .. }
+        | Observation::Interference(_)
         | Observation::OomVictim(_)
         | Observation::Kmsg(_)
         | Observation::RayLog(_)

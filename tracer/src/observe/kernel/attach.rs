@@ -8,7 +8,7 @@ use aya::{
 };
 use raytrace_ebpf::{
     DEATHS_OBJECT,
-    records::{Hook, MemoryHook, Offsets},
+    records::{AT_EXIT, Hook, MemoryHook, Offsets},
 };
 
 use super::{
@@ -95,10 +95,15 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
     let offsets = offsets::find(&fields, symbols::address(PER_CPU_OFFSET))?;
     let for_memory = growth::offsets(&fields, &offsets);
     let hooks = Hook::ALL.map(Hook::name).into_iter();
-    let hooks = hooks.chain(MemoryHook::ALL.map(MemoryHook::name));
+    let (functions, hooks): (Vec<_>, Vec<_>) = hooks.partition(|hook| hook.starts_with(AT_EXIT));
+    let hooks = hooks
+        .into_iter()
+        .chain(MemoryHook::ALL.map(MemoryHook::name));
     let tracepoints: Vec<&str> = hooks.map(tracepoint).collect();
+    let functions = functions.into_iter().map(tracepoint);
+    let functions: Vec<&str> = functions.chain([OUT_OF_MEMORY]).collect();
     // Parsing the full table would make a heap block for each struct and prototype of the kernel.
-    let prototypes = types.prototypes(&tracepoints, &[OUT_OF_MEMORY]);
+    let prototypes = types.prototypes(&tracepoints, &functions);
     drop(types);
     #[expect(clippy::default_trait_access, reason = "aya does not hand the type on")]
     let btf = AyaBtf::parse(&prototypes, Default::default())
@@ -113,13 +118,19 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
         let (states, fds): (Vec<_>, Vec<_>) = attached.unzip();
         programs.extend(fds.into_iter().flatten().map(|fd| (hook, fd)));
         let required = hook.is_required();
+        let cost = hooks::of(hook).cost;
         // The hook works if its first program does.
-        probes.extend(
-            states
-                .into_iter()
-                .take(1)
-                .map(|probe| Probe { required, ..probe }),
-        );
+        probes.extend(states.into_iter().take(1).map(|probe| {
+            let reason = probe.reason.map(|reason| match cost {
+                "" => reason,
+                cost => format!("{cost}: {reason}"),
+            });
+            Probe {
+                required,
+                reason,
+                ..probe
+            }
+        }));
         refuse_without(hook, probes.last())?;
     }
     let at_entry = attach_function(&mut ebpf, &btf, OUT_OF_MEMORY);

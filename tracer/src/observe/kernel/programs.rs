@@ -4,8 +4,10 @@ use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 
 use aya::{
     Btf as AyaBtf, Ebpf, EbpfLoader,
-    programs::{BtfTracePoint, FEntry, Program, ProgramError, RawTracePoint},
+    programs::{BtfTracePoint, FEntry, FExit, Program, ProgramError, RawTracePoint},
 };
+
+use raytrace_ebpf::records::AT_EXIT;
 
 use super::error::chain;
 use crate::event::{Probe, ProbeState};
@@ -29,7 +31,7 @@ pub(super) fn give_back() {
 }
 
 /// Attaches one program of a hook as `tp_btf`, or else as a raw tracepoint, which sees the same.
-/// The caller sets whether the probe is required.
+/// That of a function has one form. The caller sets whether the probe is required.
 pub(super) fn attach_hook(
     ebpf: &mut Ebpf,
     btf: &AyaBtf,
@@ -43,6 +45,12 @@ pub(super) fn attach_hook(
         reason,
         required: false,
     };
+    if let Some(function) = hook.strip_prefix(AT_EXIT) {
+        return match by_fexit(ebpf, btf, stem, function) {
+            Ok(fd) => (probe(ProbeState::Ok, None), Some(fd)),
+            Err(error) => (probe(ProbeState::Missing, Some(chain(&error))), None),
+        };
+    }
     let first = match by_btf(ebpf, btf, &format!("{stem}_btf"), tracepoint) {
         Ok(fd) => return (probe(ProbeState::Ok, None), Some(fd)),
         Err(error) => chain(&error),
@@ -85,7 +93,19 @@ fn by_fentry(ebpf: &mut Ebpf, btf: &AyaBtf, function: &str) -> Result<(), Progra
     program.attach().map(|_| ())
 }
 
-/// Returns the tracepoint of a hook: `mark_victim` for `oom/mark_victim`.
+fn by_fexit(
+    ebpf: &mut Ebpf,
+    btf: &AyaBtf,
+    program: &str,
+    function: &str,
+) -> Result<RawFd, ProgramError> {
+    let program: &mut FExit = program_mut(ebpf, program)?.try_into()?;
+    program.load(function, btf)?;
+    program.attach()?;
+    Ok(program.fd()?.as_fd().as_raw_fd())
+}
+
+/// Returns the tracepoint of a hook, or its function: `mark_victim` for `oom/mark_victim`.
 pub(super) fn tracepoint(hook: &str) -> &str {
     hook.rsplit('/').next().unwrap_or(hook)
 }

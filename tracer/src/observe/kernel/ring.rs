@@ -62,6 +62,9 @@ impl Ring {
                 sink(time, FromRing::Title(new));
             } else if let Some((hook, time, what)) = self.decoder.decode(&item) {
                 self.received.add(hook);
+                if let Some((time, caught)) = self.decoder.caught(&item) {
+                    sink(time, FromRing::Other(caught));
+                }
                 sink(time, FromRing::Other(what));
             }
         }
@@ -76,6 +79,9 @@ impl Ring {
             };
             if let Some((_, time, Observation::Exit(mut exit))) = self.decoder.decode(&bytes) {
                 exit.harvested = true;
+                if let Some((time, caught)) = self.decoder.caught(&bytes) {
+                    sink(time, caught);
+                }
                 sink(time, Observation::Exit(exit));
             }
             let _gone_already = self.unsent.remove(&pid);

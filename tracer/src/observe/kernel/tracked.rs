@@ -6,7 +6,7 @@ use raytrace_ebpf::records;
 use crate::ids::{BootTime, Pid, ProcessKey};
 
 /// A `records::Tracked`: the start time, and what the kernel keeps for itself.
-type Entry = [u64; 4];
+type Entry = [u64; 7];
 
 const _: () = assert!(size_of::<Entry>() == size_of::<records::Tracked>());
 
@@ -22,7 +22,8 @@ impl Tracked {
 
     /// Adds a process that runs already. Returns false when the map is full.
     pub fn add(&mut self, process: ProcessKey) -> bool {
-        let entry = [process.start.0, 0, 0, 0];
+        let mut entry = Entry::default();
+        entry[0] = process.start.0;
         self.map.insert(process.pid.0, entry, 0).is_ok()
     }
 

@@ -218,6 +218,7 @@ impl Rows {
             | Observation::Title { .. }
             | Observation::Signal(_)
             | Observation::Delivered { .. }
+            | Observation::Interference(_)
             | Observation::OomVictim(_)
             | Observation::Kmsg(_)
             | Observation::Cgroup(_)

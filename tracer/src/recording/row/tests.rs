@@ -140,11 +140,12 @@ variants!(SOURCES, source, Source:
     Kernel Kmsg Pidfd Proc Cgroup RayLog WorkerLog Nvml Gcs Recorder
 );
 variants!(OBSERVATIONS, observation, Observation:
-    RecordingStarted RecordingEnded Clock Probe Ledger Cluster Process Worker Fork Exec Title Call Signal Delivered OomVictim Exit Kmsg
+    RecordingStarted RecordingEnded Clock Probe Ledger Cluster Process Worker Fork Exec Title Call Signal Delivered Interference OomVictim Exit Kmsg
     RayLog Cgroup DriverSettings SharedMemory SharedFile Mapped Steps Memory Outside Node Monitor LimitWarning Gpu Stack Freed NoStack
 );
 /// What was added after the first release, so that its file has none of it.
-const LATER: [&str; 3] = [
+const LATER: [&str; 4] = [
+    "Observation::Interference",
     "Observation::Monitor",
     "Observation::LimitWarning",
     "RayFact::TrainingStep",

@@ -245,7 +245,7 @@ fn lower_threshold(run: Run<'_>, death: &Death, limit: Bytes, total: Bytes) -> O
 }
 
 /// Rounds down to two significant digits, so that no small limit becomes 0.
-pub(in crate::judge) fn rounded_down(fraction: f64) -> String {
+pub(crate) fn rounded_down(fraction: f64) -> String {
     let mut digits = 2;
     let mut scale = 100.0;
     while fraction * scale < 10.0 && digits < 9 {

@@ -13,7 +13,7 @@ mod choice;
 mod code;
 mod contradictions;
 mod controller;
-pub(in crate::judge) mod facts;
+pub(crate) mod facts;
 mod files_filled;
 mod framework;
 mod gpu_orphan;

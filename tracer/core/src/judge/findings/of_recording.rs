@@ -42,7 +42,7 @@ const GRACE_NS: i64 = 30 * SECOND_NS;
 const SMALL: Bytes = Bytes(64 << 20);
 
 /// Returns all facts that concern `deaths`.
-pub(in crate::judge) fn facts(world: &World, deaths: &[Death]) -> Facts {
+pub(crate) fn facts(world: &World, deaths: &[Death]) -> Facts {
     let first_ends = one_act::first_ends(deaths);
     let kills = deaths
         .iter()

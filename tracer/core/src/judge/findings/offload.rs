@@ -26,7 +26,7 @@ pub(super) fn is_engine(name: &str) -> bool {
 
 /// Returns what was given up, from what each process printed before and after. A point has the
 /// process that printed it, the figures and the line.
-pub(in crate::judge) fn find_offloads(points: &[(String, &GpuMoved, String)]) -> Vec<Offload> {
+pub(crate) fn find_offloads(points: &[(String, &GpuMoved, String)]) -> Vec<Offload> {
     let mut before: Vec<(&str, &str, Bytes, &str)> = Vec::new();
     let mut found: Vec<Offload> = Vec::new();
     for (who, moved, line) in points {

@@ -68,7 +68,7 @@ pub(super) fn number(given: &[FrameworkSetting], end: &str) -> Option<u64> {
 }
 
 /// Returns all settings, by source.
-pub(in crate::judge) fn all(facts: &Facts, report: &Report) -> Vec<Setting> {
+pub(crate) fn all(facts: &Facts, report: &Report) -> Vec<Setting> {
     let rows = rows(facts, report);
     rows.into_iter().map(|row| row.setting).collect()
 }

@@ -9,6 +9,7 @@ pub(crate) mod gpu_errors;
 pub(crate) mod gpus;
 pub(crate) mod growth_attribution;
 pub(crate) mod growth_floor;
+pub(crate) mod interferences;
 pub(crate) mod limits;
 pub(crate) mod lost_sources;
 pub(crate) mod machine;

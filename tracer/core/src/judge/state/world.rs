@@ -23,6 +23,7 @@ use crate::{
             gpus::{self, Gpus},
             growth_attribution::{GrowthAttribution, Owner},
             growth_floor::GrowthFloor,
+            interferences::Interferences,
             limits::Limits,
             lost_sources::{self, LostSource},
             machine::{Machine, MemoryHolders},
@@ -88,6 +89,8 @@ pub(crate) struct World {
     pub(crate) signals: ByProcess<Vec<Timestamped<Signal>>>,
     pub(crate) stepd_signals: StepdSignals,
     pub(crate) delivered: ByProcess<Vec<Timestamped<(i32, i32)>>>,
+    /// Who traced each process, or wrote into its memory.
+    pub(crate) interferences: Interferences,
     /// When a process was seen to be exiting, by a signal that the kernel sent in its name, and
     /// whether that was the whole process. Recordings of earlier versions do not say.
     pub(crate) exiting_since: ByProcess<(BootTime, Option<bool>)>,
@@ -187,8 +190,12 @@ impl World {
                 self.drives(worker.process);
                 self.owned(worker.process, time);
             }
-            Observation::Fork { parent, child } => self.processes.forked(*parent, *child),
+            Observation::Fork { parent, child } => {
+                self.processes.forked(*parent, *child);
+                self.interferences.forked(*parent, *child);
+            }
             Observation::Exec(exec) => {
+                self.interferences.executed(exec.process);
                 self.processes.executed(exec);
                 self.shares.executed(exec.process);
                 self.owned(exec.process, time);
@@ -209,6 +216,7 @@ impl World {
                 signal,
                 code,
             } => self.delivered(time, *process, (*signal, *code)),
+            Observation::Interference(act) => self.interferences.seen(time, act),
             Observation::OomVictim(victim) => {
                 let what = victim.clone();
                 self.victims.push(Timestamped { time, what });
@@ -292,7 +300,9 @@ impl World {
         if signals.len() >= MAX_SIGNALS {
             signals.remove(least_telling(signals));
         }
-        signals.push(Timestamped { time, what });
+        // One that was kept until the exit comes later than it was sent.
+        let place = signals.partition_point(|seen| seen.time <= time);
+        signals.insert(place, Timestamped { time, what });
     }
 
     /// Returns a signal that the supervisor of a wrapped command handed on, as its sender's. The
@@ -675,6 +685,7 @@ impl World {
         self.waiting_drivers.retain(|driver| !driver.same(key));
         self.signals.remove(&short);
         self.delivered.remove(&short);
+        self.interferences.forget(key);
         self.exiting_since.remove(&short);
         let calls = &self.calls;
         self.growth_attribution

@@ -11,6 +11,7 @@ mod forged;
 mod gcs;
 mod growth;
 mod growth_remedies;
+mod interference;
 mod job_ends;
 mod kernel;
 mod limits;

@@ -174,7 +174,9 @@ impl Case<'_> {
     fn by_act(&self) -> Draft {
         let act = fatal_act::of(self.world, self.exit);
         let draft = self.by(act);
-        if fatal_act::may_come_from_tracer(self.exit, &act) {
+        if fatal_act::may_come_from_tracer(self.exit, &act)
+            || fatal_act::interference(self.world, self.exit, &act).is_some()
+        {
             draft.at_most(Certainty::Inferred)
         } else {
             draft

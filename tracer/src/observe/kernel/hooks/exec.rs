@@ -13,6 +13,7 @@ use crate::{
 
 pub(super) const HOOK: Deaths = Deaths {
     is_needed: false,
+    cost: "",
     offsets: NO_FIELDS,
     // The last field of the record is cut to the bytes that were read.
     decode: |_, bytes| take(bytes, std::mem::offset_of!(Exec, argv)).map(|record| exec(&record)),

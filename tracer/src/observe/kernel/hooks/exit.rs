@@ -5,14 +5,16 @@ use raytrace_ebpf::records::Exit;
 use super::{
     Deaths, Decoder,
     bytes::{arguments, key, memory, named, ns_pid, take, text},
+    signal_generate,
 };
 use crate::{
     event::{self, Observation},
-    ids::Pid,
+    ids::{BootTime, Pid},
 };
 
 pub(super) const HOOK: Deaths = Deaths {
     is_needed: true,
+    cost: "",
     offsets: |fields, offsets| {
         offsets.task_exit_code = fields.need("task_struct", "exit_code")?;
         offsets.signal_live = fields.need("signal_struct", "live")?;
@@ -26,6 +28,13 @@ pub(super) const HOOK: Deaths = Deaths {
         take(bytes, std::mem::offset_of!(Exit, title)).map(|record| exit(decoder, &record))
     },
 };
+
+/// Returns the signal that the process had caught, if one was kept for its exit.
+pub(super) fn caught(bytes: &[u8]) -> Option<(BootTime, Observation)> {
+    let record: Exit = take(bytes, std::mem::offset_of!(Exit, title))?;
+    let caught = &record.caught;
+    (caught.time != 0).then(|| (BootTime(caught.time), signal_generate::caught(caught)))
+}
 
 fn exit(decoder: &Decoder, record: &Exit) -> Observation {
     let length = usize::try_from(record.title_length).ok();

@@ -10,6 +10,7 @@ use crate::event::Observation;
 
 pub(super) const HOOK: Deaths = Deaths {
     is_needed: true,
+    cost: "",
     offsets: NO_FIELDS,
     decode: |_, bytes| take(bytes, size_of::<Fork>()).map(|record| fork(&record)),
 };

@@ -8,6 +8,7 @@ mod bytes;
 mod exec;
 mod exit;
 mod fork;
+mod interference;
 mod rename;
 mod signal_deliver;
 mod signal_generate;
@@ -28,6 +29,8 @@ pub(super) struct Deaths {
     /// Whether acts can be observed only with this hook: which processes are tracked, which ended,
     /// and who sent a signal.
     pub(super) is_needed: bool,
+    /// What is lost without it, said where it is missing; empty if the ledger and the mode say it.
+    pub(super) cost: &'static str,
     /// Finds the fields that no other hook reads.
     pub(super) offsets: fn(&Fields<'_>, &mut Offsets) -> Result<(), KernelError>,
     /// Decodes a record; `None` for one that is too short or carries nothing.
@@ -56,6 +59,9 @@ pub(super) const fn of(hook: Hook) -> Deaths {
         Hook::Exec => exec::HOOK,
         Hook::Exit => exit::HOOK,
         Hook::Rename => rename::HOOK,
+        Hook::Attach => interference::ATTACH,
+        Hook::MemoryWrite => interference::MEMORY_WRITE,
+        Hook::MemoryAccess => interference::MEMORY_ACCESS,
     }
 }
 
@@ -76,11 +82,14 @@ const fn sender(kind: Kind) -> Sender {
     match kind {
         Kind::Fork => Sender::Deaths(Hook::Fork),
         Kind::Exec => Sender::Deaths(Hook::Exec),
-        Kind::Signal => Sender::Deaths(Hook::Signal),
+        Kind::Signal | Kind::Traced => Sender::Deaths(Hook::Signal),
         Kind::Delivered => Sender::Deaths(Hook::Deliver),
         Kind::Victim => Sender::Deaths(Hook::Victim),
         Kind::Exit => Sender::Deaths(Hook::Exit),
         Kind::Rename => Sender::Deaths(Hook::Rename),
+        Kind::Attached => Sender::Deaths(Hook::Attach),
+        Kind::MemoryWritten => Sender::Deaths(Hook::MemoryWrite),
+        Kind::VmWritten => Sender::Deaths(Hook::MemoryAccess),
         Kind::Mapped => Sender::Memory(MemoryHook::Mapped),
         Kind::Growth => Sender::Memory(MemoryHook::Tick),
     }
@@ -117,8 +126,18 @@ impl Decoder {
         let Sender::Deaths(hook) = sender(Kind::of(header.kind)?) else {
             return None;
         };
-        let what = (of(hook).decode)(self, bytes)?;
+        let what = match Kind::of(header.kind)? {
+            Kind::Traced => interference::decode(self, bytes)?,
+            _ => (of(hook).decode)(self, bytes)?,
+        };
         Some((hook, BootTime(header.time), what))
+    }
+
+    /// Returns the signal that the process of an exit had caught, if its record has one.
+    pub(super) fn caught(&self, bytes: &[u8]) -> Option<(BootTime, Observation)> {
+        let header: Header = take(bytes, size_of::<Header>())?;
+        let is_exit = Kind::of(header.kind)? == Kind::Exit;
+        is_exit.then(|| exit::caught(bytes))?
     }
 }
 
@@ -140,11 +159,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_decoded_or_refused(kind in 0u32..12, bytes in proptest::collection::vec(any::<u8>(), 0..20_000)) {
+        fn any_bytes_are_decoded_or_refused(kind in 0u32..16, bytes in proptest::collection::vec(any::<u8>(), 0..20_000)) {
             let decoder = Decoder::new(Symbols::default());
             let mut record = kind.to_le_bytes().to_vec();
             record.extend(bytes);
             let _ = decoder.decode(&record);
+            let _ = decoder.caught(&record);
             let _ = decode_memory(&record, 4096);
         }
     }

@@ -41,6 +41,7 @@ impl From<NewTitle<'_>> for Observation {
 
 pub(super) const HOOK: Deaths = Deaths {
     is_needed: false,
+    cost: "",
     offsets: NO_FIELDS,
     decode: |decoder, bytes| title(decoder, bytes).map(Into::into),
 };

@@ -10,6 +10,7 @@ use crate::event::Observation;
 
 pub(super) const HOOK: Deaths = Deaths {
     is_needed: false,
+    cost: "",
     offsets: |fields, offsets| {
         offsets.sigaction_handler = fields.need("k_sigaction", "sa.sa_handler")?;
         Ok(())

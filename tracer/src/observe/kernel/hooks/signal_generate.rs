@@ -20,6 +20,7 @@ use crate::{
 
 pub(super) const HOOK: Deaths = Deaths {
     is_needed: true,
+    cost: "",
     offsets: |fields, offsets| {
         offsets.task_pdeath_signal = fields.need("task_struct", "pdeath_signal")?;
         offsets.task_stack = fields.optional("task_struct", "stack");
@@ -77,6 +78,45 @@ fn signal(record: &records::Signal) -> Observation {
         },
         tracer: named(&record.tracer),
         call: system_calls::read(record.call, has(SENDER_COMPAT), record.arguments),
+    })
+}
+
+/// Decodes a signal that was kept until the exit. Less is known of its sender.
+pub(super) fn caught(record: &records::Caught) -> Observation {
+    let [uid, effective_uid, saved_uid] = record.sender_uids;
+    let compat = record.flags & SENDER_COMPAT != 0;
+    Observation::Signal(event::Signal {
+        target: key(record.target),
+        target_tid: Pid(record.target.tid),
+        signal: record.signal,
+        code: record.code,
+        group: record.group != 0,
+        result: record.result,
+        group_exit: false,
+        group_exit_code: 0,
+        took_effect: false,
+        parent_death_signal: 0,
+        sender: Sender {
+            process: key(record.sender),
+            tid: Pid(record.sender.tid),
+            comm: text(&record.sender_comm),
+            uid,
+            effective_uid: Some(effective_uid),
+            saved_uid: Some(saved_uid),
+            exiting: false,
+            process_exiting: None,
+            kernel_thread: false,
+            exe: None,
+            cgroup: None,
+            ancestors: Vec::new(),
+            container_id: None,
+            file: None,
+            argv: Vec::new(),
+            exec_seen: false,
+            same_root: false,
+        },
+        tracer: None,
+        call: system_calls::read(record.call, compat, record.arguments),
     })
 }
 

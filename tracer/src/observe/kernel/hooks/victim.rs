@@ -16,6 +16,7 @@ const NO_LIMIT_PAGES: u64 = (1 << 63) / 4096 - 1;
 
 pub(super) const HOOK: Deaths = Deaths {
     is_needed: false,
+    cost: "",
     offsets: |fields, offsets| {
         let css = fields.need("mem_cgroup", "css")?;
         offsets.memcg_css = css;
