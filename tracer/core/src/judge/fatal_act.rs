@@ -374,11 +374,17 @@ pub(super) fn caught_before(
     Some(first.unwrap_or(last))
 }
 
-/// Returns whether the process had caught a signal from outside by `end`. Then it is not proven
-/// that it ended by itself: any signal may be agreed on for that (`--signal=USR1` of Slurm).
-pub(super) fn has_caught(world: &World, process: ProcessKey, end: BootTime) -> bool {
+/// Returns whether the process had caught a signal from outside after `since`, up to `end`. Then it
+/// is not proven that it ended by itself: any signal may be agreed on for that (`--signal=USR1` of
+/// Slurm).
+pub(super) fn has_caught(
+    world: &World,
+    process: ProcessKey,
+    since: BootTime,
+    end: BootTime,
+) -> bool {
     let mut signals = world.signals_to(process).iter();
-    signals.any(|seen| seen.time <= end && was_taken(world, process, seen))
+    signals.any(|seen| since < seen.time && seen.time <= end && was_taken(world, process, seen))
 }
 
 /// Returns whether a signal from outside was queued for this process, and may have been taken by

@@ -6,8 +6,7 @@ use super::{
 };
 use crate::{
     assert_verdict, clause,
-    event::{PendingSignals, Role},
-    ids::Bytes,
+    event::{Ledger, Observation, PendingSignals, Role, Source},
     judge::report::{Certainty, Death, Killer},
 };
 
@@ -301,4 +300,44 @@ fn exit_after_any_caught_signal_is_not_proven() {
     // Runtimes recover from faults.
     let own = (Killer::Exit, Certainty::Proven);
     assert_eq!(exits_after(70, 11, 1), own);
+}
+
+/// A fault that was survived explains no signal that the handler of a later one sends.
+#[test]
+fn own_signal_after_a_survived_fault_and_a_caught_signal_is_not_proven() {
+    let ended = |caught: bool| {
+        let mut scene = Scene::new();
+        scene.process(70, 7, "java", Role::Other);
+        scene.signal(70, 70, 11, 1, false).after(100);
+        if caught {
+            scene.signal(66, 70, 15, 0, false).after(100);
+        }
+        scene.signal(70, 70, 11, -6, false).after(5);
+        scene.delivered(70, 11, -6);
+        scene.exit(70, 11);
+        verdict(&scene.death(70)).1
+    };
+    assert_eq!(ended(false), Certainty::Proven);
+    assert_eq!(ended(true), Certainty::Inferred);
+}
+
+/// A signal that was lost may be the one whose handler sends this one.
+#[test]
+fn own_signal_after_lost_signals_is_not_proven() {
+    for (lost, certainty) in [(0, Certainty::Proven), (1, Certainty::Inferred)] {
+        let mut scene = Scene::new();
+        scene.process(70, 7, "python", Role::Other);
+        for ring_full in [0, lost] {
+            let ledger = Ledger {
+                hook: "signal/signal_generate".into(),
+                ring_full,
+                ..Ledger::default()
+            };
+            scene.push(Source::Kernel, Observation::Ledger(ledger));
+            scene.after(1000);
+        }
+        scene.signal(70, 70, 9, 0, true).after(5);
+        scene.exit(70, 9);
+        assert_eq!(verdict(&scene.death(70)), (Killer::Crash, certainty));
+    }
 }

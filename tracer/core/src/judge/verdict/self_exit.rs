@@ -64,6 +64,9 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft
         // A handler raises a fault again at once, if it is the last that came.
         let at_once = signal.time.since(fault.time) < SECOND_NS || draft.killer == Killer::Crash;
         let alone = at_once && !earlier.any(|seen| from_outside_it(&seen));
+        // A handler of any other signal may have sent this one.
+        let has_caught = fatal_act::has_caught(case.world, case.key(), fault.time, signal.time);
+        let alone = alone && !has_caught && !may_have_lost_a_signal(case);
         let most = if alone {
             Certainty::Proven
         } else {
@@ -98,7 +101,8 @@ fn raised(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
     });
     let draft = kernel::fault(case, signal);
     // Its handler of another signal may have sent this one.
-    let has_caught = fatal_act::has_caught(case.world, case.key(), signal.time);
+    let has_caught = may_have_lost_a_signal(case)
+        || fatal_act::has_caught(case.world, case.key(), BootTime(0), signal.time);
     if is_seen && !came_before && !has_caught && !may_be_caught_before_recording(case, number) {
         draft
     } else {
@@ -405,7 +409,7 @@ fn by_code(case: &Case<'_>) -> Draft {
         // A signal that it caught, or one that was not seen, may have told it to end.
         Source::Kernel
             if !may_have_lost_a_signal(case)
-                && !fatal_act::has_caught(case.world, case.key(), case.exit.time)
+                && !fatal_act::has_caught(case.world, case.key(), BootTime(0), case.exit.time)
                 && !may_be_caught_before_recording(case, named) =>
         {
             Certainty::Proven
