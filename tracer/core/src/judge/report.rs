@@ -27,8 +27,8 @@ pub use log_mentions::{LogMention, Mention};
 pub(crate) use memory::class_of_title;
 pub use memory::{
     CallRate, CgroupUse, GpuError, GpuReport, GpuUse, GrowthRate, HourRate, InUse, LimitPeak,
-    MemoryReport, OomReport, OutsideCgroup, Owner, OwnerKind, Peak, RestOfClass, SharedFileUse,
-    PROGRAM, SharedKind, SharedUse, Suspect, TopProcess, TopRest, subprocess,
+    MemoryReport, OomReport, OutsideCgroup, Owner, OwnerKind, PROGRAM, Peak, RestOfClass,
+    SharedFileUse, SharedKind, SharedUse, Suspect, TopProcess, TopRest, subprocess,
 };
 pub use minute::{AtDeath, CallsReport, LastMinute, LimitBefore, MappedBefore, TopBefore};
 pub use place::{Kubernetes, Place, Slurm};

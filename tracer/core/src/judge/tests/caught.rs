@@ -7,6 +7,7 @@ use super::{
 use crate::{
     assert_verdict, clause,
     event::{Ledger, Observation, PendingSignals, Role, Source},
+    ids::Bytes,
     judge::report::{Certainty, Death, Killer},
 };
 
