@@ -80,6 +80,8 @@ pub fn of_fault(words: &str) -> Option<i32> {
         ("Illegal instruction", SIGILL),
         ("SIGFPE", SIGFPE),
         ("Floating point exception", SIGFPE),
+        ("SIGSYS", SIGSYS),
+        ("Bad system call", SIGSYS),
     ];
     known
         .iter()

@@ -16,14 +16,14 @@ use crate::{
     judge::{
         cause::Scope,
         from_text::claim::{
-            Claim, KernelOom, PidNamespace, Place, Statement, Subject, Task, TextRemarks,
+            Claim, Daemon, KernelOom, PidNamespace, Place, Statement, Subject, Task, TextRemarks,
         },
     },
     kernel_log,
 };
 
 /// Keywords of these lines.
-pub(super) const KEYWORDS: [&str; 14] = [
+pub(super) const KEYWORDS: [&str; 15] = [
     "oom-kill:constraint=",
     "Killed process ",
     "Kill process ",
@@ -38,6 +38,7 @@ pub(super) const KEYWORDS: [&str; 14] = [
     "] general protection",
     "] trap ",
     "NVRM: Xid (",
+    "Kernel panic - not syncing: ",
 ];
 /// A line further than this from the report's first line does not belong to it.
 const MAX_LINES: u64 = 6000;
@@ -61,6 +62,8 @@ static KILLED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"Killed process (\d+)(?:,? UID \d+,)? \(([^()]*)\)"));
 static REAPED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"oom_reaper: reaped process (\d+) \((.*)\), now anon-rss:"));
+static PANIC: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?:^|\] )Kernel panic - not syncing: (Out of memory: )?(.*)$"));
 static ROW: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[ *\d+\] +(.+)$"));
 
 /// The report that is being read, and kills that wait for their second line.
@@ -81,6 +84,8 @@ struct Report {
     limit: Option<Bytes>,
     stats: Option<String>,
     result: Option<(String, String)>,
+    /// The line that has them.
+    result_line: Option<LogLine>,
     /// The scope that an old kernel names above the kill, and the number of that line.
     chosen: Option<(Scope, u64)>,
     /// Whether lines of another report are mixed in.
@@ -114,8 +119,9 @@ impl Kernel {
         if self.context(text, line, out) {
             return;
         }
+        out.extend(panic(text, line));
         match kernel_log::parse(text) {
-            Some(KernelLog::Invoked { comm, .. }) => self.invoked(comm, place),
+            Some(KernelLog::Invoked { comm, .. }) => self.invoked(comm, line, out),
             Some(KernelLog::OomKill {
                 constraint,
                 oom_memcg,
@@ -147,7 +153,9 @@ impl Kernel {
         }
     }
 
-    fn invoked(&mut self, comm: String, place: Place) {
+    fn invoked(&mut self, comm: String, line: &LogLine, out: &mut Vec<Statement>) {
+        out.extend(self.report.without_victim());
+        let place = line.place;
         let open = self.report.invoker.is_some() && !self.report.kill_seen;
         self.report = Report {
             first: place.line,
@@ -165,9 +173,22 @@ impl Kernel {
             self.report.usage = kilobytes(1);
             self.report.limit = kilobytes(2);
         } else if let Some(found) = STATS.captures(text) {
-            self.report.stats = Some(found[1].to_owned());
+            let stats = found[1].to_owned();
+            // A terminal may have broken the path in the line above.
+            if let Some((task, limit)) = &mut self.report.result {
+                let is_cut =
+                    |path: &&mut String| stats.len() > path.len() && stats.starts_with(&**path);
+                let is_part = task
+                    .strip_prefix(&**limit)
+                    .is_some_and(|rest| !rest.starts_with('/'));
+                if let Some(path) = Some(limit).filter(|path| is_part && is_cut(path)) {
+                    path.clone_from(&stats);
+                }
+            }
+            self.report.stats = Some(stats);
         } else if let Some(found) = RESULT.captures(text) {
             self.report.result = Some((found[1].to_owned(), found[2].to_owned()));
+            self.report.result_line = Some(line.clone());
         } else if let Some(found) = CHOSEN.captures(text) {
             let scope = match &found[1] {
                 "Out of memory" => is_global(&CHOSEN, text).then_some(Scope::Global),
@@ -356,11 +377,64 @@ impl Kernel {
 
     /// Adds the kills that have no second line in the text.
     pub(super) fn flush(&mut self, out: &mut Vec<Statement>) {
+        out.extend(self.report.without_victim());
         out.extend(self.chosen.take());
         let mut left: Vec<Statement> = self.pending.drain().map(|(_, one)| one).collect();
         left.sort_by_key(|one| one.place);
         out.append(&mut left);
     }
+}
+
+impl Report {
+    /// Returns the kill whose victim the text does not name.
+    fn without_victim(&mut self) -> Option<Statement> {
+        let line = self.result_line.take()?;
+        let (task_cgroup, cgroup) = self.result.take()?;
+        let oom = KernelOom {
+            scope: Some(Scope::Memcg),
+            cgroup: Some(cgroup),
+            task_cgroup: Some(task_cgroup),
+            limit: self.limit,
+            usage: self.usage,
+            invoker: self.invoker.clone(),
+            ..KernelOom::default()
+        };
+        let subject = Subject {
+            pid_namespace: PidNamespace::Host,
+            ..Subject::default()
+        };
+        Some(line.states(subject, Claim::KernelOom(Box::new(oom))))
+    }
+}
+
+/// Reads the end of a whole machine, unless the line was written by a program.
+fn panic(text: &str, line: &LogLine) -> Option<Statement> {
+    let program = line.program.as_ref().map(|(name, _)| name.as_str());
+    let found = PANIC.captures(text)?;
+    if program.is_some_and(|name| name != "kernel") || line.speaker.is_some() {
+        return None;
+    }
+    let why = match found.get(1) {
+        Some(_) => "it was out of memory and panicked",
+        None => "it panicked",
+    };
+    let subject = Subject {
+        pid_namespace: PidNamespace::Host,
+        of: Some("the machine".into()),
+        ..Subject::default()
+    };
+    let daemon = Daemon {
+        name: "the kernel".into(),
+        pid: None,
+        signal: None,
+        why: format!("{why}, which ends every process: {}", &found[2]),
+        for_memory: found.get(1).is_some(),
+        fix: None,
+        unit: None,
+        after_part: false,
+        after: None,
+    };
+    Some(line.states(subject, Claim::Daemon(daemon)))
 }
 
 /// Returns whether a line is the header of a task dump.

@@ -17,7 +17,7 @@ use crate::{
 };
 
 use super::{
-    configurations, kernel, kube,
+    configurations, headings, kernel,
     line::{FoundKeywords, Groups},
     ray_actor, ray_remarks, warnings,
 };
@@ -71,7 +71,7 @@ fn index() -> Index {
     add(Groups::MARKERS, &MARKERS);
     add(Groups::CATALOGUE, catalogue::keywords());
     add(Groups::CATALOGUE, &FATAL);
-    add(Groups::KUBE, &kube::KEYWORDS);
+    add(Groups::HEADINGS, &headings::KEYWORDS);
     add(Groups::KERNEL, &kernel::KEYWORDS);
     add(Groups::RAY_REMARKS, &ray_remarks::KEYWORDS);
     let configurations: Vec<&'static str> = configurations::keywords().collect();

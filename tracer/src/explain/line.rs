@@ -93,7 +93,7 @@ impl Groups {
     pub(super) const WARNING: Self = Self(64);
     pub(super) const RAY_REMARKS: Self = Self(128);
     pub(super) const CONFIGURATIONS: Self = Self(256);
-    pub(super) const KUBE: Self = Self(512);
+    pub(super) const HEADINGS: Self = Self(512);
     #[cfg(test)]
     pub(super) const ALL: Self = Self(1023);
     /// Recognisers with sentences that may be broken over several lines.

@@ -6,9 +6,9 @@
 mod broken_lines;
 mod chunks;
 mod configurations;
+mod headings;
 mod kernel;
 mod keywords;
-mod kube;
 mod line;
 mod pool;
 mod prose;

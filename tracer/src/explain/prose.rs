@@ -1,8 +1,9 @@
 //! Finds reports that a sentence quotes: `LSF then prints "TERM_MEMLIMIT: job killed …"`.
 
 /// Words after which a sentence quotes what a program prints.
-const BEFORE_QUOTE: [&str; 12] = [
+const BEFORE_QUOTE: [&str; 13] = [
     "emits",
+    "grep",
     "like",
     "means",
     "normally",
@@ -59,6 +60,7 @@ mod tests {
             "The docs say that \"mpirun noticed that process rank 0 ",
             "earlyoom prints: ",
             "earlyoom prints: s",
+            "user@node1:~$ sudo grep '",
         ] {
             assert!(quotes(before), "{before}");
         }

@@ -1,8 +1,12 @@
 //! Turns a line that matches a row of the catalogue into what it claims, of whom.
 
+use std::sync::LazyLock;
+
 use libc::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
-use super::{HexIds, line::LogLine, prose, ray_exit, said, stamp};
+use regex::Regex;
+
+use super::{HexIds, line::LogLine, pattern, prose, ray_exit, said, stamp};
 use crate::{
     catalogue::{self, Found, Says, Where, Whom},
     event::Role,
@@ -12,6 +16,7 @@ use crate::{
         from_text::claim::{Claim, Daemon, KernelOom, PidNamespace, Stamp, Statement, Subject},
         ray_reason::RayReason,
     },
+    path,
     ray::facts::ExitType,
     signals,
 };
@@ -27,6 +32,10 @@ const SENT: [(&str, i32); 5] = [
     ("Interrupt", SIGINT),
     ("Quit", SIGQUIT),
 ];
+
+static POD: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r#"(?:^|\s)pod(?:/|="(?:[\w.-]+/)?)([a-z0-9][a-z0-9.-]{0,252})(?:"|\s|$|[^\w/])"#)
+});
 
 /// Reads a line. `own` is the process that writes the text, and `hosts` whether only rows about
 /// processes of the host count.
@@ -114,8 +123,13 @@ fn stamp_of(found: &Found<'_>, line: Stamp) -> Stamp {
 }
 
 fn subject(found: &Found<'_>, line: &LogLine, own: &Subject) -> Subject {
-    let pid = found.number("pid").map(Pid);
+    // mpirun prints the pid 0 where it knows none.
+    let pid = found.number("pid").filter(|pid| *pid != 0).map(Pid);
     let text = |hole: &str| found.get(hole).map(str::to_owned);
+    let comm = found.get("comm").filter(|comm| !comm.is_empty());
+    let is_path = |comm: &&str| comm.starts_with(['/', '.']);
+    let base = comm.filter(is_path).map(path::base);
+    let comm = base.or(comm).map(str::to_owned);
     let subject = match found.row.of {
         Whom::Nobody => Subject::default(),
         Whom::Writer => {
@@ -141,15 +155,23 @@ fn subject(found: &Found<'_>, line: &LogLine, own: &Subject) -> Subject {
     let of_any = matches!(found.row.of, Whom::Nobody | Whom::Writer);
     let place = (!found.row.place.is_empty()).then(|| found.fill(&found.row.place));
     let of = place.filter(|place| !place.ends_with(' '));
+    let of_host = matches!(found.row.of, Whom::Nobody | Whom::Host) && pid.is_none();
+    let of = of.or_else(|| pod(&line.text).filter(|_| of_host));
     // A place says more than a number: `Slurm task 289 on node-1`.
     let task = text("task").filter(|_| found.row.of == Whom::Nobody && of.is_none());
     Subject {
-        comm: text("comm").or_else(|| other_part(found)).or(subject.comm),
+        comm: comm.or_else(|| other_part(found)).or(subject.comm),
         task: task.or(subject.task),
         of: of.or(subject.of),
         foreign: subject.foreign || (of_any && line.component.is_none() && !found.is_rays()),
         ..subject
     }
+}
+
+/// Returns the pod that a line names beside the end: `pod/train-0`, `pod="default/train-0"`.
+fn pod(text: &str) -> Option<String> {
+    let name = &POD.captures(text)?[1];
+    Some(format!("pod {}", name.trim_end_matches(['-', '.'])))
 }
 
 /// Returns the name of a part of Ray that has no role of its own.
@@ -255,6 +277,9 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
             ..KernelOom::default()
         })),
         Says::TakenBack { by } => Claim::TakenBack { by: by.clone() },
+        Says::Adds { says } => Claim::Adds {
+            says: short(&found.fill(says)),
+        },
         Says::Before { says } => Claim::ErrorBefore {
             says: short(&found.fill(says)),
         },

@@ -3,8 +3,8 @@
 use super::{
     broken_lines::BrokenLines,
     configurations::Configurations,
+    headings::Headings,
     kernel::{self, Kernel},
-    kube::Kube,
     line::{Groups, LogLine},
     ray_actor::Actors,
     ray_component::Components,
@@ -42,7 +42,7 @@ pub(super) struct Source {
     kernel: Kernel,
     broken_lines: BrokenLines,
     configurations: Configurations,
-    kube: Kube,
+    headings: Headings,
     torchrun: Torchrun,
     /// The worker that writes this file, from the file's name and its markers.
     own: Subject,
@@ -83,7 +83,7 @@ impl Source {
             kernel: Kernel::default(),
             broken_lines: BrokenLines::default(),
             configurations: Configurations::default(),
-            kube: Kube::default(),
+            headings: Headings::default(),
             torchrun: Torchrun::default(),
             own,
             folder,
@@ -110,7 +110,7 @@ impl Source {
             || self.kernel.is_open()
             || self.broken_lines.is_open()
             || self.configurations.is_open()
-            || self.kube.is_open()
+            || self.headings.is_open()
     }
 
     /// Reads a line, or the lines that were wrapped in one.
@@ -159,10 +159,10 @@ impl Source {
         if has(Groups::CATALOGUE) || has(Groups::MARKERS) || line.level == Some('C') {
             self.other(line, before);
         }
-        if has(Groups::KUBE) || self.kube.is_open() {
-            self.kube.line(line, before, &mut self.found);
+        if has(Groups::HEADINGS) || self.headings.is_open() {
+            self.headings.line(line, before, &mut self.found);
         }
-        self.kube.name(line.place, before, &mut self.found);
+        self.headings.name(line, before, &mut self.found);
         if has(Groups::CATALOGUE) {
             self.torchrun.line(line, before, &mut self.found);
         }
@@ -267,13 +267,17 @@ impl Source {
         self.actors.finish(place, &mut self.found);
         self.components.flush(&end, &mut self.found, gathered);
         self.kernel.flush(&mut self.found);
-        self.kube.flush(&mut self.found);
+        self.headings.flush(&mut self.found);
         self.torchrun.flush(&mut self.found);
         self.hand_over(gathered);
     }
 
     fn hand_over(&mut self, gathered: &mut TextEvidence) {
         for mut statement in self.found.drain(..) {
+            // A time beside an end, in a line of its own.
+            let clocks = &mut gathered.texts[self.number].clocks;
+            clocks.utc |= statement.stamp.utc.is_some();
+            clocks.local |= statement.stamp.local.is_some();
             if statement.subject.pid_namespace == PidNamespace::Ray {
                 statement.subject.folder.clone_from(&self.folder);
             }
@@ -318,6 +322,7 @@ fn clocks(line: &LogLine, text: &mut Text) {
     text.clocks.utc |= stamp.utc.is_some();
     text.clocks.local |= stamp.local.is_some();
     text.clocks.boot |= stamp.boot.is_some();
+    text.clocks.day |= stamp.day.is_some();
     if let (Some(utc), Some(local)) = (stamp.utc, stamp.local) {
         let quarter = 15 * MINUTE_NS;
         let offset = (local - utc + quarter / 2).div_euclid(quarter);

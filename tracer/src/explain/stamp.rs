@@ -26,6 +26,24 @@ pub(super) fn ctime(text: &str) -> Option<i64> {
     as_utc(parsed.to_datetime().ok()?)
 }
 
+/// Parses `Nov 21 00:23:48` as if it were UTC, in 1972. That is a leap year.
+pub(super) fn day(text: &str) -> Option<i64> {
+    let text = format!("1972 {}", text.get(..15)?);
+    let parsed = strtime::parse("%Y %b %e %H:%M:%S", text).ok()?;
+    as_utc(parsed.to_datetime().ok()?)
+}
+
+/// Parses the month and day of a date without a year, and a time, in the same way.
+pub(super) fn month_day(month: &str, day: &str, time: &str) -> Option<i64> {
+    local(&format!("1972-{month}-{day} {time}"))
+}
+
+/// Parses `Sat, 21 Nov 2026 08:23:48 +0800`.
+pub(super) fn mail(text: &str) -> Option<i64> {
+    let time = jiff::fmt::rfc2822::parse(text).ok()?;
+    i64::try_from(time.timestamp().as_nanosecond()).ok()
+}
+
 /// Parses seconds since boot, with microseconds.
 pub(super) fn boot(text: &str) -> Option<i64> {
     let (seconds, fraction) = text.split_once('.')?;

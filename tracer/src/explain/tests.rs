@@ -1,6 +1,7 @@
 //! Tests that each known message gives its verdict, in any wrapping, and never a wrong killer.
 
 mod apart;
+mod beside;
 mod chunks;
 mod claims;
 mod damage;

@@ -56,7 +56,7 @@ static ISO: LazyLock<Regex> =
 /// A date without a zone before a line, in brackets or not.
 static LOCAL: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"^(?:\[(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)\]|(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?: [A-Z]{3,4}\b)?)(?: \| | - | )",
+        r"^(?:\[(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?: ([+-]\d{4}))?\]|(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)(?: [A-Z]{3,4}\b)?)(?: \| | - | )",
     )
 });
 /// What names no process and no usable time: quotes and fences of Markdown, pytest's margin, the
@@ -104,6 +104,16 @@ static LEVEL: LazyLock<Regex> =
 static DMESG: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^\[ *(?:(\d+\.\d{6})|([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}))\] ?")
 });
+/// As uWSGI dates a line.
+static CTIME: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}) - "));
+/// As Spark and Hadoop date a line.
+static SPARK: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^(\d\d)/(\d\d)/(\d\d) (\d\d:\d\d:\d\d) (?:INFO|WARN|ERROR|FATAL) [\w.$]+: ")
+});
+/// As the server of PBS dates a line, with what stands before the message.
+static PBS: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d);"));
 static REPEATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[repeated (\d+)x across cluster\]"));
 static PYTHON: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})(?:\t| +)[A-Z]+ \S+:\d+ -- ")
@@ -278,9 +288,14 @@ fn layer<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
 /// Removes what names neither a process nor a time.
 fn margin<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     if let Some(found) = LOCAL.captures(rest) {
-        let time = found.get(1).or_else(|| found.get(2))?.as_str();
-        let time = stamp::local(&time.replacen('T', " ", 1));
-        line.stamp.local = line.stamp.local.or(time);
+        let time = found.get(1).or_else(|| found.get(3))?.as_str();
+        if let Some(zone) = found.get(2) {
+            let zoned = format!("{}{}", time.replacen(' ', "T", 1), zone.as_str());
+            line.stamp.utc = line.stamp.utc.or_else(|| stamp::zoned(&zoned));
+        } else {
+            let time = stamp::local(&time.replacen('T', " ", 1));
+            line.stamp.local = line.stamp.local.or(time);
+        }
         return Some(&rest[found[0].len()..]);
     }
     if rest.starts_with('`') {
@@ -335,6 +350,18 @@ fn dated<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
         line.stamp.utc = line.stamp.utc.or(seconds.and_then(stamp::epoch));
         return journal(&rest[found[0].len()..], line);
     }
+    if let Some(found) = SPARK.captures(rest) {
+        let [year, month, day, time] = [1, 2, 3, 4].map(|at| &found[at]);
+        let time = stamp::local(&format!("20{year}-{month}-{day} {time}"));
+        line.stamp.local = line.stamp.local.or(time);
+        return found.get(4).map(|time| rest[time.end()..].trim_start());
+    }
+    if let Some(found) = PBS.captures(rest) {
+        let [month, day, year, time] = [1, 2, 3, 4].map(|at| &found[at]);
+        let time = stamp::local(&format!("{year}-{month}-{day} {time}"));
+        line.stamp.local = line.stamp.local.or(time);
+        return Some(&rest[found[0].len()..]);
+    }
     let found = LEVEL.captures(rest)?;
     let microseconds: Option<i64> = found.get(1).and_then(|found| found.as_str().parse().ok());
     let boot = microseconds.and_then(|microseconds| microseconds.checked_mul(1000));
@@ -355,6 +382,7 @@ fn journal<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
 /// Reads `kernel: `, `Nov 21 00:23:48 kernel: `, `… earlyoom[812]: `.
 fn hostless<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     let found = HOSTLESS.captures(rest)?;
+    let day = found.get(1).and_then(|date| stamp::day(date.as_str()));
     // The kernel begins with the name and pid of a process whose fault it reports.
     if rest[found[0].len()..].starts_with("segfault at ") {
         return None;
@@ -362,6 +390,7 @@ fn hostless<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     let name = found.get(2).or_else(|| found.get(3))?.as_str();
     let pid = found.get(4).and_then(|pid| pid.as_str().parse().ok());
     line.program = Some((name.to_owned(), pid.map(Pid)));
+    line.stamp.day = line.stamp.day.or(day);
     Some(&rest[found[0].len()..])
 }
 
@@ -387,6 +416,13 @@ fn named<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     if let Some(shorter) = hostless(rest, line) {
         return Some(shorter);
     }
+    if let Some(found) = begins_with_month(rest)
+        .then(|| CTIME.captures(rest))
+        .flatten()
+    {
+        line.stamp.local = line.stamp.local.or_else(|| stamp::ctime(&found[1]));
+        return Some(&rest[found[0].len()..]);
+    }
     // Compose puts names in this form before a line. A table of Ray may look like it, so only the
     // plain form is accepted.
     cut(&POD, rest)
@@ -400,6 +436,8 @@ fn begins_with_month(rest: &str) -> bool {
 
 fn program(found: &regex::Captures<'_>, line: &mut LogLine) {
     let pid = found.get(3).and_then(|pid| pid.as_str().parse().ok());
+    let day = found.get(1).and_then(|date| stamp::day(date.as_str()));
+    line.stamp.day = line.stamp.day.or(day);
     line.program = Some((found[2].to_owned(), pid.map(Pid)));
 }
 

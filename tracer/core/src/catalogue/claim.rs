@@ -116,6 +116,11 @@ pub enum Says {
         /// That program.
         by: String,
     },
+    /// More words on what the lines above claim.
+    Adds {
+        /// The words.
+        says: String,
+    },
     /// An error that stands shortly before a sudden end, in these words.
     Before {
         /// The words.

@@ -78,6 +78,10 @@ fn of_kind(kind: &str) -> String {
         "unit" | "host" | "word" => r"[^\s:]+",
         "path" => r"\S+",
         "cgroup" => r"/\S+",
+        // What bash prints between how a job ended and the job's program, which need not be there.
+        "core" => r"\s*(?:\(core dumped\)\s*)?(?:\w+=\S* )*",
+        "program" => r"[\w./+-]*",
+        "quote" => r#"['"]"#,
         "resource" => r"[\w-]+(?:[./][\w-]+)*",
         "used" => r"used \(.*",
         "pressure" => r"pressure for .*",

@@ -5,7 +5,7 @@
 use super::report::Relation;
 
 /// Names of programs, and their relation to a process that they end.
-const PROGRAMS: [(&str, Relation); 21] = [
+const PROGRAMS: [(&str, Relation); 23] = [
     // OOM killers in user space.
     ("systemd-oomd", Relation::OomDaemon),
     ("earlyoom", Relation::OomDaemon),
@@ -13,6 +13,8 @@ const PROGRAMS: [(&str, Relation); 21] = [
     ("nohang", Relation::OomDaemon),
     ("low-memory-monitor", Relation::OomDaemon),
     ("Talos' OOM controller", Relation::OomDaemon),
+    ("Android's lowmemorykiller", Relation::OomDaemon),
+    ("the kernel", Relation::Other),
     // Programs that start and end containers, for memory and for any other reason.
     ("runc", Relation::ContainerRuntime),
     ("crun", Relation::ContainerRuntime),

@@ -73,6 +73,8 @@ pub struct Clocks {
     pub local: bool,
     /// Seconds since boot.
     pub boot: bool,
+    /// Dates without a year.
+    pub day: bool,
 }
 
 /// When a line was written, by each clock that it shows; nanoseconds.
@@ -84,6 +86,8 @@ pub struct Stamp {
     pub local: Option<i64>,
     /// Since boot.
     pub boot: Option<i64>,
+    /// In local time, with 1972 for the year that the line does not name.
+    pub day: Option<i64>,
 }
 
 impl Stamp {
@@ -217,6 +221,11 @@ pub enum Claim {
         /// That daemon.
         by: String,
     },
+    /// More words on what the lines above claim.
+    Adds {
+        /// The words.
+        says: String,
+    },
     /// A signal ended it; who sent it is not in the text.
     Signalled(i32),
     /// A process with this pid sent the signal that ended it.
@@ -255,6 +264,7 @@ impl Claim {
                 | Self::FatalError { .. }
                 | Self::ErrorBefore { .. }
                 | Self::TakenBack { .. }
+                | Self::Adds { .. }
         )
     }
 }

@@ -128,6 +128,9 @@ impl AllClaims {
         if let Claim::TakenBack { by } = &statement.claim {
             return self.take_back(by, &statement);
         }
+        if let Claim::Adds { says } = &statement.claim {
+            return self.add_words(says, &statement);
+        }
         for name in [&mut statement.subject.class, &mut statement.subject.task] {
             *name = name.take().map(plain);
         }
@@ -173,6 +176,30 @@ impl AllClaims {
             near && matches!(&one.claim, Claim::Daemon(daemon) if daemon.name == by)
         };
         claims.pop_if(is_meant);
+    }
+
+    /// Adds to what the lines above say of the same process: why it crashed, or what it is part of.
+    fn add_words(&mut self, words: &str, statement: &Statement) {
+        let last = self.last.and_then(|at| self.all.get_mut(at));
+        let named = last.and_then(|process| process.statements.last_mut());
+        let both = [named, self.nameless.last_mut()].into_iter().flatten();
+        let Some(last) = both.max_by_key(|one| one.place) else {
+            return;
+        };
+        let near = last.place < statement.place
+            && is_close(last.place, statement.place, TAKEN_BACK_LINES)
+            && agree(last.subject.pid.as_ref(), statement.subject.pid.as_ref());
+        if !near {
+            return;
+        }
+        if let Some((known, more)) = last.subject.of.as_mut().zip(statement.subject.of.as_ref()) {
+            *known = format!("{known}, {more}");
+        }
+        if let Claim::Crash { says, .. } = &mut last.claim
+            && !words.is_empty()
+        {
+            *says = format!("{says}: {words}");
+        }
     }
 
     /// Returns the process of the host that the lines above call dead, if this line only has how it
@@ -334,8 +361,12 @@ pub(super) fn between(one: &Statement, other: &Statement) -> Option<i64> {
 /// Returns how much later the second of two stamps of one clock is.
 pub(super) fn after(one: &Statement, other: &Statement) -> Option<i64> {
     let same_text = one.place.text == other.place.text;
-    let clocks: [fn(&Stamp) -> Option<i64>; 3] =
-        [|stamp| stamp.utc, |stamp| stamp.local, |stamp| stamp.boot];
+    let clocks: [fn(&Stamp) -> Option<i64>; 4] = [
+        |stamp| stamp.utc,
+        |stamp| stamp.local,
+        |stamp| stamp.boot,
+        |stamp| stamp.day,
+    ];
     let mut clocks = clocks.iter().enumerate();
     clocks.find_map(|(number, clock)| {
         let times = clock(&one.stamp).zip(clock(&other.stamp));

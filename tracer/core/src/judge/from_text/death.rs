@@ -111,6 +111,7 @@ fn name(subject: &Subject) -> String {
         role => match &subject.of {
             Some(of) if !subject.is_named() => format!("a process of {of}"),
             _ if role == Role::Worker => "worker".into(),
+            Some(of) => format!("process of {of}"),
             _ if !subject.is_named() => "a process".into(),
             _ => "process".into(),
         },

@@ -1,8 +1,11 @@
 //! Makes deaths of claims that name nobody, if no named death accounts for them.
 
-use std::{collections::BTreeMap, mem::discriminant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    mem::discriminant,
+};
 
-use libc::SIGKILL;
+use libc::{SIGABRT, SIGKILL};
 
 use super::{
     Made, Place,
@@ -14,8 +17,8 @@ use super::{
     zone::Clock,
 };
 use crate::{
-    ids::MINUTE_NS,
-    judge::report::{self, Evidence, Killer},
+    ids::{MINUTE_NS, SECOND_NS},
+    judge::report::{Evidence, Killer},
 };
 
 /// At most this many deaths that Ray counted and no line names are listed. Further ones become a
@@ -28,6 +31,8 @@ const CANCELLED_LINES: u64 = 8;
 const SLURM: &str = "Slurm";
 /// What Nomad ends has ended at most this much later.
 const ENDS_NS: i64 = 2 * MINUTE_NS;
+/// Two programs tell of one end within this time.
+const SAME_DEATH_NS: i64 = 10 * SECOND_NS;
 /// Nomad lists what happened to a task in lines below each other. Those of another task begin below
 /// a heading of four lines.
 const EVENT_LINES: u64 = 4;
@@ -35,55 +40,117 @@ const EVENT_LINES: u64 = 4;
 /// Adds the deaths that nothing else accounts for.
 pub(super) fn add(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
     let nameless = &gathered.claims.nameless;
+    let joined = join_named(gathered, clock, made);
+    let mut told: Vec<Statement> = Vec::new();
     for one in nameless {
-        name_victim(gathered, clock, one, made);
-    }
-    let mut told: Vec<&Statement> = Vec::new();
-    for one in nameless {
-        if !needed(one, made, nameless) {
+        if joined.contains(&one.place) || !needed(one, clock, made, nameless) {
             continue;
         }
+        let mut other = one.clone();
         match told.iter_mut().find(|known| alike(known, one)) {
-            Some(known) if tells_more(one, known) => *known = one,
-            Some(_) => {}
-            None => told.push(one),
+            Some(known) => {
+                if tells_more(one, known) {
+                    std::mem::swap(known, &mut other);
+                }
+                complete(known, other);
+            }
+            None => told.push(other),
         }
     }
-    for one in told {
+    for one in &told {
         let judged = verdict(&[one]);
         made.push(death(gathered, clock, one, judged));
     }
     counted(gathered, clock, made);
 }
 
-/// Takes the process that a shell saw killed, close by, for the victim of an OOM kill that Slurm
-/// counted in a step. Slurm names none.
-fn name_victim(gathered: &TextEvidence, clock: &Clock, one: &Statement, made: &mut [Made]) {
-    if !(matches!(one.claim, Claim::KernelOom(_)) && is_of(one, "Slurm step ")) {
-        return;
+/// Adds what another line of other programs than Ray says of the same death: its time, whose it was.
+fn complete(known: &mut Statement, other: Statement) {
+    if known.stamp.is_empty() {
+        known.stamp = other.stamp;
     }
-    let is_killed = |made: &Made| {
-        let verdict = &made.death.verdict;
-        verdict.killer == Killer::Unknown && made.death.end.signal == Some(SIGKILL)
+    let (one, more) = (&mut known.subject, other.subject);
+    if one.foreign && more.foreign && one.of.is_none() && one.task.is_none() {
+        one.comm = one.comm.take().or(more.comm);
+        one.task = more.task;
+        one.of = more.of;
+    }
+}
+
+/// Joins claims that name no process with the deaths that lines close by name. Returns where these
+/// claims stand.
+fn join_named(gathered: &TextEvidence, clock: &Clock, made: &mut [Made]) -> BTreeSet<Place> {
+    let nameless = &gathered.claims.nameless;
+    let mut joined = BTreeSet::new();
+    let mut explained = BTreeSet::new();
+    for one in nameless {
+        let victims = victims(one, nameless, made);
+        for at in &victims {
+            let named = death(gathered, clock, one, verdict(&[one])).death;
+            let known = &mut made[*at].death;
+            let evidence = std::mem::take(&mut known.verdict.evidence).into_iter();
+            let evidence = evidence.chain(named.verdict.evidence.clone()).collect();
+            if explained.insert(*at) {
+                known.verdict = named.verdict;
+                known.end.signal = known.end.signal.or(named.end.signal);
+                known.memory.oom = known.memory.oom.take().or(named.memory.oom);
+                known.sender = known.sender.take().or(named.sender);
+            }
+            known.verdict.evidence = evidence;
+        }
+        if !victims.is_empty() {
+            let same = nameless.iter().filter(|other| is_end_of_unit(other, one));
+            joined.extend(same.map(|other| other.place));
+            joined.insert(one.place);
+        }
+    }
+    joined
+}
+
+/// Whether this is the end, with a core, of the main process of a unit whose watchdog ran out.
+fn is_end_of_unit(other: &Statement, watchdog: &Statement) -> bool {
+    let crashed = matches!(&other.claim, Claim::Crash { signal, .. } if *signal == Some(SIGABRT));
+    let same = other.subject.of.is_some() && other.subject.of == watchdog.subject.of;
+    crashed && same && is_near(other.place, watchdog.place)
+}
+
+/// Returns the deaths that a claim without a name is about.
+fn victims(one: &Statement, nameless: &[Statement], made: &[Made]) -> Vec<usize> {
+    let near = |made: &Made| {
+        let (above, below) = (made.place.min(one.place), made.place.max(one.place));
+        is_close(above, below, CANCELLED_LINES)
     };
-    // Slurm counts at the end of a step.
-    let is_near = |place: Place| place < one.place && is_close(place, one.place, CANCELLED_LINES);
-    let mut close = made
-        .iter_mut()
-        .filter(|made| is_killed(made) && is_near(made.place));
-    let (Some(victim), None) = (close.next(), close.next()) else {
-        return;
+    let all = |fits: &dyn Fn(&Made) -> bool| -> Vec<usize> {
+        let fitting = made.iter().enumerate().filter(|(_, made)| fits(made));
+        fitting.map(|(at, _)| at).collect()
     };
-    let named = death(gathered, clock, one, verdict(&[one])).death;
-    let known = &mut victim.death;
-    let evidence = std::mem::take(&mut known.verdict.evidence).into_iter();
-    let evidence = evidence.chain(named.verdict.evidence).collect();
-    known.verdict = report::Verdict {
-        evidence,
-        ..named.verdict
+    let only = |fits: &dyn Fn(&Made) -> bool| {
+        let found = all(fits);
+        if found.len() == 1 { found } else { Vec::new() }
     };
-    known.end = named.end;
-    known.memory.oom = named.memory.oom;
+    match &one.claim {
+        // A shell saw which process was killed. Slurm counts at the end of a step.
+        Claim::KernelOom(_) if is_of(one, "Slurm step ") => only(&|made| {
+            let verdict = &made.death.verdict;
+            let killed = made.death.end.signal == Some(SIGKILL);
+            near(made) && made.place < one.place && verdict.killer == Killer::Unknown && killed
+        }),
+        // A core was dumped of the main process of the unit.
+        Claim::Daemon(daemon) if daemon.signal == Some(SIGABRT) => {
+            let main = nameless.iter().any(|other| is_end_of_unit(other, one));
+            let dumped = |made: &Made| {
+                let abort = made.death.end.signal.is_none_or(|signal| signal == SIGABRT);
+                near(made) && abort && made.death.verdict.killer == Killer::Crash
+            };
+            if main { only(&dumped) } else { Vec::new() }
+        }
+        // systemd-oomd names its victims above the cgroup.
+        Claim::Daemon(daemon) if daemon.unit.is_some() => all(&|made| {
+            let sender = made.death.sender.as_ref();
+            near(made) && sender.is_some_and(|sender| sender.comm == daemon.name)
+        }),
+        _ => Vec::new(),
+    }
 }
 
 /// Whether the first of two claims about one death says more. A job stands for its steps.
@@ -209,7 +276,7 @@ fn are_apart(one: &Statement, other: &Statement) -> bool {
     };
     let jobs = job(one).zip(job(other));
     let tasks = one.subject.task.as_ref().zip(other.subject.task.as_ref());
-    if tasks.is_some_and(|(one, other)| one != other) {
+    if tasks.is_some_and(|(one, other)| one != other) || is_said_again(one, other) {
         return true;
     }
     let kinds = [
@@ -222,6 +289,12 @@ fn are_apart(one: &Statement, other: &Statement) -> bool {
     kinds.into_iter().any(apart) || jobs.is_some_and(|(one, other)| one != other)
 }
 
+/// Whether a program other than Ray says the same of another end, minutes later.
+fn is_said_again(one: &Statement, other: &Statement) -> bool {
+    let same = one.subject.foreign && one.quote == other.quote;
+    same && between(one, other).is_some_and(|apart| apart > MINUTE_NS)
+}
+
 /// Returns the job of a statement about a job or step of Slurm.
 fn job(one: &Statement) -> Option<&str> {
     let of = one.subject.of.as_deref()?;
@@ -230,8 +303,52 @@ fn job(one: &Statement) -> Option<&str> {
     name.split(['.', '+']).next()
 }
 
+/// Whether a program other than Ray names what it started, whose end was not at the time of this
+/// death.
+fn is_other_task(one: &Statement, clock: &Clock, made: &Made) -> bool {
+    let time = clock.time(one.place, one.stamp).or(one.stamp.local);
+    let apart = time
+        .zip(made.time)
+        .map(|(one, made)| one.saturating_sub(made).saturating_abs());
+    let is_named = one.subject.foreign && one.subject.task.is_some();
+    is_named && apart.is_some_and(|apart| apart > SAME_DEATH_NS)
+}
+
+/// Whether systemd counts the kills of two units at once, of which the first is inside the other.
+fn is_inner(inner: &Statement, outer: &Statement) -> bool {
+    let unit = |one: &Statement| {
+        one.subject
+            .of
+            .as_deref()?
+            .strip_prefix("unit ")
+            .map(str::to_owned)
+    };
+    let Some((inside, slice)) = unit(inner).zip(unit(outer)) else {
+        return false;
+    };
+    let at_once = between(inner, outer).is_some_and(|apart| apart <= SECOND_NS)
+        && matches!(inner.claim, Claim::KernelOom(_));
+    at_once && std::iter::successors(parent(&inside), |unit| parent(unit)).any(|unit| unit == slice)
+}
+
+/// Returns the slice that a unit of systemd is in, unless it was configured otherwise.
+fn parent(unit: &str) -> Option<String> {
+    if let Some(slice) = unit.strip_suffix(".slice") {
+        let (above, _) = slice.rsplit_once('-')?;
+        return Some(format!("{above}.slice"));
+    }
+    let (name, kind) = unit.rsplit_once('.')?;
+    match (name.split_once('@'), kind) {
+        (Some(("user", uid)), "service") => Some(format!("user-{uid}.slice")),
+        (Some((template, _)), "service") => Some(format!("system-{template}.slice")),
+        (None, "scope") if name.starts_with("session-") => Some("user.slice".into()),
+        (None, "service") => Some("system.slice".into()),
+        _ => None,
+    }
+}
+
 /// Whether no named death accounts for a claim.
-fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
+fn needed(one: &Statement, clock: &Clock, made: &[Made], nameless: &[Statement]) -> bool {
     let killed_by = |killer: Killer| made.iter().any(|made| made.death.verdict.killer == killer);
     match &one.claim {
         Claim::RayMemory(_) => !killed_by(Killer::RayMemoryMonitor),
@@ -239,8 +356,10 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
             // systemd gives a unit this result also if its own daemon killed it.
             let of_unit = is_of(one, "unit ") && oom.reporter.is_some();
             let by_daemon = |other: &Statement| matches!(&other.claim, Claim::Daemon(daemon) if daemon.unit.is_some());
+            let of_inner = |other: &Statement| is_inner(other, one);
             made.iter().all(|made| made.death.memory.oom.is_none())
                 && !(of_unit && nameless.iter().any(by_daemon))
+                && !(of_unit && nameless.iter().any(of_inner))
         }
         Claim::Daemon(_) => !is_after_task(one, nameless),
         Claim::Intended(_) => !killed_by(Killer::RayIntended),
@@ -254,7 +373,8 @@ fn needed(one: &Statement, made: &[Made], nameless: &[Statement]) -> bool {
             let accounts = |other: &Statement| {
                 !is_weak(&other.claim) && !are_apart(one, other) && !is_after_task(other, nameless)
             };
-            made.is_empty() && !others.any(accounts) && !is_ended_with_step(one, nameless)
+            let is_other = |made: &Made| is_other_task(one, clock, made);
+            made.iter().all(is_other) && !others.any(accounts) && !is_ended_with_step(one, nameless)
         }
     }
 }

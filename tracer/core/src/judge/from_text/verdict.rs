@@ -238,6 +238,7 @@ fn others(claims: &[&Statement]) -> Verdict {
         | Claim::UnparsedKill
         | Claim::Died
         | Claim::TakenBack { .. }
+        | Claim::Adds { .. }
         | Claim::Identity => Verdict::new(Killer::Unknown, Cause::Unexplained),
     }
 }
@@ -297,7 +298,7 @@ pub(super) fn rank(claim: &Claim) -> u8 {
         Claim::ErrorBefore { .. } => 13,
         Claim::Lost => 14,
         Claim::Unregistered | Claim::UnparsedKill | Claim::Died | Claim::Gone => 15,
-        Claim::Identity | Claim::TakenBack { .. } => 16,
+        Claim::Identity | Claim::TakenBack { .. } | Claim::Adds { .. } => 16,
     }
 }
 

@@ -196,6 +196,9 @@ impl Clock {
         }
         let clocks = text.clocks;
         let how = match (clocks.utc, clocks.local, clocks.boot) {
+            (false, false, _) if clocks.day => {
+                "dates without a year; journalctl -o short-iso-precise prints it"
+            }
             (_, true, _) if self.undated.contains(&number) => "local times of an unknown zone",
             (_, true, _) => {
                 "local times of an unknown zone, put in order as if they were UTC; set it with --log-tz"
@@ -254,6 +257,10 @@ pub(super) fn printed(stamp: Stamp) -> Option<String> {
             "%Y-%m-%d %H:%M:%S%.3f"
         };
         return Some(civil.strftime(form).to_string());
+    }
+    if let Some(day) = stamp.day {
+        let civil = TimeZone::UTC.to_datetime(WallTime(day).timestamp());
+        return Some(civil.strftime("%b %-d %H:%M:%S (no year)").to_string());
     }
     let boot = stamp.boot?;
     Some(format!("{:.6} s after boot", boot as f64 / 1e9))
