@@ -366,7 +366,6 @@ mod tests {
         let style = sample::style();
         let view = View::new(&shown, &style);
         let entries = rank::entries(&view, shown.causes());
-        let with_facts = with_facts(&view, &entries, usize::MAX);
-        assert_eq!(with_facts, [EventId(1), EventId(9)].into());
+        assert_eq!(leading(&view, &entries), [EventId(9), EventId(1)]);
     }
 }
