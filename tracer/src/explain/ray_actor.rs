@@ -70,6 +70,13 @@ impl Actors {
         self.complete.is_some()
     }
 
+    /// Returns the actor whose block ends at this line.
+    pub(super) fn ended_at(&self, place: Place) -> Option<&Subject> {
+        let complete = self.complete.as_ref();
+        let complete = complete.filter(|complete| complete.reason.place == place)?;
+        Some(&complete.block.first.subject)
+    }
+
     /// Adds what is still open at the end of a text.
     pub(super) fn finish(&mut self, place: Place, out: &mut Vec<Statement>) {
         self.abandon(place, out);

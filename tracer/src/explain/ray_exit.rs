@@ -24,11 +24,12 @@ const CREATION_FAILED: Claim = Claim::Exit {
 /// = D`, and of a worker's own last words.
 pub(super) fn exit(exit_type: ExitType, detail: &str) -> Claim {
     let detail = without_traceback(detail);
-    if exit_type == ExitType::UserError {
-        return CREATION_FAILED;
-    }
+    // Ray 2.1 reports a kill for memory as a USER_ERROR.
     if exit_type == ExitType::NodeOutOfMemory || killed_for_memory(detail) {
         return Claim::RayMemory(Box::default());
+    }
+    if exit_type == ExitType::UserError {
+        return CREATION_FAILED;
     }
     // If a worker handles SIGTERM, its exit code says nothing.
     if words::received_sigterm(detail) {

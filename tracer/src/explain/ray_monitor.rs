@@ -7,7 +7,7 @@
 use super::{HexIds as _, line::LogLine};
 use crate::{
     ids::HexId,
-    judge::from_text::claim::{Claim, RayMemory, Statement, Subject},
+    judge::from_text::claim::{Claim, Place, RayMemory, Statement, Subject},
     ray::{facts::Candidate, log::monitor_kill},
 };
 
@@ -30,6 +30,8 @@ struct Block {
     ip: Option<String>,
     /// The worker whose exit the GCS reports with this record.
     worker_id: Option<HexId>,
+    /// The actor whose block ends with this record.
+    actor: Subject,
     figures: RayMemory,
     found: Vec<Statement>,
     /// Whether the record says that Ray killed for memory, even if its list is lost.
@@ -81,6 +83,15 @@ impl Monitor {
         block.lines += 1;
         block.table |= table;
         block.read(line);
+    }
+
+    /// Names the actor whose block ends at the line that opened the record. Ray 2.1 names only the
+    /// worker in it.
+    pub(super) fn of_actor(&mut self, place: Place, actor: &Subject) {
+        let open = self.open.as_mut();
+        if let Some(block) = open.filter(|block| block.first.place == place) {
+            block.actor = actor.clone();
+        }
     }
 
     /// Ends the record that is being read.
@@ -167,7 +178,7 @@ impl Block {
                 node_id: self.node.filter(|_| self.worker_id.is_some()),
                 ip: self.ip,
                 worker_id: self.worker_id,
-                ..Subject::default()
+                ..self.actor
             };
             out.push(self.first.states(subject, claim));
             return;
@@ -177,7 +188,17 @@ impl Block {
             out.push(self.first.states(Subject::default(), claim));
             return;
         }
+        let is_only = self.found.len() == 1;
         for mut statement in self.found {
+            let subject = &mut statement.subject;
+            if is_only && subject.pid.is_none() && subject.actor_id.is_none() {
+                *subject = Subject {
+                    node_id: subject.node_id.take(),
+                    ip: subject.ip.take(),
+                    worker_id: subject.worker_id.take(),
+                    ..self.actor.clone()
+                };
+            }
             if let Claim::RayMemory(memory) = &mut statement.claim {
                 let own = memory.own;
                 **memory = RayMemory {

@@ -148,6 +148,9 @@ impl Source {
         }
         if has(Groups::ACTOR) || self.actors.is_open() || self.actors.is_watching() {
             self.actors.line(line, &mut self.found);
+            if let Some(actor) = self.actors.ended_at(line.place) {
+                self.monitor.of_actor(line.place, actor);
+            }
         }
         if has(Groups::COMPONENT) || self.components.is_open() {
             self.components.line(line, &mut self.found, gathered);

@@ -285,3 +285,19 @@ fn small_victim_did_not_fill_the_memory() {
     assert!(used.is_some_and(|used| (219.0..220.0).contains(&used)));
     assert_eq!(small("102.5"), None);
 }
+
+#[test]
+fn kill_by_the_monitor_of_ray_2_1_is_that_of_the_actor_whose_block_ends_with_it() {
+    let reason = "The actor is dead because its worker process has died. Worker exit type: USER_ERROR Worker exit detail: Task was killed due to the node running low on memory.\n\nMemory on the node (IP: 192.0.2.2, ID: 88888888888888888888888888888888888888888888888888888888) where the task was running was 30.03GB / 30.89GB (0.972053), which exceeds the memory usage threshold of 0.95. Ray killed this worker (ID: 22222222222222222222222222222222222222222222222222222222) because it was the most recently scheduled task";
+    let fields = ["class_name: Counter", ACTOR, "pid: 926", "ip: 192.0.2.2"];
+    let report = of(&block(&fields, reason));
+    let death = only(&report);
+    assert_eq!(death.verdict.killer, Killer::RayMemoryMonitor);
+    assert_eq!(death.process.pid, Pid(926));
+    let counted = death
+        .memory
+        .at_death
+        .as_ref()
+        .and_then(|at| at.ray_used_bytes);
+    assert!(counted.is_some());
+}
