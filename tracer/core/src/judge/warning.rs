@@ -26,6 +26,10 @@ pub enum Warning {
     Disk,
     /// An allocation was refused (`MemoryError`): nobody was killed.
     Allocation,
+    /// Ray up to 1.13 raised an error before a task, because the node's memory was nearly full.
+    NodeMemory,
+    /// No thread or process could be started, at a limit on their number.
+    Threads,
     /// A setting was refused or has no effect.
     Setting,
     /// Ray's monitor wanted to kill and found no process.

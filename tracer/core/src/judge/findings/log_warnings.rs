@@ -106,6 +106,14 @@ fn words(warning: Warning) -> (&'static str, &'static str) {
             "allocation-refused",
             "An allocation was refused: the process got an exception and was not killed",
         ),
+        Warning::NodeMemory => (
+            "node-memory-error",
+            "A node's memory was nearly full: Ray raised an error in the task that it was about to run, and killed no process",
+        ),
+        Warning::Threads => (
+            "threads-refused",
+            "No thread or process could be started: the system refused it, mostly at a limit on their number",
+        ),
         Warning::Setting => ("setting-refused", "Ray refused a setting"),
         Warning::NoVictim => (
             "monitor-without-victim",
@@ -160,6 +168,15 @@ fn remedy(run: Run<'_>, warning: &LogWarning) -> Vec<String> {
         Warning::Allocation => vec![text(
             "see which limit refused it, on the node of that log: ulimit -v in the shell that starts Ray, and cat /proc/sys/vm/overcommit_memory",
         )],
+        Warning::NodeMemory => vec![text(
+            "see who holds the memory, in the table below that line; what the table lacks may be outside the container. Run fewer tasks at a time, or take a node with more memory",
+        )],
+        Warning::Threads => vec![
+            text(
+                "see which limit it is, on the node of that log: ulimit -u in the shell that starts Ray, pids.max of its cgroup, and cat /proc/sys/kernel/threads-max; raise the one that is reached",
+            ),
+            text("start fewer threads: OMP_NUM_THREADS=1 for the workers, fewer workers at a time"),
+        ],
         Warning::Setting => warning
             .lines
             .iter()

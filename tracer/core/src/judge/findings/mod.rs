@@ -151,6 +151,8 @@ static ALL: [Rule; 40] = [
             "object-store-pressure",
             "disk-full",
             "allocation-refused",
+            "node-memory-error",
+            "threads-refused",
             "setting-refused",
             "monitor-without-victim",
         ],
