@@ -3,7 +3,7 @@
 use crate::{
     ids::{HexId, Pid},
     judge::{
-        from_text::claim::{Claim, Place, Stamp, Statement, Subject, TextMention},
+        from_text::claim::{Claim, PidNamespace, Place, Stamp, Statement, Subject, TextMention},
         report::Mention,
     },
 };
@@ -45,8 +45,15 @@ impl LogLine {
         }
     }
 
-    /// Returns what the line claims of a process.
+    /// Returns what the line claims of a process. A raylet speaks of its own node.
     pub(super) fn states(&self, subject: Subject, claim: Claim) -> Statement {
+        let of_ray = subject.pid_namespace == PidNamespace::Ray;
+        let raylet = self
+            .speaker
+            .as_ref()
+            .filter(|one| of_ray && one.name == "raylet");
+        let ip = subject.ip.or_else(|| raylet?.ip.clone());
+        let subject = Subject { ip, ..subject };
         Statement {
             place: self.place,
             stamp: self.stamp,

@@ -301,3 +301,28 @@ fn kill_by_the_monitor_of_ray_2_1_is_that_of_the_actor_whose_block_ends_with_it(
         .and_then(|at| at.ray_used_bytes);
     assert!(counted.is_some());
 }
+
+#[test]
+fn node_of_a_death_is_named_by_its_address() {
+    let actor = |ip: &str| {
+        let reason = "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits with an exit code 7.";
+        of(&block(
+            &["class_name: Counter", ACTOR, "pid: 926", ip],
+            reason,
+        ))
+    };
+    let crash =
+        "(Rollout pid=4101, ip=192.0.2.2) *** SIGSEGV received at time=1795220628 on cpu 3 ***";
+    let by_raylet = "(raylet, ip=192.0.2.2) [2026-11-21 00:11:38,555 E 611 611] (raylet) worker_pool.cc:586: Some workers of the worker process(4101) have not registered within the timeout. The process is dead, probably it crashed during start.";
+    for report in [
+        actor("ip: 192.0.2.2"),
+        actor("ip: [192.0.2.2](http://192.0.2.2/)"),
+        of(crash),
+        of(by_raylet),
+    ] {
+        assert_eq!(only(&report).node.as_deref(), Some("192.0.2.2"));
+    }
+    for ip in ["ip: 0.0.0.0", "ip: 127.0.0.1", "ip: xxx.xxx.xxx.xxx"] {
+        assert_eq!(only(&actor(ip)).node, None, "{ip}");
+    }
+}

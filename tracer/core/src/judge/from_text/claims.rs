@@ -3,7 +3,7 @@
 //! Claims are folded in as they come. So memory is bounded by the number of deaths and not by the
 //! size of the texts.
 
-use std::{collections::HashMap, mem::discriminant};
+use std::{collections::HashMap, mem::discriminant, net::IpAddr};
 
 use super::claim::{Claim, PidNamespace, Place, Stamp, Statement, Subject};
 use crate::{
@@ -134,6 +134,8 @@ impl AllClaims {
         for name in [&mut statement.subject.class, &mut statement.subject.task] {
             *name = name.take().map(plain);
         }
+        let ip = &mut statement.subject.ip;
+        *ip = ip.take().and_then(of_node);
         if let Some(named) = self.named_above(&statement) {
             statement.subject = named;
         }
@@ -329,6 +331,18 @@ pub(super) fn plain(name: String) -> String {
         Some((_, plain)) if !plain.is_empty() => plain.to_owned(),
         _ => name,
     }
+}
+
+/// Returns an address if it tells nodes apart: `127.0.0.1` and `0.0.0.0` do not. Forums make a link
+/// of it, `[192.0.2.7](http://192.0.2.7/)`.
+fn of_node(address: String) -> Option<String> {
+    let link = address
+        .strip_prefix('[')
+        .and_then(|link| link.split_once("]("));
+    let address = link.map_or(address.as_str(), |(text, _)| text);
+    let known: Option<IpAddr> = address.parse().ok();
+    let vague = known.is_some_and(|known| known.is_loopback() || known.is_unspecified());
+    (!vague).then(|| address.to_owned())
 }
 
 /// Whether a line stands at most so many lines above another one.

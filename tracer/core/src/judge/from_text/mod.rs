@@ -89,6 +89,7 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     }
     let facts = facts::of(gathered, &made);
     let on = nodes::of_deaths(gathered, &folders, &made);
+    let addresses = nodes::addresses(gathered, &made);
     let first_lines = notes::first_lines(&made);
     let mut deaths: Vec<Death> = made.into_iter().map(|made| made.death).collect();
     unsettled::add(read, &mut deaths, &candidates);
@@ -117,6 +118,11 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
         ..Report::default()
     };
     nodes::join(gathered, &clock, &folders, &on, &mut report);
+    if report.nodes.is_empty() {
+        for (death, address) in report.deaths.iter_mut().zip(addresses) {
+            death.node = address;
+        }
+    }
     findings::name_suspects(&facts, &mut report);
     report.settings = findings::settings(&facts, &report);
     report.findings = findings::all(&facts, &report);

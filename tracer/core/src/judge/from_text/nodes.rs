@@ -2,7 +2,10 @@
 //!
 //! The texts are session folders of several nodes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    net::IpAddr,
+};
 
 use super::{
     Made,
@@ -174,6 +177,29 @@ fn of_death(folders: &[Folder], workers: &HashMap<&HexId, &HexId>, made: &Made) 
         folders.iter().find(of)?.node_id.clone()
     };
     named.or_else(by_raylet).or_else(by_gcs).or_else(by_text)
+}
+
+/// Returns the address of the node of each death, by the line that tells of it or by another one
+/// that names the same node.
+pub(super) fn addresses(gathered: &TextEvidence, made: &[Made]) -> Vec<Option<String>> {
+    let mut known: HashMap<&HexId, &str> = HashMap::new();
+    for mention in &gathered.mentions {
+        if let Mention::NodeIs { node, address, .. } = &mention.what {
+            known.extend(address.as_deref().map(|address| (node, address)));
+        }
+    }
+    for process in gathered.claims.all() {
+        let subject = &process.subject;
+        known.extend(subject.node_id.as_ref().zip(subject.ip.as_deref()));
+    }
+    let of = |made: &Made| {
+        let (id, address) = &made.node;
+        let id = id.as_deref().and_then(HexId::parse);
+        let by_id = || known.get(&id?).map(|address| (*address).to_owned());
+        let address = address.clone().or_else(by_id)?;
+        address.parse::<IpAddr>().is_ok().then_some(address)
+    };
+    made.iter().map(of).collect()
 }
 
 /// Stands for the session of nodes whose paths do not name one, while they are joined.

@@ -43,7 +43,7 @@ pub struct Death {
     pub activity: Activity,
     /// Whether it is abnormal (text lists these only).
     pub listed: bool,
-    /// Its node, in a report of several recordings.
+    /// Its node, in a report of several recordings; the address of its node, if a text names it.
     pub node: Option<String>,
     /// What Ray did next: `task retried …`, `actor restarted …`.
     pub then: Option<Recovery>,
