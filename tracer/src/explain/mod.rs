@@ -129,7 +129,9 @@ impl Explainer {
         }
         let claims = &self.gathered.claims;
         let counted = !self.gathered.remarks.summaries.is_empty();
-        if !counted && claims.nameless.is_empty() && claims.deaths().next().is_none() {
+        let mut nameless = claims.nameless.iter();
+        let tells = nameless.any(|one| !one.claim.is_no_end());
+        if !counted && !tells && claims.deaths().next().is_none() {
             self.gathered.remarks.unread = self.unread.lines();
         }
         self.gathered

@@ -1,4 +1,5 @@
-//! Finds reports that a sentence quotes: `LSF then prints "TERM_MEMLIMIT: job killed …"`.
+//! Finds reports that a sentence quotes: `LSF then prints "TERM_MEMLIMIT: job killed …"`. A change of
+//! a document quotes them too.
 
 /// Words after which a sentence quotes what a program prints.
 const BEFORE_QUOTE: [&str; 13] = [
@@ -36,7 +37,8 @@ pub(super) fn quotes(before: &str) -> bool {
         is_apart && last_word(open).is_some_and(|word| BEFORE_QUOTE.contains(&&*word))
     });
     let verb = words.strip_suffix(':').and_then(last_word);
-    quotes || verb.is_some_and(|word| VERBS.contains(&&*word))
+    let of_change = before.starts_with("+ ") || matches!(before.trim_end(), "+" | "-");
+    quotes || of_change || verb.is_some_and(|word| VERBS.contains(&&*word))
 }
 
 fn last_word(text: &str) -> Option<String> {
@@ -61,6 +63,9 @@ mod tests {
             "earlyoom prints: ",
             "earlyoom prints: s",
             "user@node1:~$ sudo grep '",
+            "+  ",
+            "+  Worker exit type: SYSTEM_ERROR Worker exit detail: ",
+            "-",
         ] {
             assert!(quotes(before), "{before}");
         }

@@ -7,7 +7,10 @@ use regex::Regex;
 use super::{HexIds as _, line::LogLine, pattern};
 use crate::{
     ids::HexId,
-    judge::{from_text::claim::TextRemarks, report::Mention},
+    judge::{
+        from_text::claim::{Summary, TextRemarks},
+        report::Mention,
+    },
     ray::log::monitor_kill,
 };
 
@@ -32,8 +35,12 @@ const NODE_ID: [&str; 3] = [
 
 /// What drivers print, and the GCS logs, of a node that did not answer (2.0 to 2.60): `The node with
 /// node id: ID and address: IP and node name: NAME has been marked dead because the detector has
-/// missed too many heartbeats from it. …`; 1.x prints `and ip: IP`.
+/// missed too many heartbeats from it. …`; 1.x prints `and ip: IP`, and up to 1.0 `node id ID`
+/// alone.
 const DECLARED_DEAD: &str = " has been marked dead because ";
+
+/// The digits of a node's id up to Ray 1.0.
+const OLD_NODE_DIGITS: usize = 40;
 
 /// Ray's own count: `3 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers
 /// crashed due to other reasons at node (ID: …` (2.2 to 2.60), and what people quote of it: `10
@@ -58,7 +65,10 @@ pub(super) fn line(line: &LogLine, remarks: &mut TextRemarks) {
         let time = line.stamp.local.or(line.stamp.utc).unwrap_or(0);
         let others = found.get(2).map_or("0", |others| others.as_str());
         if let (Ok(memory), Ok(other)) = (found[1].parse(), others.parse()) {
-            remarks.summaries.insert((node, time), (memory, other));
+            let ip = text.split_once(", IP: ").map(|(_, rest)| rest);
+            let ip = ip.and_then(|rest| Some(rest.split_once(')')?.0.to_owned()));
+            let summary = Summary { memory, other, ip };
+            remarks.summaries.insert((node, time), summary);
         }
     }
     if let Some(found) = RELEASE.captures(text) {
@@ -73,16 +83,18 @@ pub(super) fn line(line: &LogLine, remarks: &mut TextRemarks) {
 /// Returns what a line says of a node that the GCS has declared dead: its address, and why.
 pub(super) fn dead_node(line: &LogLine) -> Option<[Mention; 2]> {
     let (node, why) = line.text.split_once(DECLARED_DEAD)?;
-    let id = node.hex_after("node with node id: ", HexId::WORKER_DIGITS)?;
-    let (_, names) =
-        (node.split_once(" and address: ")).or_else(|| node.split_once(" and ip: "))?;
+    let id = (node.hex_after("node with node id: ", HexId::WORKER_DIGITS))
+        .or_else(|| node.hex_after("node with node id ", OLD_NODE_DIGITS))?;
+    let names = (node.split_once(" and address: ")).or_else(|| node.split_once(" and ip: "));
+    let names = names.map_or("", |(_, names)| names);
     let (address, name) = names.split_once(" and node name: ").unwrap_or((names, ""));
+    let known = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let why = why.split(". ").next().unwrap_or(why);
     Some([
         Mention::NodeIs {
             node: id.clone(),
-            name: Some(name.to_owned()).filter(|name| !name.is_empty()),
-            address: Some(address.to_owned()),
+            name: known(name),
+            address: known(address),
         },
         Mention::NodeDied {
             node: id,

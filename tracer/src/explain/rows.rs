@@ -283,6 +283,12 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
         Says::Before { says } => Claim::ErrorBefore {
             says: short(&found.fill(says)),
         },
+        Says::Frame => Claim::Frame {
+            function: found
+                .get("frame")
+                .filter(|one| tells_where(one))
+                .map(short)?,
+        },
         // `ray.cancel` raises the same in a worker.
         Says::Interrupted if line.speaker.is_none() => Claim::ErrorBefore {
             says: said::INTERRUPT.to_owned(),
@@ -402,6 +408,45 @@ pub(super) fn failure(signal: &str) -> Claim {
         "SIGTERM" => Claim::Signalled(SIGTERM),
         fault => crashed(fault),
     }
+}
+
+/// Functions that stand in any stack: those that handle a signal, report an error, or call others.
+const ANYWHERE: [&str; 9] = [
+    "raise",
+    "abort",
+    "gsignal",
+    "kill",
+    "clone",
+    "clone3",
+    "start_thread",
+    "execute_native_thread_routine",
+    "method_vectorcall",
+];
+/// How the names of others of them begin.
+const PARTS: [&str; 17] = [
+    "_start",
+    "__libc_start",
+    "__GI_",
+    "__mem",
+    "__pthread",
+    "pthread_",
+    "__restore_rt",
+    "__cxa_",
+    "std::",
+    "absl::",
+    "boost::",
+    "google::",
+    "c10::",
+    "ray::operator<<",
+    "ray::SpdLog",
+    "Py",
+    "_Py",
+];
+
+/// Whether a function tells where a process was.
+fn tells_where(function: &str) -> bool {
+    let is_known = ANYWHERE.contains(&function.trim_end_matches("()"));
+    !is_known && !PARTS.iter().any(|part| function.starts_with(part))
 }
 
 /// Returns the start of a message, without Ray's remark on repetitions.

@@ -126,6 +126,8 @@ pub enum Says {
         /// The words.
         says: String,
     },
+    /// A frame of its stack: the function in the hole `frame`.
+    Frame,
     /// Somebody pressed Ctrl+C.
     Interrupted,
     /// It ended.

@@ -94,6 +94,8 @@ fn of_kind(kind: &str) -> String {
         // A table's next column may follow.
         "gap" => r"(?:\s{2,}|\s*$)",
         "stop" => r"\.?\s*(?:$|[;:(]|, )",
+        "size" => r"\(unknown\)|\d+",
+        "symbol" => r"(?:\(anonymous namespace\)|[A-Za-z_~]).*",
         "exceeds" => r"exceeds the .*",
         "above" => r"\d+ > \d+",
         _ => "",

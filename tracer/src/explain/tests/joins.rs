@@ -411,7 +411,7 @@ fn counted_kill_may_be_a_named_end() {
         killers(&report),
         [(0, Killer::RayMemoryMonitor), (926, Killer::Unknown)]
     );
-    let note = "1 sudden end and 1 kill that Ray only counted may be the same, counted twice here";
+    let note = "1 sudden end and 1 kill for memory without a named victim may be the same, counted twice here";
     assert!(
         report.notes.iter().any(|one| one == note),
         "{:?}",

@@ -326,3 +326,92 @@ fn node_of_a_death_is_named_by_its_address() {
         assert_eq!(only(&actor(ip)).node, None, "{ip}");
     }
 }
+
+#[test]
+fn node_that_old_ray_marked_dead_is_noted() {
+    let text = "2020-09-14 16:15:29,466\tWARNING worker.py:1070 -- The node with node id 1111111111111111111111111111111111111111 has been marked dead because the detector has missed too many heartbeats from it.";
+    let notes = of(text).notes.join("\n");
+    assert!(notes.contains("declared node 11111111 ("), "{notes}");
+}
+
+#[test]
+fn crash_is_told_with_the_first_function_that_says_where() {
+    let speaker = "(Rollout pid=4101, ip=192.0.2.2) ";
+    let absl = [
+        "*** SIGSEGV received at time=1795220628 on cpu 3 ***",
+        "PC: @     0x7f0df1bddaab  (unknown)  __pthread_clockjoin_ex",
+        "    @     0x7f0df1c3a090  (unknown)  (unknown)",
+        "    @     0x7f0df00cc471         32  std::_Function_handler<>::_M_invoke()",
+        "    @     0x7f0df0a1bc12         96  (anonymous namespace)::Sampler::Step()",
+        "    @     0x7f0df009e6fd        240  Rollout::Run()",
+    ];
+    let told = "SIGSEGV in (anonymous namespace)::Sampler::Step()";
+    let spoken: Vec<String> = absl.map(|line| format!("{speaker}{line}")).to_vec();
+    assert!(says(&spoken.join("\n")).ends_with(told));
+    assert!(says(&absl.join("\n")).ends_with(told));
+    let glog = [
+        "*** SIGSEGV (@0x88) received by PID 4101 (TID 0x7f73221f3700) from PID 136; stack trace: ***",
+        "    @     0x7f732daef630 (unknown)",
+        "    @     0x7f7325ede934 __redisAsyncCommand",
+    ];
+    let glog: Vec<String> = glog.map(|line| format!("{speaker}{line}")).to_vec();
+    let glog = glog.join("\n");
+    assert!(says(&glog).ends_with("SIGSEGV in __redisAsyncCommand"));
+    let far = format!("{}\n{}", absl[5], "\n".repeat(80));
+    assert!(says(&format!("{far}{}", absl[0])).ends_with("SIGSEGV"));
+}
+
+#[test]
+fn abort_under_nccls_watchdog_is_not_the_first_cause() {
+    let frame = "(Rollout pid=4101) /opt/torch/lib/libtorch_cuda.so(+0xe0845a) [0x7f9a817d745a] c10d::ProcessGroupNCCL::ncclCommWatchdog()";
+    let abort = "(Rollout pid=4101) *** SIGABRT received at time=1795220628 on cpu 3 ***\n(Rollout pid=4101) PC: @     0x7fa2fd6ed387  (unknown)  raise";
+    let report = of(&format!("{frame}\n{abort}"));
+    let verdict = &only(&report).verdict;
+    assert_eq!(
+        verdict.cause.untold(),
+        Some("whether another rank had ended before")
+    );
+    let printed = "(Rollout pid=4101) frame #3: c10d::ProcessGroupNCCL::ncclCommWatchdog() + 0x14d (0x7f553a15893d in /opt/torch/lib/libtorch_cuda.so)";
+    let lost = "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the logs for the dead worker. RayTask ID: ffffffffffffffff11111111111111111111111101000000 Worker ID: 22222222222222222222222222222222222222222222222222222222 Node ID: 88888888888888888888888888888888888888888888888888888888 Worker IP address: 192.0.2.2 Worker port: 10002 Worker PID: 4101 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.";
+    assert_eq!(
+        only(&of(&format!("{printed}\n{lost}"))).verdict.killer,
+        Killer::Crash
+    );
+}
+
+#[test]
+fn kill_that_ray_only_counts_is_on_the_node_of_the_count() {
+    let text = "(raylet) [2026-11-21 00:11:38,555 E 611 611] (raylet) node_manager.cc:3035: 1 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node (ID: 88888888888888888888888888888888888888888888888888888888, IP: 192.0.2.2) over the last time period.";
+    let report = of(text);
+    assert_eq!(only(&report).node.as_deref(), Some("192.0.2.2"));
+    let notes = report.notes.join("\n");
+    assert!(
+        notes.contains("no line of these logs names the worker that it killed"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn kill_that_slurm_counts_may_be_the_sudden_end_beside_it() {
+    let lost = "(raylet) A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the logs for the dead worker. RayTask ID: 111111111111111111111111111111111111111101000000 Worker ID: 22222222222222222222222222222222222222222222222222222222 Node ID: 88888888888888888888888888888888888888888888888888888888 Worker IP address: 0.0.0.0 Worker port: 10002 Worker PID: 4101 Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.";
+    let slurm = "slurmstepd: error: Detected 1 oom_kill event in StepId=4178213.batch. Some of the step tasks have been OOM Killed.";
+    let notes = of(&format!("{lost}\n{slurm}")).notes.join("\n");
+    assert!(
+        notes.contains("1 sudden end and 1 kill for memory without a named victim"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn handler_of_sigterm_in_a_traceback_tells_of_the_signal() {
+    let text = "(pid=4101)   File \"/opt/lib/python3.6/site-packages/ray/worker.py\", line 423, in sigterm_handler\n(pid=4101)     sys.exit(1)\n(pid=4101) SystemExit: 1";
+    let report = of(text);
+    assert_eq!(only(&report).end.signal, Some(libc::SIGTERM));
+    assert_eq!(only(&report).process.pid, Pid(4101));
+}
+
+#[test]
+fn change_of_a_document_that_quotes_ray_is_no_death() {
+    let text = "+.. code-block:: bash\n+\n+  Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.";
+    assert!(of(text).deaths.is_empty());
+}

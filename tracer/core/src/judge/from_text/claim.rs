@@ -216,6 +216,11 @@ pub enum Claim {
         /// The error.
         says: String,
     },
+    /// A frame of a stack that it printed.
+    Frame {
+        /// The function.
+        function: String,
+    },
     /// What a daemon of this name claimed in the line before was not done.
     TakenBack {
         /// That daemon.
@@ -263,6 +268,7 @@ impl Claim {
             Self::Identity
                 | Self::FatalError { .. }
                 | Self::ErrorBefore { .. }
+                | Self::Frame { .. }
                 | Self::TakenBack { .. }
                 | Self::Adds { .. }
         )
@@ -391,8 +397,8 @@ pub struct Statement {
 /// What texts say besides deaths; bounded.
 #[derive(Debug, Default)]
 pub struct TextRemarks {
-    /// Ray's own counts of kills, by node and time: `(for memory, for other reasons)`.
-    pub summaries: BTreeMap<(String, i64), (u64, u64)>,
+    /// Ray's own counts of kills, by node and time.
+    pub summaries: BTreeMap<(String, i64), Summary>,
     /// Lines that stand for several of the same kind: `repeated 3x across cluster`.
     pub repeated: u64,
     /// Warnings by rule: how often, the first place, its line.
@@ -421,6 +427,17 @@ pub struct TextRemarks {
     pub unread: Vec<(Place, String)>,
     /// Whether a message of Ray links to the page on memory that Ray up to 2.57 had.
     pub old_page: bool,
+}
+
+/// Ray's own count of the workers that ended on a node within a minute.
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    /// Killed for memory.
+    pub memory: u64,
+    /// Ended for other reasons.
+    pub other: u64,
+    /// The address of the node.
+    pub ip: Option<String>,
 }
 
 /// Settings and where they stand.

@@ -23,6 +23,8 @@ const REUSED_NS: i64 = 2 * MINUTE_NS;
 const TAKEN_BACK_LINES: u64 = 3;
 /// A report of several lines on one process is at most this long.
 const REPORT_LINES: u64 = 8;
+/// A stack, and what is said of its crash, are at most this long.
+const STACK_LINES: u64 = 60;
 /// At most this many claims without a name are kept.
 const MAX_NAMELESS: usize = 200;
 
@@ -72,6 +74,8 @@ impl ProcessClaims {
         let twice = known
             .clone()
             .any(|one| one.place == statement.place && one.quote == statement.quote);
+        // Of a stack, the first function is enough.
+        let twice = twice || known.clone().any(|one| is_of_stack(one, &statement));
         if !twice && (self.statements.len() < MAX_STATEMENTS || known.count() == 0) {
             self.statements.push(statement);
         }
@@ -245,7 +249,9 @@ impl AllClaims {
                 discriminant(&one.claim) == discriminant(&statement.claim)
                     && one.subject.of == statement.subject.of
             });
-        if repeats {
+        let mut frames =
+            (self.nameless.iter()).filter(|one| matches!(one.claim, Claim::Frame { .. }));
+        if repeats || frames.any(|one| is_of_stack(one, &statement)) {
             return;
         }
         if self.nameless.len() < MAX_NAMELESS {
@@ -343,6 +349,12 @@ fn of_node(address: String) -> Option<String> {
     let known: Option<IpAddr> = address.parse().ok();
     let vague = known.is_some_and(|known| known.is_loopback() || known.is_unspecified());
     (!vague).then(|| address.to_owned())
+}
+
+/// Whether a frame stands near a line, so that it is of the same stack, or of that crash.
+pub(super) fn is_of_stack(one: &Statement, frame: &Statement) -> bool {
+    let (above, below) = (one.place.min(frame.place), one.place.max(frame.place));
+    matches!(frame.claim, Claim::Frame { .. }) && is_close(above, below, STACK_LINES)
 }
 
 /// Whether a line stands at most so many lines above another one.

@@ -349,6 +349,7 @@ fn is_open(ray: &ProcessClaims) -> bool {
                 | Claim::UnparsedKill
                 | Claim::Died
                 | Claim::Identity
+                | Claim::Frame { .. }
                 | Claim::Signalled(SIGKILL)
         )
     };

@@ -10,7 +10,7 @@ use libc::{SIGABRT, SIGKILL};
 use super::{
     Made, Place,
     claim::{Claim, Daemon, RayMemory, Statement, Subject},
-    claims::{after, between, is_close},
+    claims::{after, between, is_close, is_of_stack},
     death::build,
     text_evidence::TextEvidence,
     verdict::{Verdict, by_ray, is_weak, rank, verdict},
@@ -58,7 +58,9 @@ pub(super) fn add(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) 
         }
     }
     for one in &told {
-        let judged = verdict(&[one]);
+        let frames = nameless.iter().filter(|frame| is_of_stack(one, frame));
+        let claims: Vec<&Statement> = std::iter::once(one).chain(frames).collect();
+        let judged = verdict(&claims);
         made.push(death(gathered, clock, one, judged));
     }
     counted(gathered, clock, made);
@@ -398,16 +400,20 @@ fn counted(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
             && made.death.work.worker_id.is_none()
             && made.death.verdict.killer == Killer::RayMemoryMonitor
     });
-    let missing = missing(gathered).saturating_sub(unnamed.count() as u64);
-    let counted: u64 = gathered
-        .remarks
-        .summaries
-        .values()
-        .map(|(memory, _)| memory)
-        .sum();
-    for _ in 0..missing.min(MAX_COUNTED) {
+    let unnamed = unnamed.count();
+    let summaries = &gathered.remarks.summaries;
+    let counted: u64 = summaries.values().map(|one| one.memory).sum();
+    let missing = missing(gathered).into_iter();
+    let nodes = missing.flat_map(|(node, count)| (0..count.min(MAX_COUNTED)).map(move |_| node));
+    let left = nodes.skip(unnamed);
+    for node in left.take(usize::try_from(MAX_COUNTED).unwrap_or(usize::MAX)) {
+        let of_node = summaries.iter().find(|((id, _), _)| id == node);
+        let subject = Subject {
+            ip: of_node.and_then(|(_, one)| one.ip.clone()),
+            ..Subject::default()
+        };
         let judged = by_ray(RayMemory::default());
-        let mut one = build(clock, &Subject::default(), None, judged);
+        let mut one = build(clock, &subject, None, judged);
         one.place = last_place(gathered);
         one.death.verdict.evidence = vec![Evidence {
             time: None,
@@ -422,11 +428,11 @@ fn counted(gathered: &TextEvidence, clock: &Clock, made: &mut Vec<Made>) {
     }
 }
 
-/// Returns how many kills for memory Ray counted on all nodes, less those that are named there.
-pub(super) fn missing(gathered: &TextEvidence) -> u64 {
+/// Returns how many kills for memory Ray counted on each node, less those that are named there.
+pub(super) fn missing(gathered: &TextEvidence) -> BTreeMap<&str, u64> {
     let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
-    for ((node, _), (memory, _)) in &gathered.remarks.summaries {
-        *counted.entry(node.as_str()).or_default() += memory;
+    for ((node, _), one) in &gathered.remarks.summaries {
+        *counted.entry(node.as_str()).or_default() += one.memory;
     }
     let named = |node: &str| {
         let by_ray = gathered.claims.deaths().filter(|process| {
@@ -440,10 +446,10 @@ pub(super) fn missing(gathered: &TextEvidence) -> u64 {
         });
         by_ray.count() as u64
     };
+    for (node, count) in &mut counted {
+        *count = count.saturating_sub(named(node));
+    }
     counted
-        .iter()
-        .map(|(node, count)| count.saturating_sub(named(node)))
-        .sum()
 }
 
 fn last_place(gathered: &TextEvidence) -> super::Place {

@@ -41,6 +41,10 @@ pub(super) fn all(
     notes.extend(count(gathered, deaths));
     notes.extend(without_pid(deaths));
     notes.extend(counted_twice(deaths));
+    let by_ray = |death: &Death| death.verdict.killer == Killer::RayMemoryMonitor;
+    if gathered.remarks.old_page && !deaths.iter().any(by_ray) {
+        notes.push("a message of Ray links to its page on memory, as one on a kill by its memory monitor does, but these logs lack the lines on such a kill".to_owned());
+    }
     if gathered.remarks.old_page {
         notes.push(format!(
             "the page that Ray's message links to is the one of Ray up to 2.57; today: {PAGE}"
@@ -81,10 +85,11 @@ fn without_pid(deaths: &[Death]) -> Option<String> {
     })
 }
 
-/// Says that kills which Ray only counted and deaths without a known killer may be the same.
+/// Says that kills of which only the number is known and deaths without a known killer may be the
+/// same.
 fn counted_twice(deaths: &[Death]) -> Option<String> {
-    let only_counted =
-        |death: &&Death| death.verdict.killer == Killer::RayMemoryMonitor && !is_named(death);
+    let for_memory = |killer: Killer| killer == Killer::RayMemoryMonitor || killer.is_kernel_oom();
+    let only_counted = |death: &&Death| for_memory(death.verdict.killer) && !is_named(death);
     let open = |death: &&Death| death.verdict.cause == Cause::SuddenEnd && is_named(death);
     let causes = || deaths.iter().filter(|death| is_first_cause(death));
     let (kills, ends) = (
@@ -93,7 +98,7 @@ fn counted_twice(deaths: &[Death]) -> Option<String> {
     );
     (kills > 0 && ends > 0).then(|| {
         format!(
-            "{ends} sudden {} and {kills} {} that Ray only counted may be the same, counted twice here",
+            "{ends} sudden {} and {kills} {} for memory without a named victim may be the same, counted twice here",
             if ends == 1 { "end" } else { "ends" },
             if kills == 1 { "kill" } else { "kills" },
         )
@@ -200,8 +205,8 @@ fn count(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
     if summaries.is_empty() {
         return None;
     }
-    let memory: u64 = summaries.values().map(|(memory, _)| memory).sum();
-    let other: u64 = summaries.values().map(|(_, other)| other).sum();
+    let memory: u64 = summaries.values().map(|one| one.memory).sum();
+    let other: u64 = summaries.values().map(|one| one.other).sum();
     let named = |death: &&Death| is_named(death);
     let by_ray = |death: &&Death| death.verdict.killer == Killer::RayMemoryMonitor;
     let found = deaths.iter().filter(named).filter(by_ray).count() as u64;
@@ -215,14 +220,21 @@ fn count(gathered: &TextEvidence, deaths: &[Death]) -> Option<String> {
         if memory == 1 { "kill" } else { "kills" },
         if other == 1 { "death" } else { "deaths" },
     );
-    let compared = match (super::nameless::missing(gathered), found > memory) {
+    let compared = match (
+        super::nameless::missing(gathered).values().sum::<u64>(),
+        found > memory,
+    ) {
         (0, false) if (found, rest) == (memory, other) => "these logs show all of them".to_owned(),
         (0, false) => format!("these logs show {found} and {rest}"),
         (0, true) => format!(
             "these logs show {found} and {rest}: the count lacks the last minute, or other nodes"
         ),
         (missing, _) => format!(
-            "these logs do not show {missing} of these kills. On that node, run: raytrace explain /tmp/ray/session_latest/logs"
+            "no line of these logs names the {} that it killed. On that node, run: raytrace explain /tmp/ray/session_latest/logs",
+            match missing {
+                1 => "worker".to_owned(),
+                missing => format!("{missing} workers"),
+            }
         ),
     };
     Some(format!("{counted}; {compared}"))

@@ -2,12 +2,18 @@
 //!
 //! It is `inferred` at most, and `unknown` if every sudden end would read the same.
 
-use libc::{SIGKILL, SIGTERM};
+use libc::{SIGABRT, SIGKILL, SIGTERM};
 
-use super::claim::{Claim, Daemon, KernelOom, RayMemory, Statement};
-use crate::judge::{
-    cause::{self, Cause, ProcessRef, Request},
-    report::{Certainty, Killer, Remote},
+use super::{
+    claim::{Claim, Daemon, KernelOom, RayMemory, Statement},
+    claims::is_of_stack,
+};
+use crate::{
+    judge::{
+        cause::{self, Cause, ProcessRef, Request},
+        report::{Certainty, Killer, Remote},
+    },
+    signals,
 };
 
 /// A verdict from text.
@@ -174,7 +180,7 @@ fn others(claims: &[&Statement]) -> Verdict {
     };
     match &first.claim {
         Claim::Daemon(daemon) => by_daemon(daemon),
-        Claim::Crash { says, signal } => crashed(says, *signal),
+        Claim::Crash { says, signal } => crashed(&told_of(says, first, claims), *signal),
         Claim::FatalError { says } => crashed(says, None),
         Claim::Exit {
             code,
@@ -239,6 +245,7 @@ fn others(claims: &[&Statement]) -> Verdict {
         | Claim::Died
         | Claim::TakenBack { .. }
         | Claim::Adds { .. }
+        | Claim::Frame { .. }
         | Claim::Identity => Verdict::new(Killer::Unknown, Cause::Unexplained),
     }
 }
@@ -298,13 +305,38 @@ pub(super) fn rank(claim: &Claim) -> u8 {
         Claim::ErrorBefore { .. } => 13,
         Claim::Lost => 14,
         Claim::Unregistered | Claim::UnparsedKill | Claim::Died | Claim::Gone => 15,
-        Claim::Identity | Claim::TakenBack { .. } | Claim::Adds { .. } => 16,
+        Claim::Identity | Claim::TakenBack { .. } | Claim::Adds { .. } | Claim::Frame { .. } => 16,
     }
 }
 
 /// Whether a claim says little more than that its subject ended, or not even that.
 pub(super) fn is_weak(claim: &Claim) -> bool {
     rank(claim) >= rank(&Claim::Reaped)
+}
+
+/// Returns the words for a crash. A bare signal is told with the function in which it came, and
+/// `abort` with the error that it follows.
+fn told_of(says: &str, crash: &Statement, claims: &[&Statement]) -> String {
+    if says.contains([':', ',']) || signals::of_fault(says).is_none() {
+        return says.to_owned();
+    }
+    let mut told = says.to_owned();
+    let function = claims.iter().find_map(|one| match &one.claim {
+        Claim::Frame { function } if is_of_stack(crash, one) => Some(function),
+        _ => None,
+    });
+    if let Some(function) = function {
+        told.push_str(&format!(" in {function}"));
+    }
+    let error = claims.iter().find_map(|one| match &one.claim {
+        Claim::FatalError { says } => Some(says),
+        _ => None,
+    });
+    let aborts = signals::of_fault(says) == Some(SIGABRT);
+    if let Some(error) = error.filter(|_| aborts) {
+        told.push_str(&format!(", after {error}"));
+    }
+    told
 }
 
 fn crashed(says: &str, signal: Option<i32>) -> Verdict {
