@@ -62,7 +62,7 @@ impl Ring {
                 sink(time, FromRing::Title(new));
             } else if let Some((hook, time, what)) = self.decoder.decode(&item) {
                 self.received.add(hook);
-                if let Some((time, caught)) = self.decoder.caught(&item) {
+                if let Some((time, caught)) = Decoder::caught(&item) {
                     sink(time, FromRing::Other(caught));
                 }
                 sink(time, FromRing::Other(what));
@@ -79,7 +79,7 @@ impl Ring {
             };
             if let Some((_, time, Observation::Exit(mut exit))) = self.decoder.decode(&bytes) {
                 exit.harvested = true;
-                if let Some((time, caught)) = self.decoder.caught(&bytes) {
+                if let Some((time, caught)) = Decoder::caught(&bytes) {
                     sink(time, caught);
                 }
                 sink(time, Observation::Exit(exit));

@@ -134,7 +134,7 @@ impl Decoder {
     }
 
     /// Returns the signal that the process of an exit had caught, if its record has one.
-    pub(super) fn caught(&self, bytes: &[u8]) -> Option<(BootTime, Observation)> {
+    pub(super) fn caught(bytes: &[u8]) -> Option<(BootTime, Observation)> {
         let header: Header = take(bytes, size_of::<Header>())?;
         let is_exit = Kind::of(header.kind)? == Kind::Exit;
         is_exit.then(|| exit::caught(bytes))?
@@ -164,7 +164,7 @@ mod tests {
             let mut record = kind.to_le_bytes().to_vec();
             record.extend(bytes);
             let _ = decoder.decode(&record);
-            let _ = decoder.caught(&record);
+            let _ = Decoder::caught(&record);
             let _ = decode_memory(&record, 4096);
         }
     }
