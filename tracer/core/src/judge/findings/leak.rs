@@ -25,9 +25,6 @@ use crate::{
 const ROW: u32 = 5;
 /// What was kept is at least this share of the limit.
 const SHARE: f64 = 0.1;
-/// A line with a smaller share of the growth need not be the one that keeps it: what one line frees,
-/// another one gets, and the kernel sees only the first.
-const SURE: f64 = 0.75;
 /// The remedy if an old vLLM may have leaked in generation.
 const OLD_VLLM: &str =
     "upgrade vLLM if it is older than 0.8.3, which leaked with rollout.n above 1";
@@ -123,23 +120,17 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     let line = line_of(run, method);
     if let Some(line) = &line {
         finding.evidence.push(line.evidence());
-        let (place, kept) = (line.name(), Bytes(method.kept));
-        if line.share >= SURE {
-            let keeps = line.keeps(kept);
-            finding.remedy.push(format!(
-                "{place} {keeps} (complete calls only): free it after each call, or bound what is kept there"
-            ));
-            finding.saving = Some(Saving {
-                class,
-                task: None,
-                bytes: line.saves(kept),
-            });
-        } else {
-            let part = line.part(kept);
-            finding.remedy.push(format!(
-                "bound what {name} keeps from call to call, or free it: {place} took {part}, and another line may keep that"
-            ));
-        }
+        let text = format!(
+            "{} {} (complete calls only): free it after each call, or bound what is kept there",
+            line.name(),
+            line.keeps(Bytes(method.kept))
+        );
+        finding.remedy.push(text);
+        finding.saving = Some(Saving {
+            class,
+            task: None,
+            bytes: line.saves(Bytes(method.kept)),
+        });
     } else if let Some(calls) =
         calls_until_restart(name, method).filter(|_| is_user_code(run, name))
     {

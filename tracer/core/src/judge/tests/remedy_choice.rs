@@ -9,7 +9,7 @@ use super::{
         GIB, fires, kernel_kills, monitor_started, ray_kills, sample_machine, sample_memory,
         settings, silent, worker,
     },
-    scene::{RAYLET, Scene, grown, hex, key},
+    scene::{RAYLET, Scene, hex, key},
 };
 use crate::{
     event::{Call, MemorySplit, Observation, Process, Source},
@@ -175,28 +175,6 @@ fn victims_calls_without_a_row_are_counted() {
     assert!(
         finding.summary.ends_with("; it died in call 10"),
         "{finding:?}"
-    );
-}
-
-/// The first line to use a page of the heap may free it for another one.
-#[test]
-fn line_of_a_part_that_was_seen_is_not_said_to_keep_it() {
-    let fix = |unseen: u64| {
-        let mut scene = Scene::new();
-        leaks(&mut scene, "ray::hog", 200);
-        scene.push(Source::Proc, grown(Some("extract"), 600));
-        scene.push(Source::Proc, grown(None, unseen));
-        scene.anon_at_exit = Bytes(1600 << 20);
-        ray_kills(&mut scene, 7);
-        fires(&scene, "leak").remedy.remove(0)
-    };
-    assert!(fix(100).starts_with("job.py:12 extract"), "{}", fix(100));
-    let part = fix(900);
-    assert!(
-        part.starts_with(
-            "bound what hog keeps from call to call, or free it: job.py:12 extract took"
-        ) && part.ends_with("another line may keep that"),
-        "{part}"
     );
 }
 
