@@ -119,7 +119,6 @@ impl Explainer {
     }
 
     /// Returns what all texts said.
-    #[must_use]
     pub fn finish(mut self) -> TextEvidence {
         while let Some(done) = self.pool.pop() {
             self.take(done);

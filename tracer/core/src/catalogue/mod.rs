@@ -97,39 +97,33 @@ pub struct Found<'a> {
 
 impl Found<'_> {
     /// Returns whether Ray prints the row.
-    #[must_use]
     pub fn is_rays(&self) -> bool {
         let rows = ALL.programs.first().map_or(&[][..], |ray| &ray.rows);
         rows.iter().any(|row| std::ptr::eq(row, self.row))
     }
 
     /// Returns what stands in a hole.
-    #[must_use]
     pub fn get(&self, hole: &str) -> Option<&str> {
         self.holes.name(hole).map(|found| found.as_str().trim())
     }
 
     /// Returns all that matched.
-    #[must_use]
     pub fn text(&self) -> &str {
         self.holes.get(0).map_or("", |found| found.as_str())
     }
 
     /// Returns what stands before the match in its line.
-    #[must_use]
     pub fn before<'l>(&self, line: &'l str) -> &'l str {
         let begin = self.holes.get(0).map_or(0, |found| found.start());
         line.get(..begin).unwrap_or_default()
     }
 
     /// Returns the number in a hole.
-    #[must_use]
     pub fn number<T: std::str::FromStr>(&self, hole: &str) -> Option<T> {
         self.get(hole)?.parse().ok()
     }
 
     /// Fills the holes of a sentence.
-    #[must_use]
     pub fn fill(&self, sentence: &str) -> String {
         template::fill(sentence, |hole| match hole {
             "matched" => self.text().trim(),
@@ -181,7 +175,6 @@ static ALL: LazyLock<Catalogue> = LazyLock::new(|| {
 
 /// Returns whether a unit of systemd belongs to the host and runs no job: `snapd.service`,
 /// `getty@tty1.service`.
-#[must_use]
 pub fn is_host_unit(unit: &str) -> bool {
     let name = unit.strip_suffix(".service").unwrap_or(unit);
     let name = name.split('@').next().unwrap_or(name);
@@ -190,19 +183,16 @@ pub fn is_host_unit(unit: &str) -> bool {
 }
 
 /// Returns the programs with their rows.
-#[must_use]
 pub fn programs() -> &'static [Program] {
     ALL.programs
 }
 
 /// Returns a text for each wording without which no line can match it.
-#[must_use]
 pub fn keywords() -> &'static [&'static str] {
     &ALL.fixed
 }
 
 /// Returns the rows that a line matches, in the order of the files.
-#[must_use]
 pub fn find(line: &str) -> Vec<Found<'_>> {
     let all = &*ALL;
     let hits = all.words.find_overlapping_iter(line);

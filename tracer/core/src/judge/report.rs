@@ -123,7 +123,6 @@ impl Report {
     }
 
     /// Returns whether one process alone grew in this class.
-    #[must_use]
     pub fn grew_alone(&self, class: &str) -> bool {
         let mut growth = self.growth.iter();
         growth.any(|one| one.class == class && one.processes == 1)

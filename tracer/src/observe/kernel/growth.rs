@@ -193,13 +193,11 @@ impl Growth {
     }
 
     /// Returns the table of what the kernel saw of all processes; `None` if it cannot be mapped.
-    #[must_use]
     pub fn levels(&self) -> Option<ResidentTable> {
         self.levels
     }
 
     /// Returns a process's slot in that table, while it is watched.
-    #[must_use]
     pub fn slot(&self, process: ProcessKey) -> Option<Slot> {
         let (own, slot) = self.slots.get(&process.pid)?;
         own.same(process).then_some(*slot)
@@ -235,7 +233,6 @@ impl Growth {
     }
 
     /// Returns the loss ledger, with a row for each hook.
-    #[must_use]
     pub fn ledger(&self) -> Vec<Ledger> {
         MemoryHook::ALL.map(|hook| self.row(hook)).into()
     }

@@ -69,7 +69,6 @@ impl Ledgers {
     }
 
     /// Returns one row for each user whose processes set more titles than were reported.
-    #[must_use]
     pub fn titles_over(&self) -> Vec<Ledger> {
         let users = self.renamed.users.iter().filter_map(Result::ok);
         let of_user = |(uid, [_, over]): (u32, SpentWords)| (format!("{TITLES_OF}{uid}"), over);
@@ -87,7 +86,6 @@ impl Ledgers {
     }
 
     /// Returns one row for each hook. `written` and `dropped` are left for the caller to fill.
-    #[must_use]
     pub fn read(&self) -> Vec<Ledger> {
         Hook::ALL.into_iter().map(|hook| self.row(hook)).collect()
     }

@@ -33,7 +33,6 @@ impl Tracked {
     }
 
     /// Returns all members. While processes come and go, one may be missing or be listed twice.
-    #[must_use]
     pub fn all(&self) -> Vec<ProcessKey> {
         let known = |(pid, [start, ..]): &(u32, Entry)| *start != 0 && *pid != 0;
         let members = self.map.iter().filter_map(Result::ok).filter(known);
@@ -55,7 +54,6 @@ impl Tracked {
     }
 
     /// Whether a process with this pid is a member.
-    #[must_use]
     pub fn contains(&self, pid: u32) -> bool {
         self.map.get(&pid, 0).is_ok()
     }

@@ -92,7 +92,6 @@ pub struct Stamp {
 
 impl Stamp {
     /// Whether the line shows no time.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -145,7 +144,6 @@ pub struct Subject {
 
 impl Subject {
     /// Returns a raylet.
-    #[must_use]
     pub fn raylet(pid: Option<Pid>) -> Self {
         Self {
             role: Some(Role::Raylet),
@@ -155,7 +153,6 @@ impl Subject {
     }
 
     /// Whether it can be told from other processes.
-    #[must_use]
     pub fn is_named(&self) -> bool {
         self.pid.is_some()
             || self.worker_id.is_some()
@@ -261,7 +258,6 @@ pub enum Claim {
 
 impl Claim {
     /// Whether it does not say that a process ended.
-    #[must_use]
     pub fn is_no_end(&self) -> bool {
         matches!(
             self,

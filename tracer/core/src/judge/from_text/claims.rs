@@ -39,7 +39,6 @@ pub struct ProcessClaims {
 
 impl ProcessClaims {
     /// Whether anything says that the process ended.
-    #[must_use]
     pub(crate) fn is_death(&self) -> bool {
         self.statements.iter().any(|one| !one.claim.is_no_end())
     }
@@ -267,7 +266,6 @@ impl AllClaims {
     }
 
     /// Returns all claims, including those of processes that only started.
-    #[must_use]
     pub fn all(&self) -> &[ProcessClaims] {
         &self.all
     }

@@ -51,7 +51,6 @@ use zone::Clock;
 const MAX_EVIDENCE: usize = 12;
 
 /// Returns the report on everything that was gathered. `zone` applies to all times that have none.
-#[must_use]
 pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     let clock = Clock::new(gathered, zone);
     let other_runs = OtherRuns::of(gathered, &clock);

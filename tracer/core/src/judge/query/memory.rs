@@ -19,6 +19,8 @@ use crate::{
 
 /// A process that caught a signal in order to end is gone within this time.
 const ENDS_WITHIN_NS: i64 = 10 * SECOND_NS;
+/// Less than this is not worth a figure of another time.
+const FREED: u64 = 64 << 20;
 
 /// How many of the biggest processes a death keeps.
 const TOP: usize = 5;
@@ -209,7 +211,7 @@ fn is_of([named, actor_class]: [Option<&str>; 2], class: &str) -> bool {
 }
 
 /// Returns the memory at the first of the signals to end that a process caught before it exited, if
-/// it held more then: it frees its memory while it ends.
+/// it held far more then: it frees its memory while it ends.
 fn at_signal(world: &World, exit: &Exit, time: BootTime, memory: MemoryReport) -> MemoryReport {
     let mut signals = world.signals_to(exit.process).iter();
     let first = signals.find(|sent| {
@@ -222,7 +224,9 @@ fn at_signal(world: &World, exit: &Exit, time: BootTime, memory: MemoryReport) -
         let samples = world.recent_samples.get(exit.process)?;
         Some((samples.at(first.time)?, first.time))
     });
-    match held.filter(|(held, _)| Some(*held) > memory.private()) {
+    let left = memory.private().unwrap_or_default().0;
+    let freed = |held: Bytes| held.0 / 2 > left && held.0 - left > FREED;
+    match held.filter(|(held, _)| freed(*held)) {
         Some((held, sent)) => MemoryReport {
             anon_bytes: Some(held),
             own_bytes: None,
