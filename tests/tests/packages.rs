@@ -236,10 +236,6 @@ impl Drop for Small {
 }
 
 /// What a recorder says about the process that died in the small cgroup.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is of a right of its own"
-)]
 #[derive(Debug, PartialEq, Eq)]
 struct Said {
     proven: bool,

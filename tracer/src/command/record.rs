@@ -50,10 +50,6 @@ static MAX_SIZE: LazyLock<String> =
 
 /// Arguments of `record`.
 #[derive(Debug, clap::Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "they are flags of a command line"
-)]
 #[command(after_long_help = "Examples:
   sudo raytrace record                      Record every cluster, now or when one starts
   sudo raytrace record -o oom.raytrace --duration 2h

@@ -57,10 +57,6 @@ pub enum Format {
 
 /// Options of every command that prints a report.
 #[derive(Debug, Default, clap::Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "they are flags of a command line"
-)]
 pub struct ViewArgs {
     /// Output format.
     #[arg(

@@ -100,10 +100,6 @@ fn death_id(text: &str) -> Option<EventId> {
 
 /// A report with only the deaths that were asked for.
 #[derive(Debug, Clone)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "four independent answers to what was asked for"
-)]
 pub struct SelectedReport {
     /// The part of the report that is shown.
     pub report: Report,

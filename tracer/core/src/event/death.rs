@@ -65,10 +65,6 @@ pub struct FileId {
 
 /// The sender of a signal, read in the kernel at that moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is something that the kernel said"
-)]
 pub struct Sender {
     /// The sending process.
     pub process: ProcessKey,
