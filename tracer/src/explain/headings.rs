@@ -2,7 +2,7 @@
 //! a limit that stand beside the end.
 //!
 //! `kubectl describe` has the name of a pod above the states of its containers, with the time of an
-//! end and the limit of the container below it. The mails of PBS and the logs of HTCondor begin
+//! end and the limit of the container below it. The mails of PBS and the logs of `HTCondor` begin
 //! with the job.
 
 use std::sync::LazyLock;
@@ -37,7 +37,7 @@ const TIME_LINES: u64 = 2;
 const POD_LINES: u64 = 400;
 /// What a batch system tells of a job is at most this long.
 const JOB_LINES: u64 = 12;
-/// An event in the log of an HTCondor job.
+/// An event in the log of an `HTCondor` job.
 const EVENT_LINES: u64 = 4;
 
 static NAME: LazyLock<Regex> = LazyLock::new(|| {

@@ -138,7 +138,7 @@ impl AllClaims {
             *name = name.take().map(plain);
         }
         let ip = &mut statement.subject.ip;
-        *ip = ip.take().and_then(of_node);
+        *ip = ip.take().and_then(|ip| of_node(&ip));
         if let Some(named) = self.named_above(&statement) {
             statement.subject = named;
         }
@@ -339,11 +339,11 @@ pub(super) fn plain(name: String) -> String {
 
 /// Returns an address if it tells nodes apart: `127.0.0.1` and `0.0.0.0` do not. Forums make a link
 /// of it, `[192.0.2.7](http://192.0.2.7/)`.
-fn of_node(address: String) -> Option<String> {
+fn of_node(address: &str) -> Option<String> {
     let link = address
         .strip_prefix('[')
         .and_then(|link| link.split_once("]("));
-    let address = link.map_or(address.as_str(), |(text, _)| text);
+    let address = link.map_or(address, |(text, _)| text);
     let known: Option<IpAddr> = address.parse().ok();
     let vague = known.is_some_and(|known| known.is_loopback() || known.is_unspecified());
     (!vague).then(|| address.to_owned())
