@@ -166,6 +166,17 @@ fn node() -> Scene {
     scene
 }
 
+/// Whether the whole process had begun to end. Then no signal takes effect any more.
+fn is_exiting(scene: &Scene, pid: u32) -> bool {
+    scene.events.iter().any(|event| match &event.what {
+        Observation::Signal(signal) => {
+            let exits = signal.sender.process_exiting == Some(true);
+            signal.sender.process.pid == Pid(pid) && exits
+        }
+        _ => false,
+    })
+}
+
 /// Takes one step. A process that has exited does nothing more.
 fn take(scene: &mut Scene, step: &Step, gone: &mut Vec<u32>) {
     match *step {
@@ -177,7 +188,8 @@ fn take(scene: &mut Scene, step: &Step, gone: &mut Vec<u32>) {
             scene.exit(PIDS[who], status);
         }
         Step::Signal(from, to, number, kills) if from != to && !gone.contains(&PIDS[to]) => {
-            scene.signal(PIDS[from], PIDS[to], number, 0, kills || number == 9);
+            let takes_effect = (kills || number == 9) && !is_exiting(scene, PIDS[to]);
+            scene.signal(PIDS[from], PIDS[to], number, 0, takes_effect);
         }
         Step::ParentDeath(from, to, whole) if from != to && !gone.contains(&PIDS[to]) => {
             (scene.exiting, scene.process_exiting) = (true, whole);
