@@ -595,7 +595,7 @@ fn exit_after_interference_is_only_inferred() {
         (
             "vm(libc.process_vm_writev)",
             "fexit/mm_access",
-            "wrote into its memory (process_vm_writev)",
+            "opened its memory in order to write (process_vm_writev)",
         ),
     ] {
         let (death, other) = exits_after(&mut stage, act);

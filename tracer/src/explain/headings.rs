@@ -82,6 +82,8 @@ pub(super) struct Headings {
     heading: Option<Heading>,
     finished: Option<(Stamp, Place)>,
     pending: Vec<Statement>,
+    /// Whether the amounts below are what a container asks for, not its limits.
+    requests: bool,
 }
 
 impl Headings {
@@ -103,7 +105,13 @@ impl Headings {
                 one.stamp = stamp;
             }
         }
-        if let Some(limit) = limit(text) {
+        match text.trim() {
+            "Limits:" | "limits:" => self.requests = false,
+            "Requests:" | "requests:" => self.requests = true,
+            _ => {}
+        }
+        let limit = limit(text).filter(|_| !self.requests);
+        if let Some(limit) = limit {
             let kills = self.pending.iter_mut();
             for one in kills.filter(|one| matches!(one.claim, Claim::KernelOom(_))) {
                 if let Claim::KernelOom(oom) = &mut one.claim {
@@ -116,7 +124,9 @@ impl Headings {
             }
         }
         let late = |one: &Statement| place.line.saturating_sub(one.place.line) > STATE_LINES;
-        if self.pending.iter().any(late) || limit(text).is_some() {
+        // In the description of a pod, the next container begins with its id.
+        let is_next = text.trim_start().starts_with("Container ID:");
+        if self.pending.iter().any(late) || limit.is_some() || is_next {
             out.splice(before..before, self.pending.drain(..));
         }
     }
@@ -148,6 +158,7 @@ impl Headings {
             }
             let by_program = matches!(&one.claim, Claim::KernelOom(oom) if oom.reporter.is_some());
             if (here && by_program) || (dated && is_state && one.stamp.is_empty()) {
+                self.requests = false;
                 self.pending.push(one);
             } else {
                 out.push(one);

@@ -479,7 +479,9 @@ impl Files {
             };
             counted.fetch_add(1, Ordering::Relaxed);
         }
-        self.downsampling.set_deaths_wait(!stays.is_empty());
+        let is_death = |event: &Event| Priority::of(&event.what) == Priority::Urgent;
+        self.downsampling
+            .set_deaths_wait(stays.iter().any(is_death));
         *backlog = stays;
         Ok(())
     }

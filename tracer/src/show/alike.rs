@@ -102,11 +102,13 @@ pub fn headline(causes: &[Cause<'_>]) -> String {
         format!(" ({})", details.join(", "))
     };
     let class = words::class(first);
-    // Nothing else is known of deaths that were only counted.
-    let subject = if deaths.iter().all(|death| is_only_counted(death)) {
-        format!("{} {class}s", deaths.len())
-    } else {
-        format!("{} {class} processes{details}", deaths.len())
+    let count = deaths.len();
+    let subject = match class.strip_prefix("a process") {
+        // Nobody is named: `a process of pod train-0`.
+        Some(whose) => format!("{count} processes{whose}{details}"),
+        // Nothing else is known of deaths that were only counted.
+        None if deaths.iter().all(|death| is_only_counted(death)) => format!("{count} {class}s"),
+        None => format!("{count} {class} processes{details}"),
     };
     let clause = words::common_clause(&deaths).unwrap_or_else(|| most_common(&deaths));
     words::headline_of(&subject, &deaths, &clause)

@@ -192,7 +192,9 @@ fn interference_text(act: &Act) -> String {
     let what = match way {
         Way::Ptrace => format!("traced {whom} (ptrace)"),
         Way::ProcMem => format!("wrote into {whose} memory (/proc/PID/mem)"),
-        Way::ProcessVmWritev => format!("wrote into {whose} memory (process_vm_writev)"),
+        Way::ProcessVmWritev => {
+            format!("opened {whose} memory in order to write (process_vm_writev)")
+        }
     };
     let pid = by.pid;
     format!(

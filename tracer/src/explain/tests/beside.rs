@@ -289,3 +289,48 @@ fn kernel_log_without_a_victim_tells_of_the_kill() {
             .is_empty()
     );
 }
+
+/// A stack that was printed before is of a program that went on, and many of them hide no end.
+#[test]
+fn stacks_above_are_of_no_later_crash() {
+    let stack = "    @     0x7f7325ede934 NcclCommInitRank\n";
+    let crash = "other[2]: Segmentation fault (core dumped)\n";
+    let told = |text: &str| crate::show::clause::summary(only(&of(text)));
+    assert!(!told(&format!("{stack}{crash}")).contains("NcclCommInitRank"));
+    assert!(told(&format!("{crash}{stack}")).contains("NcclCommInitRank"));
+    let many = format!("{stack}{}", "step\n".repeat(66)).repeat(230);
+    let oom = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=1.0 cgroup. Some of your processes may have been killed by the cgroup out-of-memory handler.\n";
+    let report = of(&format!("{many}{oom}"));
+    assert_eq!(killers(&report), [(0, Killer::KernelOom)]);
+}
+
+#[test]
+fn mails_about_two_jobs_are_of_two_ends() {
+    let mail = "PBS Job Id: 12.head1\nJob Name:   train\nAborted by PBS Server\nJob exceeded its memory limit. Job was aborted\n";
+    let report = of(&format!("{mail}{}", mail.replace("12.", "13.")));
+    assert_eq!(report.deaths.len(), 2);
+}
+
+/// What a container asks for, and the limit of the next container, are not its limit.
+#[test]
+fn request_of_a_container_is_no_limit() {
+    let state = "Name:         train-0\nContainers:\n  main:\n    Last State:     Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n";
+    let limit = |below: &str| {
+        let report = of(&format!("{state}{below}"));
+        let oom = only(&report).memory.oom.as_ref();
+        oom.and_then(|oom| oom.limit_bytes)
+            .map(|bytes| bytes.0 >> 30)
+    };
+    assert_eq!(limit("    Limits:\n      memory:     4Gi\n"), Some(4));
+    assert_eq!(limit("    Requests:\n      memory:     4Gi\n"), None);
+    let next = "  side:\n    Container ID:  containerd://1\n    Limits:\n      memory:     4Gi\n";
+    assert_eq!(limit(next), None);
+}
+
+/// srun says which step it ends, which need not be the one that a line above is about.
+#[test]
+fn step_that_srun_ends_is_named_of_a_task_only() {
+    let oom = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=77.0 cgroup. Some of your processes may have been killed by the cgroup out-of-memory handler.\n";
+    let report = of(&format!("{oom}srun: Terminating StepId=88.0\n"));
+    assert!(!only(&report).process.comm.contains("88.0"));
+}

@@ -128,8 +128,14 @@ fn finding(run: Run<'_>, death: &Death, folder: &Folder<'_>, [held, limit]: [Byt
     let mut finding = about("shared-files-filled", Certainty::Inferred, death, summary);
     finding.about.bytes = held;
     finding.about.shared = Some(format!("{name} {}, {whose}", size(held)));
+    // The line with the most shared memory may have put objects into a store.
+    let mut files = death.memory.shared.iter();
+    let has_store =
+        files.any(|file| file.kind == SharedKind::ObjectStore && file.bytes.0 > held.0 / 4);
     let line = store_filled::put(run, held).map(|(_, line, _)| line);
-    let line = line.filter(|line| line.user_line.is_some() || python::is_user_code(&line.file));
+    let line = line
+        .filter(|_| !has_store)
+        .filter(|line| line.user_line.is_some() || python::is_user_code(&line.file));
     let place = match (line, folder.holders.as_slice()) {
         (Some(line), _) => format!("{}: ", store_filled::name(line)),
         (None, [only]) => format!("{only}: "),
@@ -137,7 +143,7 @@ fn finding(run: Run<'_>, death: &Death, folder: &Folder<'_>, [held, limit]: [Byt
     };
     finding.about.own_line = line.is_some();
     finding.remedy = vec![format!(
-        "{place}delete files in {} once they are used up (SharedMemory.unlink(), os.remove()), and drop the tensors and arrays in them",
+        "{place}drop the tensors and arrays in files of {} once they are used up, and delete files that still have a name (SharedMemory.unlink(), os.remove())",
         folder.path
     )];
     finding.not_if = Some("they were there before the job began (ls -l --full-time)".into());

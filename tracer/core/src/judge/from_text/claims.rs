@@ -25,6 +25,8 @@ const TAKEN_BACK_LINES: u64 = 3;
 const REPORT_LINES: u64 = 8;
 /// A stack, and what is said of its crash, are at most this long.
 const STACK_LINES: u64 = 60;
+/// At most this many frames of stacks without a process are kept.
+const MAX_FRAMES: usize = 50;
 /// At most this many claims without a name are kept.
 const MAX_NAMELESS: usize = 200;
 
@@ -197,7 +199,10 @@ impl AllClaims {
         if !near {
             return;
         }
-        if let Some((known, more)) = last.subject.of.as_mut().zip(statement.subject.of.as_ref()) {
+        // Only a task of Slurm lacks its step.
+        let of = last.subject.of.as_mut();
+        let task = of.filter(|of| of.starts_with("Slurm task ") && !of.contains("step "));
+        if let Some((known, more)) = task.zip(statement.subject.of.as_ref()) {
             *known = format!("{known}, {more}");
         }
         if let Claim::Crash { says, .. } = &mut last.claim
@@ -248,9 +253,13 @@ impl AllClaims {
                 discriminant(&one.claim) == discriminant(&statement.claim)
                     && one.subject.of == statement.subject.of
             });
-        let mut frames =
-            (self.nameless.iter()).filter(|one| matches!(one.claim, Claim::Frame { .. }));
+        let is_frame = |one: &&Statement| matches!(one.claim, Claim::Frame { .. });
+        let mut frames = self.nameless.iter().filter(is_frame);
         if repeats || frames.any(|one| is_of_stack(one, &statement)) {
+            return;
+        }
+        let frames = self.nameless.iter().filter(is_frame).count();
+        if is_frame(&&statement) && frames >= MAX_FRAMES {
             return;
         }
         if self.nameless.len() < MAX_NAMELESS {
@@ -349,10 +358,15 @@ fn of_node(address: &str) -> Option<String> {
     (!vague).then(|| address.to_owned())
 }
 
-/// Whether a frame stands near a line, so that it is of the same stack, or of that crash.
+/// Whether a frame stands near a line, so that it is of the same stack, or of that crash. Where no
+/// process is named it stands below: a stack above may be of a program that went on.
 pub(super) fn is_of_stack(one: &Statement, frame: &Statement) -> bool {
     let (above, below) = (one.place.min(frame.place), one.place.max(frame.place));
-    matches!(frame.claim, Claim::Frame { .. }) && is_close(above, below, STACK_LINES)
+    matches!(frame.claim, Claim::Frame { .. })
+        && is_close(above, below, STACK_LINES)
+        && (one.subject.pid.is_some() || one.place < frame.place)
+        && agree(one.subject.pid.as_ref(), frame.subject.pid.as_ref())
+        && between(one, frame).is_none_or(|apart| apart <= MINUTE_NS)
 }
 
 /// Whether a line stands at most so many lines above another one.

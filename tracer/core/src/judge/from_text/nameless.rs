@@ -287,13 +287,16 @@ fn are_apart(one: &Statement, other: &Statement) -> bool {
         "container ",
         "Spark executor ",
         "Slurm task ",
+        "PBS job ",
+        "HTCondor job ",
     ];
     kinds.into_iter().any(apart) || jobs.is_some_and(|(one, other)| one != other)
 }
 
 /// Whether a program other than Ray says the same of another end, minutes later.
 fn is_said_again(one: &Statement, other: &Statement) -> bool {
-    let same = one.subject.foreign && one.quote == other.quote;
+    let foreign = one.subject.foreign || matches!(one.claim, Claim::Daemon(_));
+    let same = foreign && one.quote == other.quote;
     same && between(one, other).is_some_and(|apart| apart > MINUTE_NS)
 }
 

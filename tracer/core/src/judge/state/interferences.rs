@@ -8,6 +8,8 @@ use crate::{
 
 /// At most this many acts on one process are kept: the first ones and the last ones.
 const MAX_ACTS: usize = 32;
+/// Of those, a child has so many of its parent.
+const INHERITED: usize = 2;
 
 /// An act of another process on a process, or on the parent from which it has its memory.
 #[derive(Debug, Clone)]
@@ -39,11 +41,13 @@ impl Interferences {
         let Some(acts) = self.0.get(&parent.truncated()) else {
             return;
         };
-        let mut acts = acts.clone();
-        for act in &mut acts {
+        let last = acts.iter().rev().take(INHERITED).rev();
+        let inherited = last.cloned().map(|mut act| {
             act.what.on_parent = true;
-        }
-        self.0.insert(child.truncated(), acts);
+            act
+        });
+        let inherited = inherited.collect();
+        self.0.insert(child.truncated(), inherited);
     }
 
     /// Notes a new program, which has a memory of its own. Acts on the process itself stay: they

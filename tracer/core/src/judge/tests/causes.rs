@@ -371,7 +371,8 @@ fn files_in_shared_memory_fill_the_limit() {
         "{finding:?}"
     );
     assert!(
-        finding.remedy[0].starts_with("hog (pid 7): delete files in /dev/shm once"),
+        finding.remedy[0]
+            .starts_with("hog (pid 7): drop the tensors and arrays in files of /dev/shm once"),
         "{finding:?}"
     );
     silent(&files(6, &[7], 6), "nothing-fits");

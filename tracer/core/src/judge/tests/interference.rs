@@ -16,7 +16,7 @@ const WAYS: [(Way, &str); 3] = [
     ),
     (
         Way::ProcessVmWritev,
-        "gdb (pid 812, uid 1000) wrote into its memory (process_vm_writev)",
+        "gdb (pid 812, uid 1000) opened its memory in order to write (process_vm_writev)",
     ),
 ];
 
