@@ -520,13 +520,8 @@ fn sigkill_by_another_stays_proven_under_tracer() {
     );
 }
 
-/// A process that exits when its memory says so, and the address of that word.
-fn waits_for_a_word() -> (Child, u64) {
-    let script = "import ctypes, os, time
-word = ctypes.c_long(0)
-print(ctypes.addressof(word), flush=True)
-while not word.value: time.sleep(0.001)
-os._exit(3)";
+/// A process that runs a script in Python, and the first line that it prints.
+fn prints_a_line(script: &str) -> (Child, String) {
     let mut victim = Command::new("python3")
         .args(["-c", script])
         .stdout(Stdio::piped())
@@ -536,6 +531,17 @@ os._exit(3)";
     let output = victim.stdout.take().expect("a pipe");
     let mut output = std::io::BufReader::new(output);
     output.read_line(&mut line).expect("a line");
+    (victim, line)
+}
+
+/// A process that exits when its memory says so, and the address of that word.
+fn waits_for_a_word() -> (Child, u64) {
+    let script = "import ctypes, os, time
+word = ctypes.c_long(0)
+print(ctypes.addressof(word), flush=True)
+while not word.value: time.sleep(0.001)
+os._exit(3)";
+    let (victim, line) = prints_a_line(script);
     (victim, line.trim().parse().expect("an address"))
 }
 
@@ -637,15 +643,7 @@ signal.signal(signal.SIGUSR2, lambda *_: None)
 signal.signal(signal.SIGUSR1, lambda *_: os._exit(7))
 print('ready', flush=True)
 while True: signal.pause()";
-    let mut victim = Command::new("python3")
-        .args(["-c", handler])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("python3");
-    let mut line = String::new();
-    let output = victim.stdout.take().expect("a pipe");
-    let mut output = std::io::BufReader::new(output);
-    output.read_line(&mut line).expect("a line");
+    let (mut victim, _) = prints_a_line(handler);
     let pid = victim.id();
     let other = does_to(
         pid,

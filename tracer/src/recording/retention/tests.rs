@@ -4,9 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::*;
 use crate::{
-    event::{
-        Call, Exec, Exit, MemorySplit, Observation, Process, PythonFrame, PythonStack, Role, Source,
-    },
+    event::{Call, Exec, Exit, Observation, Process, PythonFrame, PythonStack, Role, Source},
     ids::{Bytes, EventId, Pid, ProcessKey},
     recording::{frames, row, schema},
 };
@@ -110,17 +108,9 @@ fn key(pid: u32) -> ProcessKey {
 fn exit(pid: u32, status: Option<i32>) -> Observation {
     Observation::Exit(Exit {
         process: key(pid),
-        ns_pid: None,
-        parent: None,
         comm: "grep".into(),
         status,
-        title: None,
-        memory: MemorySplit::default(),
-        mm: 0,
-        uid: None,
-        harvested: false,
-        pending: None,
-        tracer: None,
+        ..Exit::default()
     })
 }
 

@@ -2,8 +2,7 @@
 
 use crate::{
     event::{
-        Exit, LimitOwner, LimitWarning, MemorySplit, Mode, Observation, Process, RecordingStarted,
-        Role, Within,
+        Exit, LimitOwner, LimitWarning, Mode, Observation, Process, RecordingStarted, Role, Within,
     },
     ids::{Bytes, ProcessKey, WallTime},
 };
@@ -53,17 +52,9 @@ pub(crate) fn worker(process: ProcessKey) -> Observation {
 pub(crate) fn killed(process: ProcessKey) -> Observation {
     Observation::Exit(Exit {
         process,
-        ns_pid: None,
-        parent: None,
         comm: "ray::f".into(),
         status: Some(9),
-        title: None,
-        memory: MemorySplit::default(),
-        mm: 0,
-        uid: None,
-        harvested: false,
-        pending: None,
-        tracer: None,
+        ..Exit::default()
     })
 }
 

@@ -171,9 +171,11 @@ struct Fit<'a> {
 /// Returns how many workers fit: the least that any memory kill allows. Only kills count at which
 /// several workers of the class filled the limit.
 fn fitting<'a>(run: Run<'a>, name: &str) -> Option<Fit<'a>> {
+    let mut by_time: Vec<&Death> = run.memory_kills().collect();
+    by_time.sort_by_key(|death| death.when.act_time);
     let kills = run.memory_kills();
     let (late, alone): (Vec<&Death>, Vec<&Death>) =
-        kills.partition(|death| is_after_another(run, death));
+        kills.partition(|death| is_after_another(&by_time, death));
     let least = |kills: Vec<&'a Death>| {
         let bounds = kills
             .into_iter()
@@ -209,13 +211,14 @@ fn bound<'a>(run: Run<'a>, death: &'a Death, name: &str) -> Option<Fit<'a>> {
 }
 
 /// Returns whether another process was killed for memory so shortly before that its memory was
-/// still counted, although it is no longer listed.
-fn is_after_another(run: Run<'_>, death: &Death) -> bool {
-    let mut kills = run.memory_kills();
-    kills.any(|other| {
-        let since = death.when.act_time.since(other.when.act_time);
+/// still counted, although it is no longer listed. The kills are in the order of their times.
+fn is_after_another(kills: &[&Death], death: &Death) -> bool {
+    let since = |other: &Death| death.when.act_time.since(other.when.act_time);
+    let first = kills.partition_point(|other| since(other) >= FREED_NS);
+    let mut before = kills[first..].iter().take_while(|other| since(other) > 0);
+    before.any(|other| {
         let acts = [death, other].map(|one| one.verdict.act.map_or(one.id, |act| act.death_id));
-        acts[0] != acts[1] && other.cluster == death.cluster && (1..FREED_NS).contains(&since)
+        acts[0] != acts[1] && other.cluster == death.cluster
     })
 }
 

@@ -361,9 +361,8 @@ fn of_node(address: &str) -> Option<String> {
 /// Whether a frame stands near a line, so that it is of the same stack, or of that crash. Where no
 /// process is named it stands below: a stack above may be of a program that went on.
 pub(super) fn is_of_stack(one: &Statement, frame: &Statement) -> bool {
-    let (above, below) = (one.place.min(frame.place), one.place.max(frame.place));
     matches!(frame.claim, Claim::Frame { .. })
-        && is_close(above, below, STACK_LINES)
+        && is_near(one.place, frame.place, STACK_LINES)
         && (one.subject.pid.is_some() || one.place < frame.place)
         && agree(one.subject.pid.as_ref(), frame.subject.pid.as_ref())
         && between(one, frame).is_none_or(|apart| apart <= MINUTE_NS)
@@ -372,6 +371,11 @@ pub(super) fn is_of_stack(one: &Statement, frame: &Statement) -> bool {
 /// Whether a line stands at most so many lines above another one.
 pub(super) fn is_close(above: Place, place: Place, lines: u64) -> bool {
     above.text == place.text && place.line.saturating_sub(above.line) <= lines
+}
+
+/// Whether two lines stand at most so many lines from each other.
+pub(super) fn is_near(one: Place, other: Place, lines: u64) -> bool {
+    is_close(one.min(other), one.max(other), lines)
 }
 
 fn agree<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {

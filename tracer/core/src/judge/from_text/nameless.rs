@@ -10,7 +10,7 @@ use libc::{SIGABRT, SIGKILL};
 use super::{
     Made, Place,
     claim::{Claim, Daemon, RayMemory, Statement, Subject},
-    claims::{after, between, is_close, is_of_stack},
+    claims::{after, between, is_close, is_near, is_of_stack},
     death::build,
     text_evidence::TextEvidence,
     verdict::{Verdict, by_ray, is_weak, rank, verdict},
@@ -113,15 +113,12 @@ fn join_named(gathered: &TextEvidence, clock: &Clock, made: &mut [Made]) -> BTre
 fn is_end_of_unit(other: &Statement, watchdog: &Statement) -> bool {
     let crashed = matches!(&other.claim, Claim::Crash { signal, .. } if *signal == Some(SIGABRT));
     let same = other.subject.of.is_some() && other.subject.of == watchdog.subject.of;
-    crashed && same && is_near(other.place, watchdog.place)
+    crashed && same && is_near(other.place, watchdog.place, EVENT_LINES)
 }
 
 /// Returns the deaths that a claim without a name is about.
 fn victims(one: &Statement, nameless: &[Statement], made: &[Made]) -> Vec<usize> {
-    let near = |made: &Made| {
-        let (above, below) = (made.place.min(one.place), made.place.max(one.place));
-        is_close(above, below, CANCELLED_LINES)
-    };
+    let near = |made: &Made| is_near(made.place, one.place, CANCELLED_LINES);
     let all = |fits: &dyn Fn(&Made) -> bool| -> Vec<usize> {
         let fitting = made.iter().enumerate().filter(|(_, made)| fits(made));
         fitting.map(|(at, _)| at).collect()
@@ -177,7 +174,9 @@ fn is_after_act(one: &Statement, nameless: &[Statement]) -> bool {
         };
         let before = match after(other, one) {
             Some(later) if daemon.name == SLURM => later >= 0,
-            Some(later) => (0..=ENDS_NS).contains(&later) && is_near(one.place, other.place),
+            Some(later) => {
+                (0..=ENDS_NS).contains(&later) && is_near(one.place, other.place, EVENT_LINES)
+            }
             None => other.place < one.place,
         };
         before
@@ -185,10 +184,6 @@ fn is_after_act(one: &Statement, nameless: &[Statement]) -> bool {
             && is_of(one, &format!("{} ", daemon.name))
             && !is_after_task(other, nameless)
     })
-}
-
-fn is_near(one: Place, other: Place) -> bool {
-    is_close(one.min(other), one.max(other), EVENT_LINES)
 }
 
 /// Whether Slurm ended a step because one of its tasks had ended by itself, or for memory. srun does

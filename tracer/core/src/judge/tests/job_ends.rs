@@ -21,8 +21,13 @@ fn actor(pid: u32) -> HexId {
 }
 
 fn actor_state(pid: u32, state: &str) -> RayFact {
+    state_in(pid, pid, state)
+}
+
+/// The GCS says a state of the actor that began in process `first`, and now is in `pid`.
+fn state_in(first: u32, pid: u32, state: &str) -> RayFact {
     RayFact::ActorState {
-        actor_id: actor(pid),
+        actor_id: actor(first),
         state: state.into(),
         restarts_left: None,
         node_id: None,
@@ -114,13 +119,7 @@ fn last_death_of_a_restarted_actor_ended_the_job() {
     let mut scene = Scene::new();
     for pid in [10, 11] {
         scene.ray_worker(pid);
-        let is = |state: &str| RayFact::ActorState {
-            actor_id: actor(10),
-            state: state.into(),
-            restarts_left: None,
-            node_id: None,
-            worker_id: Some(hex(pid)),
-        };
+        let is = |state: &str| state_in(10, pid, state);
         scene.says(is("ALIVE"));
         scene.after(3 * SECOND).signal(pid + 100, pid, 9, 0, true);
         scene.exit(pid, 9);
@@ -160,13 +159,7 @@ fn restarted_actor(kills: u32, gives_up: bool) -> Finding {
     let mut scene = Scene::new();
     for pid in 10..10 + kills + u32::from(gives_up) {
         worker(&mut scene, pid, "ray::Trainer.step", 4096);
-        let is = |state: &str| RayFact::ActorState {
-            actor_id: actor(10),
-            state: state.into(),
-            restarts_left: None,
-            node_id: None,
-            worker_id: Some(hex(pid)),
-        };
+        let is = |state: &str| state_in(10, pid, state);
         scene.push(
             Source::Proc,
             Observation::Worker(Worker {

@@ -92,10 +92,6 @@ pub(super) fn caught(record: &records::Caught) -> Observation {
         code: record.code,
         group: record.group != 0,
         result: record.result,
-        group_exit: false,
-        group_exit_code: 0,
-        took_effect: false,
-        parent_death_signal: 0,
         sender: Sender {
             process: key(record.sender),
             tid: Pid(record.sender.tid),
@@ -103,20 +99,10 @@ pub(super) fn caught(record: &records::Caught) -> Observation {
             uid,
             effective_uid: Some(effective_uid),
             saved_uid: Some(saved_uid),
-            exiting: false,
-            process_exiting: None,
-            kernel_thread: false,
-            exe: None,
-            cgroup: None,
-            ancestors: Vec::new(),
-            container_id: None,
-            file: None,
-            argv: Vec::new(),
-            exec_seen: false,
-            same_root: false,
+            ..Sender::default()
         },
-        tracer: None,
         call: system_calls::read(record.call, compat, record.arguments),
+        ..event::Signal::default()
     })
 }
 
