@@ -1,6 +1,7 @@
 //! A shell that poses as a raylet, with a session folder that a test has made.
 
 use std::{
+    fs,
     os::unix::{fs::symlink, process::CommandExt as _},
     path::Path,
     process::{Child, Command, Stdio},
@@ -8,6 +9,8 @@ use std::{
 
 use anyhow::Result;
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::wait;
 
 /// The shell. Its name and its command line are a raylet's, and its environment holds secrets.
 pub struct FakeRaylet(Child);
@@ -48,7 +51,14 @@ impl FakeRaylet {
             .stdin(Stdio::null())
             .process_group(0)
             .spawn()?;
-        Ok(Self(child))
+        let started = Self(child);
+        // The parent goes on before the kernel has set the child's name and arguments.
+        let name = format!("/proc/{}/comm", started.pid());
+        let arguments = format!("/proc/{}/cmdline", started.pid());
+        let is_named = || fs::read_to_string(&name).is_ok_and(|name| name == "raylet\n");
+        let has_arguments = || fs::read(&arguments).is_ok_and(|bytes| !bytes.is_empty());
+        wait::until("a process named raylet", || is_named() && has_arguments());
+        Ok(started)
     }
 
     /// Returns its pid.

@@ -19,6 +19,7 @@ pub mod staging;
 pub mod stream;
 pub mod truth;
 pub mod vm;
+pub mod wait;
 
 /// Says why the calling test does not test everything that it should. `cargo xtask test` prints
 /// this at its end.

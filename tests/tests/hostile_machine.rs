@@ -8,7 +8,7 @@ use std::{
     process::{Child, ChildStdin, Command, Stdio},
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use raytrace::{event::Observation, recording};
@@ -17,11 +17,11 @@ use raytrace_tests::{
     recorder::{Recorder, peak_kib, raytrace, report},
     soak,
     stream::Stream,
+    wait::{self, PATIENCE},
 };
 use rustix::{fs::Mode, process::Signal};
 use serde_json::Value;
 
-const PATIENCE: Duration = Duration::from_secs(60);
 /// A user that no process has.
 const USER: u32 = 12_345;
 const MIB: u64 = 1 << 20;
@@ -100,19 +100,6 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// Waits until `is_so` returns true.
-fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
-    wait_within(PATIENCE, what, is_so);
-}
-
-fn wait_within(patience: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + patience;
-    while !is_so() {
-        assert!(Instant::now() < end, "{what}: not within {patience:?}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Returns the events in the recording so far.
 fn events(file: &Path) -> Vec<Observation> {
     let read = recording::read(file).map(|read| read.events);
@@ -158,7 +145,7 @@ fn long_command_line_takes_no_memory() {
         Observation::Cluster(cluster) => cluster.raylet.pid.0 == act.pid(),
         _ => false,
     };
-    wait_until("the raylet", || events(&file).iter().any(is_it));
+    wait::until("the raylet", || events(&file).iter().any(is_it));
     let found = events(&file).into_iter().find_map(|what| match what {
         Observation::Process(found) if found.process.pid.0 == act.pid() => Some(found.argv),
         _ => None,
@@ -305,7 +292,7 @@ fn files_in_a_containers_root_do_not_hang() {
         });
         found.map(|cluster| cluster.log_utc_offset_s)
     };
-    wait_until("all raylets", || {
+    wait::until("all raylets", || {
         [&endless, &waiting, &linked]
             .iter()
             .all(|act| offset(act).is_some())
@@ -318,7 +305,7 @@ fn files_in_a_containers_root_do_not_hang() {
     assert_eq!(offset(&endless), Some(Some(0)));
     assert_eq!(offset(&waiting), Some(Some(0)));
     let told = || stream.rows().is_ok_and(|rows| rows.len() > 20);
-    wait_until("deaths go on", told);
+    wait::until("deaths go on", told);
     stream.stop().expect("an end");
     assert!(recorder.wait(PATIENCE).expect("its end").success());
     let report = report(&file).expect("a report");
@@ -393,7 +380,7 @@ fn hangs(child: &mut Child, name: &str) -> bool {
 
 /// Runs a program again and again until one run hangs. All runs are added to `started`.
 fn wait_until_it_hangs(name: &str, arguments: &[&str], started: &mut Vec<Child>) {
-    wait_until(&format!("{name} {arguments:?} hangs"), || {
+    wait::until(&format!("{name} {arguments:?} hangs"), || {
         let mut command = Command::new(name);
         command
             .args(arguments)
@@ -461,7 +448,7 @@ impl HungProcesses {
             }
         }
         // Since Linux 6.17 this read does not need the lock any more.
-        wait_until("maps are read or hang", || {
+        wait::until("maps are read or hang", || {
             let mut maps = Command::new("head");
             let maps = maps.args(["-c8", &of_proc(self.roots, "maps")]);
             let mut maps = maps.stdout(Stdio::null()).spawn().expect("a command");
@@ -484,13 +471,13 @@ impl HungProcesses {
     /// Waits until reads of a recorder hang, each in another way.
     fn reads_of(&self, recorder: u32) {
         let reads = |pid, name| is_reading(recorder, &of_proc(pid, name));
-        wait_until("a command line", || reads(self.roots, "cmdline"));
+        wait::until("a command line", || reads(self.roots, "cmdline"));
         // These are read every 10 s and every minute, or later if many others are to be read.
         let child = || reads(self.child, "pagemap") || reads(self.child, "maps");
-        wait_within(4 * PATIENCE, "pages", child);
+        wait::until_within(4 * PATIENCE, "pages", child);
         let raylet = || reads(self.raylet, "environ");
-        wait_within(4 * PATIENCE, "an environment", raylet);
-        wait_until("a descriptor", || stuck_helpers(recorder) == MOST_STUCK);
+        wait::until_within(4 * PATIENCE, "an environment", raylet);
+        wait::until("a descriptor", || stuck_helpers(recorder) == MOST_STUCK);
     }
 }
 
@@ -538,8 +525,8 @@ fn reads_that_hang_delay_no_death() {
         Observation::Memory(found) => found.process.pid.0 == held.child,
         _ => false,
     };
-    wait_until("the raylet's child", || events(&file).iter().any(is_sample));
-    wait_until("deaths", || recorded_deaths(&file) > 50);
+    wait::until("the raylet's child", || events(&file).iter().any(is_sample));
+    wait::until("deaths", || recorded_deaths(&file) > 50);
 
     let usual_until = jiff::Timestamp::now();
     hang.say_on();
@@ -558,13 +545,13 @@ fn reads_that_hang_delay_no_death() {
     }
     let from = jiff::Timestamp::now();
     let before = recorded_deaths(&file);
-    wait_until("deaths while reads hang", || {
+    wait::until("deaths while reads hang", || {
         recorded_deaths(&file) > before + 50
     });
     assert_eq!(stuck_helpers(recorder.pid()), MOST_STUCK);
     let until = jiff::Timestamp::now();
     drop(hang);
-    wait_until("helpers that come back", || {
+    wait::until("helpers that come back", || {
         stuck_helpers(recorder.pid()) == 0
     });
     stream.stop().expect("an end");
@@ -651,15 +638,15 @@ fn many_files_and_raylets_are_bounded() {
     let count =
         |counts: fn(&Observation) -> bool| events(&file).iter().filter(|what| counts(what)).count();
     let clusters = || count(|what| matches!(what, Observation::Cluster(_)));
-    wait_until("the raylet", || clusters() > 0);
+    wait::until("the raylet", || clusters() > 0);
     let many = Act::of_raylet(folder.path(), &session, &["many", &raylets.to_string()]);
-    wait_until("many raylets", || clusters() >= 128);
+    wait::until("many raylets", || clusters() >= 128);
     let descriptors = || {
         let open = fs::read_dir(format!("/proc/{}/fd", recorder.pid()));
         open.expect("descriptors").count()
     };
     // The most log files of one cluster.
-    wait_until("logs", || descriptors() > 256);
+    wait::until("logs", || descriptors() > 256);
     let (open, peak) = (descriptors(), peak(recorder.pid()));
     eprintln!("{files} files, {raylets} raylets: {open} descriptors, {peak} MiB at the peak");
     assert!(open < 5000 && peak < 256, "{open} descriptors, {peak} MiB");
@@ -779,7 +766,7 @@ fn limits_in_a_private_cgroup_namespace_are_right() {
             Observation::Memory(found) => found.process.pid.0 == act.pid(),
             _ => false,
         };
-        wait_until("a sample", || events(&file).iter().any(is_its));
+        wait::until("a sample", || events(&file).iter().any(is_its));
         let processes = events(&file).into_iter().filter_map(|what| match what {
             Observation::Process(found) => found.cgroup,
             _ => None,
@@ -820,6 +807,6 @@ fn limits_in_a_private_cgroup_namespace_are_right() {
     assert_eq!(row["state"], "missing");
     drop(act);
     for cgroup in [theirs, ours] {
-        wait_until("an empty cgroup", || fs::remove_dir(&cgroup).is_ok());
+        wait::until("an empty cgroup", || fs::remove_dir(&cgroup).is_ok());
     }
 }

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use raytrace::{event::Observation, recording};
@@ -17,9 +17,9 @@ use raytrace_tests::{
     fake_raylet::{FakeRaylet, worker_started_line},
     recorder::{Recorder, raytrace, report},
     stream::Stream,
+    wait::{self, PATIENCE},
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
 /// A little more than the time between two searches for logs.
 const LOOKS_EACH: Duration = Duration::from_millis(1100);
 /// A user that no process has.
@@ -57,24 +57,15 @@ fn capabilities(pid: u32, set: &str) -> u64 {
     sets.iter().map(number).fold(0, |all, one| all | one)
 }
 
-/// Waits until `is_so` returns true.
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// Waits until the recorder has given up its rights and some processes of the stream have died.
 fn under_way(recorder: &Recorder, stream: &Stream) {
     let given_up = || {
         let flags = of_threads(recorder.pid(), "NoNewPrivs:");
         flags.len() >= 3 && flags.iter().all(|one| one == "1")
     };
-    wait_until("rights given up", given_up);
+    wait::until("rights given up", given_up);
     let some = || stream.rows().is_ok_and(|rows| rows.len() > 5);
-    wait_until("deaths of the stream", some);
+    wait::until("deaths of the stream", some);
 }
 
 /// Ends the stream, and so the recording, and checks the file and its report.
@@ -214,14 +205,14 @@ fn looked_for_logs(file: &Path) {
     };
     let clusters = || counted(|what| matches!(what, Observation::Cluster(_)));
     let samples = || counted(|what| matches!(what, Observation::Node(_)));
-    wait_until("a raylet", || clusters() > 0);
+    wait::until("a raylet", || clusters() > 0);
     thread::sleep(LOOKS_EACH);
     // A figure that moves is written as a row of the machine at once. One that does not move is
     // written only after a minute.
     let before = samples();
     let mut moved = tempfile::tempfile_in("/dev/shm").expect("a file");
     moved.write_all(&vec![1; 64 << 20]).expect("64 MiB");
-    wait_until("a look at the machine", || samples() > before);
+    wait::until("a look at the machine", || samples() > before);
 }
 
 /// Returns what a recording holds if `make` makes the folder `logs` of the raylet's session. Its

@@ -18,15 +18,13 @@ use raytrace_tests::{
     recorder::{Recorder, raytrace, report},
     soak,
     stream::{Row, Stream},
+    wait::{self, PATIENCE},
 };
 use rustix::{
     process::Signal,
     time::{ClockId, clock_gettime},
 };
 use serde_json::Value;
-
-/// The recorder or the machine may be busy with other tests.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
@@ -55,15 +53,6 @@ fn complete(file: &Path, stream: &Stream) -> usize {
     assert!(missing.is_empty(), "missing: {missing:?}");
     assert_eq!(report["recordings"][0]["lost_events"], 0);
     stream.rows().expect("truth").len()
-}
-
-/// Waits until `is_so` returns true.
-fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Returns the number of deaths in a recording that is being written.
@@ -150,7 +139,7 @@ fn closed_terminal_does_not_end_a_recording() {
     let recorder = record(&file, &stream, &[]);
     recorder.signal(Signal::HUP).expect("a signal");
     let then = stream.rows().expect("truth").len();
-    wait_until("more deaths", || {
+    wait::until("more deaths", || {
         stream.rows().expect("truth").len() > then + 3
     });
     end(recorder, &stream);
@@ -166,7 +155,7 @@ fn deleted_file_is_written_again() {
         let stream = Stream::new(folder.path()).expect("a stream");
         let mut recorder = record(&file, &stream, &[]);
         let some = || deaths(&file) > 3;
-        wait_until("deaths in the file", some);
+        wait::until("deaths in the file", some);
         fs::remove_file(format!("{}{end_of_name}", file.display())).expect("it is there");
         recorder
             .wait_for("was deleted", PATIENCE)
@@ -269,7 +258,7 @@ fn killed_while_waiting_for_a_disk_is_pending() {
     disk.freezes("-f");
     // The process waits in the kernel, uninterruptibly.
     let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    wait_until("it waits for the disk", || stat().contains(") D "));
+    wait::until("it waits for the disk", || stat().contains(") D "));
     run(Command::new("kill").args(["-9", &pid.to_string()]));
     let is_it = |death: &&Value| death["pid"] == pid;
     let waits = |report: &Value, list: &str| {
@@ -278,7 +267,7 @@ fn killed_while_waiting_for_a_disk_is_pending() {
     };
     // The recorder has just begun, so there may be nothing in the file yet.
     let pending = || waits(&report(&file).ok()?, "pending");
-    wait_until("it is pending", || pending().is_some());
+    wait::until("it is pending", || pending().is_some());
     let stuck = report(&file).expect("a report");
     let pending = waits(&stuck, "pending").expect("it is pending");
     assert_eq!(pending["verdict"]["killer"], "signal", "{pending:#}");
@@ -304,7 +293,7 @@ fn power_failure_leaves_a_readable_file() {
     let recorder = record(&file, &stream, &[]);
     // Twice as long as ext4 takes to commit its journal by itself.
     thread::sleep(Duration::from_secs(12));
-    wait_until("deaths in the file", || deaths(&file) > 3);
+    wait::until("deaths in the file", || deaths(&file) > 3);
     // After a power failure only what the device has been given remains. The mount replays the file
     // system's journal.
     let left = folder.path().join("left");
@@ -349,7 +338,7 @@ fn shutdown_ends_the_recording_cleanly() {
     let file = folder.path().join("a.raytrace");
     let stream = Stream::new(folder.path()).expect("a stream");
     let mut recorder = record(&file, &stream, &[]);
-    wait_until("deaths in the file", || deaths(&file) > 3);
+    wait::until("deaths in the file", || deaths(&file) > 3);
     let supervisor = recorder.supervisor().to_string();
     let children = format!("/proc/{supervisor}/task/{supervisor}/children");
     let children = fs::read_to_string(children).expect("children");
