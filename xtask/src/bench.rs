@@ -56,7 +56,7 @@ pub(crate) enum Part {
     Scale,
     /// The same beside up to 50 workers of Ray.
     ScaleRay,
-    /// A job of Ray beside the recorder, in its steps a second.
+    /// A training step of two ranks beside the recorder; needs no Ray.
     Steps,
     /// The recorder beside a full log folder.
     Attach,
@@ -143,7 +143,7 @@ impl Part {
             ),
             Self::Scale => ("100 to 3,000 processes", scale::processes),
             Self::ScaleRay => ("8 to 50 workers of Ray", scale::workers),
-            Self::Steps => ("a job of Ray with and without", steps::measure),
+            Self::Steps => ("a training step with and without", steps::measure),
             Self::Attach => ("full log folders", attach::measure),
             Self::Report => ("report on a day", day::measure),
             Self::Fleet => ("reports on 10 to 1,000 recordings", fleet::measure),

@@ -8,10 +8,9 @@ use std::{
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
     thread,
-    time::Duration,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 
 use crate::{layout, setup};
 
@@ -20,8 +19,6 @@ use crate::{layout, setup};
 pub(crate) struct Progress {
     /// Steps so far.
     pub(crate) steps: f64,
-    /// Seconds that these steps took.
-    pub(crate) seconds: f64,
 }
 
 /// The cluster and its job. Both end when this is dropped.
@@ -77,15 +74,6 @@ impl Steady {
     /// Returns the job's last report of its progress.
     pub(crate) fn progress(&self) -> Progress {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the steps a second over about this time.
-    pub(crate) fn rate(&self, time: Duration) -> Result<f64> {
-        let before = self.progress();
-        thread::sleep(time);
-        let after = self.progress();
-        ensure!(after.seconds > before.seconds, "the job stands still");
-        Ok((after.steps - before.steps) / (after.seconds - before.seconds))
     }
 
     /// Ends the job and the cluster.
