@@ -142,9 +142,11 @@ impl Block {
         if monitor_kill::is_exact(text) {
             self.figures.used = found.used.or(self.figures.used);
             self.figures.threshold = found.threshold.or(self.figures.threshold);
+            self.figures.total = found.total.or(self.figures.total);
         } else {
             self.figures.used = self.figures.used.or(found.used);
             self.figures.threshold = self.figures.threshold.or(found.threshold);
+            self.figures.total = self.figures.total.or(found.total);
         }
     }
 
@@ -217,6 +219,7 @@ fn newest(line: &LogLine) -> Option<Statement> {
     let memory = RayMemory {
         used: figures.used,
         threshold: figures.threshold,
+        total: figures.total,
         ..RayMemory::default()
     };
     let subject = Subject {

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use crate::{
     judge::report::{Certainty, Death, Killer},
     show::{
-        causes::Cause,
+        causes::{Cause, Entry},
         clause,
         facts::{self, Fact},
         jobs, sanitize,
@@ -19,6 +19,8 @@ use crate::{
 /// Longest label of a group, in columns. A longer one would leave the headline no room, and each
 /// line below has its own number.
 const LONGEST_LABEL: usize = 30;
+/// Kills of one class at one limit are told as one event if they are no further apart than this.
+const SAME_EVENT_NS: i64 = 5_000_000_000;
 
 /// Returns `KILLS 1, 3 and 5–9`, or `KILLS 2, 4, 6 and 53 more` if that would be too long.
 pub fn label(causes: &[Cause<'_>]) -> String {
@@ -209,6 +211,43 @@ fn line(view: &View<'_>, cause: &Cause<'_>, odd: bool, said: &[Fact]) -> String 
     }
     parts.extend(death.then.as_ref().map(clause::recovery));
     parts.join(" · ")
+}
+
+/// Returns `0.4 s after KILL 1: the same for pid 16135`, if a kill is the same event as the first one: the
+/// same killer, class and limit, soon after it.
+pub fn same(first: &Entry<'_>, entry: &Entry<'_>) -> Option<String> {
+    let ([first], [cause]) = (first.causes.as_slice(), entry.causes.as_slice()) else {
+        return None;
+    };
+    let label = first.label();
+    let (first, one) = (first.death, cause.death);
+    let limit = |death: &Death| {
+        let oom = death.memory.oom.as_ref();
+        oom.and_then(|oom| oom.cgroup.clone())
+    };
+    let later = one.when.act_time.since(first.when.act_time);
+    // The order of a text's lines is no interval.
+    let timed = first.when.time.is_some() && one.when.time.is_some();
+    let alike = timed
+        && first.is_memory_kill()
+        && one.process.pid.0 != 0
+        && first.id != one.id
+        && first.verdict.killer == one.verdict.killer
+        && first.recording_id == one.recording_id
+        && limit(first) == limit(one)
+        && words::name(first) == words::name(one)
+        && (0..=SAME_EVENT_NS).contains(&later);
+    let later = span(u64::try_from(later).ok()?);
+    alike.then(|| {
+        let more = match cause.others_of_act() {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        format!(
+            "{later} after {label}: the same for pid {}{more}",
+            one.process.pid
+        )
+    })
 }
 
 #[cfg(test)]

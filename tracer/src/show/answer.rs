@@ -12,16 +12,13 @@ use crate::{
         causes::{Cause, Entry},
         facts::Fact,
         fleet, header, jobs, rank, sanitize, size,
-        time::span,
         view::View,
         words,
     },
 };
 
 /// The most first causes that are named in the command that shows all evidence.
-const SEE: usize = 6;
-/// Kills of one class at one limit are told as one event if they are no further apart than this.
-const SAME_EVENT_NS: i64 = 5_000_000_000;
+pub const SEE: usize = 6;
 
 /// The first screen.
 #[derive(Debug)]
@@ -140,7 +137,7 @@ pub fn of(
     let has_job_lines = view.shown.report.jobs.len() <= most.jobs;
     let (full, others) = leading.split_at(most.facts.min(leading.len()));
     let short = &others[..most.short.min(others.len())];
-    let told = told.map(|entry| tell(view, &entries[0], entry, (full, short), has_job_lines));
+    let told = told.map(|entry| tell(view, entries, entry, (full, short), has_job_lines));
     let told: Vec<Told> = told.collect();
     let mut close = close(view, causes);
     let left = shown.iter().skip(most.causes);
@@ -160,15 +157,15 @@ pub fn of(
 /// Tells one first cause or group.
 fn tell(
     view: &View<'_>,
-    first: &Entry<'_>,
+    entries: &[Entry<'_>],
     entry: &Entry<'_>,
     (full, short): (&[EventId], &[EventId]),
     has_job_lines: bool,
 ) -> Told {
     let death = entry.first().death;
-    let leads = death.id == first.first().death.id;
+    let leads = death.id == entries[0].first().death.id;
     let (label, headline, least) = alike::heading(&entry.causes);
-    let again = if leads { None } else { same(first, entry) };
+    let again = entries.iter().find_map(|first| alike::same(first, entry));
     let is_short = short.contains(&death.id);
     let has_facts = again.is_none() && (is_short || full.contains(&death.id));
     let mut facts = if has_facts {
@@ -210,39 +207,6 @@ fn tell(
     }
 }
 
-/// Returns `0.4 s after KILL 1: the same for pid 16135`, if a kill is the same event as the first one: the
-/// same killer, class and limit, soon after it.
-pub fn same(first: &Entry<'_>, entry: &Entry<'_>) -> Option<String> {
-    let (label, ..) = alike::heading(&first.causes);
-    let ([first], [one]) = (first.causes.as_slice(), entry.causes.as_slice()) else {
-        return None;
-    };
-    let (first, one) = (first.death, one.death);
-    let limit = |death: &Death| {
-        let oom = death.memory.oom.as_ref();
-        oom.and_then(|oom| oom.cgroup.clone())
-    };
-    let later = one.when.act_time.since(first.when.act_time);
-    // The order of a text's lines is no interval.
-    let timed = first.when.time.is_some() && one.when.time.is_some();
-    let alike = timed
-        && first.is_memory_kill()
-        && one.process.pid.0 != 0
-        && first.id != one.id
-        && first.verdict.killer == one.verdict.killer
-        && first.recording_id == one.recording_id
-        && limit(first) == limit(one)
-        && words::name(first) == words::name(one)
-        && (0..=SAME_EVENT_NS).contains(&later);
-    let later = span(u64::try_from(later).ok()?);
-    alike.then(|| {
-        format!(
-            "{later} after {label}: the same for pid {}",
-            one.process.pid
-        )
-    })
-}
-
 /// `; 4 deaths followed`.
 fn what_followed(view: &View<'_>, entry: &Entry<'_>) -> String {
     match entry.causes.as_slice() {
@@ -282,7 +246,14 @@ fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let followers: usize = causes.iter().map(|cause| cause.followers().len()).sum();
     let followed = followers + without_first;
     let mut parts = Vec::new();
-    let first = words::count(causes.len() - without_first, "first cause", "first causes");
+    let own = causes.len() - without_first;
+    let others: usize = causes.iter().map(Cause::others_of_act).sum();
+    let first = words::count(own, "first cause", "first causes");
+    // One decision may kill several.
+    let first = match others {
+        0 => first,
+        others => format!("{first}, {} killed", own + others),
+    };
     parts.push(match followed {
         // Texts name few of the processes that a kill takes along.
         0 if !report.texts.is_empty() => format!("{first}."),
@@ -308,7 +279,9 @@ fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
 fn see(view: &View<'_>, entries: &[Entry<'_>], leading: &[EventId]) -> Vec<(String, String)> {
     let Some(file) = view.style.file.as_deref() else {
         let next = "record the next run: sudo raytrace record";
-        let next = (!view.shown.report.texts.is_empty()).then(|| view.adapt_command(next));
+        let leaves_open = entries.is_empty() || entries.iter().any(leaves_open);
+        let texts = &view.shown.report.texts;
+        let next = (leaves_open && !texts.is_empty()).then(|| view.adapt_command(next));
         return next.map(|next| (next, String::new())).into_iter().collect();
     };
     let report = format!(
@@ -342,6 +315,17 @@ fn see(view: &View<'_>, entries: &[Entry<'_>], leading: &[EventId]) -> Vec<(Stri
         "the timeline, in a browser".to_owned(),
     );
     all.into_iter().chain([page]).collect()
+}
+
+/// Returns whether a recording would tell more of a first cause than logs do: who sent a signal, or
+/// what filled the memory.
+fn leaves_open(entry: &Entry<'_>) -> bool {
+    let death = entry.first().death;
+    match death.verdict.killer {
+        Killer::Unknown => true,
+        Killer::Signal => death.sender.is_none(),
+        _ => death.is_memory_kill(),
+    }
 }
 
 /// Returns the name of the page of a recording, in the folder where the command is typed.

@@ -26,7 +26,7 @@ const ROW: usize = 172;
 /// Longest text of another way, whose cost is as important as what it saves: three lines.
 const OTHER_WAY: usize = 258;
 /// Ends a cost that is cut short.
-const MORE_BELOW: &str = "; all costs stand below";
+const MORE_BELOW: &str = "; all costs: WHAT TO CHANGE";
 /// A call that added less than this is not told.
 const ADDED: u64 = 10 << 20;
 
@@ -107,21 +107,33 @@ fn other_death(view: &View<'_>, entry: &Entry<'_>) -> Vec<Fact> {
         [_] => facts::shared(view, death),
         causes => alike::facts(view, causes),
     };
-    let all = findings::texts(view);
+    let all = findings::all(view);
     let found = all.iter().find(|one| one.finding.is_remedy_for(death.id));
-    // The headline of a crash names only its signal. Where it ran says less than what was found.
-    let is_crash = death.verdict.killer == Killer::Crash;
-    let why = found.filter(|_| is_crash);
-    let why = why.map(|one| {
-        let found = sanitize::line(&one.finding.summary, sanitize::ADVICE);
-        ("why", format!("{found}{}", inferred(one)))
-    });
+    let why = found.and_then(|one| crash_reason(one, death).map(|why| ("why", why)));
     let line = || facts::running(death).filter(|_| facts::runs_own_code(death));
     told.extend(why.or_else(|| line().map(|line| ("line", line))));
+    let held = found.and_then(|one| one.finding.about.shared.as_deref());
+    told.extend(held.map(|held| ("held", sanitize::line(held, ROW))));
     if found.is_some() {
         told.extend(remedy(view, death));
     }
     told
+}
+
+/// Returns what was found about a crash. Its headline names only the signal.
+fn crash_reason(found: &FindingText<'_>, death: &Death) -> Option<String> {
+    let is_crash = death.verdict.killer == Killer::Crash;
+    let summary = sanitize::line(&found.finding.summary, sanitize::ADVICE);
+    is_crash.then(|| format!("{summary}{}", inferred(found)))
+}
+
+/// Returns who ended a process that was not killed for memory, with what was found about its crash.
+pub fn crash(view: &View<'_>, death: &Death) -> Option<String> {
+    let all = findings::all(view);
+    let found = all.iter().find(|one| one.finding.is_remedy_for(death.id))?;
+    let why = crash_reason(found, death)?;
+    let pid = death.process.pid;
+    Some(format!("{} (pid {pid}): {why}", words::name(death)))
 }
 
 /// Returns why a process was killed for memory, with the figures.
@@ -217,7 +229,7 @@ fn added(view: &View<'_>, death: &Death, of_several: bool) -> Option<String> {
 /// Returns what to change for a death, what that costs, and another way.
 fn remedy(view: &View<'_>, death: &Death) -> Vec<Fact> {
     let report = &view.shown.report;
-    let all = findings::texts(view);
+    let all = findings::all(view);
     let mut own = all.iter().filter(|one| one.finding.is_remedy_for(death.id));
     let of_job = |one: &&FindingText<'_>| {
         let ids = [death.id].into();

@@ -36,6 +36,12 @@ impl<'a> Cause<'a> {
         followed.copied().collect()
     }
 
+    /// Returns how many other processes the same act ended.
+    pub fn others_of_act(&self) -> usize {
+        let others = self.cascade.iter().filter(|death| self.is_of_act(death));
+        others.count()
+    }
+
     /// Returns whether the act that ended this process also ended that of `death`.
     pub fn is_of_act(&self, death: &Death) -> bool {
         let act = death.verdict.act;
@@ -64,13 +70,14 @@ pub fn has_remedy_for_same_job(
         let deaths = report.deaths.iter();
         deaths.filter(|death| death.verdict.killer.is_memory_kill())
     };
+    // Each cluster counts its jobs from 1.
+    let job = |death: &Death| Some((death.cluster, death.work.job_id.clone()?));
     let jobs: BTreeSet<_> = kills()
         .filter(|death| deaths.contains(&death.id))
-        .filter_map(|death| death.work.job_id.as_ref())
+        .filter_map(job)
         .collect();
     let beside = |death: &Death| {
-        let job = death.work.job_id.as_ref();
-        finding.deaths.contains(&death.id) && job.is_some_and(|job| jobs.contains(job))
+        finding.deaths.contains(&death.id) && job(death).is_some_and(|job| jobs.contains(&job))
     };
     !finding.remedy.is_empty() && kills().any(beside)
 }

@@ -162,7 +162,8 @@ fn blocks(
     let full = is_full(view);
     let told = kept.iter().enumerate().filter_map(|(at, entry)| {
         let has_facts = !full && with_facts.contains(&entry.first().death.id);
-        let again = !full && at > 0 && answer::same(&kept[0], entry).is_some();
+        let mut earlier = kept[..at].iter();
+        let again = !full && earlier.any(|first| alike::same(first, entry).is_some());
         let block = (!again).then(|| block(view, entry, has_facts))?;
         (full || at == 0 || !block.rows.is_empty()).then_some(block)
     });

@@ -238,6 +238,7 @@ mod tests {
         report.deaths[0].memory.at_death = Some(AtDeath {
             ray_used_bytes: None,
             ray_threshold_bytes: None,
+            ray_total: None,
             limits: vec![CgroupUse {
                 cgroup: "/job".into(),
                 usage_bytes: Bytes(2 << 30),

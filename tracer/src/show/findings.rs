@@ -58,9 +58,17 @@ fn matters(finding: &Finding) -> bool {
 /// cause come last. Limits that Ray cannot see are shown once, however many cgroups have one, unless
 /// all or details are asked for.
 pub fn texts<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
+    of(view, !view.shown.all && !view.shown.detail)
+}
+
+/// Returns the same, with each limit that Ray cannot see.
+pub fn all<'a>(view: &View<'a>) -> Vec<FindingText<'a>> {
+    of(view, false)
+}
+
+fn of<'a>(view: &View<'a>, folds: bool) -> Vec<FindingText<'a>> {
     let findings: &'a [Finding] = &view.shown.report.findings;
     let hidden = |finding: &&Finding| finding.rule == HIDDEN_LIMIT;
-    let folds = !view.shown.all && !view.shown.detail;
     let first = findings.iter().position(|finding| hidden(&finding));
     let kept = findings.iter().enumerate();
     let kept = kept.filter(|(_, finding)| finding.rule != NO_RULE);

@@ -3,7 +3,7 @@
 //! It shows the nodes, how each job ended, the first causes and what is missing. It stays below
 //! forty lines, however many nodes there are. The blocks of the first causes follow it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::{
     event::ProbeState,
@@ -83,10 +83,11 @@ fn clusters(report: &Report) -> Vec<String> {
         *parts += usize::from(counted.insert((session, node, raylet)));
         versions.extend(version.filter(|version| !versions.contains(version)));
     }
-    let more = found.len().saturating_sub(MAX_CLUSTERS);
-    let mut lines: Vec<String> = found
+    if found.len() > MAX_CLUSTERS {
+        return vec![many_clusters(&found)];
+    }
+    found
         .into_iter()
-        .take(MAX_CLUSTERS)
         .map(|(session, versions, parts)| {
             format!(
                 "{} · {} · {}{}",
@@ -100,12 +101,20 @@ fn clusters(report: &Report) -> Vec<String> {
                 }
             )
         })
+        .collect()
+}
+
+/// Returns `4 clusters · Ray 2.60.0`. Lines of jobs name their sessions.
+fn many_clusters(found: &[(String, Vec<String>, usize)]) -> String {
+    let versions: BTreeSet<&str> = found
+        .iter()
+        .flat_map(|(_, versions, _)| versions)
+        .map(String::as_str)
         .collect();
-    if more > 0 {
-        let clusters = words::count(more, "more cluster", "more clusters");
-        lines.push(format!("… and {clusters}"));
-    }
-    lines
+    let versions = versions.into_iter().map(|version| format!("Ray {version}"));
+    let number = format!("{} clusters", found.len());
+    let parts: Vec<String> = std::iter::once(number).chain(versions).collect();
+    parts.join(" · ")
 }
 
 fn range(view: &View<'_>) -> Option<String> {

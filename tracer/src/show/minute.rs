@@ -10,6 +10,7 @@ use crate::{
         sanitize,
         size::{Unit, size},
         words,
+        words::size_of_one,
     },
 };
 
@@ -32,7 +33,7 @@ const FEWEST: usize = 2;
 pub(super) fn line(minute: &LastMinute) -> Option<String> {
     let figures = LINE.iter().filter_map(|moment| {
         let bytes = at(minute, &minute.victim_bytes, *moment)?;
-        Some(format!("{} at {moment} s", size(bytes)))
+        Some(format!("{} at {moment} s", size_of_one(bytes)))
     });
     let mut figures: Vec<String> = figures.collect();
     // Nothing is known before the first sample, and one figure shows no change.
@@ -40,7 +41,7 @@ pub(super) fn line(minute: &LastMinute) -> Option<String> {
         return None;
     }
     let last = minute.victim_bytes.last().copied().flatten()?;
-    figures.push(format!("{} at the end", size(last)));
+    figures.push(format!("{} at the end", size_of_one(last)));
     let figures = figures.join(", ").replace('-', "−");
     Some(format!("private memory: {figures}"))
 }

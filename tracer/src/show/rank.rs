@@ -1,6 +1,7 @@
 //! Orders first causes, and chooses which are shown if not all fit.
 
 use crate::show::{
+    alike,
     causes::{self, Cause, Entry},
     jobs,
     view::View,
@@ -16,7 +17,15 @@ pub fn entries<'a>(view: &View<'_>, causes: Vec<Cause<'a>>) -> Vec<Entry<'a>> {
         causes::fold(causes)
     };
     entries.sort_by_key(|entry| rank(view, entry));
-    entries
+    let mut ordered: Vec<Entry<'_>> = Vec::with_capacity(entries.len());
+    for entry in entries {
+        // What happened again at once stands below the first of its kind.
+        let first = ordered
+            .iter()
+            .rposition(|known| alike::same(known, &entry).is_some());
+        ordered.insert(first.map_or(ordered.len(), |at| at + 1), entry);
+    }
+    ordered
 }
 
 /// Ranks an entry. Deaths that ended a job come before others, and memory kills before other deaths

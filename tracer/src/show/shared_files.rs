@@ -24,7 +24,10 @@ pub(super) fn line(report: &Report) -> Option<String> {
     let unit = Unit::of(sum.shared_bytes);
     let named = sum.files.iter().take(NAMED);
     let mut parts: Vec<String> = named
-        .map(|file| format!("{} {}", unit.figure(file.bytes), what(file)))
+        .map(|file| {
+            let among = if file.files > 1 { "in " } else { "" };
+            format!("{} {among}{}", unit.figure(file.bytes), what(file))
+        })
         .collect();
     let known: u64 = sum.files.iter().take(NAMED).map(|file| file.bytes.0).sum();
     let rest = sum.shared_bytes.0.saturating_sub(known);

@@ -11,9 +11,9 @@ use crate::{
     event::Role,
     judge::report::{Death, Killer, Mechanism, Relation, Report},
     show::{
-        Style, brief,
+        Style, answer, brief,
         causes::{self, Cause, has_remedy_for_same_job},
-        facts, held,
+        facts, held, rank,
         sanitize::{self, columns},
         select::SelectedReport,
         size::size,
@@ -106,7 +106,21 @@ fn short_lines(view: &View<'_>, death: &Death, more: &str) -> [String; 5] {
     let report = &view.shown.report;
     let all = lines(report, death, Disclosure::All, more);
     let lead = all[0].split(' ').next().unwrap_or_default();
-    let causes = short_causes(view, death).map(|text| format!("{lead:<7} {text}"));
+    let memory = death.is_memory_kill();
+    let sure = words::certainty(death).to_lowercase();
+    let causes = if memory {
+        short_causes(view, death).to_vec()
+    } else {
+        let crash = brief::crash(view, death);
+        crash
+            .map(|text| format!("{text} [{sure}]"))
+            .into_iter()
+            .collect()
+    };
+    let causes: Vec<String> = causes
+        .iter()
+        .map(|text| format!("{lead:<7} {text}"))
+        .collect();
     let grew = held_lines(view, death);
     let grew: Vec<String> = grew.iter().map(|line| format!("line    {line}")).collect();
     let has_suspect = !all[1].starts_with("call");
@@ -116,10 +130,9 @@ fn short_lines(view: &View<'_>, death: &Death, more: &str) -> [String; 5] {
         let found = texts.iter().find(|text| fits(text));
         found.or(texts.last()).unwrap_or(other).clone()
     };
-    let memory = death.is_memory_kill();
     let cut = |line: &str| sanitize::whole_words(line, COLUMNS);
     [
-        cut(&first(if memory { &causes } else { &[] }, &all[0])),
+        cut(&first(&causes, &all[0])),
         cut(&first(
             if memory && !has_suspect {
                 grew.as_slice()
@@ -180,9 +193,9 @@ pub fn text(shown: &SelectedReport, style: &Style) -> String {
     } else {
         ""
     };
-    let others = others(report, cause.death);
-    let more = format!("{others}{command} --kill {number}{again}");
     let view = View::new(shown, style);
+    let others = others(&view, cause.death);
+    let more = format!("{others}{command} --kill {number}{again}");
     let lines = short_lines(&view, cause.death, &more);
     let mut text = lines.join("\n");
     text.push('\n');
@@ -191,9 +204,22 @@ pub fn text(shown: &SelectedReport, style: &Style) -> String {
 
 /// Returns where the death was, in a report of several recordings, and of how many first causes it
 /// is one: `1 of 5 first causes, on gpu-07: `.
-fn others(report: &Report, death: &Death) -> String {
-    let number = causes::all(report).len();
-    let one = (number > 1).then(|| format!("1 of {number} first causes"));
+fn others(view: &View<'_>, death: &Death) -> String {
+    let all = causes::all(&view.shown.report);
+    let number = all.len();
+    let entries = rank::entries(view, all);
+    let leading = answer::leading(view, &entries).into_iter();
+    let leading: Vec<String> = leading
+        .filter(|id| *id != death.id)
+        .filter_map(|id| view.shown.number(id))
+        .take(answer::SEE)
+        .map(|number| number.to_string())
+        .collect();
+    let also = match leading.as_slice() {
+        [] => String::new(),
+        others => format!(" (also --kill {})", others.join(", ")),
+    };
+    let one = (number > 1).then(|| format!("1 of {number} first causes{also}"));
     let node = death.node.as_deref().map(|node| format!("on {node}"));
     let all: Vec<String> = one.into_iter().chain(node).collect();
     if all.is_empty() {

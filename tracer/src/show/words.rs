@@ -466,7 +466,7 @@ pub fn smaller_than(shown: &[HeldByClass<'_>], memory: &Memory) -> (u64, Bytes) 
 }
 
 /// Sizes of a class are alike if the largest is no more than this times their mean.
-const UNEVEN: f64 = 1.05;
+const UNEVEN: f64 = 1.03;
 
 /// Formats the size of one of several processes of a class. Below a GiB it is in MiB, so that it
 /// fits the sum when it is multiplied by their number.

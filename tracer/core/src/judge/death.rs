@@ -271,6 +271,7 @@ fn at_death(world: &World, exit: &ExitSeen) -> Option<AtDeath> {
     (kill.is_some() || !limits.is_empty()).then(|| AtDeath {
         ray_used_bytes: kill.as_ref().and_then(|kill| kill.used),
         ray_threshold_bytes: kill.as_ref().and_then(|kill| kill.threshold),
+        ray_total: kill.as_ref().and_then(|kill| kill.total),
         limits,
         object_store_bytes: None,
     })

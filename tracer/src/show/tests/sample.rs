@@ -396,6 +396,7 @@ fn monitor_kill() -> Death {
     death.memory.at_death = Some(AtDeath {
         ray_used_bytes: Some(gib(493.6)),
         ray_threshold_bytes: Some(gib(493.5)),
+        ray_total: None,
         limits: Vec::new(),
         object_store_bytes: None,
     });

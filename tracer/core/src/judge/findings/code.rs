@@ -75,10 +75,16 @@ impl KeptLine<'_> {
     /// the growth was seen, the rest is divided in the same proportion. A small part stands only
     /// for itself.
     pub(super) fn saves(&self, took: Bytes) -> Bytes {
-        if self.seen_is_most() {
-            took.times(self.bytes.gib() / self.seen.gib())
+        if !self.seen_is_most() {
+            return took.min(self.bytes);
+        }
+        let part = took.times(self.bytes.gib() / self.seen.gib());
+        // One figure for what is known to be held: an estimate that is nearly it is no other fact.
+        let is_near = part > self.bytes && part.gib() <= ESTIMATED * self.bytes.gib();
+        if is_near && self.line.held_bytes.is_some() {
+            self.bytes
         } else {
-            took.min(self.bytes)
+            part
         }
     }
 

@@ -84,6 +84,7 @@ fn finding(run: Run<'_>, death: &Death, held: &Member, limit: Bytes) -> Finding 
         let brought = brought.map_or_else(String::new, |key| format!(" (brought in by {key})"));
         let rest = "keep no more than a step needs there";
         finding.remedy = vec![format!("{}{brought}: {rest}", line.name())];
+        finding.about.own_line = true;
         finding.evidence.push(line.evidence());
         finding.saving = Some(Saving {
             class: Some(class.to_owned()),

@@ -3,7 +3,7 @@
 //! Such a file is memory until it is deleted and no process has it open or mapped. Ray's object
 //! store is left out, which `object-store-filled` is about.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use super::{
     Run, about, merged,
@@ -11,7 +11,7 @@ use super::{
     store_filled::{self, biggest},
 };
 use crate::{
-    ids::{Bytes, size},
+    ids::{Bytes, Pid, size},
     judge::report::{Certainty, Death, Finding, SharedFileUse, SharedKind},
     phrase, python,
 };
@@ -30,7 +30,9 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     merged(run.memory_kills().filter_map(|death| {
         let limit = run.limit(death)?;
         let charged = charged(run, death)?;
-        let folders = Folder::of(run, death).into_iter();
+        let inside = run.inside(death);
+        let is_inside = |pid| inside.iter().any(|held| held.pid == pid);
+        let folders = Folder::of(death, is_inside).into_iter();
         let folder = folders
             .filter(|folder| folder.may_count(charged))
             .max_by_key(|folder| folder.bytes)?;
@@ -38,6 +40,17 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         let filled = held.gib() >= SHARE * limit.gib() && held > biggest(run.inside(death));
         filled.then(|| (death.cluster, finding(run, death, &folder, [held, limit])))
     }))
+}
+
+/// Returns the files in a folder that held most when a process died, and whose they are:
+/// `4 files in /dev/shm 64 MiB`, `of Actor (pid 7)`.
+pub(super) fn most_in(death: &Death, path: &str) -> Option<(String, String)> {
+    let folders = Folder::of(death, |_| true).into_iter();
+    let folder = folders
+        .filter(|folder| Path::new(folder.path).starts_with(path) && !folder.holders.is_empty())
+        .max_by_key(|folder| folder.bytes)?;
+    let files = format!("{} {}", folder.name(), folder.bytes.finer_size());
+    Some((files, folder.whose()))
 }
 
 /// Returns the shared memory that counts against the limit, without the object store.
@@ -62,9 +75,8 @@ struct Folder<'a> {
 }
 
 impl<'a> Folder<'a> {
-    fn of(run: Run<'_>, death: &'a Death) -> Vec<Self> {
-        let inside = run.inside(death);
-        let is_inside = |pid| inside.iter().any(|held| held.pid == pid);
+    /// Returns the folders with files of processes that count, and with files that none has open.
+    fn of(death: &'a Death, is_inside: impl Fn(Pid) -> bool) -> Vec<Self> {
         let mut folders: BTreeMap<&str, Self> = BTreeMap::new();
         for file in &death.memory.shared {
             let pid = file.holder_pid.filter(|pid| is_inside(*pid));

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     cgroup_path::is_within,
     ids::{Bytes, EventId, size},
-    judge::report::{Certainty, Death, Finding, Killer},
+    judge::report::{About, Certainty, Death, Finding, Killer},
     ray::{
         memory_monitor::THRESHOLD,
         start::{Change, Start},
@@ -27,7 +27,9 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         .memory_kills()
         .filter(|death| death.verdict.killer == Killer::KernelOomMemcg);
     let growing = growing(run);
-    let kept = kept_by_a_line(run);
+    let grew = call_growth::find(run);
+    let kept_by_a_line = kills_of(&grew, |about| about.own_line);
+    let before_optimizer = kills_of(&grew, |about| about.before_optimizer);
     merged(kills.filter_map(|death| {
         let oom = death.memory.oom.as_ref()?;
         let (cgroup, limit) = (oom.cgroup.clone()?, oom.limit_bytes?);
@@ -51,10 +53,12 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             format!("limit {} B in {cgroup}", limit.0),
             format!("raylet.out: threshold {} B of {} B", threshold.0, total.0),
         ];
-        let (higher, more, took) = raise(run, death, &cgroup, limit);
+        let before_optimizer = before_optimizer.contains(&death.id);
+        let (higher, more, took) = raise(run, death, (&cgroup, limit), before_optimizer);
         if !keeps_growing(&growing, death) {
             finding.remedy.push(higher.clone());
             let room = more_memory::room(run, death).filter(|room| room.bytes >= more);
+            finding.cost = Some("none in results or time, if the machine has the memory".into());
             if let Some(room) = room.filter(|_| took.0 > 0) {
                 let left = size(room.bytes);
                 finding.summary.push_str(&format!(
@@ -64,7 +68,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
                 finding.cost = Some(more_memory::cost(
                     "none in results or time",
                     took,
-                    kept.contains(&death.id),
+                    kept_by_a_line.contains(&death.id),
                 ));
                 finding.about.has_room = true;
             }
@@ -107,11 +111,10 @@ pub(super) fn growing(run: Run<'_>) -> Vec<Finding> {
     of_lines.chain(leak::find(run)).collect()
 }
 
-/// Returns the kills before which running calls had grown by a line of the user's code.
-fn kept_by_a_line(run: Run<'_>) -> BTreeSet<EventId> {
-    let grew = call_growth::find(run).into_iter();
-    let kept = grew.filter(|finding| finding.about.own_line);
-    kept.flat_map(|finding| finding.deaths).collect()
+/// Returns the kills that such findings are about.
+fn kills_of(grew: &[Finding], such: fn(&About) -> bool) -> BTreeSet<EventId> {
+    let found = grew.iter().filter(|finding| such(&finding.about));
+    found.flat_map(|finding| finding.deaths.clone()).collect()
 }
 
 pub(super) fn keeps_growing(growing: &[Finding], death: &Death) -> bool {
@@ -120,7 +123,12 @@ pub(super) fn keeps_growing(growing: &[Finding], death: &Death) -> bool {
 
 /// Returns what to type for a higher limit and why by so much, how much more that is, and what the
 /// running calls had taken.
-fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> (String, Bytes, Bytes) {
+fn raise(
+    run: Run<'_>,
+    death: &Death,
+    (cgroup, limit): (&str, Bytes),
+    before_optimizer: bool,
+) -> (String, Bytes, Bytes) {
     let inside = || run.inside(death).iter();
     let took = Bytes(inside().filter_map(Member::grown).map(|took| took.0).sum());
     let listed = Bytes(inside().map(|held| held.private.0).sum());
@@ -135,7 +143,10 @@ fn raise(run: Run<'_>, death: &Death, cgroup: &str, limit: Bytes) -> (String, By
     } else {
         (String::new(), limit)
     };
-    let more = more_memory::extra_memory(least, took);
+    let mut more = more_memory::extra_memory(least, took);
+    if before_optimizer {
+        more.0 += took.0;
+    }
     let (value, wanted) = typed(Bytes(least.0 + more.0));
     let start = Start::of_cgroup(cgroup).unwrap_or_else(|| run.started(death));
     let how = Change::MemoryLimit {

@@ -17,7 +17,6 @@ use super::{
 use crate::{
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding, Saving},
-    phrase,
     ray::{framework::RemedyGoal, identify},
 };
 
@@ -103,9 +102,12 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     let died = died.and_then(|calls| calls.died_in);
     let died = died.map_or_else(String::new, |nth| format!("; it died in call {nth}"));
     let summary = format!(
-        "Each call of {name} leaked {} in {}, {} in total: the limit of {} holds about {fit} {}{died}",
+        "Each call of {name} leaked {}{}, {} in total by complete calls: the limit of {} holds about {fit} {}{died}",
         each.finer_size(),
-        phrase::count(count, "process", "processes"),
+        match count {
+            1 => String::new(),
+            many => format!(" in each of {many} processes"),
+        },
         size(Bytes(method.kept)),
         size(limit),
         if fit == 1 { "call" } else { "calls" }
@@ -121,11 +123,11 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     if let Some(line) = &line {
         finding.evidence.push(line.evidence());
         let text = format!(
-            "{} {} (complete calls only): free it after each call, or bound what is kept there",
+            "{}: free after each call what it keeps, or bound it",
             line.name(),
-            line.keeps(Bytes(method.kept))
         );
         finding.remedy.push(text);
+        finding.about.own_line = true;
         finding.saving = Some(Saving {
             class,
             task: None,

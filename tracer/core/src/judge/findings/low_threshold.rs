@@ -5,13 +5,22 @@
 
 use super::{
     Run, about, call_growth, hidden_limit, merged,
-    more_memory::{self, LoweredThreshold},
+    more_memory::{self, DELAYS, LoweredThreshold},
+    part_of::part_of,
     spikes,
 };
 use crate::{
     ids::size,
     judge::report::{Certainty, Death, Finding},
+    ray::{
+        memory_monitor::{Config, THRESHOLD},
+        start::Change,
+    },
 };
+
+/// A threshold that is lower than the default by more than this share was set by somebody. Figures
+/// in texts are rounded, and the default was 0.9 up to Ray 2.1.
+const CLEARLY_BELOW: f64 = 0.1;
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let kills = run.memory_kills();
@@ -19,7 +28,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         .filter_map(|death| Some((death, more_memory::lowered_threshold(run, death)?)))
         .collect();
     if lowered.is_empty() {
-        return Vec::new();
+        return find_in_texts(run);
     }
     let mut grew = call_growth::find(run);
     grew.extend(spikes::find(run));
@@ -45,5 +54,33 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         finding.cost = Some(more_memory::cost("none but a restart of Ray", took, cause.about.own_line));
         finding.about.has_room = true;
         Some(((death.cluster, limit), finding))
+    }))
+}
+
+/// Returns the thresholds in texts that are far below Ray's default. What grew, and whether the
+/// machine had room, is not in them.
+fn find_in_texts(run: Run<'_>) -> Vec<Finding> {
+    if !run.report.recordings.is_empty() {
+        return Vec::new();
+    }
+    let kills = run.memory_kills();
+    merged(kills.filter_map(|death| {
+        let at = death.memory.at_death.as_ref()?;
+        let (threshold, total) = (at.ray_threshold_bytes?, at.ray_total.filter(|all| all.0 > 0)?);
+        let fraction = threshold.gib() / total.gib();
+        let default = Config::default().fraction;
+        if fraction > f64::from(default) - CLEARLY_BELOW {
+            return None;
+        }
+        let [part, percent, whole] = part_of(threshold, total);
+        let summary = format!(
+            "Ray killed at {part} of {whole}, at {percent}: its default is {default}, so somebody has lowered it"
+        );
+        let mut finding = about("low-threshold", Certainty::Inferred, death, summary);
+        let change = Change::environment(THRESHOLD, &default.to_string()).at(run.started(death));
+        finding.remedy = vec![format!("{change} (now {fraction:.2})")];
+        finding.cost = Some(format!("none but a restart of Ray; {DELAYS}"));
+        finding.not_if = Some("others need the rest of the machine's memory".into());
+        Some(((death.cluster, threshold), finding))
     }))
 }

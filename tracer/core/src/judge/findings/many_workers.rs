@@ -296,7 +296,10 @@ impl TooManyWorkers<'_> {
                 self.class.processes + self.class.others
             )],
             (None, Some((cpus, at_once))) => vec![
-                format!("num_cpus={cpus} in the @ray.remote of {name}: {at_once:.0} at once"),
+                format!(
+                    "num_cpus={cpus} in the @ray.remote of {name}: {at_once:.0} at once{}",
+                    self.size_elsewhere()
+                ),
                 self.counted(run, death, left),
             ],
             (None, None) => vec![
@@ -309,9 +312,24 @@ impl TooManyWorkers<'_> {
         }
         let mut owners = run.report.owners.iter();
         let unfinished = owners.any(|owner| owner.class == name && owner.calls == 0);
-        if let Some(first) = finding.remedy.first_mut().filter(|_| unfinished) {
-            first.push_str("; none had finished a call, so each may take more");
+        let more = if unfinished {
+            "; none had finished a call, so each may take more"
+        } else if run.report.recordings.is_empty() {
+            "; how much more each may take is not in the logs"
+        } else {
+            ""
+        };
+        if let Some(first) = finding.remedy.first_mut() {
+            first.push_str(more);
         }
+    }
+
+    /// Returns ` (each took up to 217 MiB)`, if they were larger at another kill.
+    fn size_elsewhere(&self) -> String {
+        if self.at_this_kill {
+            return String::new();
+        }
+        format!(" (each took up to {})", self.fit.each.finer_size())
     }
 
     /// Returns the `memory=` for each worker with which Ray runs at most `most` of them at once. If

@@ -163,6 +163,8 @@ static ALL: [Rule; 40] = [
     Rule::always(&["teardown"], Kind::Note, teardown::find),
 ];
 
+/// What it costs to change a line of the job's own code.
+const OWN_CODE: &str = "a change of that code";
 /// How many processes of a finding get a line of evidence.
 const LINES: usize = 8;
 
@@ -208,6 +210,11 @@ pub(super) fn all(facts: &Facts, report: &Report) -> Vec<Finding> {
     left.retain(|death| run.knows_what_counted(death));
     left.retain(|death| !facts.not_kept.contains(&death.id));
     findings.extend(nothing_fits::find(&left));
+    for finding in &mut findings {
+        if finding.about.own_line && !finding.remedy.is_empty() {
+            finding.cost.get_or_insert_with(|| OWN_CODE.to_owned());
+        }
+    }
     choice::order(run, &mut findings);
     contradictions::mark(&mut findings);
     findings

@@ -22,7 +22,7 @@ impl FewerRanks {
     /// Returns what the change costs.
     pub(super) fn cost(&self) -> String {
         format!(
-            "steps take about {:.0} times as long ({} instead of {} ranks); each rank holds more of what is sharded",
+            "steps take about {:.0} times as long ({} instead of {} ranks); each rank left holds more of what is sharded",
             self.now as f64 / self.value as f64,
             self.value,
             self.now

@@ -2,8 +2,9 @@
 
 use libc::SIGBUS;
 
-use super::{Run, about, facts::Node, merged};
+use super::{Run, about, facts::Node, files_filled, merged};
 use crate::{
+    event::Role,
     ids::{BootTime, Bytes, SECOND_NS, size},
     judge::{
         report::{Certainty, Death, Finding},
@@ -15,7 +16,8 @@ use crate::{
     },
 };
 
-/// `/dev/shm` counts as full from this share on.
+const PLACE: &str = "/dev/shm";
+/// It counts as full from this share on.
 const FULL: f64 = 0.95;
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
@@ -87,6 +89,9 @@ fn sigbus(run: Run<'_>, death: &Death) -> Finding {
     let larger = larger(full, node.filter(|node| place_on_disk(node).is_some()));
     finding.remedy = remedy(run, death, larger);
     if full.is_some() {
+        finding.cost = Some("none in results or time, if the machine has the memory".into());
+        let files = files_filled::most_in(death, PLACE);
+        finding.about.shared = files.map(|(files, whose)| format!("{files}, {whose}"));
         let text = "a file that it had mapped was truncated (then its own log names the file)";
         finding.not_if = Some(text.into());
     } else {
@@ -168,7 +173,7 @@ fn line(seen: &Usage, death: BootTime) -> String {
 
 /// Returns where the object store is, if that is not in /dev/shm.
 fn place_on_disk(node: &Node) -> Option<&str> {
-    option(&node.argv, "plasma-directory").filter(|place| *place != "/dev/shm")
+    option(&node.argv, "plasma-directory").filter(|place| *place != PLACE)
 }
 
 /// Returns a size for /dev/shm, and where it comes from. How much was still to be written is not
@@ -194,13 +199,18 @@ fn larger(full: Option<Usage>, on_disk: Option<&Node>) -> Option<(Bytes, String)
 fn remedy(run: Run<'_>, death: &Death, larger: Option<(Bytes, String)>) -> Vec<String> {
     let node = run.node(death);
     let is_on_disk = node.and_then(place_on_disk).is_some();
-    let store = (!is_on_disk).then(|| smaller_store(run.started(death), node) + ", ");
-    let less = format!(
-        "put less in it: {}fewer DataLoader workers",
-        store.unwrap_or_default()
-    );
+    let store = (!is_on_disk).then(|| smaller_store(run.started(death), node));
+    let files = files_filled::most_in(death, PLACE);
+    // Children of a trainer that load data pass their batches through files there.
+    let is_child = death.process.role == Role::Descendant;
+    let less = match files {
+        Some((files, _)) => Some(format!("drop what is used up of the {files}")),
+        None => is_child.then(|| "fewer DataLoader workers".to_owned()),
+    };
+    let less: Vec<String> = store.into_iter().chain(less).collect();
+    let less = (!less.is_empty()).then(|| format!("put less in it: {}", less.join(", ")));
     let more = more(run, run.number(death), larger);
-    more.into_iter().chain([less]).collect()
+    more.into_iter().chain(less).collect()
 }
 
 /// Returns a larger /dev/shm for a node, given the number of its cluster.

@@ -45,6 +45,7 @@ pub(super) fn add_smaller_copies(run: Run<'_>, ranks: &Copies, finding: &mut Fin
         finding.remedy.insert(0, both(precision, fewer));
         finding.cost = Some(format!("{}; {}", precision::COST, fewer.cost()));
         finding.evidence.push(STILL_TO_COME.to_owned());
+        finding.about.before_optimizer = true;
         return true;
     }
     let known = fewer.is_some() || precision.is_some();

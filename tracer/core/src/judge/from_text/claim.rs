@@ -290,6 +290,8 @@ pub struct RayMemory {
     pub used: Option<Bytes>,
     /// Its threshold.
     pub threshold: Option<Bytes>,
+    /// The memory of which it is a part.
+    pub total: Option<Bytes>,
     /// The biggest processes of the node.
     pub top: Vec<TopUser>,
 }

@@ -184,6 +184,7 @@ fn at_death(memory: &RayMemory) -> Option<AtDeath> {
     Some(AtDeath {
         ray_used_bytes: memory.used,
         ray_threshold_bytes: memory.threshold,
+        ray_total: memory.total,
         limits: Vec::new(),
         object_store_bytes: None,
     })

@@ -120,6 +120,7 @@ fn memory(claims: &[&Statement]) -> Option<RayMemory> {
         known.own = known.own.or(memory.own);
         known.used = known.used.or(memory.used);
         known.threshold = known.threshold.or(memory.threshold);
+        known.total = known.total.or(memory.total);
         if known.top.is_empty() {
             known.top.clone_from(&memory.top);
         }

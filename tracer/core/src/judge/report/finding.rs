@@ -82,6 +82,8 @@ pub struct About {
     pub turns: bool,
     /// Whether its first remedy changes a line of the user's own code.
     pub own_line: bool,
+    /// Whether gradients and the optimizer's states were still to come.
+    pub before_optimizer: bool,
     /// Whether its first remedy raises a limit for which the machine had room.
     pub has_room: bool,
 }

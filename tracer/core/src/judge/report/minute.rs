@@ -42,6 +42,9 @@ pub struct AtDeath {
     pub ray_used_bytes: Option<Bytes>,
     /// Its threshold.
     pub ray_threshold_bytes: Option<Bytes>,
+    /// The memory of which the threshold is a part, as Ray says it; not part of the contract.
+    #[serde(skip)]
+    pub ray_total: Option<Bytes>,
     /// The limits of the cgroups on its path.
     pub limits: Vec<CgroupUse>,
     /// What the object store held.

@@ -249,7 +249,7 @@ pub struct Figures {
     /// Its threshold.
     pub threshold: Option<Bytes>,
     /// What it takes as the machine's memory.
-    pub(crate) total: Option<Bytes>,
+    pub total: Option<Bytes>,
 }
 
 /// Returns the figures in a text.
