@@ -220,3 +220,25 @@ impl Likeness {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::sample;
+
+    /// Each cluster counts its jobs from 1.
+    #[test]
+    fn job_of_another_cluster_is_another_job() {
+        let mut report = sample::verl();
+        let mut other = report.deaths[0].clone();
+        other.id = EventId(1);
+        report.deaths.push(other);
+        let mut finding = report.findings[0].clone();
+        finding.remedy = vec!["num_cpus=4".into()];
+        finding.deaths = vec![EventId(4100)];
+        let of = |report: &Report| has_remedy_for_same_job(report, &finding, &[EventId(1)].into());
+        assert!(of(&report));
+        report.deaths.last_mut().expect("a death").cluster = Some(7);
+        assert!(!of(&report));
+    }
+}

@@ -214,6 +214,30 @@ fn raised_threshold_is_read_from_raylets_log() {
     assert_eq!(with(95_000_000_000).findings, []);
 }
 
+/// Logs say neither what grew nor what was free, but the share at which Ray killed is in them.
+#[test]
+fn lowered_threshold_is_read_from_a_kill() {
+    let with = |threshold: &str| kill("Holder", 1).replace("threshold of 0.95", threshold);
+    let low = on(&[], &with("threshold of 0.39"));
+    let found = of(&low, "low-threshold");
+    assert_eq!(
+        found.remedy,
+        ["RAY_memory_usage_threshold=0.95 in the environment of ray start (now 0.39)"]
+    );
+    assert!(
+        found
+            .cost
+            .as_deref()
+            .is_some_and(|cost| cost.contains("it only delays"))
+    );
+    // The default was 0.9 up to Ray 2.1.
+    for usual in ["threshold of 0.95", "threshold of 0.9"] {
+        let report = on(&[], &with(usual));
+        let mut rules = report.findings.iter().map(|one| one.rule.as_str());
+        assert!(rules.all(|rule| rule != "low-threshold"), "{usual}");
+    }
+}
+
 #[test]
 fn refused_option_gets_a_replacement() {
     let report = on(&["Error: No such option: --redis-max-memory"], "");
