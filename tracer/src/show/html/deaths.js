@@ -40,11 +40,10 @@ function deathTable() {
   if (DATA.deaths_left_out) section.append(el('p', { className: 'hint', textContent: `${DATA.deaths_left_out} later deaths are too many for one page: narrow it with --since, --until or --match.` }));
 }
 
-// Each line of settings gets a button that copies them.
+// Each line that begins with settings gets a button that copies them.
 function copyButtons() {
-  for (const line of document.querySelectorAll('.settings')) {
-    const settings = [...line.querySelectorAll('code')].map(code => code.textContent).filter(text => text.includes('=')).join(' ');
-    if (!settings) continue;
+  for (const line of document.querySelectorAll('[data-copy]')) {
+    const settings = line.dataset.copy;
     const button = el('button', { type: 'button', className: 'copy', textContent: 'Copy' });
     button.setAttribute('aria-label', `Copy ${settings}`);
     button.addEventListener('click', async () => {

@@ -110,27 +110,18 @@ fn top(view: &View<'_>, document: &Document, title: &str) -> String {
     jobs.iter()
         .filter(|_| few)
         .for_each(|job| item(&mut html, "job", job));
-    for (at, told) in answer.causes.iter().enumerate() {
+    for told in &answer.causes {
         let class = if told.label.starts_with("KILL") {
             ""
         } else {
             "death"
         };
-        item(&mut html, class, &card(told, at > 0));
+        item(&mut html, class, &card(told));
     }
     jobs.iter()
         .filter(|_| !few)
         .for_each(|job| item(&mut html, "job", job));
     html.push_str("</ol>\n");
-    let leading = answer.causes.first();
-    let remedy = leading.into_iter().flat_map(|told| &told.facts);
-    let remedy: Vec<&Fact> = remedy.filter(|fact| is_remedy(fact)).collect();
-    if !remedy.is_empty() {
-        html.push_str(&format!(
-            "<section class=\"fix\" aria-label=\"What to change first\">{}</section>\n",
-            list(&remedy)
-        ));
-    }
     html.push_str(NO_SCRIPT);
     html
 }
@@ -153,9 +144,9 @@ fn item(html: &mut String, class: &str, content: &str) {
     }
 }
 
-/// Returns `KILL 1 08:41:07.482Z Ray's memory monitor killed hog, pid 7 PROVEN`, with its facts.
-/// What to change first has a card of its own, so that of the first cause stands in no other.
-fn card(told: &Told, with_remedy: bool) -> String {
+/// Returns `KILL 1 08:41:07.482Z Ray's memory monitor killed hog, pid 7 PROVEN`, with its facts, and
+/// what to change in a frame of its own.
+fn card(told: &Told) -> String {
     let class = match told.sure {
         Certainty::Proven => "sure proven",
         Certainty::Inferred | Certainty::Unknown => "sure",
@@ -164,12 +155,13 @@ fn card(told: &Told, with_remedy: bool) -> String {
         "" => String::new(),
         when => format!("<time>{}</time> ", escaped(when)),
     };
-    let facts = told.facts.iter();
-    let facts: Vec<&Fact> = facts
-        .filter(|fact| with_remedy || !is_remedy(fact))
-        .collect();
+    let (remedy, facts): (Vec<&Fact>, Vec<&Fact>) = told.facts.iter().partition(|one| is_remedy(one));
+    let remedy = match list(&remedy) {
+        none if none.is_empty() => none,
+        list => format!("\n<div class=\"fix\">{list}</div>"),
+    };
     format!(
-        "<a href=\"#death-{}\"><b>{}</b> {when}{}</a> <span class=\"{class}\">{}</span>{}",
+        "<a href=\"#death-{}\"><b>{}</b> {when}{}</a> <span class=\"{class}\">{}</span>{}{remedy}",
         told.death.0,
         escaped(&told.label),
         escaped(&told.text),
@@ -185,7 +177,7 @@ fn list(facts: &[&Fact]) -> String {
     }
     let each = facts.iter().map(|(label, text)| {
         let (class, text) = match *label {
-            "fix" | "or" => (format!(" class=\"{label} settings\""), with_code(text)),
+            "fix" | "or" => (format!(" class=\"{label}\"{}", copied(text)), with_code(text)),
             _ => (String::new(), escaped(text)),
         };
         format!("<dt>{}</dt><dd{class}>{text}</dd>", escaped(label))
@@ -193,7 +185,28 @@ fn list(facts: &[&Fact]) -> String {
     format!("\n<dl>{}</dl>", each.collect::<String>())
 }
 
-/// Escapes a text. Its settings, names and paths are code, which a script gives a button to copy.
+/// Returns the attribute with the settings that a text begins with, which a script gives a button to
+/// copy. Settings further on may be those in force, and a value in capitals is to be chosen.
+fn copied(text: &str) -> String {
+    let mut settings: Vec<&str> = Vec::new();
+    for word in settings::words(text) {
+        let value = word.bare.split_once('=').map_or("", |(_, value)| value);
+        let is_chosen = value.chars().any(|letter| !letter.is_ascii_uppercase());
+        if !word.before.is_empty() || !is_chosen {
+            break;
+        }
+        settings.push(word.bare);
+        if !word.after.is_empty() {
+            break;
+        }
+    }
+    if settings.is_empty() {
+        return String::new();
+    }
+    format!(" data-copy=\"{}\"", escaped(&settings.join(" ")))
+}
+
+/// Escapes a text. Its settings, names and paths are code.
 fn with_code(text: &str) -> String {
     let word = |word: settings::Word<'_>| {
         let (before, bare, after) = (
