@@ -155,7 +155,8 @@ fn card(told: &Told) -> String {
         "" => String::new(),
         when => format!("<time>{}</time> ", escaped(when)),
     };
-    let (remedy, facts): (Vec<&Fact>, Vec<&Fact>) = told.facts.iter().partition(|one| is_remedy(one));
+    let (remedy, facts): (Vec<&Fact>, Vec<&Fact>) =
+        told.facts.iter().partition(|one| is_remedy(one));
     let remedy = match list(&remedy) {
         none if none.is_empty() => none,
         list => format!("\n<div class=\"fix\">{list}</div>"),
@@ -177,7 +178,10 @@ fn list(facts: &[&Fact]) -> String {
     }
     let each = facts.iter().map(|(label, text)| {
         let (class, text) = match *label {
-            "fix" | "or" => (format!(" class=\"{label}\"{}", copied(text)), with_code(text)),
+            "fix" | "or" => (
+                format!(" class=\"{label}\"{}", copied(text)),
+                with_code(text),
+            ),
             _ => (String::new(), escaped(text)),
         };
         format!("<dt>{}</dt><dd{class}>{text}</dd>", escaped(label))

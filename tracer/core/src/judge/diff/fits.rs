@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     ids::{Bytes, size},
-    judge::report::{Certainty, Finding, Killer, Report, subprocess},
+    judge::report::{Certainty, Finding, Killer, Report},
     ray::framework::{self, Effect},
 };
 
@@ -210,7 +210,8 @@ fn is_model(change: &SettingChange) -> bool {
 /// Returns the fit of another model, if memory changed: what the class that changed most gained or
 /// lost.
 fn another_model(diff: &Diff, change: &SettingChange) -> Option<Fit> {
-    let most = moved(diff).max_by_key(|owner| owner.peak_delta().unsigned_abs())?;
+    let moved = moved(diff).filter(|owner| is_of(owner, &[]));
+    let most = moved.max_by_key(|owner| owner.peak_delta().unsigned_abs())?;
     Some(fit(
         change,
         Some(&most.class),
@@ -311,9 +312,8 @@ fn acts_on(change: &SettingChange) -> &'static [String] {
 fn is_of(owner: &OwnerChange, classes: &[String]) -> bool {
     // What a child made by fork has is its parent's, and no setting of the parent's class acts on
     // it.
-    let its_child = owner.class.ends_with(&subprocess(""));
-    let named = |part: &String| owner.class.contains(part.as_str()) && !its_child;
-    classes.is_empty() || classes.iter().any(named)
+    let named = |part: &String| owner.class.contains(part.as_str());
+    !owner.is_of_children() && (classes.is_empty() || classes.iter().any(named))
 }
 
 /// Returns the fit of a size that bounds what the calls of a class take, if that class moved the

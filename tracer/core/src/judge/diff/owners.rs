@@ -8,10 +8,11 @@ use super::{
 };
 use crate::{
     ids::Bytes,
-    judge::report::{Growth, Owner, Report},
+    judge::report::{Growth, Owner, Report, subprocess},
 };
 
-/// Returns all classes, the largest change of the peak first.
+/// Returns all classes, the largest change of the peak first. Subprocesses come last: what a child
+/// made by fork holds may be its parent's.
 pub(super) fn changes(a: &Report, b: &Report) -> Vec<OwnerChange> {
     let (mut first, mut second) = (by_class(a), by_class(b));
     let classes: BTreeSet<String> = first.keys().chain(second.keys()).cloned().collect();
@@ -23,7 +24,10 @@ pub(super) fn changes(a: &Report, b: &Report) -> Vec<OwnerChange> {
             class,
         })
         .collect();
-    changes.sort_by_key(|change| std::cmp::Reverse(change.peak_delta().unsigned_abs()));
+    changes.sort_by_key(|change| {
+        let delta = change.peak_delta().unsigned_abs();
+        (change.is_of_children(), std::cmp::Reverse(delta))
+    });
     changes
 }
 
@@ -94,6 +98,11 @@ impl OwnerSide {
 }
 
 impl OwnerChange {
+    /// Returns whether it is of subprocesses. One made by fork has its parent's memory.
+    pub(super) fn is_of_children(&self) -> bool {
+        self.class.ends_with(&subprocess(""))
+    }
+
     /// Returns by how many bytes the peak of its private memory rose from the first to the second.
     pub fn peak_delta(&self) -> i128 {
         let peak = |side: Option<OwnerSide>| {

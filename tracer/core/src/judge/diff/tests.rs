@@ -229,6 +229,18 @@ fn setting_does_not_act_on_children_made_by_fork() {
         fits.iter().all(|fit| !fit.why.contains("bounds")),
         "{fits:?}"
     );
+    let with = |path| [("actor_rollout_ref.model.path", path)];
+    let a = report(
+        &with("small"),
+        &[(child, 2, 6900, None), ("WorkerDict", 2, 900, None)],
+    );
+    let b = report(
+        &with("large"),
+        &[(child, 2, 900, None), ("WorkerDict", 2, 5900, None)],
+    );
+    let diff = compared(&a, &b);
+    assert_eq!(diff.explains[0].class.as_deref(), Some("WorkerDict"));
+    assert_eq!(diff.owners[0].class, "WorkerDict");
 }
 
 #[test]
