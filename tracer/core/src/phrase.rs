@@ -9,6 +9,11 @@ pub fn count(number: usize, one: &str, many: &str) -> String {
     }
 }
 
+/// Returns a part of a sentence that is said only if something is so.
+pub fn when(is_so: bool, part: &str) -> &str {
+    if is_so { part } else { "" }
+}
+
 /// `48,211`.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -46,6 +51,29 @@ pub fn ranges(numbers: &[u32]) -> String {
         })
         .collect();
     join(&shown)
+}
+
+/// Joins the parts that are known.
+pub fn known(parts: impl IntoIterator<Item = Option<String>>, sign: &str) -> Option<String> {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(sign))
+}
+
+/// ` (a, b)`; nothing for no parts.
+pub fn in_brackets(parts: &[String]) -> String {
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", parts.join(", "))
+}
+
+/// `a, b and 3 more`.
+pub fn first(parts: &[String], most: usize) -> String {
+    let shown = parts[..parts.len().min(most)].join(", ");
+    match parts.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 /// `a, b and c`.

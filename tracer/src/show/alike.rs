@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::{
     judge::report::{Certainty, Death, Killer},
+    phrase,
     show::{
-        causes::{Cause, Entry},
+        causes::{self, Cause, Entry},
         clause,
         facts::{self, Fact},
         jobs, sanitize,
@@ -25,19 +26,13 @@ const SAME_EVENT_NS: i64 = 5_000_000_000;
 /// Returns `KILLS 1, 3 and 5–9`, or `KILLS 2, 4, 6 and 53 more` if that would be too long.
 pub fn label(causes: &[Cause<'_>]) -> String {
     let numbers: Vec<u32> = causes.iter().map(|cause| cause.number).collect();
-    let word = if causes[0].death.verdict.killer.is_kill() {
-        "KILLS"
-    } else {
-        "DEATHS"
-    };
+    let word = causes::word(numbers.len(), causes[0].is_kill());
     let label = format!("{word} {}", words::ranges(&numbers));
     if sanitize::columns(&label) <= LONGEST_LABEL {
         return label;
     }
-    let first = numbers.iter().take(3).map(u32::to_string);
-    let first: Vec<String> = first.collect();
-    let more = numbers.len() - first.len();
-    format!("{word} {} and {more} more", first.join(", "))
+    let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    format!("{word} {}", phrase::first(&numbers, 3))
 }
 
 /// Returns the label, the headline and the death with the least certain verdict, for one first
@@ -98,11 +93,7 @@ pub fn headline(causes: &[Cause<'_>]) -> String {
         .max()
         .map(|bytes| format!("the largest {}", size(bytes)));
     let details: Vec<String> = within.into_iter().chain(largest).collect();
-    let details = if details.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", details.join(", "))
-    };
+    let details = phrase::in_brackets(&details);
     let class = words::class(first);
     let count = deaths.len();
     let subject = match class.strip_prefix("a process") {

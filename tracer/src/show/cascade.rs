@@ -3,6 +3,7 @@
 use crate::{
     event::Role,
     judge::report::{Death, Job, Killer, LinkRule, Report},
+    phrase::when,
     show::{causes::Cause, clause, fleet, jobs, sanitize, time::relative, view::View, words},
 };
 
@@ -59,11 +60,7 @@ fn followed(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
     };
     if let [only] = kinds.as_slice() {
         let count = words::count(only.len(), "death", "deaths");
-        let together = if cause.is_of_act(only[0]) {
-            " in the same act"
-        } else {
-            ""
-        };
+        let together = when(cause.is_of_act(only[0]), " in the same act");
         return vec![format!("{count}{together}: {}", line(cause, only))];
     }
     let mut lines = vec![counted(cause)];
@@ -96,17 +93,13 @@ type Kind = (Role, Killer, Option<LinkRule>, bool);
 
 /// Groups deaths by kind. The groups are in the order of their first deaths.
 fn folded<'a>(cause: &Cause<'a>) -> Vec<Vec<&'a Death>> {
-    let mut lines: Vec<(Kind, Vec<&Death>)> = Vec::new();
-    for death in &cause.cascade {
+    let kind = |death: &Death| -> Kind {
         let rule = death.verdict.cause_link.as_ref().map(|link| link.rule);
         let together = cause.is_of_act(death);
-        let key = (death.process.role, death.verdict.killer, rule, together);
-        match lines.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, members)) => members.push(death),
-            None => lines.push((key, vec![death])),
-        }
-    }
-    lines.into_iter().map(|(_, members)| members).collect()
+        (death.process.role, death.verdict.killer, rule, together)
+    };
+    let kinds = words::grouped(cause.cascade.iter().map(|death| (kind(death), *death)));
+    kinds.into_iter().map(|(_, members)| members).collect()
 }
 
 /// `+18 ms to +21 ms 14 workers (8 WorkerDict, TaskRunner, 4 compute_score) were stopped by …`
@@ -192,28 +185,19 @@ fn named_classes(kind: &str, members: &[&Death]) -> String {
 
 /// `8 WorkerDict, TaskRunner, 4 compute_score`.
 fn classes(members: &[&Death]) -> String {
-    let mut counts: Vec<(String, usize)> = Vec::new();
-    for death in members {
-        let class = words::class(death);
-        match counts.iter_mut().find(|(known, _)| *known == class) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((class, 1)),
-        }
-    }
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let mut shown: Vec<String> = counts
-        .iter()
-        .take(MAX_CLASSES)
-        .map(|(class, count)| match count {
-            1 => class.clone(),
-            _ => format!("{count} {class}"),
-        })
-        .collect();
-    let others: usize = counts
+    let mut classes = words::grouped(members.iter().map(|death| (words::class(death), death)));
+    classes.sort_by_key(|(_, of_class)| std::cmp::Reverse(of_class.len()));
+    let others: usize = classes
         .iter()
         .skip(MAX_CLASSES)
-        .map(|(_, count)| count)
+        .map(|one| one.1.len())
         .sum();
+    let named = classes.into_iter().take(MAX_CLASSES);
+    let named = named.map(|(class, of_class)| match of_class.len() {
+        1 => class,
+        count => format!("{count} {class}"),
+    });
+    let mut shown: Vec<String> = named.collect();
     if others > 0 {
         shown.push(words::count(others, "other", "others"));
     }

@@ -50,12 +50,22 @@ impl<'a> Cause<'a> {
 
     /// Returns `KILL 2`, or `DEATH 2` if nobody killed. The two words stay on one line.
     pub fn label(&self) -> String {
-        let word = if self.death.verdict.killer.is_kill() {
-            "KILL"
-        } else {
-            "DEATH"
-        };
-        format!("{word}\u{a0}{}", self.number)
+        format!("{}\u{a0}{}", word(1, self.is_kill()), self.number)
+    }
+
+    /// Returns whether somebody killed.
+    pub fn is_kill(&self) -> bool {
+        self.death.verdict.killer.is_kill()
+    }
+}
+
+/// Returns the word before the numbers of first causes.
+pub(super) fn word(numbers: usize, kills: bool) -> &'static str {
+    match (numbers, kills) {
+        (1, true) => "KILL",
+        (1, false) => "DEATH",
+        (_, true) => "KILLS",
+        (_, false) => "DEATHS",
     }
 }
 

@@ -386,15 +386,9 @@ fn fits(page: &mut Page, diff: &Diff) {
 
 /// Returns `KEY, KEY: why`. Settings with the same reason are told together.
 fn reasons(fits: &[Fit]) -> Vec<String> {
-    let mut told: Vec<(&str, Vec<String>)> = Vec::new();
-    for fit in fits {
-        // Users copy the key from here.
-        let key = sanitize::line(&fit.key, sanitize::EVIDENCE);
-        match told.iter_mut().find(|(why, _)| *why == fit.why) {
-            Some((_, keys)) => keys.push(key),
-            None => told.push((&fit.why, vec![key])),
-        }
-    }
+    // Users copy the key from here.
+    let key = |fit: &Fit| sanitize::line(&fit.key, sanitize::EVIDENCE);
+    let told = words::grouped(fits.iter().map(|fit| (&fit.why, key(fit))));
     let told = told.into_iter().map(|(why, keys)| {
         let why = sanitize::line(why, sanitize::EVIDENCE);
         format!("{}: {why}", keys.join(", "))

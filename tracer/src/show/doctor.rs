@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::{
     event::ProbeState,
     judge::doctor::{Check, Section, State, facts::Machine},
+    phrase,
     show::{json, layout::Page, sanitize, words},
 };
 
@@ -134,24 +135,16 @@ fn summary(checks: &[Check]) -> String {
         .iter()
         .filter(|check| check.state == State::Missing)
         .count();
-    let mut words: Vec<(&str, usize)> = Vec::new();
-    for check in &problems {
-        match words.iter_mut().find(|(word, _)| *word == check.word) {
-            Some((_, count)) => *count += 1,
-            None => words.push((&check.word, 1)),
-        }
-    }
-    let list: Vec<String> = words
+    let by_word = words::grouped(problems.iter().map(|check| (&check.word, check)));
+    let list = by_word
         .iter()
-        .map(|(word, count)| format!("{count} {word}"))
-        .collect();
+        .map(|(word, checks)| format!("{} {word}", checks.len()));
+    let list: Vec<String> = list.collect();
     let mut text = match problems.len() {
         0 => "No problems found".to_owned(),
         many => words::count(many, "problem", "problems"),
     };
-    if !list.is_empty() {
-        text.push_str(&format!(" ({})", list.join(", ")));
-    }
+    text.push_str(&phrase::in_brackets(&list));
     if missing > 0 {
         text.push_str(&format!(
             ", {}",

@@ -12,6 +12,7 @@ use crate::{
             OomReport, Relation, SenderReport, Setting, TopProcess, subprocess,
         },
     },
+    phrase::{self, when},
     ray::{log::monitor_kill, memory_monitor::THRESHOLD},
     show::{
         clause, clocks, gcs, live, minute, sanitize, shared_files,
@@ -173,8 +174,7 @@ fn place(death: &Death) -> Option<String> {
         let step = step.map_or_else(String::new, |step| format!(".{}", sanitize::name(step)));
         format!("Slurm job {}{step}", sanitize::name(&slurm.job_id))
     });
-    let parts: Vec<String> = [pod, job].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| parts.join(", "))
+    phrase::known([pod, job], ", ")
 }
 
 fn pod(pod: &Kubernetes) -> String {
@@ -198,10 +198,7 @@ fn pod(pod: &Kubernetes) -> String {
     let details: Vec<String> = details
         .map(|(what, name)| format!("{what} {name}"))
         .collect();
-    if details.is_empty() {
-        return name;
-    }
-    format!("{name} ({})", details.join(", "))
+    format!("{name}{}", phrase::in_brackets(&details))
 }
 
 /// Returns the name of a container and the begin of its id.
@@ -209,8 +206,7 @@ fn container(pod: &Kubernetes) -> Option<String> {
     let name = pod.container.as_deref().map(sanitize::name);
     let id = pod.container_id.as_deref();
     let id = id.map(|id| sanitize::line(id, 12));
-    let parts: Vec<String> = [name, id].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| parts.join(" "))
+    phrase::known([name, id], " ")
 }
 
 fn known<const N: usize>(facts: [(&'static str, Option<String>); N]) -> impl Iterator<Item = Fact> {
@@ -268,9 +264,7 @@ fn who(sender: &SenderReport) -> String {
             .as_deref()
             .map(|id| format!("container {}", sanitize::line(id, 12))),
     );
-    if !details.is_empty() {
-        text.push_str(&format!(" ({})", details.join(", ")));
-    }
+    text.push_str(&phrase::in_brackets(&details));
     let signalled = format!(": {signal}{how}");
     text.push_str(signalled.trim_end_matches([':', ' ']));
     if !sender.ancestors.is_empty() {
@@ -509,11 +503,7 @@ fn calls(view: &View<'_>, death: &Death) -> Option<String> {
     let calls = death.activity.calls.as_ref()?;
     let told = calls.per_call_bytes.is_some() || calls.complete > 0;
     let task = sanitize::name(&calls.task);
-    let counted = if calls.from_start {
-        ""
-    } else {
-        " since the recording began"
-    };
+    let counted = when(!calls.from_start, " since the recording began");
     let died = calls.died_in.map(|number| {
         let into = calls.running_ms.map_or_else(
             || " in".to_owned(),
@@ -543,15 +533,14 @@ fn calls(view: &View<'_>, death: &Death) -> Option<String> {
             format!(" of {task}")
         };
         let complete = calls.complete;
-        let plural = if complete == 1 { "" } else { "s" };
+        let plural = when(complete != 1, "s");
         format!(
             "grows {} per call{whose}, {complete} call{plural}, never freed",
             each.finer_size()
         )
     });
-    let parts: Vec<String> = [each, died].into_iter().flatten().collect();
     let grew = death.verdict.killer.is_memory_kill() && !rose.is_empty();
-    (!parts.is_empty() && (told || grew || view.shown.detail)).then(|| parts.join("; "))
+    phrase::known([each, died], "; ").filter(|_| told || grew || view.shown.detail)
 }
 
 /// A total below this share of the machine's memory is another one's.
@@ -782,8 +771,7 @@ fn origin(view: &View<'_>, death: &Death) -> Option<String> {
         score.map(|score| format!("oom_score_adj {score}")),
         container.map(|id| format!("container {}", sanitize::line(id, 64))),
     ];
-    let origin: Vec<String> = origin.into_iter().flatten().collect();
-    (!origin.is_empty()).then(|| origin.join(", "))
+    phrase::known(origin, ", ")
 }
 
 fn milliseconds(age: u64) -> String {

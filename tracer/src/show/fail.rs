@@ -4,6 +4,7 @@ use std::{str::FromStr, sync::LazyLock};
 
 use crate::{
     judge::report::{Death, Killer, Report},
+    phrase::when,
     show::{
         causes, limit,
         size::{percent, size},
@@ -72,11 +73,7 @@ fn parse_killer(name: &str) -> Result<Killer, String> {
         .find(|killer| killer.name() == name);
     known.ok_or_else(|| {
         let names: Vec<&str> = Killer::ALL.iter().map(|killer| killer.name()).collect();
-        let hint = if name.contains(['.', '/']) {
-            "; FILE goes before --fail-on"
-        } else {
-            ""
-        };
+        let hint = when(name.contains(['.', '/']), "; FILE goes before --fail-on");
         format!(
             "unknown killer {name:?}; known are {}{hint}",
             names.join(", ")

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     judge::report::{Certainty, Death, Finding},
-    show::{fleet, sanitize, size::size, view::View, words},
+    show::{causes, fleet, sanitize, size::size, view::View, words},
 };
 
 /// The rule for a kill that no other rule explains.
@@ -163,14 +163,9 @@ fn kills(view: &View<'_>, finding: &Finding) -> Option<String> {
     let has_a_death = shown
         .causes()
         .iter()
-        .any(|cause| own.contains(&cause.number) && !cause.death.verdict.killer.is_kill());
+        .any(|cause| own.contains(&cause.number) && !cause.is_kill());
     let numbers: Vec<u32> = own.into_iter().collect();
-    let word = match (numbers.len(), has_a_death) {
-        (1, false) => "KILL",
-        (1, true) => "DEATH",
-        (_, false) => "KILLS",
-        (_, true) => "DEATHS",
-    };
+    let word = causes::word(numbers.len(), !has_a_death);
     Some(format!("{word}\u{a0}{}", words::ranges(&numbers)))
 }
 

@@ -9,6 +9,7 @@ use crate::{
     event::ProbeState,
     ids::Pid,
     judge::report::{Death, Node, Recording, Report},
+    phrase::{self, when},
     show::{causes::Cause, clocks, sanitize, text_sources, view::View, words},
 };
 
@@ -94,11 +95,7 @@ fn clusters(report: &Report) -> Vec<String> {
                 format!("Ray {}", versions.join(", ")).trim_end(),
                 sanitize::name(&session),
                 words::count(parts, "node", "nodes"),
-                if report.recordings.is_empty() {
-                    ""
-                } else {
-                    " recorded"
-                }
+                when(!report.recordings.is_empty(), " recorded")
             )
         })
         .collect()
@@ -118,16 +115,10 @@ fn many_clusters(found: &[(String, Vec<String>, usize)]) -> String {
 }
 
 fn range(view: &View<'_>) -> Option<String> {
-    let zone = &view.style.zone;
     let recordings = &view.shown.report.recordings;
     let began = recordings.iter().map(|one| one.started).min()?;
     let ended = recordings.iter().map(|one| one.ended).max()?;
-    Some(if zone.date(began) == zone.date(ended) {
-        let day = zone.date(began);
-        format!("{day} {}–{}", zone.seconds(began), zone.seconds(ended))
-    } else {
-        format!("{} to {}", zone.full(began), zone.full(ended))
-    })
+    Some(view.style.zone.range(began, ended))
 }
 
 /// Returns what was not seen: a line for each kind, with the nodes that it holds for.
@@ -318,13 +309,6 @@ pub fn on_nodes(deaths: &[&Death]) -> String {
 
 /// `a, b and 6 more`.
 fn names(names: &[&str]) -> String {
-    let shown: Vec<String> = names
-        .iter()
-        .take(MAX_NAMES)
-        .map(|name| sanitize::name(name))
-        .collect();
-    match names.len().saturating_sub(MAX_NAMES) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
+    let names: Vec<String> = names.iter().map(|name| sanitize::name(name)).collect();
+    phrase::first(&names, MAX_NAMES)
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     judge::report::Death,
+    phrase,
     show::sanitize::{EVIDENCE, line as clean, name as short},
 };
 
@@ -24,8 +25,7 @@ pub(super) fn line(death: &Death) -> Option<String> {
         named("node", &said.node_name),
         named(&format!("job {}:", short(job)), &said.job_entrypoint),
     ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| parts.join(", "))
+    phrase::known(parts, ", ")
 }
 
 #[cfg(test)]

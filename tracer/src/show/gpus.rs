@@ -3,6 +3,7 @@
 use crate::{
     ids::Bytes,
     judge::report::{GpuError, GpuReport, Report},
+    phrase,
     show::{sanitize, size::of},
 };
 
@@ -14,11 +15,7 @@ const CLEANUP: u32 = 45;
 /// `61.2 of 79.1 GiB at most on each of 8; 3 uncorrected ECC errors on GPU 2`.
 pub(super) fn line(report: &Report) -> Option<String> {
     let memory = said(&report.gpus, " at most", |gpu| gpu.peak_bytes);
-    let parts: Vec<String> = memory
-        .into_iter()
-        .chain(errors(&report.gpu_errors))
-        .collect();
-    (!parts.is_empty()).then(|| parts.join("; "))
+    phrase::known([memory, errors(&report.gpu_errors)], "; ")
 }
 
 /// Returns `60.0 of 80.0 GiB on each of 8`: what is in use now.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     event::Unsampled,
-    ids::Bytes,
+    ids::{Bytes, Pid},
     judge::report::{Growth, GrowthLine, NOT_SAMPLED, Owner, Report},
     path,
     show::{
@@ -166,17 +166,9 @@ fn fate(line: &GrowthLine) -> String {
 /// Returns a line for each reason why stacks of processes could not be read, and one about growth
 /// of which no stack was seen.
 pub fn unread(view: &View<'_>) -> Vec<String> {
-    let mut reasons: Vec<(&str, Vec<u32>)> = Vec::new();
-    for unread in &view.shown.report.unread_stacks {
-        match reasons
-            .iter_mut()
-            .find(|(reason, _)| *reason == unread.reason)
-        {
-            Some((_, pids)) => pids.push(unread.pid.0),
-            None => reasons.push((&unread.reason, vec![unread.pid.0])),
-        }
-    }
-    let line = |(reason, pids): (&str, Vec<u32>)| {
+    let unread = view.shown.report.unread_stacks.iter();
+    let reasons = words::grouped(unread.map(|one| (one.reason.as_str(), one.pid)));
+    let line = |(reason, pids): (&str, Vec<Pid>)| {
         let who = match pids.as_slice() {
             [pid] => format!("pid {pid}"),
             pids => words::count(pids.len(), "process", "processes"),

@@ -7,6 +7,7 @@ use crate::{
         cause,
         report::{Death, Killer, LostProbe, Peak, Recording, Report, Verdict},
     },
+    phrase,
     show::{
         causes::Cause,
         fleet, limit, sanitize,
@@ -112,7 +113,7 @@ fn recording_line(view: &View<'_>, recording: &Recording) -> String {
         format!("Linux {}", sanitize::name(&recording.host.kernel)),
     ];
     parts.extend(ray_versions(&view.shown.report, recording.id));
-    parts.push(time_range(view, recording));
+    parts.push(view.style.zone.range(recording.started, recording.ended));
     parts.push(observed(recording));
     parts.extend(log_zone(&view.shown.report, recording.id));
     parts.join(" · ")
@@ -128,21 +129,6 @@ fn ray_versions(report: &Report, recording: u32) -> Option<String> {
         .collect();
     versions.dedup();
     (!versions.is_empty()).then(|| format!("Ray {}", versions.join(", ")))
-}
-
-fn time_range(view: &View<'_>, recording: &Recording) -> String {
-    let zone = &view.style.zone;
-    let (started, ended) = (recording.started, recording.ended);
-    if zone.date(started) == zone.date(ended) {
-        format!(
-            "{} {}–{}",
-            zone.date(started),
-            zone.seconds(started),
-            zone.seconds(ended)
-        )
-    } else {
-        format!("{} to {}", zone.full(started), zone.full(ended))
-    }
 }
 
 fn observed(recording: &Recording) -> String {
@@ -222,11 +208,7 @@ fn loss_line(recording: &Recording) -> String {
         1 => "1 event was".to_owned(),
         many => format!("{} events were", words::thousands(many)),
     };
-    let by_hook = if hooks.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", hooks.join(", "))
-    };
+    let by_hook = phrase::in_brackets(&hooks);
     format!(
         "{lost} lost{by_hook}: {}",
         words::what_is_missing(recording.may_miss_deaths())

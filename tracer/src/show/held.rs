@@ -192,19 +192,13 @@ fn classes(view: &View<'_>, death: &Death, more: &mut Vec<String>) -> Vec<(Strin
     let (processes, bytes) = words::smaller_than(&found, &death.memory);
     let rest = (processes > 0 && (view.shown.all || bytes >= SMALLEST))
         .then(|| (words::smaller_processes(processes, bytes), Vec::new()));
-    let twice = facts::counted_twice(death).map(|text| (capitalized(&text), Vec::new()));
+    let twice = facts::counted_twice(death).map(|text| (words::capitalized(&text), Vec::new()));
     found
         .iter()
         .map(|one| class(view, one, death, more))
         .chain(rest)
         .chain(twice)
         .collect()
-}
-
-fn capitalized(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(char::to_uppercase);
-    first.into_iter().flatten().chain(letters).collect()
 }
 
 /// Returns `2 WorkerDict 5.9 GiB (2.9 each), in WorkerDict.compute_log_prob`, and the lines of the

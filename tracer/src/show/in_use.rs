@@ -3,6 +3,7 @@
 use crate::{
     ids::Bytes,
     judge::report::InUse,
+    phrase::when,
     show::{shared_files, size::Unit},
 };
 
@@ -23,11 +24,7 @@ pub(super) fn line(sum: &InUse) -> String {
         (false, Bytes(0)) => None,
         (false, others) => Some(figure(others, "others (estimated)")),
     };
-    let not_counted = if others.is_none() {
-        "; other processes were not counted"
-    } else {
-        ""
-    };
+    let not_counted = when(others.is_none(), "; other processes were not counted");
     let mut parts = vec![format!(
         "{} of recorded processes",
         unit.sum(sum.private_bytes)

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::Path};
 use crate::{
     judge::report::{Job, Outcome, Recovery, Report, SurvivedDeath},
     path,
+    phrase::{self, when},
     show::{
         causes::{self, Cause},
         clause, sanitize,
@@ -95,11 +96,7 @@ fn rest(jobs: &[&Job]) -> String {
 
 /// Returns `probably ` if only the order of deaths says which of them ended a job.
 pub fn probably(job: &Job) -> &'static str {
-    if job.is_ended_by_order() {
-        "probably "
-    } else {
-        ""
-    }
+    when(job.is_ended_by_order(), "probably ")
 }
 
 fn line(view: &View<'_>, job: &Job, causes: &[Cause<'_>], short: bool) -> String {
@@ -108,15 +105,12 @@ fn line(view: &View<'_>, job: &Job, causes: &[Cause<'_>], short: bool) -> String
         text.push_str(&view.style.zone.seconds(ended));
     }
     let entrypoint = job.entrypoint.as_deref();
-    let (ran, sign) = if short {
-        ([run(job), entrypoint.map(program)], ", ")
+    let ran = if short {
+        phrase::known([run(job), entrypoint.map(program)], ", ")
     } else {
-        ([run(job), entrypoint.map(sanitize::name)], ": ")
+        phrase::known([run(job), entrypoint.map(sanitize::name)], ": ")
     };
-    let ran: Vec<String> = ran.into_iter().flatten().collect();
-    if !ran.is_empty() {
-        text.push_str(&format!(" ({})", ran.join(sign)));
-    }
+    text.extend(ran.map(|ran| format!(" ({ran})")));
     let mut text = text.trim_start().to_owned();
     let because = why(job);
     match ended_by_label(view, job, causes) {
@@ -181,8 +175,7 @@ fn run(job: &Job) -> Option<String> {
         };
         format!("{what} step {}{of}", last.step)
     });
-    let parts: Vec<String> = [framework, step].into_iter().flatten().collect();
-    (!parts.is_empty()).then(|| parts.join(", "))
+    phrase::known([framework, step], ", ")
 }
 
 /// Returns `KILL 2`, `KILL 2 on gpu-07`, or `first cause 2 (not shown)`.
@@ -280,21 +273,16 @@ fn hit_too(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> String {
 }
 
 fn label_word(numbers: &[u32], causes: &[Cause<'_>]) -> &'static str {
-    let kill = causes
-        .iter()
-        .filter(|cause| numbers.contains(&cause.number))
-        .all(|cause| cause.death.verdict.killer.is_kill());
-    let death = causes
-        .iter()
-        .filter(|cause| numbers.contains(&cause.number))
-        .all(|cause| !cause.death.verdict.killer.is_kill());
-    match (kill, death, numbers.len()) {
-        (true, _, 1) => "KILL",
-        (true, _, _) => "KILLS",
-        (_, true, 1) => "DEATH",
-        (_, true, _) => "DEATHS",
-        _ => "First causes",
+    let own = || {
+        causes
+            .iter()
+            .filter(|cause| numbers.contains(&cause.number))
+    };
+    let kills = own().all(Cause::is_kill);
+    if kills || !own().any(Cause::is_kill) {
+        return causes::word(numbers.len(), kills);
     }
+    "First causes"
 }
 
 /// Returns the job that a first cause ended, by itself or through its cascade.

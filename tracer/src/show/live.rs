@@ -12,6 +12,7 @@ use crate::{
         live::Live,
         report::{Death, Killer, TopProcess},
     },
+    phrase::when,
     show::{clause, sanitize, size::size, time::Zone, trend::GrowthTrends, words},
 };
 
@@ -208,11 +209,7 @@ fn with(status: &Status, brevity: Brevity) -> String {
         parts.push(words::count(status.workers, "worker", "workers"));
     }
     if let Some(next) = &status.next_killer {
-        let label = if brevity < Brevity::NotLabel {
-            "NEXT KILLER "
-        } else {
-            ""
-        };
+        let label = when(brevity < Brevity::NotLabel, "NEXT KILLER ");
         let whose = brevity < Brevity::NotWhose;
         parts.push(format!(
             "{label}{} {}",

@@ -3,6 +3,7 @@
 use crate::{
     ids::HexId,
     judge::report::{ClusterReport, Death, Job, Kubernetes, Place, Report, Setting},
+    phrase,
     show::sanitize,
 };
 
@@ -289,19 +290,12 @@ fn is_recorded_on(report: &Report, recording: u32, name: &str) -> bool {
 fn missing(option: &str, text: &str, mut known: Vec<String>) -> String {
     known.sort_unstable();
     known.dedup();
-    let more = known.len().saturating_sub(MAX_NAMES);
-    known.truncate(MAX_NAMES);
-    let known: Vec<String> = known.iter().map(|name| sanitize::name(name)).collect();
-    match (known.as_slice(), more) {
-        ([], _) => {
-            format!("{option} {text}: not found; the recordings name none: leave {option} out")
-        }
-        (some, 0) => format!("{option} {text}: not found; there are {}", some.join(", ")),
-        (some, more) => format!(
-            "{option} {text}: not found; there are {} and {more} more",
-            some.join(", ")
-        ),
+    if known.is_empty() {
+        return format!("{option} {text}: not found; the recordings name none: leave {option} out");
     }
+    let known: Vec<String> = known.iter().map(|name| sanitize::name(name)).collect();
+    let known = phrase::first(&known, MAX_NAMES);
+    format!("{option} {text}: not found; there are {known}")
 }
 
 /// Returns the host of a recording.

@@ -10,6 +10,7 @@ use libc::SIGKILL;
 use crate::{
     event::Role,
     judge::report::{Death, Killer, Mechanism, Relation, Report},
+    phrase::{self, when},
     show::{
         Style, answer, brief,
         causes::{self, Cause, has_remedy_for_same_job},
@@ -188,11 +189,7 @@ pub fn text(shown: &SelectedReport, style: &Style) -> String {
         };
         format!("raytrace explain {log}")
     };
-    let again = if command.ends_with(" -") {
-        ", with the same input"
-    } else {
-        ""
-    };
+    let again = when(command.ends_with(" -"), ", with the same input");
     let view = View::new(shown, style);
     let others = others(&view, cause.death);
     let more = format!("{others}{command} --kill {number}{again}");
@@ -221,11 +218,7 @@ fn others(view: &View<'_>, death: &Death) -> String {
     };
     let one = (number > 1).then(|| format!("1 of {number} first causes{also}"));
     let node = death.node.as_deref().map(|node| format!("on {node}"));
-    let all: Vec<String> = one.into_iter().chain(node).collect();
-    if all.is_empty() {
-        return String::new();
-    }
-    format!("{}: ", all.join(", "))
+    phrase::known([one, node], ", ").map_or_else(String::new, |all| format!("{all}: "))
 }
 
 fn cause(death: &Death, disclosure: Disclosure) -> String {
@@ -336,11 +329,7 @@ fn whose(report: &Report, death: &Death, disclosure: Disclosure) -> String {
         pod.map(|pod| format!("pod {}", sanitize::name(pod))),
         host.map(|host| format!("host {}", sanitize::name(host))),
     ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() {
-        return String::new();
-    }
-    format!("; {}", parts.join(", "))
+    phrase::known(parts, ", ").map_or_else(String::new, |parts| format!("; {parts}"))
 }
 
 /// `grew    TaskRunner, pid 3120, held 402.6 GiB …; the victim held 3.3 GiB`.
@@ -359,11 +348,7 @@ fn call(death: &Death) -> String {
         facts::RAYS_OWN => format!("in {line}"),
         line => format!("at {}", sanitize::line(line, 100)),
     });
-    let parts: Vec<String> = [number, line].into_iter().flatten().collect();
-    if parts.is_empty() {
-        return "unknown".to_owned();
-    }
-    parts.join(" ")
+    phrase::known([number, line], " ").unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// Returns the first remedy for this death, else one for another memory kill of its job, and says

@@ -1,8 +1,11 @@
 //! Says which texts were read, if a report is made from texts.
 
 use crate::{
-    judge::{cause::Cause, report::Death},
-    path,
+    judge::{
+        cause::Cause,
+        report::{Death, TextSource},
+    },
+    path, phrase,
     show::{sanitize, time::offset_name, view::View, words},
 };
 
@@ -36,24 +39,18 @@ pub(super) fn lines(view: &View<'_>) -> Vec<String> {
         words::thousands(lines),
         if lines == 1 { "line" } else { "lines" }
     )];
-    let mut clocks: Vec<(String, Vec<String>)> = Vec::new();
-    for text in texts
+    let clock = |text: &TextSource| match text.utc_offset_s {
+        Some(offset) => format!("UTC{} ({})", offset_name(offset), text.clock),
+        None => text.clock.clone(),
+    };
+    let timed = texts
         .iter()
-        .filter(|text| text.lines > 0 && text.clock != "no times")
-    {
-        let clock = match text.utc_offset_s {
-            Some(offset) => format!("UTC{} ({})", offset_name(offset), text.clock),
-            None => text.clock.clone(),
-        };
-        match clocks.iter_mut().find(|(known, _)| *known == clock) {
-            Some((_, names)) => names.push(base(&text.name)),
-            None => clocks.push((clock, vec![base(&text.name)])),
-        }
-    }
-    let mut clocks: Vec<String> = clocks
-        .into_iter()
-        .map(|(clock, names)| clock_of(&names, &clock))
-        .collect();
+        .filter(|text| text.lines > 0 && text.clock != "no times");
+    let clocks = words::grouped(timed.map(|text| (clock(text), base(&text.name)))).into_iter();
+    // `raylet.out and 12 more: local times, …`.
+    let told =
+        clocks.map(|(clock, names)| format!("{}: {clock}", phrase::first(&names, MAX_CLOCK_NAMES)));
+    let mut clocks: Vec<String> = told.collect();
     let mut deaths = view.shown.report.deaths.iter();
     // Other programs that report an OOM kill have clocks of their own.
     let by_kernel = |death: &Death| matches!(&death.verdict.cause, Cause::KernelOom(oom) if oom.reported_by.is_none());
@@ -64,18 +61,4 @@ pub(super) fn lines(view: &View<'_>) -> Vec<String> {
         all.push(format!("Clocks: {}", clocks.join("; ")));
     }
     all
-}
-
-/// `raylet.out and 12 more: local times, …`.
-fn clock_of(names: &[String], clock: &str) -> String {
-    let shown = names
-        .iter()
-        .take(MAX_CLOCK_NAMES)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    match names.len().saturating_sub(MAX_CLOCK_NAMES) {
-        0 => format!("{shown}: {clock}"),
-        more => format!("{shown} and {more} more: {clock}"),
-    }
 }

@@ -75,6 +75,15 @@ impl Zone {
         self.print(time, "%Y-%m-%d %H:%M:%S")
     }
 
+    /// Returns `2026-11-20 08:40:00Z–08:42:20Z`, with both dates if they differ.
+    pub fn range(&self, began: Utc, ended: Utc) -> String {
+        let day = self.date(began);
+        if day != self.date(ended) {
+            return format!("{} to {}", self.full(began), self.full(ended));
+        }
+        format!("{day} {}–{}", self.seconds(began), self.seconds(ended))
+    }
+
     /// Returns the day of `time` in this zone.
     pub fn date(&self, time: Utc) -> Date {
         self.zoned(time).date()

@@ -15,6 +15,7 @@ use crate::{
         timeline::ProcessSeries,
     },
     path,
+    phrase::{self, when},
     show::{
         clause::{self, IDLE},
         sanitize,
@@ -28,6 +29,25 @@ use crate::{
 const CONTAINER: usize = 120;
 
 pub use crate::phrase::{count, join, ranges, thousands};
+
+/// Groups values by their keys, in the order in which the keys come first.
+pub fn grouped<K: PartialEq, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in all {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}
+
+/// Returns the text with a capital first letter.
+pub fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
+}
 
 /// Returns the name of a process: `TaskRunner.run`, `compute_score`, `python3 train.py`.
 pub fn name(death: &Death) -> String {
@@ -221,10 +241,7 @@ pub fn subject(death: &Death) -> String {
             .map(|attempt| format!("attempt {attempt}")),
     );
     details.extend(death.memory.own_private().map(size));
-    if details.is_empty() {
-        return name(death);
-    }
-    format!("{} ({})", name(death), details.join(", "))
+    format!("{}{}", name(death), phrase::in_brackets(&details))
 }
 
 /// Returns one line on who ended what. The killer comes first if memory was the reason.
@@ -364,11 +381,7 @@ pub fn cgroup(path: &str) -> String {
 /// while evidence may still come. Where the reason is less certain, the text about it says so.
 pub fn certainty(death: &Death) -> String {
     let word = death.verdict.certainty.name().to_uppercase();
-    let open = if death.verdict.settled {
-        ""
-    } else {
-        ", NOT FINAL"
-    };
+    let open = when(!death.verdict.settled, ", NOT FINAL");
     format!("{word}{open}")
 }
 

@@ -2,6 +2,7 @@
 
 use crate::{
     judge::report::Certainty,
+    phrase::when,
     show::{
         answer::{Most, Told},
         brief,
@@ -78,9 +79,7 @@ fn title(view: &View<'_>, document: &Document) -> String {
         _ if view.shown.totals.causes == 0 => "No abnormal death".to_owned(),
         _ => words::count(view.shown.totals.causes, "first cause", "first causes"),
     };
-    let mut letters = text.chars();
-    let first = letters.next().map(char::to_uppercase);
-    first.into_iter().flatten().chain(letters).collect()
+    words::capitalized(&text)
 }
 
 fn top(view: &View<'_>, document: &Document, title: &str) -> String {
@@ -111,11 +110,7 @@ fn top(view: &View<'_>, document: &Document, title: &str) -> String {
         .filter(|_| few)
         .for_each(|job| item(&mut html, "job", job));
     for told in &answer.causes {
-        let class = if told.label.starts_with("KILL") {
-            ""
-        } else {
-            "death"
-        };
+        let class = when(!told.label.starts_with("KILL"), "death");
         item(&mut html, class, &card(told));
     }
     jobs.iter()

@@ -14,6 +14,7 @@ use crate::{
         killers::{self, LimitMargin},
         report::Monitor,
     },
+    phrase::when,
     ray::{
         memory_monitor::{self, Config, Count},
         start::{Change, most_shared_memory},
@@ -176,11 +177,7 @@ fn end_of_machine(threat: &LimitMargin, machine: &Machine, watch: &Watch) -> Str
         text.push_str(&format!(
             "; comes before Ray only if memory grows {}{} in {} ms",
             size(Bytes(room)),
-            if machine.memory.swap_size().0 == 0 {
-                ""
-            } else {
-                " and fills the swap"
-            },
+            when(machine.memory.swap_size().0 != 0, " and fills the swap"),
             watch.config.refresh_ms
         ));
     }
@@ -327,11 +324,7 @@ fn object_store(machine: &Machine, node: &Node) -> Option<Check> {
         "object store {} of {} (a maximum, not reserved) in /dev/shm{room}{}",
         size(used),
         size(cap),
-        if used.gib() < 0.5 * cap.gib() {
-            ": not the problem now"
-        } else {
-            ""
-        }
+        when(used.gib() < 0.5 * cap.gib(), ": not the problem now")
     );
     Some(note("object-store.use", text).word("").value(&used.0))
 }

@@ -21,7 +21,7 @@ use crate::{
     event::Role,
     ids::{Bytes, size},
     judge::report::{Certainty, Death, Finding, Saving},
-    phrase,
+    phrase::{self, when},
     ray::framework::{self, Effect, RemedyGoal},
 };
 use lowered_setting::turned;
@@ -123,11 +123,10 @@ fn held_in(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>) -> Op
     finding.about.bytes = method.took;
     finding.about.turns = true;
     finding.remedy = vec![turned.text()];
-    let but = if trains(method) {
-        "; it does not shrink parameters, gradients and the optimizer's states"
-    } else {
-        ""
-    };
+    let but = when(
+        trains(method),
+        "; it does not shrink parameters, gradients and the optimizer's states",
+    );
     finding.cost = Some(format!(
         "{SMALLER_PASSES}{but}; no help where the batch lies on a GPU"
     ));
@@ -262,11 +261,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
     let turned = turned(run, death, limit, method, &given)
         .filter(|_| !small && !copies && !steps && !on_gpus);
     if let Some((bytes, words)) = logits {
-        let part = if small {
-            ", a small part: its batch is not the cause"
-        } else {
-            ""
-        };
+        let part = when(small, ", a small part: its batch is not the cause");
         finding
             .evidence
             .push(format!("{words} = {}{part}", size(Bytes(1).times(bytes))));

@@ -13,7 +13,8 @@ use super::{
 use crate::{
     ids::{Bytes, Pid, size},
     judge::report::{Certainty, Death, Finding, SharedFileUse, SharedKind},
-    phrase, python,
+    phrase::{self, when},
+    python,
 };
 
 /// The files hold at least this share of the limit.
@@ -115,11 +116,7 @@ impl<'a> Folder<'a> {
             [] => "which no process has open".to_owned(),
             holders => {
                 let named = &holders[..holders.len().min(NAMED)];
-                let more = if holders.len() > NAMED {
-                    " and others"
-                } else {
-                    ""
-                };
+                let more = when(holders.len() > NAMED, " and others");
                 format!("of {}{more}", phrase::join(named))
             }
         }

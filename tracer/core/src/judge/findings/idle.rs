@@ -13,7 +13,7 @@ use crate::{
         report::{Certainty, Finding},
         state::calls::IdleWorker,
     },
-    phrase,
+    phrase::{self, when},
     ray::start::{Change, Start},
 };
 
@@ -83,11 +83,7 @@ fn of(
     for (_, private, idle) in &idle {
         *tasks.entry(&idle.task).or_default() += private.0;
     }
-    let others = if tasks.len() > 1 {
-        "(most) and others "
-    } else {
-        ""
-    };
+    let others = when(tasks.len() > 1, "(most) and others ");
     let (task, _) = tasks.into_iter().max_by_key(|(_, bytes)| *bytes)?;
     let shortest = idle.iter().map(|(_, _, idle)| idle.seconds).min()?;
     let ([part, percent, whole], (name, when)) = (part_of(sum, limit), what);

@@ -4,7 +4,7 @@ use super::{FrameworkSetting, Method, Run, is_printed, number, tokens};
 use crate::{
     ids::Bytes,
     judge::report::Death,
-    phrase,
+    phrase::{self, when},
     ray::framework::{self, Bound},
 };
 
@@ -57,16 +57,11 @@ impl LoweredSetting {
             2 => ": set both, since the other call passes the same batch",
             _ => ": set all, since the other calls pass the same batch",
         };
-        let fewer = if self.tokens {
-            ": no effect where the batch of a rank has fewer tokens"
-        } else {
-            ""
-        };
-        let source = if self.from_source {
-            " (inferred, from the source)"
-        } else {
-            ""
-        };
+        let fewer = when(
+            self.tokens,
+            ": no effect where the batch of a rank has fewer tokens",
+        );
+        let source = when(self.from_source, " (inferred, from the source)");
         format!("{} (now {now}){set}{fewer}{source}", typed.join(" "))
     }
 }
