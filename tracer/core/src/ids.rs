@@ -174,7 +174,7 @@ impl fmt::Display for ProcessKey {
 
 /// A hexadecimal id of Ray in lower case. Ids of tasks and leases have 48 or 64 digits, others as
 /// the constants say.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HexId(pub String);

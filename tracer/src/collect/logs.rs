@@ -221,10 +221,8 @@ impl Logs {
                 let worker = Worker {
                     process,
                     worker_id,
-                    job_id: None,
-                    actor_class: None,
-                    driver: false,
                     from,
+                    ..Worker::default()
                 };
                 out.emit_now(Source::Proc, Observation::Worker(worker));
             }

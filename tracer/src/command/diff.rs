@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     judge::{self, Details, diff::compare, report::Report},
-    show::{Style, diff, json, recording_filter::RecordingFilter, time::Zone},
+    show::{Style, diff, json, recording_filter::RecordingFilter},
 };
 
 /// The forms of a comparison.
@@ -76,10 +76,8 @@ pub fn run(args: &DiffArgs) -> anyhow::Result<ExitCode> {
             &compared,
             &Style {
                 width: output::width().into(),
-                zone: Zone::default(),
-                file: None,
-                span: String::new(),
                 program: own_path::name(),
+                ..Style::default()
             },
         ),
     };

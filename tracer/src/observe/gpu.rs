@@ -60,13 +60,11 @@ impl Gpus {
         let processes = device.running_compute_processes()?;
         let holders = processes.into_iter().map(|process| GpuHolder {
             pid: Pid(process.pid),
-            process: None,
-            name: None,
-            parent: None,
             used: match process.used_gpu_memory {
                 UsedGpuMemory::Used(bytes) => Some(Bytes(bytes)),
                 UsedGpuMemory::Unavailable => None,
             },
+            ..GpuHolder::default()
         });
         let errors = device.total_ecc_errors(MemoryError::Uncorrected, EccCounter::Volatile);
         Ok(GpuState {

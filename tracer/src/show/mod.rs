@@ -67,7 +67,7 @@ pub(crate) use tests::sample;
 use time::Zone;
 
 /// The style in which text is shown.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Style {
     /// Width in columns. The report is made for 80 to 120.
     pub width: usize,

@@ -492,7 +492,7 @@ pub fn size_of_one(bytes: Bytes) -> String {
 }
 
 /// What the processes of one class held at a death.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct HeldByClass<'a> {
     /// The class.
     pub class: String,
@@ -555,9 +555,7 @@ pub fn by_class(memory: &Memory) -> Vec<HeldByClass<'_>> {
         let at = at.unwrap_or_else(|| {
             classes.push(HeldByClass {
                 class,
-                top: Vec::new(),
-                processes: 0,
-                private: Bytes(0),
+                ..HeldByClass::default()
             });
             classes.len() - 1
         });

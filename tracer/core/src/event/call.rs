@@ -9,7 +9,7 @@ use crate::ids::{BootTime, Bytes, ProcessKey};
 ///
 /// A long call is written after it has run for a second, and again when it ends. A call that is
 /// neither long nor moves memory is only counted: the `nth` of the next call includes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Call {
     /// The worker.
     pub process: ProcessKey,

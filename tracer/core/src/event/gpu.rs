@@ -20,7 +20,7 @@ pub struct GpuState {
 }
 
 /// A process on a GPU.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuHolder {
     /// Its pid as NVML reports it: in the host's pid namespace, or in that of the recorder's
     /// container.

@@ -113,7 +113,7 @@ pub struct SlurmJob {
 }
 
 /// What ties a process to a Ray worker id.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worker {
     /// The process.
     pub process: ProcessKey,

@@ -62,8 +62,6 @@ pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
         gpu_errors: world.gpu_errors.report(|time| world.clock.wall(time)),
         growth: world.growth(),
         unread_stacks: world.growth_attribution.unread(),
-        settings: Vec::new(),
-        findings: Vec::new(),
         peak: world
             .machine
             .peak
@@ -77,12 +75,9 @@ pub(super) fn report_of(world: &World, mut deaths: Vec<Death>) -> Report {
         limits: limits(world),
         in_use: in_use(world),
         shared_memory: shared_files::report(world),
-        notes: Vec::new(),
-        texts: Vec::new(),
-        nodes: Vec::new(),
         message_times: message_times::all(world, |cluster| world.cluster_number(cluster)),
         mentions: log_mentions::all(world, |cluster| world.cluster_number(cluster)),
-        machines: Vec::new(),
+        ..Report::default()
     };
     let facts = findings::of_recording(world, &report.deaths);
     findings::name_suspects(&facts, &mut report);

@@ -63,16 +63,8 @@ fn job(
         cluster,
         job_id: job_id.clone(),
         entrypoint: entrypoint(world, job_id, driver),
-        framework: None,
-        last_step: None,
-        outcome: Outcome::Running,
-        ended: None,
-        ended_by_death_id: None,
-        recording_id: None,
-        ended_by_recording_id: None,
         driver_pid: Some(driver.key.pid),
-        survived: Vec::new(),
-        because: OutcomeReason::Running,
+        ..Job::default()
     };
     let is_here =
         |other: &Death| other.cluster == cluster || took_along_its_raylet(deaths, cluster, other);

@@ -44,6 +44,7 @@ use crate::{
     ids::{Bytes, EventId, HexId, Pid, WallTime},
     judge::cause::Cause,
     path,
+    ray::facts::RayFact,
 };
 
 /// The class of a driver's growth.
@@ -290,8 +291,29 @@ pub struct Monitor {
     pub refresh_ms: Option<u64>,
 }
 
+impl Monitor {
+    /// Returns what a raylet says of its monitor in a record of its log.
+    pub fn logged(fact: &RayFact) -> Option<Self> {
+        match fact {
+            RayFact::MonitorStarted {
+                threshold,
+                total,
+                interval_ms,
+                ..
+            } => Some(Self {
+                enabled: true,
+                threshold_bytes: Some(*threshold),
+                total_bytes: Some(*total),
+                refresh_ms: *interval_ms,
+            }),
+            RayFact::MonitorDisabled => Some(Self::default()),
+            _ => None,
+        }
+    }
+}
+
 /// A job and its end.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Job {
     /// The driver's recording, in a report of several.
@@ -351,9 +373,10 @@ pub struct JobStep {
 }
 
 /// Why a job ended as it did.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum OutcomeReason {
     /// The recording ended first.
+    #[default]
     Running,
     /// Its driver exited with 0.
     Succeeded,
@@ -437,7 +460,7 @@ pub enum Recovery {
 }
 
 /// How a job ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -448,6 +471,7 @@ pub enum Outcome {
     /// The driver was told to stop (`ray job stop`, Ctrl-C).
     Stopped,
     /// The recording ended first.
+    #[default]
     Running,
     /// The driver's end was not seen.
     Unknown,

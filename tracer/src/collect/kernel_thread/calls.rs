@@ -62,10 +62,8 @@ impl Running {
             title: self.title.to_string(),
             nth: self.nth,
             began: self.began,
-            ended: None,
             before: self.before.anon,
-            after: None,
-            peak: None,
+            ..Call::default()
         }
     }
 

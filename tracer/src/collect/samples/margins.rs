@@ -15,7 +15,7 @@ const HOLD_NS: i64 = 10 * SECOND_NS;
 const RATE_NS: i64 = SECOND_NS;
 
 /// A limit: something that causes a kill when it is full.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Limit {
     /// Distinguishes it from the others.
     pub(super) name: String,

@@ -136,18 +136,15 @@ pub(super) fn limits(
         name: "machine".into(),
         used: node.used(),
         limit: node.total,
-        logged: None,
-        counts: None,
-        raylet: None,
+        ..Limit::default()
     }];
     limits.extend(cgroups.iter().filter_map(|level| {
         Some(Limit {
             name: level.path.clone(),
             used: level.needed(),
             limit: level.limit?,
-            logged: None,
             counts: Some(level.path.clone()),
-            raylet: None,
+            ..Limit::default()
         })
     }));
     for cluster in live(found) {

@@ -112,33 +112,14 @@ fn announced(cluster: &Cluster) -> (Option<Monitor>, bool) {
 }
 
 fn monitor(fact: &RayFact) -> Option<(Option<Monitor>, bool)> {
-    let (monitor, isolated) = match fact {
+    let isolated = matches!(
+        fact,
         RayFact::MonitorStarted {
-            threshold,
-            total,
-            interval_ms,
-            user_slice_only,
-        } => (
-            Monitor {
-                enabled: true,
-                threshold_bytes: Some(*threshold),
-                total_bytes: Some(*total),
-                refresh_ms: *interval_ms,
-            },
-            *user_slice_only,
-        ),
-        RayFact::MonitorDisabled => (
-            Monitor {
-                enabled: false,
-                threshold_bytes: None,
-                total_bytes: None,
-                refresh_ms: None,
-            },
-            false,
-        ),
-        _ => return None,
-    };
-    Some((Some(monitor), isolated))
+            user_slice_only: true,
+            ..
+        }
+    );
+    Some((Some(Monitor::logged(fact)?), isolated))
 }
 
 fn drivers(cluster: &Cluster) -> Vec<Driver> {

@@ -28,22 +28,24 @@ use crate::{
 const MAX_DEATHS: usize = 200;
 
 /// The list in which the arrow keys move.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Focus {
+    #[default]
     Table,
     Deaths,
 }
 
 /// What is drawn over the lists and gets the keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Over {
+    #[default]
     Nothing,
     Filter,
     Help,
 }
 
 /// What the user has chosen.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Choice {
     group: Group,
     sort: Sort,
@@ -60,7 +62,7 @@ struct Choice {
 }
 
 /// The whole state of the view.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Top {
     live: Live,
     trends: GrowthTrends,
@@ -79,24 +81,9 @@ impl Top {
     /// there is none.
     pub fn new(source: &str, colour: bool) -> Self {
         Self {
-            live: Live::default(),
-            trends: GrowthTrends::default(),
-            deaths: VecDeque::new(),
-            listed: 0,
-            choice: Choice {
-                group: Group::Classes,
-                sort: Sort::Memory,
-                reversed: false,
-                focus: Focus::Table,
-                row: None,
-                death: 0,
-                filter: String::new(),
-                detail: false,
-                over: Over::Nothing,
-            },
             colour,
             source: source.to_owned(),
-            sample: None,
+            ..Self::default()
         }
     }
 

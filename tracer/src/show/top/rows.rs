@@ -11,8 +11,9 @@ use crate::{
 };
 
 /// What one row stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Group {
+    #[default]
     Classes,
     Processes,
     Components,
@@ -31,8 +32,9 @@ impl Group {
 }
 
 /// What the rows are sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Sort {
+    #[default]
     Memory,
     Growth,
     Name,

@@ -48,16 +48,6 @@ pub(super) struct Ledger {
     written: Option<(Vec<PythonFrame>, Vec<NativeFrame>)>,
 }
 
-/// Returns the stack of a row without frames.
-fn none() -> Stack {
-    Stack {
-        tid: None,
-        running: false,
-        frames: Vec::new(),
-        native: Vec::new(),
-    }
-}
-
 /// Whether two stacks are the same. A stack without native frames differs from one with them: what
 /// its line called is not known.
 fn is_one(one: &Line, other: &Line) -> bool {
@@ -184,7 +174,7 @@ impl Ledger {
             }
         };
         let unsampled = line.as_ref().err().copied();
-        let stack = line.unwrap_or_else(|_| none());
+        let stack = line.unwrap_or_default();
         let moved = grown.private > 0 || grown.shared > 0;
         let repeats = self.written.as_ref().is_some_and(|(frames, native)| {
             // A row without growth only says where the thread is. Native frames do not matter for

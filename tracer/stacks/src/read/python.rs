@@ -43,7 +43,7 @@ impl From<std::io::Error> for StackError {
 }
 
 /// One thread's stack.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stack {
     /// The thread, as its own pid namespace numbers it.
     pub tid: Option<Pid>,

@@ -154,7 +154,7 @@ pub(crate) struct Offload {
 }
 
 /// A method that keeps more memory with each call, in the workers of one cluster.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct GrowingMethod {
     /// `Class.method` or the task.
     pub(crate) task: String,

@@ -133,6 +133,7 @@ fn remedy(one: &SettingEffect) -> Option<String> {
 }
 
 /// The kills that a setting may have contributed to, with the processes that it acts on.
+#[derive(Default)]
 struct AffectedKills {
     deaths: Vec<EventId>,
     /// Empty if it is not known what the setting acts on, or if no such process was seen.
@@ -144,10 +145,7 @@ impl AffectedKills {
     /// limit. If no such process was seen at any kill, returns all kills, since they may have.
     fn of(run: Run<'_>, one: &SettingEffect) -> Option<Self> {
         let acts_on = |class: &str| one.acts_on.iter().any(|part| class.contains(part.as_str()));
-        let mut on = Self {
-            deaths: Vec::new(),
-            pids: Vec::new(),
-        };
+        let mut on = Self::default();
         let mut seen = false;
         for death in run.memory_kills() {
             let inside = run.inside(death).iter();

@@ -37,14 +37,8 @@ fn of_cluster(world: &World, cluster: &Cluster) -> Vec<GrowingMethod> {
         };
         let one = found.entry(task.clone()).or_insert_with(|| GrowingMethod {
             task,
-            workers: 0,
-            calls: 0,
-            per_call: Bytes(0),
-            alive: Bytes(0),
-            ahead: 0,
-            ended: Vec::new(),
             headroom: headroom::of(world, cluster),
-            kept: Bytes(0),
+            ..GrowingMethod::default()
         });
         one.kept.0 += growth.kept().0;
         one.workers += 1;

@@ -12,8 +12,8 @@ use crate::{
     judge::{
         programs,
         report::{
-            self, AtDeath, Death, End, Mechanism, Memory, MemoryReport, OomReport, Process,
-            Relation, SenderReport, TopProcess, TopRest, When, Work,
+            self, AtDeath, Death, End, Memory, MemoryReport, OomReport, Process, Relation,
+            SenderReport, TopProcess, TopRest, When, Work,
         },
     },
 };
@@ -144,15 +144,11 @@ fn sender(daemon: &Daemon) -> SenderReport {
         None => Relation::WorkloadManager,
     };
     SenderReport {
-        pid: daemon.pid.unwrap_or(Pid(0)),
+        pid: daemon.pid.unwrap_or_default(),
         comm: daemon.name.clone(),
-        exe: None,
-        uid: None,
-        container_id: None,
         relation: programs::relation_of_program(&daemon.name, "").unwrap_or(unknown),
         signal: daemon.signal,
-        mechanism: Mechanism::Unknown,
-        ancestors: Vec::new(),
+        ..SenderReport::default()
     }
 }
 
@@ -172,10 +168,9 @@ fn oom_report(oom: &KernelOom) -> OomReport {
         limit_bytes: oom.limit,
         usage_bytes: oom.usage,
         task_cgroup: oom.task_cgroup.clone(),
-        charging: None,
-        invoker_pid: None,
         invoker_comm: oom.invoker.clone(),
         score_adj: oom.score_adj,
+        ..OomReport::default()
     }
 }
 
@@ -185,8 +180,7 @@ fn at_death(memory: &RayMemory) -> Option<AtDeath> {
         ray_used_bytes: memory.used,
         ray_threshold_bytes: memory.threshold,
         ray_total: memory.total,
-        limits: Vec::new(),
-        object_store_bytes: None,
+        ..AtDeath::default()
     })
 }
 
@@ -195,11 +189,9 @@ fn top(subject: &Subject, memory: Option<&RayMemory>, oom: Option<&KernelOom>) -
     let shown = |pid: Pid, title: String, private_bytes: Bytes| TopProcess {
         pid,
         title,
-        role: None,
         private_bytes,
         victim: subject.pid == Some(pid),
-        cgroup: None,
-        age_ms: None,
+        ..TopProcess::default()
     };
     let users = memory.iter().flat_map(|memory| &memory.top);
     let users = users.map(|user| shown(user.pid, user.command.clone(), user.used));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Made, source, text_evidence::TextEvidence};
 use crate::{
     event::Role,
-    ids::{Bytes, EventId, ProcessKey},
+    ids::{EventId, ProcessKey},
     judge::{
         findings::facts::{
             Driver, Facts, LimitMembers, LogWarning, Member, Node, PrintedConfiguration,
@@ -75,15 +75,8 @@ fn held(process: &TopProcess) -> Member {
             .and_then(|title| title.task.as_deref())
             .map(Into::into),
         class: title.and_then(Title::class).map(Into::into),
-        cluster: None,
-        cgroup: None,
         private: process.private_bytes,
-        shared: Bytes(0),
-        before: None,
-        growth: None,
-        reused: None,
-        idle: None,
-        on_gpu: false,
+        ..Member::default()
     }
 }
 

@@ -32,7 +32,7 @@ const MAX_PAIRS: usize = 100_000;
 const MAX_REASONS: usize = 2;
 
 /// One death: what Ray says of it, what the host's logs say, or both.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Case<'a> {
     pub(super) ray: Option<&'a ProcessClaims>,
     pub(super) host: Option<&'a ProcessClaims>,
@@ -106,10 +106,8 @@ pub(super) fn join<'a>(
     }
     let alone = hosts.iter().zip(&taken).filter(|(_, taken)| !**taken);
     cases.extend(alone.map(|(host, _)| Case {
-        ray: None,
         host: Some(host),
-        remarks: Vec::new(),
-        candidate: None,
+        ..Case::default()
     }));
     cases
 }

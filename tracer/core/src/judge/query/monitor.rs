@@ -15,26 +15,7 @@ pub(crate) fn of(world: &World, raylet: ProcessKey) -> Option<Monitor> {
     world
         .ray_of_cluster(raylet)
         .rev()
-        .find_map(|record| match &record.what.fact {
-            RayFact::MonitorStarted {
-                threshold,
-                total,
-                interval_ms,
-                ..
-            } => Some(Monitor {
-                enabled: true,
-                threshold_bytes: Some(*threshold),
-                total_bytes: Some(*total),
-                refresh_ms: *interval_ms,
-            }),
-            RayFact::MonitorDisabled => Some(Monitor {
-                enabled: false,
-                threshold_bytes: None,
-                total_bytes: None,
-                refresh_ms: None,
-            }),
-            _ => None,
-        })
+        .find_map(|record| Monitor::logged(&record.what.fact))
 }
 
 /// Returns the first threshold that the monitor of a cluster logged. It did so as its raylet

@@ -24,7 +24,7 @@ pub struct Setting {
 }
 
 /// A cause and its remedy.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// The rule.
@@ -100,15 +100,7 @@ impl Finding {
             rule: rule.to_owned(),
             certainty,
             summary: summary.into(),
-            evidence: Vec::new(),
-            remedy: Vec::new(),
-            cost: None,
-            not_if: None,
-            contradicts: Vec::new(),
-            deaths: Vec::new(),
-            recording_id: None,
-            saving: None,
-            about: About::default(),
+            ..Self::default()
         }
     }
 }

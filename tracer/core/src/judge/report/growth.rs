@@ -43,7 +43,7 @@ pub struct UnsampledGrowth {
 }
 
 /// One line or function.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GrowthLine {
     /// The file as Python names it.

@@ -278,7 +278,7 @@ pub struct CgroupUse {
 }
 
 /// One of the biggest processes at a death.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopProcess {
     /// Its pid.
@@ -298,7 +298,7 @@ pub struct TopProcess {
 }
 
 /// What the list of the biggest processes leaves out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TopRest {
     /// How many processes.
@@ -320,7 +320,7 @@ pub struct OutsideCgroup {
 }
 
 /// The smaller processes of one class.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RestOfClass {
     /// The actor class, else the task.
@@ -346,11 +346,7 @@ impl TopRest {
             .filter_map(|one| class_of_title(&one.title))
             .collect();
         listed.dedup();
-        let mut all = Self {
-            processes: 0,
-            private_bytes: Bytes(0),
-            classes: Vec::new(),
-        };
+        let mut all = Self::default();
         for (bytes, is_of) in rest {
             all.processes += 1;
             all.private_bytes.0 += bytes.0;
@@ -382,8 +378,7 @@ impl TopRest {
         let at = at.unwrap_or_else(|| {
             self.classes.push(RestOfClass {
                 class: class.to_owned(),
-                processes: 0,
-                private_bytes: Bytes(0),
+                ..RestOfClass::default()
             });
             self.classes.len() - 1
         });

@@ -35,7 +35,7 @@ impl CallsReport {
 }
 
 /// The node at a death.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AtDeath {
     /// What Ray's monitor counted.

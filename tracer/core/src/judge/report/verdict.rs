@@ -209,7 +209,7 @@ impl Killer {
 }
 
 /// How sure a verdict is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
@@ -218,6 +218,7 @@ pub enum Certainty {
     /// Concluded from text or order alone.
     Inferred,
     /// Neither.
+    #[default]
     Unknown,
 }
 
@@ -248,7 +249,7 @@ pub struct Evidence {
 }
 
 /// The sender of the signal that killed.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SenderReport {
     /// Its pid.
@@ -273,7 +274,7 @@ pub struct SenderReport {
 }
 
 /// What a sender is to its victim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Relation {
@@ -290,11 +291,12 @@ pub enum Relation {
     /// systemd-oomd, earlyoom, …
     OomDaemon,
     /// Any other.
+    #[default]
     Other,
 }
 
 /// How a signal came about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
@@ -335,5 +337,6 @@ pub enum Mechanism {
     /// The OOM killer.
     Oom,
     /// Not known.
+    #[default]
     Unknown,
 }

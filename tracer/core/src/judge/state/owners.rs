@@ -22,7 +22,7 @@ const MOST: usize = 4_096;
 pub(crate) const IDLE: &str = "idle worker";
 
 /// The owner of memory.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct OwnerName {
     pub(crate) kind: OwnerKind,
     pub(crate) name: String,
@@ -52,7 +52,7 @@ struct Held {
 }
 
 /// An owner at one moment, and its peak so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct OwnerSum {
     pub(crate) name: OwnerName,
     bytes: u64,
@@ -160,13 +160,7 @@ impl OwnerSum {
     fn of(name: OwnerName) -> Self {
         Self {
             name,
-            bytes: 0,
-            processes: 0,
-            peak: 0,
-            processes_at_peak: 0,
-            peaked: BootTime(0),
-            largest: 0,
-            calls: 0,
+            ..Self::default()
         }
     }
 

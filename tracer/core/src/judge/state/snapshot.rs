@@ -85,7 +85,7 @@ impl LiveProcesses {
 
 /// One process. Each death keeps dozens of these. So names are shared, and what most processes do
 /// not have is boxed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) pid: Pid,
     pub(crate) role: Role,

@@ -128,15 +128,10 @@ impl Draft {
     /// signal.
     pub(super) fn sent_by_kernel(mut self, signal: i32, mechanism: Mechanism) -> Self {
         self.sender = Some(SenderReport {
-            pid: crate::ids::Pid(0),
             comm: "kernel".into(),
-            exe: None,
-            uid: None,
-            container_id: None,
-            relation: Relation::Other,
             signal: Some(signal),
             mechanism,
-            ancestors: Vec::new(),
+            ..SenderReport::default()
         });
         self
     }

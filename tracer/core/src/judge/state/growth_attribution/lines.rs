@@ -18,6 +18,7 @@ const MOST_LINES: usize = 50;
 
 /// A line or function, and what grew through each library, under each line that it called, and
 /// through each of the user's own lines.
+#[derive(Default)]
 struct Line {
     growth: GrowthLine,
     called: BTreeMap<String, u64>,
@@ -122,16 +123,10 @@ fn add<'a>(
             file: attributed.file.clone(),
             line: line.filter(|line| *line > 0),
             function: attributed.function.clone(),
-            user_line: None,
-            inside: None,
-            native: None,
-            grown_bytes: Bytes(0),
-            shared_bytes: Bytes(0),
             held_bytes: Some(Bytes(0)),
+            ..GrowthLine::default()
         },
-        called: BTreeMap::new(),
-        inside: BTreeMap::new(),
-        users: BTreeMap::new(),
+        ..Line::default()
     })
 }
 

@@ -37,7 +37,7 @@ type Frames = Arc<[PythonFrame]>;
 type CalledFrames = Arc<[NativeFrame]>;
 
 /// One stack of one owner.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 struct Site {
     owner: Arc<str>,
     /// The worker, if it had no title yet. Its growth belongs to the class that it gets later.
@@ -67,7 +67,7 @@ struct Fate {
 }
 
 /// A stack with everything that grew through it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct SiteGrowth {
     site: Site,
     private: u64,
@@ -249,9 +249,7 @@ impl GrowthAttribution {
         if at == next {
             self.sites.push(SiteGrowth {
                 site,
-                private: 0,
-                shared: 0,
-                growers: HashSet::new(),
+                ..SiteGrowth::default()
             });
         }
         at
