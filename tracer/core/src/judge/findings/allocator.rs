@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{LINES, Run, about, facts::Member, merged, part_of::part_of, ray_remote::is_user_code};
+use super::{LINES, Run, about, facts::Member, part_of::part_of, ray_remote::is_user_code};
 use crate::{
     ids::Bytes,
     judge::{
@@ -25,8 +25,7 @@ const LEAST: Bytes = Bytes(256 << 20);
 const SHARE: f64 = 0.1;
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
-    let found = run.memory_kills().filter_map(|death| {
-        let limit = run.limit(death)?;
+    run.at_limits(|death, limit| {
         let mut tasks: BTreeMap<&str, Vec<(&Member, &ReusedMemory)>> = BTreeMap::new();
         for held in run.inside(death) {
             if let Some(reused) = held.reused.as_deref().filter(|reused| reused.kept >= LEAST) {
@@ -61,8 +60,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             "it is modules or caches that the first task loads (then ctypes.CDLL(None).malloc_trim(0) at the end of the task does not lower it)".into(),
         );
         Some(((task.to_owned(), death.cluster), finding))
-    });
-    merged(found)
+    })
 }
 
 fn line(held: &Member, reused: &ReusedMemory) -> String {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::{
     Run, about, code, controller,
     facts::Member,
-    gpus, in_task, leads, merged, more_memory,
+    gpus, in_task, leads, more_memory,
     part_of::part_of,
     precision,
     remedy::{self, is_printed},
@@ -58,8 +58,7 @@ struct Method<'a> {
 const SMALLER_PASSES: &str = "more and smaller passes in each call; the result is the same";
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
-    let found = run.memory_kills().filter_map(|death| {
-        let limit = run.limit(death)?;
+    let mut found = run.at_limits(|death, limit| {
         let method = biggest(run.inside(death), Member::grown)?;
         if method.took.gib() < SHARE * limit.gib() {
             return None;
@@ -68,7 +67,6 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         let key = (method.name.to_owned(), death.cluster, limit);
         Some((key, finding(run, death, limit, &method)))
     });
-    let mut found = merged(found);
     for finding in &mut found {
         let first = run
             .memory_kills()
@@ -85,13 +83,12 @@ pub(super) fn find_held(run: Run<'_>) -> Vec<Finding> {
     if !run.report.recordings.is_empty() {
         return Vec::new();
     }
-    merged(run.memory_kills().filter_map(|death| {
-        let limit = run.limit(death)?;
+    run.at_limits(|death, limit| {
         let method = biggest(run.inside(death), |held| Some(held.private))?;
         let enough = method.took.gib() >= SHARE * limit.gib();
         let finding = enough.then(|| held_in(run, death, limit, &method))??;
         Some(((method.name.to_owned(), death.cluster, limit), finding))
-    }))
+    })
 }
 
 /// Returns a finding about calls whose setting is known. Its value is computed as if the calls had
@@ -266,16 +263,15 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
             .evidence
             .push(format!("{words} = {}{part}", size(Bytes(1).times(bytes))));
     }
-    let saving = |share: f64| Saving {
-        class: class.map(str::to_owned),
+    let saving = |bytes| Saving {
         task: Some(method.name.to_owned()),
-        bytes: method.took.times(share),
+        ..Saving::of(class, bytes)
     };
     if let Some(turned) = &turned {
         leads(
             finding,
             turned.text(),
-            saving(turned.saves()),
+            saving(method.took.times(turned.saves())),
             SMALLER_PASSES,
         );
     }
@@ -284,7 +280,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
         is_turned = on_the_host(run, class, method.name, finding);
     }
     if steps {
-        is_turned = smaller_states(run, saving(precision::SHARE), finding);
+        is_turned = smaller_states(run, saving(method.took.times(precision::SHARE)), finding);
     }
     if copies {
         let calls = death.activity.calls.as_ref();
@@ -315,11 +311,7 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
         // The user's own line comes first if it has most of the growth, or if no setting was found.
         if line.share >= 0.5 || !is_turned {
             finding.about.own_line = true;
-            finding.saving = Some(Saving {
-                class: class.map(str::to_owned),
-                task: Some(method.name.to_owned()),
-                bytes: line.saves(method.took),
-            });
+            finding.saving = Some(saving(line.saves(method.took)));
             finding.remedy.insert(0, text);
             // The cost belongs to the setting, which is second now.
             if let (Some(cost), Some(setting)) = (finding.cost.take(), finding.remedy.get_mut(1)) {
@@ -402,12 +394,7 @@ fn is_in(death: &Death, code: &str) -> bool {
 
 /// Returns the tokens of one sequence, prompt and response.
 fn tokens(given: &[FrameworkSetting]) -> Option<f64> {
-    let length = |end: &str| {
-        let found = given
-            .iter()
-            .find(|one| one.key.ends_with(end) && !one.overruled);
-        found?.value.parse::<f64>().ok()
-    };
+    let length = |end: &str| number::<f64>(given, end);
     Some(length("data.max_prompt_length")? + length("data.max_response_length")?)
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Run, about, code, facts::Member, merged, part_of::part_of, remedy};
+use super::{Run, about, code, facts::Member, part_of::part_of, remedy};
 use crate::{
     event::Role,
     ids::{Bytes, size},
@@ -17,8 +17,7 @@ use crate::{
 const SHARE: f64 = 0.2;
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
-    let found = run.memory_kills().filter_map(|death| {
-        let limit = run.limit(death)?;
+    run.at_limits(|death, limit| {
         let (class, children) = biggest(run.inside(death))?;
         let sum = sum(&children);
         let enough = sum.gib() >= SHARE * limit.gib();
@@ -26,8 +25,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             let finding = finding(run, death, class, &children, limit);
             ((class.to_owned(), death.cluster), finding)
         })
-    });
-    merged(found)
+    })
 }
 
 /// Returns the class whose subprocesses hold the most, if that is more than any other process
@@ -78,11 +76,7 @@ fn finding(
     finding.evidence = each.collect();
     if let Some(line) = code::line_of_calls(run, class) {
         finding.evidence.push(line.evidence());
-        finding.saving = Some(Saving {
-            class: Some(class.to_owned()),
-            task: None,
-            bytes: line.saves(sum),
-        });
+        finding.saving = Some(Saving::of(Some(class), line.saves(sum)));
         let text = format!(
             "{} {}: keep no more than the next batch needs there",
             line.name(),

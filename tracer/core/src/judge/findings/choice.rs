@@ -239,11 +239,7 @@ mod tests {
         // All ranks of a framework have begun, and fewer of them cost time.
         let mut many = finding("many-workers");
         assert!(costs_more(&many, &limit));
-        many.saving = Some(Saving {
-            class: None,
-            task: None,
-            bytes: Bytes(1),
-        });
+        many.saving = Some(Saving::of(None, Bytes(1)));
         assert!(stays_before(&many, &limit) && !costs_more(&many, &limit));
     }
 }

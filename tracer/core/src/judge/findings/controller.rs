@@ -1,6 +1,6 @@
 //! Finds growth of the process that drives the job: a framework's controller, or the driver.
 
-use super::{Run, about, code, facts::Member, merged, part_of::part_of, remedy};
+use super::{Run, about, code, facts::Member, part_of::part_of, remedy};
 use crate::{
     event::Role,
     ids::{Bytes, size},
@@ -37,8 +37,7 @@ fn grown(held: &Member) -> Bytes {
 }
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
-    let found = run.memory_kills().filter_map(|death| {
-        let limit = run.limit(death)?;
+    run.at_limits(|death, limit| {
         let inside = run.inside(death).iter();
         let biggest = inside
             .filter(|held| is_controller(held))
@@ -48,8 +47,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         }
         let finding = finding(run, death, biggest, limit);
         Some((biggest.pid, finding))
-    });
-    merged(found)
+    })
 }
 
 fn finding(run: Run<'_>, death: &Death, held: &Member, limit: Bytes) -> Finding {
@@ -86,11 +84,7 @@ fn finding(run: Run<'_>, death: &Death, held: &Member, limit: Bytes) -> Finding 
         finding.remedy = vec![format!("{}{brought}: {rest}", line.name())];
         finding.about.own_line = true;
         finding.evidence.push(line.evidence());
-        finding.saving = Some(Saving {
-            class: Some(class.to_owned()),
-            task: None,
-            bytes: line.saves(took),
-        });
+        finding.saving = Some(Saving::of(Some(class), line.saves(took)));
     } else {
         finding.remedy = remedy::keys(run, RemedyGoal::LessInController, None);
         finding.evidence.push(UNKNOWN_LINE.to_owned());

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use super::{
-    Run, about, merged,
+    Run, about,
     part_of::part_of,
     store_filled::{self, biggest},
 };
@@ -28,8 +28,7 @@ const MORE: f64 = 1.1;
 const NAMED: usize = 2;
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
-    merged(run.memory_kills().filter_map(|death| {
-        let limit = run.limit(death)?;
+    run.at_limits(|death, limit| {
         let charged = charged(run, death)?;
         let inside = run.inside(death);
         let is_inside = |pid| inside.iter().any(|held| held.pid == pid);
@@ -40,7 +39,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         let held = folder.bytes.min(charged);
         let filled = held.gib() >= SHARE * limit.gib() && held > biggest(run.inside(death));
         filled.then(|| (death.cluster, finding(run, death, &folder, [held, limit])))
-    }))
+    })
 }
 
 /// Returns the files in a folder that held most when a process died, and whose they are:

@@ -43,10 +43,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     };
     vec![Finding {
         evidence: orphans.iter().take(MOST).map(line).collect(),
-        remedy: vec![
-            format!("check: ps -fp {}", pids.join(",")),
-            format!("end: kill {}", pids.join(" ")),
-        ],
+        remedy: super::remedy::end(&pids),
         not_if: Some("it is a separate service".into()),
         ..Finding::new("gpu-orphan", Certainty::Inferred, summary)
     }]

@@ -2,7 +2,7 @@
 //!
 //! No worker is the cause, and killing workers does not free that memory.
 
-use super::{Run, about, facts::Member, merged, part_of::part_of};
+use super::{Run, about, facts::Member, part_of::part_of};
 use crate::{
     event::Role,
     judge::report::{Certainty, Finding},
@@ -16,8 +16,7 @@ const SHARE: f64 = 0.1;
 const PART: u64 = 4;
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
-    let found = run.memory_kills().filter_map(|death| {
-        let limit = run.limit(death)?;
+    run.at_limits(|death, limit| {
         let inside = run.inside(death).iter();
         let own = |member: &&Member| words(member.role, Start::default()).is_some();
         let biggest = inside.filter(own).max_by_key(|member| member.private)?;
@@ -39,8 +38,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         finding.remedy = remedy;
         finding.not_if = Some("it falls again when the job ends".into());
         Some((biggest.pid, finding))
-    });
-    merged(found)
+    })
 }
 
 /// Returns how to set an option of the head node.

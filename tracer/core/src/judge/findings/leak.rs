@@ -10,7 +10,7 @@ use super::{
     LINES, Run, about,
     code::{self, KeptLine},
     facts::Member,
-    in_task, merged,
+    in_task,
     ray_remote::is_user_code,
     remedy,
 };
@@ -64,8 +64,7 @@ struct Method<'a> {
 }
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
-    let found = run.memory_kills().filter_map(|death| {
-        let limit = run.limit(death)?;
+    run.at_limits(|death, limit| {
         let mut methods: BTreeMap<&str, Method<'_>> = BTreeMap::new();
         let inside = run.inside(death).iter();
         for (method, one) in inside.filter_map(|held| LeakingProcess::of(held, death)) {
@@ -82,8 +81,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             (name.to_owned(), death.cluster),
             finding(run, death, limit, name, &method),
         ))
-    });
-    merged(found)
+    })
 }
 
 fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Method<'_>) -> Finding {
@@ -118,7 +116,6 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     finding.evidence = method.workers.iter().take(LINES).map(line).collect();
     finding.about.bytes = Bytes(method.kept);
     let class = held.first().and_then(|held| held.class.as_deref());
-    let class = class.map(str::to_owned);
     let line = line_of(run, method);
     if let Some(line) = &line {
         finding.evidence.push(line.evidence());
@@ -128,11 +125,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
         );
         finding.remedy.push(text);
         finding.about.own_line = true;
-        finding.saving = Some(Saving {
-            class,
-            task: None,
-            bytes: line.saves(Bytes(method.kept)),
-        });
+        finding.saving = Some(Saving::of(class, line.saves(Bytes(method.kept))));
     } else if let Some(calls) =
         calls_until_restart(name, method).filter(|_| is_user_code(run, name))
     {
@@ -142,11 +135,8 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
         finding.remedy.push(text);
         finding.cost = Some("each new worker does its imports again".into());
         let share = 1.0 - (calls * count as u64) as f64 / complete.max(1) as f64;
-        finding.saving = Some(Saving {
-            class,
-            task: None,
-            bytes: Bytes(method.kept).times(share.max(0.0)),
-        });
+        let saves = Bytes(method.kept).times(share.max(0.0));
+        finding.saving = Some(Saving::of(class, saves));
     }
     if line.is_none() && by_vllm(run, name) {
         finding.remedy.push(OLD_VLLM.to_owned());
@@ -195,7 +185,8 @@ fn by_vllm(run: Run<'_>, method: &str) -> bool {
     let mut in_force = given.iter().filter(|one| !one.overruled);
     let other =
         in_force.any(|one| one.key.ends_with("rollout.name") && !one.value.contains("vllm"));
-    let several = super::settings::number(&given, "rollout.n").is_some_and(|answers| answers > 1);
+    let several =
+        super::settings::number::<u64>(&given, "rollout.n").is_some_and(|answers| answers > 1);
     rl && generates && several && !other
 }
 

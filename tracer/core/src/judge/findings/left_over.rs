@@ -40,10 +40,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     };
     vec![Finding {
         evidence: left.iter().take(MOST).map(line).collect(),
-        remedy: vec![
-            format!("check: ps -fp {}", pids.join(",")),
-            format!("end: kill {}", pids.join(" ")),
-        ],
+        remedy: super::remedy::end(&pids),
         not_if: Some("they are meant to keep running (a separate service)".into()),
         ..Finding::new("left-over", Certainty::Inferred, summary)
     }]

@@ -283,11 +283,8 @@ impl TooManyWorkers<'_> {
             _ => fit,
         };
         let stays = self.fit.each.times(left);
-        finding.saving = Some(Saving {
-            class: Some(name.to_owned()),
-            task: None,
-            bytes: Bytes(self.held.0.saturating_sub(stays.0)),
-        });
+        let less = Bytes(self.held.0.saturating_sub(stays.0));
+        finding.saving = Some(Saving::of(Some(name), less));
         finding.remedy = match (knob, cpus) {
             (Some(knob), _) => vec![knob],
             // If a pool asks for more than there is, the actors that do not fit wait forever.

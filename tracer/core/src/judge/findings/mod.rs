@@ -249,6 +249,15 @@ impl<'a> Run<'a> {
             .filter(|death| death.verdict.killer.is_memory_kill())
     }
 
+    /// Asks a rule about each memory kill at a known limit, and joins its findings with equal keys.
+    fn at_limits<K: PartialEq>(
+        self,
+        rule: impl Fn(&'a Death, Bytes) -> Option<(K, Finding)>,
+    ) -> Vec<Finding> {
+        let kills = self.memory_kills();
+        merged(kills.filter_map(|death| rule(death, self.limit(death)?)))
+    }
+
     /// Returns whether it is known what counted against the limit that a death hit: not if it was a
     /// cgroup's, and which one is not known. The table of processes in a kernel log has only those
     /// in the cgroup.

@@ -1,7 +1,7 @@
 //! Finds a killed process that itself held most of the limit: the simplest cause.
 
 use super::{
-    Run, about, code, merged,
+    Run, about, code,
     part_of::part_of,
     ray_remote::{in_python, is_user_code},
 };
@@ -21,8 +21,7 @@ const OTHERS: f64 = 0.1;
 const WHOLE: f64 = 1.1;
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
-    let found = run.memory_kills().filter_map(|death| {
-        let limit = run.limit(death)?;
+    run.at_limits(|death, limit| {
         let victim = death.memory.top.first().filter(|top| top.victim)?;
         let share = victim.private_bytes.gib() / limit.gib();
         if !(SHARE..=WHOLE).contains(&share) {
@@ -65,6 +64,5 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         }
         finding.not_if = Some("it held no more than at other times and something else grew".into());
         Some(((name.to_owned(), death.cluster), finding))
-    });
-    merged(found)
+    })
 }

@@ -4,7 +4,7 @@
 //! other files in `/dev/shm` is counted as its shared memory too. What exceeds all of `/dev/shm`
 //! cannot be in such files. Processes are not added up, because a fork shares its parent's memory.
 
-use super::{Run, about, facts::Member, merged, remedy};
+use super::{Run, about, facts::Member, remedy};
 use crate::{
     event::SharedMemory,
     ids::{BootTime, Bytes, size},
@@ -16,8 +16,7 @@ use crate::{
 const SHARE: f64 = 0.1;
 
 pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
-    merged(run.memory_kills().filter_map(|death| {
-        let limit = run.limit(death)?;
+    run.at_limits(|death, limit| {
         let (held, shared) = run
             .inside(death)
             .iter()
@@ -29,7 +28,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
             let finding = finding(run, death, held, [shared, files, own]);
             ((held.pid, death.cluster), finding)
         })
-    }))
+    })
 }
 
 /// Returns the shared memory of a process. For the process that died, it is the value at its last

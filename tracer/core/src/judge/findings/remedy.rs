@@ -77,6 +77,14 @@ pub(super) fn keys_in(
     found.chain(words).collect()
 }
 
+/// Returns the commands that show processes and end them.
+pub(super) fn end(pids: &[String]) -> Vec<String> {
+    vec![
+        format!("check: ps -fp {}", pids.join(",")),
+        format!("end: kill {}", pids.join(" ")),
+    ]
+}
+
 /// Returns whether the framework's whole configuration was printed. The keys of a model's own
 /// configuration have no dots.
 pub(super) fn is_printed(run: Run<'_>) -> bool {

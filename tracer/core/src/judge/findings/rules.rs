@@ -42,12 +42,9 @@ pub(super) enum Kind {
 impl Rule {
     /// Creates a rule that is asked only after a memory kill.
     pub(super) const fn at_kill(ids: &'static [&'static str], kind: Kind, find: Find) -> Self {
-        let at_kill = true;
         Self {
-            ids,
-            kind,
-            at_kill,
-            find,
+            at_kill: true,
+            ..Self::always(ids, kind, find)
         }
     }
 

@@ -3,6 +3,8 @@
 //! Their order is by source: configurations that a framework printed, resolved; command lines; the
 //! raylet's environment and what it logged about its monitor; what only a driver has set.
 
+use std::str::FromStr;
+
 use super::{
     Run,
     facts::{Driver, Facts, Node},
@@ -60,7 +62,7 @@ impl Row {
 }
 
 /// Returns the number that is in force for the setting whose key ends with `end`.
-pub(super) fn number(given: &[FrameworkSetting], end: &str) -> Option<u64> {
+pub(super) fn number<T: FromStr>(given: &[FrameworkSetting], end: &str) -> Option<T> {
     let found = given
         .iter()
         .find(|one| one.key.ends_with(end) && !one.overruled);

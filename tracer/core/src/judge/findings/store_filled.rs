@@ -95,11 +95,7 @@ fn finding(run: Run<'_>, death: &Death, held: Bytes, limit: Bytes) -> Finding {
             .remedy
             .push(format!("{text}: objects above that are spilled to disk"));
         finding.cost = Some("spilled objects are written to disk and read again".into());
-        finding.saving = Some(Saving {
-            class: None,
-            task: None,
-            bytes: Bytes(held.0 - value),
-        });
+        finding.saving = Some(Saving::of(None, Bytes(held.0 - value)));
     }
     finding.remedy.push(match &put {
         Some((_, line, _)) => format!(

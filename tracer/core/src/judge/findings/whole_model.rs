@@ -32,11 +32,7 @@ pub(super) struct Copies {
 pub(super) fn add_smaller_copies(run: Run<'_>, ranks: &Copies, finding: &mut Finding) -> bool {
     let fewer = ranks::half_the_ranks(run).filter(|_| ranks.several);
     let precision = precision::bfloat16_setting(run);
-    let saving = |bytes| Saving {
-        class: ranks.class.clone(),
-        task: None,
-        bytes,
-    };
+    let saving = |bytes| Saving::of(ranks.class.as_deref(), bytes);
     if let (Some(fewer), Some(precision), true) = (&fewer, &precision, ranks.before_optimizer) {
         // Nothing was seen of a peak that is still to come.
         let left = (1.0 - fewer.share()) * (1.0 - precision::SHARE);

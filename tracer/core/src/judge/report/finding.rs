@@ -66,6 +66,17 @@ pub struct Saving {
     pub bytes: Bytes,
 }
 
+impl Saving {
+    /// Returns what processes of a class will hold less, whatever they run.
+    pub(crate) fn of(class: Option<&str>, bytes: Bytes) -> Self {
+        Self {
+            class: class.map(str::to_owned),
+            task: None,
+            bytes,
+        }
+    }
+}
+
 /// Which memory a finding is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct About {

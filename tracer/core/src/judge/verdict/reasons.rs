@@ -40,6 +40,15 @@ pub(super) enum Reason {
 }
 
 impl Reason {
+    /// Returns the reason of a process that followed another on this node.
+    fn followed(why: Cause, cause: ProcessKey) -> Self {
+        Self::Collapse {
+            why,
+            cause: Some(cause),
+            remote: None,
+        }
+    }
+
     /// Returns the reason that a record gives.
     fn of(record: &Timestamped<RayLog>) -> Option<Self> {
         Some(match RayReason::of(&record.what.fact)? {
@@ -276,11 +285,7 @@ pub(super) fn actor_reason(case: &Case<'_>, reason: &str) -> Reason {
         before && case.ended_well(*driver) == Some(false)
     });
     match dead_driver {
-        Some(driver) if out_of_references => Reason::Collapse {
-            why,
-            cause: Some(driver),
-            remote: None,
-        },
+        Some(driver) if out_of_references => Reason::followed(why, driver),
         _ => Reason::Intended(why),
     }
 }
@@ -335,11 +340,7 @@ fn after_owner(case: &Case<'_>, owner: Option<ProcessKey>, reason: &str) -> Reas
         // The owner left Ray and lives on: `ray.shutdown()` in a notebook. An owner that ends tells
         // Ray first and exits later.
         Some((key, None)) if lives_on(case, key) => Reason::Intended(why),
-        Some((key, _)) => Reason::Collapse {
-            why,
-            cause: Some(key),
-            remote: None,
-        },
+        Some((key, _)) => Reason::followed(why, key),
         None if of_job => Reason::Intended(why),
         None => Reason::Collapse {
             why,
@@ -381,11 +382,7 @@ pub(super) fn after_job(case: &Case<'_>) -> Reason {
         None => case.may_still_end(*driver),
     };
     match driver_of(case).map(|state| state.key).filter(collapses) {
-        Some(driver) => Reason::Collapse {
-            why: Cause::JobEnded,
-            cause: Some(driver),
-            remote: None,
-        },
+        Some(driver) => Reason::followed(Cause::JobEnded, driver),
         None => Reason::Intended(Cause::JobEnded),
     }
 }
@@ -456,11 +453,8 @@ pub(super) fn shutdown(case: &Case<'_>, raylet: ProcessKey, act: BootTime) -> Op
     let stopped = raylet_was_stopped(case, raylet, act, by_itself);
     let told = told && !was_told_later(case, raylet, act);
     (told || stopped.is_some()).then(|| {
-        stopped.unwrap_or(Reason::Collapse {
-            why: Cause::RayletShutdown { requested_by: None },
-            cause: Some(raylet),
-            remote: None,
-        })
+        let why = Cause::RayletShutdown { requested_by: None };
+        stopped.unwrap_or(Reason::followed(why, raylet))
     })
 }
 
@@ -487,22 +481,15 @@ fn raylet_was_stopped(
             && (0..MINUTE_NS).contains(&act.since(seen.time))
             && (!by_itself || watched::ends_at_shutdown(case, raylet, seen.time))
     })?;
-    let sender = &term.what.sender;
-    Some(
-        match senders::tool(case, &term.what)
-            .or_else(|| senders::own_driver(case, term, raylet))
-            .or_else(|| starter::leaving(case, term))
-        {
-            Some(tool) => Reason::Intended(tool.cause(true)),
-            None => Reason::Collapse {
-                why: Cause::RayletShutdown {
-                    requested_by: Some(ProcessRef::of(sender)),
-                },
-                cause: Some(raylet),
-                remote: None,
-            },
-        },
-    )
+    let tool = senders::tool(case, &term.what)
+        .or_else(|| senders::own_driver(case, term, raylet))
+        .or_else(|| starter::leaving(case, term));
+    if let Some(tool) = tool {
+        return Some(Reason::Intended(tool.cause(true)));
+    }
+    let requested_by = Some(ProcessRef::of(&term.what.sender));
+    let why = Cause::RayletShutdown { requested_by };
+    Some(Reason::followed(why, raylet))
 }
 
 /// Returns the agent that the raylet reports as ended: of the agents with that name, the last one
