@@ -33,28 +33,16 @@ const BOOKKEEPING: [&str; 7] = [
 /// Returns lines like `−43 ms raylet.out: Killing 1 worker(s) …`, and one that counts the pieces
 /// left out.
 pub fn lines(view: &View<'_>, cause: &Cause<'_>) -> Vec<String> {
-    at_most(view, cause, usize::MAX)
-}
-
-/// Returns the same for at most this many pieces.
-pub fn at_most(view: &View<'_>, cause: &Cause<'_>, most: usize) -> Vec<String> {
     let death = cause.death;
     let all = &death.verdict.evidence;
-    let left_out = |shown: usize| {
-        let more = words::count(all.len() - shown, "more piece", "more pieces");
-        format!("… {more} of evidence (--kill {})", cause.number)
-    };
     if view.shown.detail {
         let longest = |piece| line(death, piece, sanitize::LONGEST);
         let mut in_time: Vec<&Evidence> = all.iter().collect();
         // What has no time keeps its place behind the rest.
         in_time.sort_by_key(|piece| (piece.time.is_none(), piece.time));
-        let mut lines: Vec<String> = in_time.into_iter().take(most).map(longest).collect();
-        lines.extend((most < all.len()).then(|| left_out(most)));
-        return lines;
+        return in_time.into_iter().map(longest).collect();
     }
-    let mut kept = strongest(death);
-    kept.truncate(most);
+    let kept = strongest(death);
     let short = |piece: &&Evidence| {
         let what = monitor_kill::without_ids(&piece.what).into_owned();
         let piece = Evidence {
@@ -64,7 +52,12 @@ pub fn at_most(view: &View<'_>, cause: &Cause<'_>, most: usize) -> Vec<String> {
         line(death, &piece, SHORT)
     };
     let mut lines: Vec<String> = kept.iter().map(short).collect();
-    lines.extend((kept.len() < all.len()).then(|| left_out(kept.len())));
+    let left_out = all.len() - kept.len();
+    if left_out > 0 {
+        let more = words::count(left_out, "more piece", "more pieces");
+        let number = cause.number;
+        lines.push(format!("… {more} of evidence (--kill {number})"));
+    }
     lines
 }
 

@@ -72,7 +72,7 @@ fn parse_killer(name: &str) -> Result<Killer, String> {
         .copied()
         .find(|killer| killer.name() == name);
     known.ok_or_else(|| {
-        let names: Vec<&str> = Killer::ALL.iter().map(|killer| killer.name()).collect();
+        let names: Vec<&str> = Killer::ALL.iter().copied().map(Killer::name).collect();
         let hint = when(name.contains(['.', '/']), "; FILE goes before --fail-on");
         format!(
             "unknown killer {name:?}; known are {}{hint}",

@@ -43,8 +43,7 @@ fn owners(view: &View<'_>, wanted: impl Fn(&Growth) -> bool) -> Vec<(String, Vec
         let part = share(growth.grown_bytes, whole) >= SMALLEST_OWNER;
         wanted(growth) && growth.grown_bytes >= SMALLEST && (all || part)
     });
-    let most = if all { usize::MAX } else { MAX_OWNERS };
-    let told = growth.take(most);
+    let told = growth.take(view.at_most(MAX_OWNERS));
     told.map(|growth| owner(growth, report, all)).collect()
 }
 

@@ -183,12 +183,7 @@ fn classes(view: &View<'_>, death: &Death, more: &mut Vec<String>) -> Vec<(Strin
     let whole = Bytes(found.iter().map(|class| class.private.0).sum());
     let matters = |bytes| bytes >= SMALLEST && share(bytes, whole) >= SMALLEST_SHARE;
     found.retain(|class| view.shown.all || matters(class.private));
-    let most = if view.shown.all {
-        usize::MAX
-    } else {
-        MAX_CLASSES
-    };
-    found.truncate(most);
+    found.truncate(view.at_most(MAX_CLASSES));
     let (processes, bytes) = words::smaller_than(&found, &death.memory);
     let rest = (processes > 0 && (view.shown.all || bytes >= SMALLEST))
         .then(|| (words::smaller_processes(processes, bytes), Vec::new()));
@@ -309,12 +304,7 @@ fn lines(
         let kept = deaths.iter().any(|death| keeps_what_it_takes(death));
         freed = if kept { "" } else { MAY_BE_FREED };
     }
-    let most = if view.shown.all {
-        usize::MAX
-    } else {
-        MAX_LINES
-    };
-    let told = known.into_iter().take(most);
+    let told = known.into_iter().take(view.at_most(MAX_LINES));
     told.map(|(bytes, line)| {
         let (figure, place) = (size(bytes), growth::place(line));
         format!("{figure} {by} {place}{freed}")

@@ -19,17 +19,9 @@ const KEPT_NS: i64 = 2 * MINUTE_NS;
 /// Shortest span of figures that makes a trend.
 const LEAST_NS: i64 = 4 * SECOND_NS;
 /// The figures of many things over the last two minutes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Trends<K> {
     series: HashMap<K, VecDeque<(BootTime, Bytes)>>,
-}
-
-impl<K> Default for Trends<K> {
-    fn default() -> Self {
-        Self {
-            series: HashMap::new(),
-        }
-    }
 }
 
 impl<K: Eq + Hash> Trends<K> {

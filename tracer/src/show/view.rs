@@ -27,6 +27,11 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Returns how many things are shown where there are usually this many at most.
+    pub fn at_most(&self, usual: usize) -> usize {
+        if self.shown.all { usize::MAX } else { usual }
+    }
+
     /// Returns whether times have their date.
     pub fn is_dated(&self) -> bool {
         self.dated

@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::words::pattern;
+
 /// A size as torch writes it.
 const SIZE: &str = r"([\d.]+ (?:bytes|KiB|MiB|GiB))";
 
@@ -29,14 +31,6 @@ static HELD: LazyLock<Regex> = LazyLock::new(|| {
 });
 static RESERVE: LazyLock<Regex> =
     LazyLock::new(|| pattern(&format!("{SIZE} is reserved by PyTorch but unallocated")));
-
-#[expect(
-    clippy::expect_used,
-    reason = "the patterns are literals and are compiled in tests"
-)]
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).expect("a valid pattern")
-}
 
 fn find<'a>(regex: &Regex, text: &'a str) -> Option<&'a str> {
     let found = regex.captures(text)?;

@@ -102,7 +102,7 @@ static SIGTERM: LazyLock<Regex> =
     clippy::expect_used,
     reason = "the patterns are literals and are compiled in tests"
 )]
-fn pattern(text: &str) -> Regex {
+pub(super) fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
 }
 

@@ -10,7 +10,10 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use crate::{ids::Bytes, ray::facts::GpuMoved};
+use crate::{
+    ids::Bytes,
+    ray::{facts::GpuMoved, words::pattern},
+};
 
 /// Each of these lines contains one of these texts.
 pub const KEYWORDS: [&str; 3] = [
@@ -29,14 +32,6 @@ static SLEPT: LazyLock<Regex> = LazyLock::new(|| {
         r"sleep freed (\d{1,6}\.\d+) GiB memory in total, of which (\d{1,6}\.\d+) GiB is backed up in CPU",
     )
 });
-
-#[expect(
-    clippy::expect_used,
-    reason = "the patterns are literals and are compiled in tests"
-)]
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).expect("a valid pattern")
-}
 
 /// Parses a line. The frameworks' "GB" are 2³⁰ bytes, like Ray's.
 pub fn parse(text: &str) -> Option<GpuMoved> {

@@ -28,6 +28,7 @@ use crate::{
     ray::{
         facts::{Candidate, MonitorKill, TopUser},
         version::Version,
+        words::pattern,
     },
 };
 
@@ -232,14 +233,6 @@ static LONG_ID: LazyLock<Regex> =
 
 /// How many characters of a title are kept.
 const MAX_TITLE: usize = 200;
-
-#[expect(
-    clippy::expect_used,
-    reason = "the patterns are literals and are compiled in tests"
-)]
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).expect("a valid pattern")
-}
 
 /// The figures of a record.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

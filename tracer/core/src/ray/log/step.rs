@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::ray::words::pattern;
+
 /// A step that is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Step {
@@ -37,14 +39,6 @@ static LINES: LazyLock<[Regex; 4]> = LazyLock::new(|| {
     ]
     .map(pattern)
 });
-
-#[expect(
-    clippy::expect_used,
-    reason = "the patterns are literals and are compiled in tests"
-)]
-fn pattern(text: &str) -> Regex {
-    Regex::new(text).expect("a valid pattern")
-}
 
 /// Returns the last step in a line. A progress bar overwrites its earlier ones.
 pub(super) fn parse(text: &str) -> Option<Step> {
