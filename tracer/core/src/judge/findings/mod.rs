@@ -18,7 +18,6 @@ mod files_filled;
 mod framework;
 mod gpu_orphan;
 mod gpus;
-mod gpus_short;
 mod growing;
 mod grows_per_call;
 mod head;
@@ -40,7 +39,6 @@ mod one_process;
 mod outside_ray;
 mod own_shared;
 mod part_of;
-mod pinned;
 mod pod;
 mod precision;
 mod ranks;
@@ -80,7 +78,7 @@ use rules::{Kind, Rule};
 
 /// All rules. Their order decides between findings of equal rank: causes first, then settings, then
 /// notes that name no cause.
-static ALL: [Rule; 40] = [
+static ALL: [Rule; 38] = [
     Rule::at_kill(&["controller-grew"], Kind::Growth, controller::find),
     Rule::at_kill(&["leak"], Kind::Growth, leak::find),
     Rule::at_kill(&["call-grew"], Kind::Growth, call_growth::find),
@@ -111,7 +109,6 @@ static ALL: [Rule; 40] = [
     Rule::at_kill(&["low-threshold"], Kind::Limit, low_threshold::find),
     Rule::at_kill(&["monitor-off"], Kind::Limit, monitor_off::find),
     Rule::at_kill(&["private-shared-memory"], Kind::Cause, own_shared::find),
-    Rule::at_kill(&["pinned-power-of-two"], Kind::Note, pinned::find),
     Rule::always(
         &["shared-memory-full", "object-store-on-disk"],
         Kind::Note,
@@ -142,7 +139,6 @@ static ALL: [Rule; 40] = [
     Rule::always(&["second-cluster"], Kind::Note, second_cluster::find),
     Rule::always(&["left-over"], Kind::Note, left_over::find),
     Rule::always(&["gpu-orphan"], Kind::Note, gpu_orphan::find),
-    Rule::always(&["gpus-short"], Kind::Note, gpus_short::find),
     Rule::always(
         &[
             "gpu-out-of-memory",
