@@ -39,8 +39,14 @@ pub fn render(machine: &Machine, checks: &[Check], width: usize) -> String {
         part(&mut page, Section::Settings, &title("SETTINGS"), node.pid());
     }
     part(&mut page, Section::Recording, "RECORDING", None);
-    part(&mut page, Section::Gpu, "GPU", None);
-    part(&mut page, Section::Disk, "DISK", None);
+    let rest = [(Section::Gpu, "GPU"), (Section::Disk, "DISK")];
+    for (section, title) in rest {
+        let checks: Vec<&Check> = checks
+            .iter()
+            .filter(|check| check.section == section)
+            .collect();
+        write(&mut page, title, &checks);
+    }
     page.paragraph("", Colour::new().bold(), &summary(checks), 2);
     page.finish()
 }
