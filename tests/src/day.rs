@@ -358,5 +358,6 @@ pub(crate) fn exit(process: ProcessKey, title: &str, anon: u64) -> Observation {
         harvested: false,
         pending: None,
         tracer: None,
+        unrecorded: None,
     })
 }

@@ -82,6 +82,12 @@ kinds! {
     MemoryWritten = 12,
     /// An [`Interference`]: `process_vm_writev` into the process.
     VmWritten = 13,
+    /// An [`Interference`]: a tracer was seen as the process was created.
+    TracedAtFork = 14,
+    /// An [`Interference`]: a tracer was seen as the process started a program.
+    TracedAtExec = 15,
+    /// An [`Interference`]: the process has asked its parent to trace it.
+    TraceMe = 16,
 }
 
 /// The header of every record.
@@ -292,8 +298,8 @@ pub struct Interference {
     pub reserved: u32,
 }
 
-/// The last signal of another process that a process caught, of those that
-/// `signal_generate` does not report: signals that rarely end a process with a handler.
+/// The last signal from outside that a process caught, of those that `signal_generate` does not
+/// report: signals that rarely end a process with a handler.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct Caught {
@@ -439,6 +445,10 @@ pub struct Exit {
     pub thread_pending: u64,
     /// The signals that the last thread blocked.
     pub blocked: u64,
+    /// 1 if a signal to the process, or an act of a tracer or writer, was seen and not recorded.
+    pub lost: u32,
+    /// Always 0.
+    pub reserved: u32,
     /// A signal that was caught and not reported when it was sent.
     pub caught: Caught,
     /// The first bytes at `mm->arg_start`.
@@ -482,9 +492,13 @@ pub struct Tracked {
     /// The records of interference.
     pub interfered: Interfered,
     /// 1 if there is a [`Caught`] signal of the process.
-    pub has_caught: u32,
+    pub has_caught: u8,
+    /// 1 if a signal to the process was seen and not recorded.
+    pub lost_signal: u8,
+    /// 1 if an act of a tracer or writer was seen and not recorded. A child has it of its parent.
+    pub lost_interference: u8,
     /// Always 0.
-    pub reserved: u32,
+    pub reserved: [u8; 5],
 }
 
 /// The last records of interference with a process.
@@ -514,6 +528,11 @@ impl Interfered {
 /// The most records of interference with one process in 4.3 s (`1 << PROCESS_SHIFT` ns). One record
 /// of a kind and another process is enough for a verdict in that time.
 pub const PROCESS_INTERFERENCES: u32 = 32;
+/// The most records of interference by processes of one user in `1 << PERIOD_SHIFT` ns: 480 a
+/// second. What is over is marked at the process that it was done to.
+pub const USER_INTERFERENCES: u32 = 64;
+/// As above, by processes of all users.
+pub const ALL_INTERFERENCES: u32 = 128;
 
 /// The records that a process or a user may still cause: so many in each period.
 #[repr(C)]
@@ -564,7 +583,9 @@ impl Tracked {
             renames: Spent::NONE,
             interfered: Interfered::NONE,
             has_caught: 0,
-            reserved: 0,
+            lost_signal: 0,
+            lost_interference: 0,
+            reserved: [0; 5],
         }
     }
 }
@@ -675,6 +696,8 @@ hooks! {
         Rename: "task/task_rename", ["rename"], required: false;
         /// A tracer has attached.
         Attach: "fexit/ptrace_attach", ["ptrace_attach"], required: false;
+        /// A process asks its parent to trace it.
+        TraceMe: "fexit/security_ptrace_traceme", ["ptrace_traceme"], required: false;
         /// `/proc/PID/mem` was written.
         MemoryWrite: "fexit/mem_write", ["mem_write"], required: false;
         /// The memory of another process may be accessed.

@@ -660,6 +660,278 @@ while True: signal.pause()";
     assert_eq!((sent("SIGUSR1"), sent("SIGUSR2")), (true, false));
 }
 
+/// Checks an exit with code 7 after a signal that `other` has caused.
+fn check_caught(stage: &mut Stage, victim: &mut Child, signal: &str, other: u32) {
+    victim.wait().expect("wait");
+    let death = stage.death(victim.id());
+    check(&death, Killer::Exit, Certainty::Inferred);
+    assert_eq!(death.end.exit_code, Some(7));
+    let mut evidence = death.verdict.evidence.iter();
+    let from = format!("(pid {other})");
+    let sent = evidence.any(|piece| piece.what.starts_with(signal) && piece.what.contains(&from));
+    assert!(sent, "{signal} {from}: {:?}", death.verdict.evidence);
+}
+
+/// Signals that do nothing by default may have a handler too. Apache ends at SIGWINCH.
+#[test]
+fn exit_after_a_harmless_signal_is_only_inferred() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    for signal in ["SIGWINCH", "SIGCONT", "SIGURG", "SIGCHLD", "SIGTSTP"] {
+        let handler = format!(
+            "import os, signal
+signal.signal(signal.{signal}, lambda *_: os._exit(7))
+print('ready', flush=True)
+while True: signal.pause()"
+        );
+        let (mut victim, _) = prints_a_line(&handler);
+        let other = does_to(victim.id(), &format!("os.kill(victim, signal.{signal})"));
+        check_caught(&mut stage, &mut victim, signal, other);
+    }
+    // The end of a child, and what a process sends to itself, are its own.
+    for act in [
+        "subprocess.Popen(['true'])",
+        "signal.raise_signal(signal.SIGCHLD)",
+    ] {
+        let script = format!(
+            "import os, signal, subprocess
+signal.signal(signal.SIGCHLD, lambda *_: os._exit(7))
+{act}
+while True: signal.pause()"
+        );
+        let mut victim = python(&script);
+        let pid = victim.id();
+        victim.wait().expect("wait");
+        check(&stage.death(pid), Killer::Exit, Certainty::Proven);
+    }
+}
+
+/// A signal that the kernel sends when a file becomes ready, as another process has arranged. It
+/// has a code of the kernel. Where the process itself makes the file ready, it seems to send it.
+#[test]
+fn exit_after_a_signal_of_a_ready_file_is_only_inferred() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let fifo = folder.path().join("fifo");
+    let fifo = fifo.display();
+    let arrange = |signal: &str| {
+        format!(
+            "import fcntl
+if not os.path.exists('{fifo}'): os.mkfifo('{fifo}')
+end = os.open('{fifo}', os.O_RDWR | os.O_NONBLOCK)
+fcntl.fcntl(end, fcntl.F_SETOWN, victim)
+fcntl.fcntl(end, 10, {signal})
+fcntl.fcntl(end, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)\n"
+        )
+    };
+    let handler = |signal: &str, then: &str| {
+        format!(
+            "import os, signal
+signal.signal(signal.{signal}, lambda *_: os._exit(7))
+print('ready', flush=True)
+{then}
+while True: signal.pause()"
+        )
+    };
+    for (signal, chosen) in [("SIGUSR1", "signal.SIGUSR1"), ("SIGIO", "0")] {
+        let (mut victim, _) = prints_a_line(&handler(signal, ""));
+        let act = format!("{}os.write(end, b'x')", arrange(chosen));
+        let other = does_to(victim.id(), &act);
+        check_caught(&mut stage, &mut victim, signal, other);
+    }
+    // It writes as many bytes as the number of the signal.
+    let (mut victim, _) = prints_a_line(&handler(
+        "SIGUSR1",
+        &format!(
+            "import time
+while not os.path.exists('{fifo}.set'): time.sleep(0.001)
+os.write(os.open('{fifo}', os.O_RDWR), bytes(10))"
+        ),
+    ));
+    let pid = victim.id();
+    let act = format!(
+        "{}open('{fifo}.set', 'w').close()
+while os.path.exists(f'/proc/{{victim}}/exe'): time.sleep(0.001)",
+        arrange("signal.SIGUSR1")
+    );
+    does_to(pid, &act);
+    check_caught(&mut stage, &mut victim, "SIGUSR1", pid);
+}
+
+/// Many processes have caught a signal. The kernel keeps those of 4,096, and notes at the others
+/// that it did not. That costs processes that have caught none no proof.
+#[test]
+fn flood_of_caught_signals_costs_others_no_proof() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let flood = "import os, signal, sys
+signal.signal(signal.SIGUSR1, lambda *_: None)
+children = []
+for _ in range(4200):
+    child = os.fork()
+    if child == 0:
+        while True: signal.pause()
+    os.kill(child, signal.SIGUSR1)
+    children.append(child)
+print('full', flush=True)
+sys.stdin.read()
+for child in children: os.kill(child, 9)
+for child in children: os.waitpid(child, 0)";
+    let mut flood = Command::new("python3")
+        .args(["-c", flood])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    let output = flood.stdout.take().expect("a pipe");
+    let mut line = String::new();
+    std::io::BufReader::new(output)
+        .read_line(&mut line)
+        .expect("a line");
+    let handler = "import os, signal
+signal.signal(signal.SIGUSR1, lambda *_: os._exit(7))
+print('ready', flush=True)
+while True: signal.pause()";
+    let (mut caught, _) = prints_a_line(handler);
+    does_to(caught.id(), "os.kill(victim, signal.SIGUSR1)");
+    let mut plain = python("import os; os._exit(3)");
+    caught.wait().expect("wait");
+    plain.wait().expect("wait");
+    let ends = (stage.death(caught.id()), stage.death(plain.id()));
+    drop(flood.stdin.take());
+    while flood.try_wait().expect("wait").is_none() {
+        stage.drain();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    check(&ends.0, Killer::Exit, Certainty::Inferred);
+    let mut evidence = ends.0.verdict.evidence.iter();
+    assert!(
+        evidence.any(|piece| piece.what.starts_with("not every signal")),
+        "{:?}",
+        ends.0.verdict.evidence
+    );
+    check(&ends.1, Killer::Exit, Certainty::Proven);
+}
+
+/// Traces children that ask for it, or that the kernel attaches to their parent's tracer, and lets
+/// no SIGCHLD tell that. The children exit with 3 once their memory says so.
+#[test]
+fn hidden_tracer_of_a_child_is_seen() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let child = "word = ctypes.c_long(0)
+place = ctypes.c_void_p(ctypes.addressof(word))
+def waits():
+    while not word.value: time.sleep(0.001)
+    os._exit(3)
+def changes(child):
+    libc.ptrace(ctypes.c_long(5), ctypes.c_long(child), place, ctypes.c_void_p(1))
+    ptrace(TRACE_DETACH, child)
+    print(child, flush=True)
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+";
+    let asks = "child = os.fork()
+if child == 0:
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    ptrace(0, 0)
+    ACT
+    waits()
+os.waitpid(child, 0x40000000)
+changes(child)
+while os.path.exists(f'/proc/{child}'): time.sleep(0.001)";
+    // PTRACE_SEIZE with PTRACE_O_TRACEFORK.
+    let forked = "parent = os.fork()
+if parent == 0:
+    time.sleep(0.3)
+    if os.fork() == 0: waits()
+    time.sleep(0.3)
+    os._exit(0)
+ptrace(0x4206, parent, 2)
+while True:
+    stopped, status = os.waitpid(-1, 0x40000000)
+    if stopped == parent:
+        if os.WIFSTOPPED(status): ptrace(TRACE_CONT, parent)
+    else:
+        child = stopped
+        changes(child)
+        break
+ptrace(0x4207, parent)
+os.waitpid(parent, 0x40000000)
+ptrace(TRACE_DETACH, parent)
+while os.path.exists(f'/proc/{child}'): time.sleep(0.001)";
+    for act in [
+        asks.replace("ACT", "signal.raise_signal(signal.SIGSTOP)"),
+        asks.replace("ACT", "signal.raise_signal(signal.SIGUSR1)"),
+        asks.replace("ACT", "signal.raise_signal(signal.SIGWINCH)"),
+        forked.to_owned(),
+    ] {
+        let (mut tracer, line) = prints_a_line(&format!("{CALLS}{child}{act}"));
+        let pid = line.trim().parse().expect("a pid");
+        tracer.wait().expect("wait");
+        let death = stage.death(pid);
+        check(&death, Killer::Exit, Certainty::Inferred);
+        assert_eq!(death.end.exit_code, Some(3));
+        let by = format!("(pid {}, uid", tracer.id());
+        let mut evidence = death.verdict.evidence.iter();
+        let names_it = evidence
+            .any(|piece| piece.what.contains(&by) && piece.what.contains("traced it (ptrace)"));
+        assert!(names_it, "{act}: {:?}", death.verdict.evidence);
+    }
+}
+
+/// A user's tracers have a budget of records. What is over is marked at the process, and counted
+/// for the user.
+#[test]
+fn flood_of_tracers_is_bounded_and_hides_nothing() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let script = format!(
+        "{CALLS}signal.signal(signal.SIGUSR1, lambda *_: None)
+children = []
+for _ in range(300):
+    child = os.fork()
+    if child == 0:
+        ptrace(0, 0)
+        signal.pause()
+        os._exit(3)
+    children.append(child)
+time.sleep(0.5)
+for child in children: os.kill(child, signal.SIGUSR1)
+for child in children:
+    os.waitpid(child, 0x40000000)
+    ptrace(TRACE_DETACH, child, signal.SIGUSR1)
+for child in children: os.waitpid(child, 0)"
+    );
+    let mut tracer = python(&script);
+    let parent = Some(Pid(tracer.id()));
+    assert!(tracer.wait().expect("wait").success());
+    stage.death(tracer.id());
+    let deaths = stage.deaths();
+    let children = deaths.iter().filter(|death| death.process.ppid == parent);
+    let children: Vec<&Death> = children
+        .filter(|death| death.end.exit_code == Some(3))
+        .collect();
+    assert_eq!(children.len(), 300);
+    for death in &children {
+        check(death, Killer::Exit, Certainty::Inferred);
+    }
+    let acts = stage.events.iter();
+    let acts = acts.filter(|event| matches!(event.what, Observation::Interference(_)));
+    let acts = acts.count();
+    assert!(acts < 290, "{acts}");
+    let over = stage.kernel.ledgers.over();
+    let of_user = over
+        .iter()
+        .find(|row| row.hook == "tracers and writers of user 0");
+    assert!(of_user.is_some_and(|row| row.missed > 0), "{over:?}");
+}
+
 /// The exit signal given to `clone` is not taken for a signal of file I/O.
 #[test]
 fn clone_exit_signal_is_a_child_exit() {

@@ -9,12 +9,12 @@
 use raytrace_ebpf::records::{ARGV, Exec, Hook, Kind, Tracked, ledger};
 
 use super::{
-    commands, hook,
+    commands, hook, interference,
     kernel::{
         argument_range, arguments, comm, executable, header, leader, ns_pid, parent_of, process_of,
         tgid, uid,
     },
-    maps::{EXEC_SCRATCH, TRACKED, count, offsets, one_cluster, send},
+    maps::{EXEC_SCRATCH, TRACKED, count, count_seen, offsets, one_cluster, send},
 };
 use crate::read::read;
 
@@ -61,4 +61,7 @@ fn executed<const TYPED: bool, C>(_context: &C, task: u64) {
     size += core::mem::offset_of!(Exec, argv);
     // SAFETY: `size` is at most the size of the record.
     unsafe { send(Hook::Exec, scratch.cast(), size) }
+    if let Some(outcome) = interference::tracer_of(Kind::TracedAtExec, task) {
+        count_seen(Hook::Exec, outcome);
+    }
 }

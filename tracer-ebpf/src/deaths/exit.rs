@@ -83,7 +83,8 @@ fn emit<const TYPED: bool>(task: u64, scratch: u32) -> u32 {
     // same program twice at once on a CPU.
     let record: &mut Exit = unsafe { &mut *scratch };
     let of_others = kept_pending(key.tgid);
-    caught::copy(&key, &mut record.caught);
+    record.lost = caught::copy(&key, &mut record.caught);
+    record.reserved = 0;
     if TRACKED.remove(key.tgid).is_err() {
         return ledger::FILTERED;
     }

@@ -7,10 +7,10 @@
 //! Two programs are attached to the hook, for the reason given in `exit`: the second program
 //! reports what the first one was skipped for.
 
-use raytrace_ebpf::records::{Fork, Hook, Kind, Process, Tracked, ledger};
+use raytrace_ebpf::records::{Fork, Hook, Kind, Tracked, ledger};
 
 use super::{
-    hook,
+    hook, interference,
     kernel::{header, leader, process_of, tgid},
     maps::{DEATHS, NO_WAKEUP, TRACKED, count_second, count_seen, offsets},
 };
@@ -27,12 +27,11 @@ hook!(
 
 #[inline(always)]
 fn forked<const TYPED: bool, C>(_context: &C, parent: u64, child: u64) {
-    let outcome = if is_ours::<TYPED>(parent, child) {
-        emit::<TYPED>(parent, process_of::<TYPED>(child, child))
+    if is_ours::<TYPED>(parent, child) {
+        emit::<TYPED>(parent, child, count_seen);
     } else {
-        ledger::FILTERED
-    };
-    count_seen(Hook::Fork, outcome);
+        count_seen(Hook::Fork, ledger::FILTERED);
+    }
 }
 
 #[inline(always)]
@@ -47,7 +46,7 @@ fn forked_second<const TYPED: bool, C>(_context: &C, parent: u64, child: u64) {
             return;
         }
     }
-    count_second(Hook::Fork, emit::<TYPED>(parent, process));
+    emit::<TYPED>(parent, child, count_second);
 }
 
 /// Returns whether the child is a process, not a thread, and its parent is tracked. A process leads
@@ -58,23 +57,30 @@ fn is_ours<const TYPED: bool>(parent: u64, child: u64) -> bool {
     child_tid == tgid::<TYPED>(child) && TRACKED.get_ptr(tgid::<TYPED>(parent)).is_some()
 }
 
-/// Tracks the child and emits its fork. Returns the column of the ledger.
+/// Tracks the child and emits its fork, and the tracer that the kernel attached to it
+/// (`PTRACE_O_TRACEFORK`).
 #[inline(always)]
-fn emit<const TYPED: bool>(parent: u64, child: Process) -> u32 {
-    if TRACKED
-        .insert(child.tgid, Tracked::new(child.start), 0)
-        .is_err()
-    {
-        return ledger::MAP_FULL;
+fn emit<const TYPED: bool>(parent: u64, child: u64, count: impl Fn(Hook, u32)) {
+    let process = process_of::<TYPED>(child, child);
+    let mut tracked = Tracked::new(process.start);
+    if let Some(of_parent) = TRACKED.get_ptr(tgid::<TYPED>(parent)) {
+        // SAFETY: a map value stays readable while the program runs.
+        tracked.lost_interference = unsafe { (*of_parent).lost_interference };
+    }
+    if TRACKED.insert(process.tgid, tracked, 0).is_err() {
+        return count(Hook::Fork, ledger::MAP_FULL);
     }
     let Some(mut record) = DEATHS.reserve::<Fork>(0) else {
-        return ledger::RING_FULL;
+        return count(Hook::Fork, ledger::RING_FULL);
     };
     record.write(Fork {
         header: header(Kind::Fork),
         parent: process_of::<TYPED>(parent, leader::<TYPED>(parent)),
-        child,
+        child: process,
     });
     record.submit(NO_WAKEUP);
-    ledger::SUBMITTED
+    count(Hook::Fork, ledger::SUBMITTED);
+    if let Some(outcome) = interference::tracer_of(Kind::TracedAtFork, child) {
+        count(Hook::Fork, outcome);
+    }
 }

@@ -1,28 +1,33 @@
-//! `ptrace_attach`, `mem_write`, `mm_access`: who traces a process or writes into its memory.
+//! `ptrace_attach`, `security_ptrace_traceme`, `mem_write`, `mm_access`: who traces a process or
+//! writes into its memory.
 //!
 //! Whoever does can make the process exit, fault or send a signal, and be gone before it ends. The
-//! first is in kernel/ptrace.c (PTRACE_ATTACH, PTRACE_SEIZE), the second is the write to
-//! `/proc/PID/mem` (fs/proc/base.c). `mm_access` (kernel/fork.c) is also called for a read and for
-//! other files of `/proc`: its program returns unless the running task is in `process_vm_writev`.
-//! Only successful acts of another process are reported. An `fexit` program needs Linux 5.5 on
-//! x86-64, 6.0 on aarch64. Without these hooks, `signal_generate` still shows most tracers:
-//! PTRACE_ATTACH sends SIGSTOP, and each stop sends SIGCHLD to the tracer, unless that one ignores
-//! it. Rate: a few for each attach; a record for each process, way and 4.3 s at most.
+//! first is in kernel/ptrace.c (PTRACE_ATTACH, PTRACE_SEIZE), the second in security/security.c
+//! (PTRACE_TRACEME), the third is the write to `/proc/PID/mem` (fs/proc/base.c). `mm_access`
+//! (kernel/fork.c) is also called for a read and for other files of `/proc`: its program returns
+//! unless the running task is in `process_vm_writev`. Only successful acts of another process are
+//! reported. An `fexit` program needs Linux 5.5 on x86-64, 6.0 on aarch64.
+//!
+//! Without these hooks, most tracers are still seen: `task_struct.ptrace` is read at each signal to
+//! a process, at its fork and at its exec, and each stop sends SIGCHLD to the tracer, unless that
+//! one ignores it. Rate: a few for each attach; a record for each process, way and 4.3 s at most,
+//! within a budget for each user.
 
 use aya_ebpf::{macros::fexit, programs::FExitContext};
 use raytrace_ebpf::records::{
-    Hook, Interfered, Interference, Kind, PROCESS_INTERFERENCES, PROCESS_SHIFT, Tracked, ledger,
+    ALL_INTERFERENCES, Hook, Interfered, Interference, Kind, PROCESS_INTERFERENCES, PROCESS_SHIFT,
+    Tracked, USER_INTERFERENCES, ledger,
 };
 
 use super::{
+    budget::Users,
     call,
-    kernel::{SI_KERNEL, current, header, leader_comm, process, si_code, uid},
-    maps::{DEATHS, NO_WAKEUP, TRACKED, count, count_seen, offsets},
+    kernel::{current, header, leader_comm, process, uid},
+    maps::{ALL_INTERFERED, DEATHS, NO_WAKEUP, TRACKED, USER_INTERFERED, count_seen, offsets},
 };
 use crate::read::read;
 
 const SIGCHLD: i32 = 17;
-const SIGSTOP: i32 = 19;
 /// `CLD_TRAPPED` and `CLD_STOPPED` (uapi/asm-generic/siginfo.h).
 const STOPPED: core::ops::RangeInclusive<i32> = 4..=5;
 /// `PTRACE_MODE_ATTACH_REALCREDS` (linux/ptrace.h, the same since 4.5), the mode of
@@ -41,6 +46,19 @@ pub(crate) fn ptrace_attach(context: FExitContext) -> i32 {
         ledger::FILTERED
     };
     count_seen(Hook::Attach, outcome);
+    0
+}
+
+#[fexit(function = "security_ptrace_traceme")]
+pub(crate) fn ptrace_traceme(context: FExitContext) -> i32 {
+    let parent = context.arg::<*const u8>(0) as u64;
+    let result: i32 = context.arg(1);
+    let outcome = if result == 0 {
+        report(Kind::TraceMe, current(), parent)
+    } else {
+        ledger::FILTERED
+    };
+    count_seen(Hook::TraceMe, outcome);
     0
 }
 
@@ -81,22 +99,23 @@ pub(crate) fn mm_access(context: FExitContext) -> i32 {
     0
 }
 
-/// Reports a tracer that a signal shows, if it does: the SIGSTOP of PTRACE_ATTACH to `target`, or
-/// the SIGCHLD of a stop of the running task.
+/// Reports a tracer that a signal shows, if it does: that of the target, or the one to which the
+/// running task stops. Returns the column of the ledger.
 #[inline(always)]
-pub(crate) fn at_signal(number: i32, info: u64, target: u64) {
-    let traced = match number {
-        SIGSTOP if si_code(info) == SI_KERNEL => target,
-        SIGCHLD if STOPPED.contains(&si_code(info)) => current(),
-        _ => return,
-    };
-    let traces: u32 = read(traced, offsets().task_ptrace);
+pub(crate) fn at_signal(number: i32, code: i32, target: u64) -> Option<u32> {
+    let is_stop = number == SIGCHLD && STOPPED.contains(&code);
+    tracer_of(Kind::Traced, if is_stop { current() } else { target })
+}
+
+/// Reports the tracer of a task, if it has one. Returns the column of the ledger.
+#[inline(always)]
+pub(crate) fn tracer_of(kind: Kind, task: u64) -> Option<u32> {
+    let traces: u32 = read(task, offsets().task_ptrace);
     if traces == 0 {
-        return;
+        return None;
     }
-    count(Hook::Signal, ledger::SEEN);
-    let tracer: u64 = read(traced, offsets().task_parent);
-    count(Hook::Signal, report(Kind::Traced, traced, tracer));
+    let tracer: u64 = read(task, offsets().task_parent);
+    Some(report(kind, task, tracer))
 }
 
 /// Reports that `by` interferes with a tracked process, unless it is the same process or that was
@@ -118,9 +137,21 @@ fn report(kind: Kind, task: u64, by: u64) -> u32 {
     if !is_new(&mut known.interfered, kind, other.tgid, period) {
         return ledger::FILTERED;
     }
+    let uid = uid(by);
+    let users = Users {
+        each: &USER_INTERFERED,
+        all: &ALL_INTERFERED,
+        most_of_each: USER_INTERFERENCES,
+        most_of_all: ALL_INTERFERENCES,
+    };
+    if !users.take(uid, header.time, true) {
+        known.lost_interference = 1;
+        return ledger::FILTERED;
+    }
     let Some(mut entry) = DEATHS.reserve::<Interference>(0) else {
         // It is tried again at the next act.
         known.interfered.kinds = 0;
+        known.lost_interference = 1;
         return ledger::RING_FULL;
     };
     // SAFETY: the reservation has the size of the record. Every field is written below, and all are
@@ -129,7 +160,7 @@ fn report(kind: Kind, task: u64, by: u64) -> u32 {
     record.header = header;
     record.process = target;
     record.by = other;
-    record.uid = uid(by);
+    record.uid = uid;
     record.reserved = 0;
     leader_comm(by, record.comm.as_mut_ptr());
     entry.submit(NO_WAKEUP);

@@ -143,11 +143,12 @@ pub(crate) static TRACKED: HashMap<u32, Tracked> = HashMap::with_max_entries(65_
 #[map]
 pub(crate) static DEATHS: RingBuf = RingBuf::with_byte_size(8 << 20, 0);
 
-/// Exits that did not fit into the ring: 2,048 × 840 bytes = 1.7 MiB. User space harvests them.
+/// Exits that did not fit into the ring: 2,048 × 848 bytes = 1.7 MiB. User space harvests them.
 #[map]
 pub(crate) static UNSENT: HashMap<u32, Exit> = HashMap::with_max_entries(2_048, 0);
 
-/// The last caught signal of each process that has one: 4,096 × about 176 bytes = 0.7 MiB.
+/// The last caught signal of each process that has one: 4,096 × about 176 bytes = 0.7 MiB. Of a
+/// process over that, `lost_signal` says that there was one.
 #[map]
 pub(crate) static CAUGHT: HashMap<u32, Caught> = HashMap::with_max_entries(4_096, 0);
 
@@ -222,6 +223,14 @@ pub(crate) static USER_RENAMED: HashMap<u32, Spent> = HashMap::with_max_entries(
 /// Those that all users caused.
 #[map]
 pub(crate) static ALL_RENAMED: Array<Spent> = Array::with_max_entries(1, 0);
+
+/// The records of interference that each user caused: 1,024 × 16 bytes.
+#[map]
+pub(crate) static USER_INTERFERED: HashMap<u32, Spent> = HashMap::with_max_entries(USERS, 0);
+
+/// Those that all users caused.
+#[map]
+pub(crate) static ALL_INTERFERED: Array<Spent> = Array::with_max_entries(1, 0);
 
 /// Scratch space for a snapshot.
 #[map]

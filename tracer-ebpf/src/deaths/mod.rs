@@ -4,6 +4,7 @@
 //! loads the one that the kernel accepts. `out_of_memory` and those of `interference` are at the
 //! entry or the exit of a function, and have one.
 
+mod budget;
 mod call;
 mod caught;
 mod commands;

@@ -10,11 +10,12 @@
 
 use aya_ebpf::helpers::{bpf_get_current_uid_gid, bpf_ktime_get_boot_ns, generated};
 use raytrace_ebpf::records::{
-    ALL_RENAMES, COMM, Hook, Kind, PERIOD_SHIFT, PROCESS_RENAMES, PROCESS_SHIFT, Rename, Spent,
-    TITLE, Tracked, USER_RENAMES, ledger,
+    ALL_RENAMES, COMM, Hook, Kind, PROCESS_RENAMES, PROCESS_SHIFT, Rename, TITLE, Tracked,
+    USER_RENAMES, ledger,
 };
 
 use super::{
+    budget::{self, Users},
     hook,
     kernel::{
         argument_range, current_tgid, header, leader, process_of, read_string, signal_struct, tgid,
@@ -87,49 +88,23 @@ fn renamed<const TYPED: bool, C>(_context: &C, task: u64, name: u64) {
     unsafe { send(Hook::Rename, scratch.cast(), size) }
 }
 
-/// Whether the process, its user and all users have room for one more record in this period. Two
-/// CPUs may count one record only once, so a budget is met about, not exactly.
+/// Whether the process, its user and all users have room for one more record in this period.
 #[inline(always)]
 fn may_send(process: &mut Tracked) -> bool {
     // SAFETY: the helper reads a clock.
     let now = unsafe { bpf_ktime_get_boot_ns() };
-    let period = (now >> PERIOD_SHIFT) as u32;
-    let uid = bpf_get_current_uid_gid() as u32;
-    if USER_RENAMED.get_ptr(uid).is_none() {
-        // If the map is full, this user has no budget of its own.
-        let _ = USER_RENAMED.insert(uid, Spent::NONE, 1);
-    }
-    let of_user = USER_RENAMED.get_ptr_mut(uid);
-    let Some(all) = ALL_RENAMED.get_ptr_mut(0) else {
-        return true;
-    };
-    // SAFETY: the pointers are to entries of maps.
-    let (all, mut of_user) = unsafe { (&mut *all, of_user.map(|spent| &mut *spent)) };
-    let own = take(
+    let own = budget::take(
         &mut process.renames,
         (now >> PROCESS_SHIFT) as u32,
         PROCESS_RENAMES,
     );
-    let own = own
-        && of_user
-            .as_deref_mut()
-            .is_none_or(|spent| take(spent, period, USER_RENAMES));
-    let sends = own && take(all, period, ALL_RENAMES);
-    if !sends {
-        of_user.unwrap_or(all).over += 1;
-    }
-    sends
-}
-
-/// Takes one of the records of this period, if there is one left.
-#[inline(always)]
-fn take(spent: &mut Spent, period: u32, most: u32) -> bool {
-    if spent.period != period {
-        spent.period = period;
-        spent.sent = 0;
-    }
-    spent.sent += 1;
-    spent.sent <= most
+    let users = Users {
+        each: &USER_RENAMED,
+        all: &ALL_RENAMED,
+        most_of_each: USER_RENAMES,
+        most_of_all: ALL_RENAMES,
+    };
+    users.take(bpf_get_current_uid_gid() as u32, now, own)
 }
 
 /// Reads the string at `arg_start`. Returns its length, or −1 if it is unreadable. The rest of the

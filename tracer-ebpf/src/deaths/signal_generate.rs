@@ -15,10 +15,10 @@ use super::{
     call, caught, commands, hook, interference,
     kernel::{
         SI_KERNEL, ancestors, argument_range, arguments, css_directory, css_parent, current,
-        directory_name, exe, executable, header, leader_comm, memory_css, process, root, si_code,
-        signal_struct, tgid, tracer, uids,
+        current_tgid, directory_name, exe, executable, header, leader_comm, memory_css, process,
+        root, si_code, signal_struct, tgid, tracer, uids,
     },
-    maps::{DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, offsets},
+    maps::{DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, count_seen, offsets},
 };
 use crate::read::read;
 
@@ -36,6 +36,7 @@ const SIGNAL_GROUP_EXIT: u32 = 4;
 const PF_EXITING: u32 = 0x4;
 const PF_KTHREAD: u32 = 0x0020_0000;
 const SIGKILL: i32 = 9;
+const SIGCHLD: i32 = 17;
 
 /// Signals that are reported even if they are caught: HUP INT QUIT ILL TRAP ABRT BUS FPE KILL SEGV
 /// TERM XCPU XFSZ SYS.
@@ -53,8 +54,11 @@ const TELLING: u64 = 1 << 1
     | 1 << 24
     | 1 << 25
     | 1 << 31;
-/// Signals that are frequent and never fatal: CHLD CONT STOP TSTP TTIN TTOU URG WINCH.
+/// Signals that are frequent and fatal only by a handler that exits: CHLD CONT STOP TSTP TTIN TTOU URG WINCH.
 const HARMLESS: u64 = 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20 | 1 << 21 | 1 << 22 | 1 << 23 | 1 << 28;
+
+/// Those that stop a process by default: STOP TSTP TTIN TTOU.
+const STOPPING: u64 = 1 << 19 | 1 << 20 | 1 << 21 | 1 << 22;
 
 #[inline(always)]
 fn generated<const TYPED: bool, C>(
@@ -71,12 +75,20 @@ fn generated<const TYPED: bool, C>(
     if !(1..=64).contains(&number) {
         return;
     }
+    let code = si_code(info);
+    let result = result as i32;
+    if let Some(outcome) = interference::at_signal(number, code, target) {
+        count_seen(Hook::Signal, outcome);
+    }
+    let target_tgid = tgid::<false>(target);
     if is_in(HARMLESS, number) {
-        return interference::at_signal(number, info, target);
+        if may_be_caught(number, code, target, target_tgid) {
+            let outcome = caught::keep(target, number, code, group as u32 & 1, result);
+            count_seen(Hook::Signal, outcome);
+        }
+        return;
     }
     count(Hook::Signal, ledger::SEEN);
-    let target_tgid = tgid::<false>(target);
-    let code = si_code(info);
     let is_tracked = TRACKED.get_ptr(target_tgid).is_some();
     if number == SIGKILL && code == SI_KERNEL {
         remember(target, target_tgid, is_tracked);
@@ -87,7 +99,6 @@ fn generated<const TYPED: bool, C>(
     let shared = signal_struct::<false>(target);
     let flags: u32 = read(shared, offsets().signal_flags);
     let exit_code: i32 = read(shared, offsets().signal_group_exit_code);
-    let result = result as i32;
     let dying = flags & SIGNAL_GROUP_EXIT != 0;
     let effect = dying && exit_code == number && (result == 0 || result == 4);
     if !is_in(TELLING, number) && !effect && !is_default(target, number) {
@@ -95,6 +106,7 @@ fn generated<const TYPED: bool, C>(
         return count(Hook::Signal, outcome);
     }
     let Some(mut entry) = DEATHS.reserve::<Signal>(0) else {
+        caught::lost(target_tgid);
         return count(Hook::Signal, ledger::RING_FULL);
     };
     // SAFETY: the reservation has the size of the record. Every field is written below, and all are
@@ -121,9 +133,19 @@ fn generated<const TYPED: bool, C>(
     count(Hook::Signal, ledger::SUBMITTED);
 }
 
+/// Returns whether one of [`HARMLESS`] may be caught by a tracked process, and is neither the end of
+/// its child nor its own. One that is ignored has another result.
+#[inline(always)]
+fn may_be_caught(number: i32, code: i32, target: u64, target_tgid: u32) -> bool {
+    let child_ends = number == SIGCHLD && code > 0;
+    let own = code <= 0 && target_tgid == current_tgid();
+    let stops = is_in(STOPPING, number) && is_default(target, number);
+    !child_ends && !own && TRACKED.get_ptr(target_tgid).is_some() && !stops
+}
+
 /// Returns whether a set contains a signal.
 #[inline(always)]
-fn is_in(set: u64, number: i32) -> bool {
+pub(crate) fn is_in(set: u64, number: i32) -> bool {
     number < 32 && set & (1 << number) != 0
 }
 

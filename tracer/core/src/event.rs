@@ -35,7 +35,10 @@ pub use memory::{
     ProcessMemory, SharedFile, SharedMemory, Step,
 };
 pub use process::{Cluster, Exec, PodNames, Process, SlurmJob, Worker};
-pub use recorder::{Ledger, Mode, Part, Previous, Probe, ProbeState, RecordingStarted, TITLES_OF};
+pub use recorder::{
+    AT_EXIT, INTERFERENCE_BY, Ledger, Mode, PROCESS_EVENTS, Part, Previous, Probe, ProbeState,
+    RecordingStarted, TITLES_OF,
+};
 pub use stack::{NativeFrame, PythonFrame, PythonStack, Unsampled};
 
 use crate::ids::{BootTime, Bytes, EventId, ProcessKey, WallTime};

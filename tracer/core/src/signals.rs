@@ -1,8 +1,9 @@
 //! Names signals by their usual names.
 
 use libc::{
-    SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGKILL, SIGPIPE, SIGPROF, SIGQUIT,
-    SIGSEGV, SIGSYS, SIGTERM, SIGTRAP, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
+    SIGABRT, SIGALRM, SIGBUS, SIGCHLD, SIGCONT, SIGFPE, SIGHUP, SIGILL, SIGINT, SIGIO, SIGKILL,
+    SIGPIPE, SIGPROF, SIGQUIT, SIGSEGV, SIGSYS, SIGTERM, SIGTRAP, SIGTSTP, SIGURG, SIGUSR1,
+    SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU, SIGXFSZ,
 };
 
 /// The exit code of a program that reports the SIGTERM that it caught, as shells do.
@@ -37,10 +38,16 @@ pub fn name(number: i32) -> String {
         SIGPIPE => "SIGPIPE",
         SIGALRM => "SIGALRM",
         SIGTERM => "SIGTERM",
+        SIGCHLD => "SIGCHLD",
+        SIGCONT => "SIGCONT",
+        SIGTSTP => "SIGTSTP",
+        SIGURG => "SIGURG",
         SIGXCPU => "SIGXCPU",
         SIGXFSZ => "SIGXFSZ",
         SIGVTALRM => "SIGVTALRM",
         SIGPROF => "SIGPROF",
+        SIGWINCH => "SIGWINCH",
+        SIGIO => "SIGIO",
         SIGSYS => "SIGSYS",
         _ => return format!("signal {number}"),
     };

@@ -42,7 +42,10 @@ use processes::{Processes, RayState, read_process_table};
 use samples::Samples;
 
 use crate::{
-    event::{Event, Ledger, LimitWarning, Mode, Observation, Previous, Probe, Role, Source},
+    event::{
+        Event, Ledger, LimitWarning, Mode, Observation, PROCESS_EVENTS, Previous, Probe, Role,
+        Source,
+    },
     ids::{BootTime, MINUTE_NS, Pid, ProcessKey},
     judge::{
         live::Live,
@@ -459,15 +462,15 @@ impl Collector {
         for row in &mut rows {
             row.written = row.received;
         }
-        if let Some(row) = rows.last_mut() {
-            row.dropped = dropped;
-            row.written = row.received.saturating_sub(dropped);
-        }
         let growth = self.processes.growth();
         rows.extend(growth.iter().flat_map(|growth| growth.ledger()));
-        let lost = [self.logs.ledger(&self.out), lost_samples(samples)];
+        let lost = [
+            self.logs.ledger(&self.out),
+            lost_rows(PROCESS_EVENTS, dropped),
+            lost_rows("samples", samples),
+        ];
         rows.extend(lost.into_iter().filter(|row| row.lost() > 0));
-        rows.extend(self.processes.titles_over());
+        rows.extend(self.processes.over_budgets());
         rows.extend(missed("kernel log", self.logs.lost_of_kernel()));
         rows.extend(self.growth.refused_records());
         rows.extend(missed("collector", self.missed.load(Ordering::Relaxed)));
@@ -482,10 +485,10 @@ impl Collector {
     }
 }
 
-/// Makes a row for samples that were dropped. Samples are not counted otherwise.
-fn lost_samples(dropped: u64) -> Ledger {
+/// Makes a row for what the recording's queues dropped. It is not counted otherwise.
+fn lost_rows(what: &str, dropped: u64) -> Ledger {
     Ledger {
-        hook: "samples".into(),
+        hook: what.into(),
         seen: dropped,
         submitted: dropped,
         received: dropped,

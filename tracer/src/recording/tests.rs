@@ -30,6 +30,7 @@ pub(super) fn exit_of(id: u64) -> Exit {
         harvested: false,
         pending: None,
         tracer: None,
+        unrecorded: None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 use crate::{
     event::ProbeState,
     ids::Pid,
-    judge::report::{Death, Node, Recording, Report},
+    judge::report::{Death, Missed, Node, Recording, Report},
     phrase::{self, when},
     show::{causes::Cause, clocks, sanitize, text_sources, view::View, words},
 };
@@ -136,12 +136,12 @@ pub fn gaps(view: &View<'_>, most: usize) -> Vec<String> {
             names(&without_probe)
         ));
     }
-    for deaths in [true, false] {
+    for missed in Missed::ALL {
         let lost = nodes_where(report, |recording| {
-            recording.lost_events > 0 && recording.may_miss_deaths() == deaths
+            recording.lost_events > 0 && recording.missed() == missed
         });
         if !lost.is_empty() {
-            let missing = words::what_is_missing(deaths);
+            let missing = words::what_is_missing(missed);
             lines.push(format!("events were lost on {}: {missing}", names(&lost)));
         }
     }

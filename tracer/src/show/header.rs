@@ -211,7 +211,7 @@ fn loss_line(recording: &Recording) -> String {
     let by_hook = phrase::in_brackets(&hooks);
     format!(
         "{lost} lost{by_hook}: {}",
-        words::what_is_missing(recording.may_miss_deaths())
+        words::what_is_missing(recording.missed())
     )
 }
 

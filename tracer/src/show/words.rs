@@ -9,7 +9,7 @@ use crate::{
         cause::{Scope, SlurmEnd, SlurmReason},
         live::LiveProcess,
         report::{
-            Death, GroupKill, Killer, Mechanism, Memory, Outcome, Place, Relation, Suspect,
+            Death, GroupKill, Killer, Mechanism, Memory, Missed, Outcome, Place, Relation, Suspect,
             TopProcess, subprocess,
         },
         timeline::ProcessSeries,
@@ -575,11 +575,11 @@ pub fn by_class(memory: &Memory) -> Vec<HeldByClass<'_>> {
 }
 
 /// Returns what a report lacks if events were lost.
-pub fn what_is_missing(deaths: bool) -> &'static str {
-    if deaths {
-        "deaths may be missing or judged on less evidence"
-    } else {
-        "calls and memory may be incomplete, no death is missing"
+pub fn what_is_missing(missed: Missed) -> &'static str {
+    match missed {
+        Missed::Deaths => "deaths may be missing or judged on less evidence",
+        Missed::Interference => "who traced or changed a process may be missing, no death is",
+        Missed::CallsAndMemory => "calls and memory may be incomplete, no death is missing",
     }
 }
 

@@ -160,6 +160,7 @@ fn exit(pid: u32, name: &str) -> Observation {
         harvested: false,
         pending: None,
         tracer: None,
+        unrecorded: None,
     })
 }
 

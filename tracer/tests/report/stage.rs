@@ -309,6 +309,7 @@ impl Stage {
             harvested: false,
             pending: None,
             tracer: None,
+            unrecorded: None,
         };
         self.push(Source::Kernel, Observation::Exit(exit));
     }

@@ -234,6 +234,10 @@ pub struct Exit {
     /// Its pending signals when it ended; `None` where they were not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingSignals>,
+    /// Whether a signal to it, or an act of a tracer or writer on it, was seen and not recorded,
+    /// because too many came. `None` where only the ledger says that, of all processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unrecorded: Option<bool>,
 }
 
 /// The signals that were pending when a process ended, which no thread took. Signal 1 is bit 0.

@@ -147,9 +147,18 @@ pub struct Ledger {
     pub missed: u64,
 }
 
+/// The begin of the name of a hook at the exit of a function of the kernel.
+pub const AT_EXIT: &str = "fexit/";
+
 /// The begin of the name of a row that counts titles of one user's processes that were over a
 /// budget.
 pub const TITLES_OF: &str = "titles of user ";
+/// The same for acts of one user's tracers and writers. The process that they were done to has
+/// [`super::Exit::unrecorded`].
+pub const INTERFERENCE_BY: &str = "tracers and writers of user ";
+/// The name of the row that counts events about processes that did not fit into the recording's
+/// queue.
+pub const PROCESS_EVENTS: &str = "starts and ends of processes";
 
 impl Ledger {
     /// Returns how many events are known to have been lost.

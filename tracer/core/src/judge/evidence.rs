@@ -144,6 +144,10 @@ pub(super) fn gather(world: &World, exit: &ExitSeen, draft: &Draft) -> Vec<Evide
     if !exit.is_pending() {
         add(exit.time, source(exit.source).into(), exit_text(exit));
     }
+    if exit.exit.unrecorded == Some(true) {
+        let text = "not every signal to it, or act of a tracer or writer on it, was recorded";
+        add(exit.time, "kernel".into(), text.into());
+    }
     if let Some(tracer) = fatal_act::tracer(exit, &fatal_act::of(world, exit)) {
         let text = format!("was being traced by pid {} ({})", tracer.pid, tracer.comm);
         add(exit.time, "kernel".into(), text);

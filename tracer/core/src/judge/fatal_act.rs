@@ -260,12 +260,30 @@ pub(super) fn interference<'a>(
     let (from, until) = match act {
         FatalAct::Killed(signal) if is_own(process, &signal.what) => (BootTime(0), signal.time),
         FatalAct::Killed(signal) if signal.what.took_effect => return None,
-        FatalAct::Killed(signal) => (signal.time, exit.time),
+        FatalAct::Killed(signal) => (signal.time.plus(-RECORDED_NS), exit.time),
         FatalAct::Exited { .. } | FatalAct::Unseen { .. } => (BootTime(0), exit.time),
     };
     let acts = world.interferences.on(process).iter().rev();
     let mut acts = acts.filter(|seen| from <= seen.time && seen.time <= until);
     acts.next()
+}
+
+/// One record stands for all acts of one process and way in this time (`PROCESS_SHIFT` of
+/// `tracer-ebpf/src/records.rs`).
+const RECORDED_NS: i64 = 1 << 32;
+
+/// Whether something was lost that may have brought about this end: a signal that the process
+/// caught, or an act of a tracer or writer.
+pub(super) fn may_lack_another(world: &World, exit: &ExitSeen, act: &FatalAct<'_>) -> bool {
+    let process = exit.exit.process;
+    let until = match act {
+        FatalAct::Killed(signal) if is_own(process, &signal.what) => signal.time,
+        FatalAct::Killed(signal) if signal.what.took_effect => return false,
+        _ => exit.time,
+    };
+    let unrecorded = exit.exit.unrecorded;
+    let losses = &world.signal_losses;
+    unrecorded == Some(true) || losses.within(process.start, until, unrecorded.is_some())
 }
 
 /// Returns whether a signal is what the process itself has done: it sent it, or it is a fault.
@@ -397,13 +415,13 @@ fn was_taken(world: &World, process: ProcessKey, seen: &Timestamped<Signal>) -> 
 }
 
 /// Returns whether another process sent a signal, or the kernel for anything but a fault. At a limit
-/// of a process, it runs that process.
+/// of a process, it runs that process; so it may where a file becomes ready, whoever arranged that.
 fn is_from_outside(process: ProcessKey, signal: &Signal) -> bool {
-    use Origin::{Fault, FileLimit, Kernel, Timer};
+    use Origin::{Descriptor, Fault, FileLimit, Kernel, Timer};
     let kind = signal_origin::of(signal).kind;
     let is_fault = kind == Fault || is_fault(signal.signal);
     let by_kernel = matches!(kind, Kernel | FileLimit | Timer) && !is_fault;
-    signal.sender.process.pid != process.pid || by_kernel
+    signal.sender.process.pid != process.pid || by_kernel || kind == Descriptor
 }
 
 /// Returns whether a process blocks SIGINT, as its role says. Recordings of this version have the

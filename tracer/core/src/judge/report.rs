@@ -40,7 +40,7 @@ pub use verdict::{
 use serde::{Serialize, Serializer};
 
 use crate::{
-    event::{Mode, Probe, TITLES_OF},
+    event::{AT_EXIT, INTERFERENCE_BY, Mode, Probe, TITLES_OF},
     ids::{Bytes, EventId, HexId, Pid, WallTime},
     judge::cause::Cause,
     path,
@@ -213,15 +213,39 @@ pub struct Recording {
 /// Rows of the ledger about what a process ran or held, not about how it ended.
 const CALLS_AND_MEMORY: [&str; 3] = ["task/task_rename", "samples", "reads that hang"];
 
+/// What may be missing in a recording that lost events, the worst first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Missed {
+    /// Deaths, or evidence on them.
+    Deaths,
+    /// Who traced a process or wrote into its memory.
+    Interference,
+    /// Calls and figures of memory.
+    CallsAndMemory,
+}
+
+impl Missed {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Deaths, Self::Interference, Self::CallsAndMemory];
+
+    fn by(hook: &str) -> Self {
+        if CALLS_AND_MEMORY.contains(&hook) || hook.starts_with(TITLES_OF) {
+            Self::CallsAndMemory
+        } else if hook.starts_with(AT_EXIT) || hook.starts_with(INTERFERENCE_BY) {
+            Self::Interference
+        } else {
+            Self::Deaths
+        }
+    }
+}
+
 impl Recording {
-    /// Returns whether events about deaths may have been lost. If the ledger does not name what was
-    /// lost, they may have been.
-    pub fn may_miss_deaths(&self) -> bool {
+    /// Returns the worst that may be missing. If the ledger does not name what was lost, it may have
+    /// been deaths.
+    pub fn missed(&self) -> Missed {
         let lost = self.ledgers.iter().filter(|ledger| ledger.lost() > 0);
-        let mut hooks = lost.map(|ledger| ledger.hook.as_str()).peekable();
-        let is_no_death =
-            |hook: &str| CALLS_AND_MEMORY.contains(&hook) || hook.starts_with(TITLES_OF);
-        hooks.peek().is_none() || !hooks.all(is_no_death)
+        let worst = lost.map(|ledger| Missed::by(&ledger.hook)).min();
+        worst.unwrap_or(Missed::Deaths)
     }
 }
 

@@ -153,10 +153,10 @@ impl Processes {
         both.collect()
     }
 
-    /// Returns a row for each user whose processes set too many titles.
-    pub(in crate::collect) fn titles_over(&self) -> Vec<Ledger> {
+    /// Returns a row for each user that was over a budget of the hooks.
+    pub(in crate::collect) fn over_budgets(&self) -> Vec<Ledger> {
         let ledgers = self.watchers.ledgers.as_ref();
-        ledgers.map(Ledgers::titles_over).unwrap_or_default()
+        ledgers.map(Ledgers::over).unwrap_or_default()
     }
 
     /// Returns the loss ledger of the hooks, with the exits that were missed.

@@ -17,7 +17,7 @@ use super::{
     fields::Fields,
     growth::{self, Growth},
     hooks::{self, Decoder},
-    ledger::{Ledgers, Received, Renamed},
+    ledger::{Budget, Ledgers, Received},
     offsets,
     programs::{attach_function, attach_hook, give_back, loader, tracepoint},
     ring::Ring,
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     bounded,
-    event::{Probe, ProbeState},
+    event::{INTERFERENCE_BY, Probe, ProbeState, TITLES_OF},
 };
 
 /// What observing the kernel needs, once the hooks are attached.
@@ -153,14 +153,21 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
     let unsent = HashMap::try_from(map(&mut ebpf, "UNSENT")?).map_err(wrong)?;
     let tracked = HashMap::try_from(map(&mut ebpf, "TRACKED")?).map_err(wrong)?;
     let counters = PerCpuArray::try_from(map(&mut ebpf, "LEDGER")?).map_err(wrong)?;
-    let renamed = Renamed {
-        users: HashMap::try_from(map(&mut ebpf, "USER_RENAMED")?).map_err(wrong)?,
-        all: Array::try_from(map(&mut ebpf, "ALL_RENAMED")?).map_err(wrong)?,
+    let mut budget = |rows: &'static str, users: &str, all: &str| -> Result<Budget, KernelError> {
+        Ok(Budget {
+            rows,
+            users: HashMap::try_from(map(&mut ebpf, users)?).map_err(wrong)?,
+            all: Array::try_from(map(&mut ebpf, all)?).map_err(wrong)?,
+        })
     };
+    let budgets = [
+        budget(TITLES_OF, "USER_RENAMED", "ALL_RENAMED")?,
+        budget(INTERFERENCE_BY, "USER_INTERFERED", "ALL_INTERFERED")?,
+    ];
     Ok(Attached {
         ring: Ring::new(ring, unsent, Decoder::new(symbols), Arc::clone(&received)),
         tracked: Tracked::new(tracked),
-        ledgers: Ledgers::new(counters, renamed, programs, received),
+        ledgers: Ledgers::new(counters, budgets, programs, received),
         probes,
         growth,
         programs: AttachedPrograms { _ebpf: ebpf },

@@ -11,10 +11,7 @@ use std::{
 use aya::maps::{Array, HashMap, MapData, PerCpuArray};
 use raytrace_ebpf::records::{self, Hook, ledger};
 
-use crate::{
-    bounded,
-    event::{Ledger, TITLES_OF},
-};
+use crate::{bounded, event::Ledger};
 
 /// How often a row is read until it adds up. Its columns are read one by one, so while a program
 /// counts they may belong to different moments.
@@ -37,7 +34,7 @@ impl Received {
 /// Reads the kernel's counters.
 pub struct Ledgers {
     counters: PerCpuArray<MapData, u64>,
-    renamed: Renamed,
+    budgets: [Budget; 2],
     programs: Vec<(Hook, RawFd)>,
     received: Arc<Received>,
 }
@@ -47,33 +44,21 @@ type SpentWords = [u64; 2];
 
 const _: () = assert!(size_of::<SpentWords>() == size_of::<records::Spent>());
 
-/// The records of new names that each user and all users caused.
-pub(super) struct Renamed {
+/// The records of one kind that each user and all users caused.
+pub(super) struct Budget {
+    /// The begin of the name of a user's row.
+    pub(super) rows: &'static str,
     pub(super) users: HashMap<MapData, u32, SpentWords>,
     pub(super) all: Array<MapData, SpentWords>,
 }
 
-impl Ledgers {
-    pub(super) fn new(
-        counters: PerCpuArray<MapData, u64>,
-        renamed: Renamed,
-        programs: Vec<(Hook, RawFd)>,
-        received: Arc<Received>,
-    ) -> Self {
-        Self {
-            counters,
-            renamed,
-            programs,
-            received,
-        }
-    }
-
-    /// Returns one row for each user whose processes set more titles than were reported.
-    pub fn titles_over(&self) -> Vec<Ledger> {
-        let users = self.renamed.users.iter().filter_map(Result::ok);
-        let of_user = |(uid, [_, over]): (u32, SpentWords)| (format!("{TITLES_OF}{uid}"), over);
-        let rest = self.renamed.all.get(&0, 0).map_or(0, |[_, over]| over);
-        let others = (format!("{TITLES_OF}others"), rest);
+impl Budget {
+    /// Returns one row for each user that was over it.
+    fn over(&self) -> Vec<Ledger> {
+        let users = self.users.iter().filter_map(Result::ok);
+        let of_user = |(uid, [_, over]): (u32, SpentWords)| (format!("{}{uid}", self.rows), over);
+        let rest = self.all.get(&0, 0).map_or(0, |[_, over]| over);
+        let others = (format!("{}others", self.rows), rest);
         let mut rows: Vec<_> = users.map(of_user).chain([others]).collect();
         rows.retain(|(_, over)| *over > 0);
         rows.sort();
@@ -83,6 +68,27 @@ impl Ledgers {
             ..Ledger::default()
         };
         rows.into_iter().map(row).collect()
+    }
+}
+
+impl Ledgers {
+    pub(super) fn new(
+        counters: PerCpuArray<MapData, u64>,
+        budgets: [Budget; 2],
+        programs: Vec<(Hook, RawFd)>,
+        received: Arc<Received>,
+    ) -> Self {
+        Self {
+            counters,
+            budgets,
+            programs,
+            received,
+        }
+    }
+
+    /// Returns one row for each user that was over a budget, and budget.
+    pub fn over(&self) -> Vec<Ledger> {
+        self.budgets.iter().flat_map(Budget::over).collect()
     }
 
     /// Returns one row for each hook. `written` and `dropped` are left for the caller to fill.

@@ -10,6 +10,9 @@ type Entry = [u64; 7];
 
 const _: () = assert!(size_of::<Entry>() == size_of::<records::Tracked>());
 
+/// `BPF_NOEXIST`.
+const NO_EXIST: u64 = 1;
+
 /// The map from tgid to start time. At a fork, the kernel adds the children of a member.
 pub struct Tracked {
     map: HashMap<MapData, u32, Entry>,
@@ -20,11 +23,12 @@ impl Tracked {
         Self { map }
     }
 
-    /// Adds a process that runs already. Returns false when the map is full.
+    /// Adds a process that runs already, unless there is one: the kernel may have kept something of
+    /// it. Returns false when the map is full.
     pub fn add(&mut self, process: ProcessKey) -> bool {
         let mut entry = Entry::default();
         entry[0] = process.start.0;
-        self.map.insert(process.pid.0, entry, 0).is_ok()
+        self.contains(process.pid.0) || self.map.insert(process.pid.0, entry, NO_EXIST).is_ok()
     }
 
     /// Removes a process that turned out to be another one, or to be gone.

@@ -916,7 +916,8 @@ fn least_telling(signals: &[Timestamped<Signal>]) -> usize {
     let says = |signal: &Signal| {
         let is_queued = matches!(signal.result, 0 | 4);
         let may_end = signal.took_effect || is_queued && ENDING.contains(&signal.signal);
-        (may_end, is_queued)
+        let by_another = is_queued && !signal.sender.process.same(signal.target);
+        (may_end, by_another, is_queued)
     };
     let numbered = signals.iter().enumerate();
     let least = numbered.min_by_key(|(_, seen)| says(&seen.what));

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     assert_verdict, clause,
-    event::{Ledger, Observation, PendingSignals, Role, Source},
+    event::{Ledger, Observation, PendingSignals, Role, Source, SystemCall},
     ids::Bytes,
     judge::report::{Certainty, Death, Killer},
 };
@@ -341,4 +341,97 @@ fn own_signal_after_lost_signals_is_not_proven() {
         scene.exit(70, 9);
         assert_eq!(verdict(&scene.death(70)), (Killer::Crash, certainty));
     }
+}
+
+/// The exit says whether anything about this process was not recorded. Where it does, the ledger
+/// tells only of losses that no exit can say: of a program that did not run.
+#[test]
+fn what_was_not_recorded_of_others_costs_no_proof() {
+    let ended = |unrecorded, lost: Ledger| {
+        let mut scene = Scene::new();
+        scene.process(70, 7, "python", Role::Other);
+        let before = Ledger {
+            hook: lost.hook.clone(),
+            ..Ledger::default()
+        };
+        for ledger in [before, lost] {
+            scene.push(Source::Recorder, Observation::Ledger(ledger));
+            scene.after(1000);
+        }
+        scene.unrecorded = unrecorded;
+        scene.exit(70, 3 << 8);
+        let death = scene.death(70);
+        let mut evidence = death.verdict.evidence.iter();
+        let says = evidence.any(|piece| piece.what.starts_with("not every signal to it"));
+        assert_eq!(says, unrecorded == Some(true));
+        verdict(&death)
+    };
+    let of = |hook: &str| Ledger {
+        hook: hook.into(),
+        ..Ledger::default()
+    };
+    let full = |hook| Ledger {
+        ring_full: 5,
+        map_full: 7,
+        ..of(hook)
+    };
+    let (open, own) = (
+        (Killer::Exit, Certainty::Inferred),
+        (Killer::Exit, Certainty::Proven),
+    );
+    for hook in ["signal/signal_generate", "fexit/mem_write"] {
+        assert_eq!(ended(Some(false), of(hook)), own);
+        assert_eq!(ended(Some(true), of(hook)), open);
+        assert_eq!(ended(Some(false), full(hook)), own);
+        assert_eq!(ended(None, full(hook)), open, "an earlier version");
+        let missed = Ledger {
+            recursion_misses: Some(1),
+            ..of(hook)
+        };
+        assert_eq!(ended(Some(false), missed), open);
+    }
+    let dropped = Ledger {
+        dropped: 1,
+        ..of("starts and ends of processes")
+    };
+    assert_eq!(ended(Some(false), dropped), open);
+}
+
+/// A file that becomes ready has the kernel send a signal in the name of whoever runs, the process
+/// itself too. Another process may have arranged that.
+#[test]
+fn exit_after_a_signal_of_a_ready_file_is_not_proven() {
+    let exits_after = |sender, number, code, call: &str| {
+        let mut scene = Scene::new();
+        scene.process(70, 7, "python", Role::Other);
+        scene.call = Some(SystemCall {
+            name: call.into(),
+            arguments: [70, 10, 10],
+        });
+        scene.signal(sender, 70, number, code, false).after(100);
+        scene.exit(70, 3 << 8);
+        scene.death(70).verdict.certainty
+    };
+    for sender in [66, 70] {
+        assert_eq!(exits_after(sender, 10, 1, "write"), Certainty::Inferred);
+        assert_eq!(exits_after(sender, 29, 128, "write"), Certainty::Inferred);
+        assert_eq!(exits_after(sender, 15, 1, "write"), Certainty::Inferred);
+        assert_eq!(exits_after(sender, 11, -5, "write"), Certainty::Inferred);
+    }
+    // It queues one to itself.
+    let own = exits_after(70, 10, 1, "rt_sigqueueinfo");
+    assert_eq!(own, Certainty::Proven);
+}
+
+/// Not every signal of a process is kept. Its own ones say less.
+#[test]
+fn own_signals_do_not_push_out_one_from_outside() {
+    let mut scene = Scene::new();
+    scene.process(70, 7, "python", Role::Other);
+    scene.signal(66, 70, 6, 0, false).after(100);
+    for _ in 0..200 {
+        scene.signal(70, 70, 6, 0, false).after(100);
+    }
+    scene.exit(70, 3 << 8);
+    assert_verdict!(scene, 70, Exit, Inferred);
 }

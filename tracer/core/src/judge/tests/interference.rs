@@ -183,3 +183,37 @@ fn signal_that_was_kept_until_the_exit_takes_its_place() {
     let death = scene.death(70);
     assert_eq!(death.sender.expect("a sender").pid.0, 66);
 }
+
+/// One record stands for all acts of a kind in 4.3 s: the act may have come after the signal.
+#[test]
+fn record_from_just_before_a_signal_that_waited_counts() {
+    let ended = |before: u64| {
+        let mut scene = process();
+        scene.interfered(70, Way::Ptrace).after(before);
+        scene.signal(66, 70, 3, 0, false).after(100_000);
+        scene.delivered(70, 3, 0);
+        scene.exit(70, 3);
+        scene.death(70).verdict.certainty
+    };
+    assert_eq!(ended(2_000_000), Certainty::Inferred);
+    assert_eq!(ended(5_000_000), Certainty::Proven);
+}
+
+/// What was lost may be the act that made the process fault, or kill itself. It undoes no kill.
+#[test]
+fn own_act_after_something_that_was_not_recorded_is_inferred() {
+    let ended = |sender, signal: i32, code| {
+        let mut scene = process();
+        scene.unrecorded = Some(true);
+        let took_effect = signal == 9;
+        scene.signal(sender, 70, signal, code, took_effect).after(5);
+        if !took_effect {
+            scene.delivered(70, signal, code);
+        }
+        scene.exit(70, signal);
+        scene.death(70).verdict.certainty
+    };
+    assert_eq!(ended(70, 9, 0), Certainty::Inferred);
+    assert_eq!(ended(70, 11, 1), Certainty::Inferred);
+    assert_eq!(ended(66, 9, 0), Certainty::Proven);
+}

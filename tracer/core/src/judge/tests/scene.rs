@@ -36,6 +36,8 @@ pub(super) struct Scene {
     pub(super) target_stopped_by: i32,
     /// The signals that are pending when the next processes exit.
     pub(super) pending: Option<PendingSignals>,
+    /// Whether the next exits say that something about the process was not recorded.
+    pub(super) unrecorded: Option<bool>,
     /// The tracer of the next targets and of the processes that exit.
     pub(super) tracer: Option<Ancestor>,
     /// Whether the next signals are sent by a thread other than the main one.
@@ -120,6 +122,7 @@ impl Scene {
             parent_death_signal: 0,
             target_stopped_by: 0,
             pending: None,
+            unrecorded: None,
             tracer: None,
             sent_by_other_thread: false,
             argv: None,
@@ -510,6 +513,7 @@ impl Scene {
             harvested: false,
             pending: self.pending,
             tracer: self.tracer.clone(),
+            unrecorded: self.unrecorded,
         });
         self.push(Source::Kernel, what)
     }
@@ -542,6 +546,7 @@ impl Scene {
             harvested: false,
             pending: None,
             tracer: None,
+            unrecorded: None,
         };
         self.push(source, Observation::Exit(exit));
         self

@@ -30,7 +30,7 @@ fn delivered_signal_names_what_may_follow() {
         "delivered; the process handles or blocks it"
     );
     assert!(told("SIGSEGV").ends_with("blocks it, or dumps core"));
-    assert_eq!(told("signal 20"), "delivered");
+    assert_eq!(told("SIGTSTP"), "delivered");
 }
 
 #[test]
@@ -686,6 +686,7 @@ fn pid_reuse_gives_two_deaths() {
             uid: None,
             harvested: false,
             pending: None,
+            unrecorded: None,
             tracer: None,
         },
         deaths => panic!("{deaths:?}"),

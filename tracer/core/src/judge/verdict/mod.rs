@@ -176,6 +176,7 @@ impl Case<'_> {
         let draft = self.by(act);
         if fatal_act::may_come_from_tracer(self.exit, &act)
             || fatal_act::interference(self.world, self.exit, &act).is_some()
+            || fatal_act::may_lack_another(self.world, self.exit, &act)
         {
             draft.at_most(Certainty::Inferred)
         } else {

@@ -66,7 +66,7 @@ pub(super) fn own_signal(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft
         let alone = at_once && !earlier.any(|seen| from_outside_it(&seen));
         // A handler of any other signal may have sent this one.
         let has_caught = fatal_act::has_caught(case.world, case.key(), fault.time, signal.time);
-        let alone = alone && !has_caught && !may_have_lost_a_signal(case);
+        let alone = alone && !has_caught;
         let most = if alone {
             Certainty::Proven
         } else {
@@ -101,8 +101,7 @@ fn raised(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
     });
     let draft = kernel::fault(case, signal);
     // Its handler of another signal may have sent this one.
-    let has_caught = may_have_lost_a_signal(case)
-        || fatal_act::has_caught(case.world, case.key(), BootTime(0), signal.time);
+    let has_caught = fatal_act::has_caught(case.world, case.key(), BootTime(0), signal.time);
     if is_seen && !came_before && !has_caught && !may_be_caught_before_recording(case, number) {
         draft
     } else {
@@ -390,12 +389,6 @@ fn last_words(case: &Case<'_>, record: &Timestamped<RayLog>) -> Option<Reason> {
     Some(reasons::actor_reason(case, detail))
 }
 
-/// Returns whether a signal was lost that may have ended the process.
-fn may_have_lost_a_signal(case: &Case<'_>) -> bool {
-    let losses = &case.world.signal_losses;
-    losses.within(case.key().start, case.exit.time)
-}
-
 /// Returns the signal that an exit code names: 128 and its number, as shells and many handlers have
 /// it, or the number itself, as `sigterm_handler` of Ray's drivers does
 /// (`python/ray/_private/worker.py`).
@@ -406,10 +399,9 @@ fn named_signal(code: i32) -> i32 {
 fn by_code(case: &Case<'_>) -> Draft {
     let named = case.exit.exit.code().map_or(0, named_signal);
     let certainty = match case.exit.source {
-        // A signal that it caught, or one that was not seen, may have told it to end.
+        // A signal that it caught may have told it to end.
         Source::Kernel
-            if !may_have_lost_a_signal(case)
-                && !fatal_act::has_caught(case.world, case.key(), BootTime(0), case.exit.time)
+            if !fatal_act::has_caught(case.world, case.key(), BootTime(0), case.exit.time)
                 && !may_be_caught_before_recording(case, named) =>
         {
             Certainty::Proven

@@ -56,5 +56,6 @@ fn exit(decoder: &Decoder, record: &Exit) -> Observation {
             threads: record.thread_pending,
             blocked: record.blocked,
         }),
+        unrecorded: Some(record.lost != 0),
     })
 }

@@ -1,6 +1,6 @@
 //! Decodes interference: another process traces a process, or has written into its memory.
 //!
-//! Three hooks report it, and so does `signal_generate`.
+//! Four hooks report it, and so do `signal_generate`, `fork` and `exec`.
 
 use raytrace_ebpf::records::{self, Kind};
 
@@ -13,6 +13,13 @@ use crate::event::{self, Observation, Way};
 pub(super) const ATTACH: Deaths = Deaths {
     is_needed: false,
     cost: "a tracer that ignores SIGCHLD and detaches is not seen",
+    offsets: NO_FIELDS,
+    decode,
+};
+
+pub(super) const TRACE_ME: Deaths = Deaths {
+    is_needed: false,
+    cost: "a parent that ignores SIGCHLD and traces a child that asked for it may not be seen",
     offsets: NO_FIELDS,
     decode,
 };
@@ -50,7 +57,9 @@ pub(super) const MEMORY_ACCESS: Deaths = Deaths {
 pub(super) fn decode(_: &Decoder, bytes: &[u8]) -> Option<Observation> {
     let record: records::Interference = take(bytes, size_of::<records::Interference>())?;
     let way = match Kind::of(record.header.kind)? {
-        Kind::Traced | Kind::Attached => Way::Ptrace,
+        Kind::Traced | Kind::TracedAtFork | Kind::TracedAtExec | Kind::Attached | Kind::TraceMe => {
+            Way::Ptrace
+        }
         Kind::MemoryWritten => Way::ProcMem,
         Kind::VmWritten => Way::ProcessVmWritev,
         _ => return None,

@@ -60,6 +60,7 @@ pub(super) const fn of(hook: Hook) -> Deaths {
         Hook::Exit => exit::HOOK,
         Hook::Rename => rename::HOOK,
         Hook::Attach => interference::ATTACH,
+        Hook::TraceMe => interference::TRACE_ME,
         Hook::MemoryWrite => interference::MEMORY_WRITE,
         Hook::MemoryAccess => interference::MEMORY_ACCESS,
     }
@@ -80,14 +81,15 @@ enum Sender {
 
 const fn sender(kind: Kind) -> Sender {
     match kind {
-        Kind::Fork => Sender::Deaths(Hook::Fork),
-        Kind::Exec => Sender::Deaths(Hook::Exec),
+        Kind::Fork | Kind::TracedAtFork => Sender::Deaths(Hook::Fork),
+        Kind::Exec | Kind::TracedAtExec => Sender::Deaths(Hook::Exec),
         Kind::Signal | Kind::Traced => Sender::Deaths(Hook::Signal),
         Kind::Delivered => Sender::Deaths(Hook::Deliver),
         Kind::Victim => Sender::Deaths(Hook::Victim),
         Kind::Exit => Sender::Deaths(Hook::Exit),
         Kind::Rename => Sender::Deaths(Hook::Rename),
         Kind::Attached => Sender::Deaths(Hook::Attach),
+        Kind::TraceMe => Sender::Deaths(Hook::TraceMe),
         Kind::MemoryWritten => Sender::Deaths(Hook::MemoryWrite),
         Kind::VmWritten => Sender::Deaths(Hook::MemoryAccess),
         Kind::Mapped => Sender::Memory(MemoryHook::Mapped),
@@ -127,7 +129,9 @@ impl Decoder {
             return None;
         };
         let what = match Kind::of(header.kind)? {
-            Kind::Traced => interference::decode(self, bytes)?,
+            Kind::Traced | Kind::TracedAtFork | Kind::TracedAtExec => {
+                interference::decode(self, bytes)?
+            }
             _ => (of(hook).decode)(self, bytes)?,
         };
         Some((hook, BootTime(header.time), what))
@@ -159,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_decoded_or_refused(kind in 0u32..16, bytes in proptest::collection::vec(any::<u8>(), 0..20_000)) {
+        fn any_bytes_are_decoded_or_refused(kind in 0u32..20, bytes in proptest::collection::vec(any::<u8>(), 0..20_000)) {
             let decoder = Decoder::new(Symbols::default());
             let mut record = kind.to_le_bytes().to_vec();
             record.extend(bytes);
