@@ -151,10 +151,13 @@ pub(super) fn record(text: &str) -> Option<RecordPrefix<'_>> {
     })
 }
 
-/// Returns the component that a source file belongs to, if only one has it.
 fn of_file(prefix: &str) -> Option<&'static str> {
-    let file = prefix.trim_end().rsplit([' ', '/']).next()?;
-    match file.split(':').next()? {
+    component_of(prefix.trim_end().rsplit(' ').next()?.split(':').next()?)
+}
+
+/// Returns the component that a source file belongs to, if only one has it.
+pub(super) fn component_of(file: &str) -> Option<&'static str> {
+    match file.rsplit('/').next()? {
         "node_manager.cc" | "worker_pool.cc" | "agent_manager.cc" | "local_object_manager.cc" => {
             Some("raylet")
         }
@@ -162,6 +165,13 @@ fn of_file(prefix: &str) -> Option<&'static str> {
         file if file.starts_with("gcs_") && file.ends_with("_manager.cc") => Some("gcs_server"),
         _ => None,
     }
+}
+
+/// Whether a record is of a source file that only workers and drivers run.
+pub(super) fn is_core_workers(record: &str) -> bool {
+    ["] core_worker", "] plasma_store_provider.cc:"]
+        .iter()
+        .any(|file| record.contains(file))
 }
 
 fn by_pattern_record(text: &str) -> Option<RecordPrefix<'_>> {

@@ -6,7 +6,7 @@ use libc::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
 use regex::Regex;
 
-use super::{HexIds, line::LogLine, pattern, prose, ray_exit, said, stamp};
+use super::{HexIds, line::LogLine, pattern, prose, ray_exit, ray_prefix, said, stamp};
 use crate::{
     catalogue::{self, Found, Says, Where, Whom},
     event::Role,
@@ -141,11 +141,18 @@ fn subject(found: &Found<'_>, line: &LogLine, own: &Subject) -> Subject {
         }
         Whom::Child => child(pid),
         Whom::Worker => worker(found),
-        Whom::Part => Subject {
-            pid,
-            role: Some(part(found, line)),
-            ..Subject::default()
-        },
+        Whom::Part => {
+            let role = part(found, line);
+            Subject {
+                pid: pid.or_else(|| own_pid(role, line)),
+                node_id: found
+                    .get("node")
+                    .and_then(|id| id.hex(HexId::WORKER_DIGITS)),
+                ip: text("ip"),
+                role: Some(role),
+                ..Subject::default()
+            }
+        }
         Whom::Host => Subject {
             pid,
             pid_namespace: PidNamespace::Host,
@@ -186,6 +193,12 @@ fn part(found: &Found<'_>, line: &LogLine) -> Role {
         Some(part) => role(part).unwrap_or(Role::Other),
         None => Role::Raylet,
     }
+}
+
+/// Returns the pid of the part of Ray that writes a record, if it has this role.
+fn own_pid(of: Role, line: &LogLine) -> Option<Pid> {
+    let (name, pid) = line.component.as_ref()?;
+    (pid.0 != 0 && role(name) == Some(of)).then_some(*pid)
 }
 
 fn role(part: &str) -> Option<Role> {
@@ -475,9 +488,14 @@ fn writer(line: &LogLine, own: &Subject) -> Subject {
     let Some((component, pid)) = line.component.as_ref().filter(|(_, pid)| pid.0 != 0) else {
         return spoken;
     };
+    // The driver shows as the raylet's what a worker prints before it has a job.
+    let by_core_worker = line
+        .record
+        .as_deref()
+        .is_some_and(ray_prefix::is_core_workers);
     Subject {
         pid: Some(*pid),
-        role: role(component).or(spoken.role),
+        role: role(component).or(spoken.role.filter(|_| !by_core_worker)),
         // Workers and drivers write such a record, and programs that only use Ray.
         foreign: component.is_empty(),
         ..spoken

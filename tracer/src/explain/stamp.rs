@@ -2,7 +2,10 @@
 
 use jiff::{Timestamp, civil::DateTime, fmt::strtime};
 
-use crate::{ids::SECOND_NS, ray::log::clock};
+use crate::{
+    ids::{MINUTE_NS, SECOND_NS},
+    ray::log::clock,
+};
 
 /// Parses `2026-11-21T00:11:38.555+08:00`, with or without the colon in the offset.
 pub(super) fn zoned(text: &str) -> Option<i64> {
@@ -65,6 +68,14 @@ pub(super) fn epoch(number: i64) -> Option<i64> {
         _ => return None,
     };
     number.checked_mul(factor)
+}
+
+/// Returns a local time in UTC, if it is a zone and less than a minute apart from a time in UTC.
+pub(super) fn whole_zones_from(local: i64, utc: i64) -> Option<i64> {
+    const QUARTER_NS: i64 = 15 * MINUTE_NS;
+    let apart = local.checked_sub(utc)?;
+    let rest = (apart + QUARTER_NS / 2).rem_euclid(QUARTER_NS) - QUARTER_NS / 2;
+    (rest.abs() < MINUTE_NS).then_some(utc + rest)
 }
 
 fn as_utc(civil: DateTime) -> Option<i64> {

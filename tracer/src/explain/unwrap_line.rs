@@ -45,7 +45,7 @@ const MAX_INNER: usize = 4000;
 
 static COLOUR: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?:\x1b|\\x1[bB]|\\u001[bB]|\\0?33|\\e|\^\[|\u{241b}|\u{2190})\[[0-9;]*[A-Za-z]|\[(?:\d{1,2};)*\d{1,2}m",
+        r"(?:\x1b|\\x1[bB]|\\u001[bB]|\\0?33|\\e|\^\[|\u{241b}|\u{2190}|\u{fffd})\[[0-9;]*[A-Za-z]|\[(?:\d{1,2};)*\d{1,2}m",
     )
 });
 static CRI: LazyLock<Regex> = LazyLock::new(|| {
@@ -80,6 +80,9 @@ static STREAM: LazyLock<Regex> = LazyLock::new(|| pattern(r"^[\w.$-]+(?:/[\w.$\[
 /// The pod and container that stern puts before a line.
 static STERN: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^[a-z0-9][a-z0-9.-]{4,120} (?:› )?[a-z0-9][a-z0-9-]{1,60} (?:│ )?"));
+/// A progress bar of tqdm, which ends no line: `Map:  24%|███   | 121/500 [00:20<01:05,  5.75it/s]`.
+static BAR: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^[^|]{0,120}?\d%\|[^|]{0,400}\| *[^\[\]|]{1,60}\[[^\[\]]{1,60}\]"));
 /// The job and step that `gh run view --log` puts before a line.
 static JOB_STEP: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^[^\t]{1,100}\t[^\t]{1,100}\t\u{feff}?"));
@@ -118,6 +121,13 @@ static REPEATED: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[repeated (\d+)x 
 static PYTHON: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})(?:\t| +)[A-Z]+ \S+:\d+ -- ")
 });
+/// How glog begins a record that ends its process, as Ray up to 1.2 and other programs print it:
+/// the day, and the thread, before which Ray put the pid.
+static GLOG: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"^F(\d\d)(\d\d) (\d\d:\d\d:\d\d\.\d{6}) +(?:(\d+) +)?\d+ ([\w./-]+\.(?:cc|h|cpp)):\d+\] +",
+    )
+});
 /// Unwraps `raw` and calls `out` for each line in it; a wrapper may put several lines into one.
 pub(super) fn unwrap_line(raw: &str, out: &mut dyn FnMut(LogLine)) {
     nested(raw, LogLine::default(), MAX_NESTED, out);
@@ -153,7 +163,7 @@ fn nested(raw: &str, mut line: LogLine, depth: u8, out: &mut dyn FnMut(LogLine))
 fn may_be_coloured(raw: &str) -> bool {
     let escape = memchr::memchr3(0x1b, b'\\', b'^', raw.as_bytes());
     escape.is_some()
-        || raw.contains(['\u{241b}', '\u{2190}'])
+        || raw.contains(['\u{241b}', '\u{2190}', '\u{fffd}'])
         || raw.contains("m(")
         || raw.contains("[0m")
 }
@@ -179,9 +189,26 @@ fn one(rest: &str, mut line: LogLine, out: &mut dyn FnMut(LogLine)) {
     {
         line.repeated = found[1].parse().unwrap_or(0);
     }
+    line.stamp = with_epoch(rest, line.stamp);
     line.keywords = keywords::find_all(rest);
     rest.clone_into(&mut line.text);
     out(line);
+}
+
+/// Adds the time in UTC that abseil's handler of signals prints, `*** SIGSEGV received at
+/// time=1763451416`, to a local time: they differ by a zone. Without a local time it would be the
+/// only one in UTC among lines that may be of any zone.
+fn with_epoch(text: &str, stamp: Stamp) -> Stamp {
+    let epoch = || {
+        let (_, rest) = text.split_once(" received at time=")?;
+        let end = rest.find(|sign: char| !sign.is_ascii_digit());
+        stamp::epoch(rest[..end.unwrap_or(rest.len())].parse().ok()?)
+    };
+    let in_utc = |local| stamp::whole_zones_from(local, epoch()?);
+    Stamp {
+        utc: stamp.utc.or_else(|| in_utc(stamp.local?)),
+        ..stamp
+    }
 }
 
 /// Reads the message inside a JSON line, and its time.
@@ -306,7 +333,8 @@ fn margin<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
         let behind = cut(&JOB_STEP, rest)?;
         ISO.is_match(behind).then_some(behind)
     };
-    cut(&MARGIN, rest).or_else(stern).or_else(step)
+    let bar = || cut(&BAR, rest).filter(|rest| PYTHON.is_match(rest) || names_its_writer(rest));
+    cut(&MARGIN, rest).or_else(stern).or_else(step).or_else(bar)
 }
 
 fn cut<'a>(regex: &Regex, rest: &'a str) -> Option<&'a str> {
@@ -459,11 +487,26 @@ fn speaker<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     Some(&rest[found.length..])
 }
 
+/// Removes the prefix of a record of glog that ends its process.
+fn glog_prefix<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
+    let found = rest
+        .starts_with('F')
+        .then(|| GLOG.captures(rest))
+        .flatten()?;
+    let day = stamp::month_day(&found[1], &found[2], &found[3]);
+    line.stamp.day = line.stamp.day.or(day);
+    let component = ray_prefix::component_of(&found[5]).unwrap_or_default();
+    let pid = found.get(4).and_then(|pid| pid.as_str().parse().ok());
+    line.component = Some((component.to_owned(), Pid(pid.unwrap_or(0))));
+    line.level = Some('C');
+    Some(&rest[found[0].len()..])
+}
+
 /// Removes Ray's own prefix. Lines that the driver quotes are indented.
 fn ray_prefix<'a>(rest: &'a str, line: &mut LogLine) -> &'a str {
     let trimmed = rest.trim_start();
     let Some(found) = ray_prefix::record(trimmed) else {
-        return rest;
+        return glog_prefix(trimmed, line).unwrap_or(rest);
     };
     line.stamp.local = stamp::local(found.time).or(line.stamp.local);
     let pid = Pid(found.pid.parse().unwrap_or(0));

@@ -194,7 +194,7 @@ fn zone_is_derived_from_a_zoned_death() {
     let event = format!(
         r#"{{"label":"RAY_WORKER_FAILURE","message":"A worker died or was killed while executing a task by an unexpected system error. Lease ID: 03 Worker ID: {id} Node ID: {id} Worker IP address: 192.0.2.2 Worker port: 1 Worker PID: 41 Worker exit type: NODE_OUT_OF_MEMORY Worker exit detail: x","source_type":"RAYLET","pid":"611","timestamp":1795219898}}"#
     );
-    let other = "[2026-11-21 08:11:40,000 I 700 700] worker.cc:1: *** SIGSEGV received at time=1795219900 on cpu 1 ***";
+    let other = "[2026-11-21 08:11:40,000 C 700 700] worker.cc:1:  Check failed: x";
     let of_worker =
         "logs/worker-2abec82d00000000000000000000000000000000000000000000abce-ffffffff-700.err";
     let kernel = kill("[Sat Nov 21 08:11:40 2026] ", 926, "ray::Rollout");

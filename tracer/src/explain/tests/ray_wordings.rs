@@ -415,3 +415,75 @@ fn change_of_a_document_that_quotes_ray_is_no_death() {
     let text = "+.. code-block:: bash\n+\n+  Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file.";
     assert!(of(text).deaths.is_empty());
 }
+
+#[test]
+fn record_of_glog_that_ends_its_process_is_read() {
+    let record = |head: &str| {
+        format!(
+            "{head}node_manager.cc:3094]  Check failed: node_info no info for a node\n*** Check failure stack trace: ***"
+        )
+    };
+    let report = of(&record(
+        "(pid=raylet, ip=192.0.2.2) F0505 18:21:58.604787  7485 ",
+    ));
+    let death = only(&report);
+    assert_eq!(death.process.role, Role::Raylet);
+    // The only number is the thread's.
+    assert_eq!(death.process.pid, Pid(0));
+    assert_eq!(death.node.as_deref(), Some("192.0.2.2"));
+    assert_eq!(
+        death.when.stamp.as_deref(),
+        Some("May 5 18:21:58 (no year)")
+    );
+    assert!(clause::summary(death).ends_with("its own check failed: node_info no info for a node"));
+    let report = of(&record("F0505 18:21:58.604787  611  612 "));
+    assert_eq!(killers(&report), [(611, Killer::Crash)]);
+    let abort = "*** SIGABRT (@0x3e800000610) received by PID 1552 (TID 0x7fd4dfee0740) from PID 1552; stack trace: ***";
+    let report = of(&format!(
+        "{}\n{abort}",
+        record("F0505 18:21:58.604787  1552 ")
+    ));
+    assert_eq!(killers(&report), [(1552, Killer::Crash)]);
+    // A warning goes on.
+    assert!(
+        of(&record("E0505 18:21:58.604787  611  612 "))
+            .deaths
+            .is_empty()
+    );
+}
+
+#[test]
+fn record_behind_a_progress_bar_is_read() {
+    let bar = "Chaos:  24%|███      | 124/500 [00:22<02:21,  2.65it/s]";
+    let check = "(raylet) [2021-10-25 05:34:10,286 C 4101 4110] plasma_store_provider.cc:73:  Check failed: _s.ok() Bad status: IOError: Broken pipe";
+    let report = of(&format!("{bar}{check}"));
+    let death = only(&report);
+    assert_eq!(killers(&report), [(4101, Killer::Crash)]);
+    // A worker without a job printed it.
+    assert_ne!(death.process.role, Role::Raylet);
+    assert!(of(&format!("{bar} of the check {check}")).deaths.is_empty());
+}
+
+#[test]
+fn colour_whose_escape_was_lost_is_removed() {
+    let text =
+        "\u{fffd}[36m(Rollout pid=4101)\u{fffd}[0m Fatal Python error: Floating point exception";
+    assert_eq!(killers(&of(text)), [(4101, Killer::Crash)]);
+}
+
+#[test]
+fn signal_that_is_dated_twice_gives_the_zone() {
+    let line = |time: &str| {
+        format!(
+            "[2026-11-21 08:23:48,683 E 4101 4101] logging.cc:361: *** SIGSEGV received at time={time} on cpu 22 ***"
+        )
+    };
+    let report = of(&line("1795220628"));
+    assert_eq!(report.texts[0].utc_offset_s, Some(8 * 3600));
+    let time = only(&report)
+        .when
+        .time
+        .map(|time| time.0.timestamp().to_string());
+    assert_eq!(time.as_deref(), Some("2026-11-21T00:23:48.683Z"));
+    assert_eq!(of(&line("1795220000")).texts[0].utc_offset_s, None);
+}
