@@ -29,8 +29,9 @@ const CONFUSED_LINES: u64 = 60;
 /// For this many lines after a reason, a stray field shows that two blocks were mixed.
 const WATCHED_LINES: u64 = 16;
 
-static CREATION: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"\(pid=(\d+), ip=([^,)\s]+)(?:, actor_id=([0-9a-f]{32}))?"));
+static CREATION: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"(?:ray::(\S+)\.\w+\(\) )?\(pid=(\d+), ip=([^,)\s]+)(?:, actor_id=([0-9a-f]{32}))?")
+});
 static FLAT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"class_name: (\S*)\s+actor_id: ([0-9a-f]{32})(?:\s+pid: (\d+)\s)?"));
 
@@ -254,10 +255,11 @@ fn reason(text: &str) -> Option<&str> {
 fn own_subject(text: &str) -> Option<Subject> {
     if let Some(found) = CREATION.captures(text) {
         return Some(Subject {
-            pid: found[1].parse().ok().map(Pid),
-            ip: Some(found[2].to_owned()),
+            class: found.get(1).map(|class| class.as_str().to_owned()),
+            pid: found[2].parse().ok().map(Pid),
+            ip: Some(found[3].to_owned()),
             actor_id: found
-                .get(3)
+                .get(4)
                 .and_then(|id| id.as_str().hex(HexId::ACTOR_DIGITS)),
             ..Subject::default()
         });

@@ -35,8 +35,8 @@ const NODE_ID: [&str; 3] = [
 
 /// What drivers print, and the GCS logs, of a node that did not answer (2.0 to 2.60): `The node with
 /// node id: ID and address: IP and node name: NAME has been marked dead because the detector has
-/// missed too many heartbeats from it. …`; 1.x prints `and ip: IP`, and up to 1.0 `node id ID`
-/// alone.
+/// missed too many heartbeats from it. …`; 1.x prints `and ip: IP`, up to 1.0 `node id ID`
+/// alone, and up to 0.8 `client ID ID`.
 const DECLARED_DEAD: &str = " has been marked dead because ";
 
 /// The digits of a node's id up to Ray 1.0.
@@ -84,7 +84,8 @@ pub(super) fn line(line: &LogLine, remarks: &mut TextRemarks) {
 pub(super) fn dead_node(line: &LogLine) -> Option<[Mention; 2]> {
     let (node, why) = line.text.split_once(DECLARED_DEAD)?;
     let id = (node.hex_after("node with node id: ", HexId::WORKER_DIGITS))
-        .or_else(|| node.hex_after("node with node id ", OLD_NODE_DIGITS))?;
+        .or_else(|| node.hex_after("node with node id ", OLD_NODE_DIGITS))
+        .or_else(|| node.hex_after("node with client ID ", OLD_NODE_DIGITS))?;
     let names = (node.split_once(" and address: ")).or_else(|| node.split_once(" and ip: "));
     let names = names.map_or("", |(_, names)| names);
     let (address, name) = names.split_once(" and node name: ").unwrap_or((names, ""));

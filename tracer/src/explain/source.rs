@@ -15,6 +15,7 @@ use super::{
     warnings,
 };
 use crate::{
+    event::Role,
     ids::{MINUTE_NS, Pid},
     judge::{
         from_text::{
@@ -29,6 +30,9 @@ use crate::{
 
 /// How many lines the driver quotes from the log of a raylet that has ended.
 const QUOTED: u32 = 24;
+/// In a frame of a raylet's own stack: its program, with an offset. It prints one only if it ends.
+const RAYLETS_FRAME: &str = "/raylet/raylet(+0x";
+const OWN_STACK: &str = "a fatal error of its own (it printed a C++ stack trace)";
 /// The most raylet pids that are kept.
 const MAX_RAYLETS: usize = 64;
 
@@ -51,8 +55,9 @@ pub(super) struct Source {
     /// Whether it is a log. A session's folder also holds dashboards and settings, which contain
     /// texts of Ray.
     is_log: bool,
-    /// How many of the next lines may be quotes from the log of a raylet that has ended.
+    /// How many of the next lines may be quotes from the log of this raylet, which has ended.
     quoted: u32,
+    ended: Subject,
     /// What the text said last that may be why a process ends: an error, or Ctrl+C.
     said: Said,
     /// Whether this worker's broken connection to its peers has been noted.
@@ -89,6 +94,7 @@ impl Source {
             folder,
             is_log: is_log(base),
             quoted: 0,
+            ended: Subject::raylet(None),
             said: Said::default(),
             told_of_peers: false,
             found: Vec::new(),
@@ -224,29 +230,36 @@ impl Source {
         }
     }
 
-    /// Reads the pid of a raylet from the log lines that the driver quotes after its end.
+    /// Reads the pid of a raylet, and whether it crashed, from the log lines that the driver quotes
+    /// after its end.
     fn raylet(&mut self, line: &LogLine) {
         if line.keywords.groups.has(Groups::CATALOGUE)
             && line.text.contains("Raylet is terminated")
             && line.text.contains("Termination is")
         {
             self.quoted = QUOTED;
+            let told = self.found.last().map(|one| one.subject.clone());
+            let told = told.filter(|one| one.role == Some(Role::Raylet));
+            self.ended = told.unwrap_or_else(|| Subject::raylet(None));
             return;
         }
         if self.quoted == 0 {
             return;
         }
         self.quoted -= 1;
-        let Some((_, pid)) = line
-            .component
-            .as_ref()
-            .filter(|(component, _)| component == "raylet")
-        else {
+        let record = line.component.as_ref();
+        let record = record.filter(|(name, _)| name == "raylet" && self.ended.pid.is_none());
+        let claim = if let Some((_, pid)) = record {
+            self.ended.pid = Some(*pid);
+            Claim::Identity
+        } else if line.speaker.is_none() && line.text.contains(RAYLETS_FRAME) {
+            self.quoted = 0;
+            let says = OWN_STACK.to_owned();
+            Claim::FatalError { says }
+        } else {
             return;
         };
-        self.quoted = 0;
-        let raylet = Subject::raylet(Some(*pid));
-        self.found.push(line.states(raylet, Claim::Identity));
+        self.found.push(line.states(self.ended.clone(), claim));
     }
 
     /// Ends the text and adds what is still open.

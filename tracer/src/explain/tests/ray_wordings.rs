@@ -453,6 +453,34 @@ fn record_of_glog_that_ends_its_process_is_read() {
 }
 
 #[test]
+fn raylet_that_an_agent_reports_is_on_its_node() {
+    let line = |ip: &str, digit: &str| {
+        format!(
+            "2022-12-20 22:02:13,602\tERROR agent.py:217 -- Raylet is terminated: ip={ip}, id={}. Termination is unexpected. Possible reasons include: (1) SIGKILL by the user or system OOM killer. Last 20 lines of the Raylet logs:\n    [2022-12-20 22:02:10,000 I 946 946] (raylet) accessor.cc:611: Received notification\n",
+            digit.repeat(56)
+        )
+    };
+    let report = of(&line("192.0.2.2", "a"));
+    let death = only(&report);
+    assert_eq!(death.node.as_deref(), Some("192.0.2.2"));
+    assert_eq!(death.process.pid, Pid(946));
+    let both = of(&[
+        line("192.0.2.2", "a"),
+        line("192.0.2.3", "b").replace("946", "947"),
+    ]
+    .concat());
+    let pids: Vec<_> = both.deaths.iter().map(|one| one.process.pid.0).collect();
+    assert_eq!(pids, [946, 947]);
+    let frame = "    /opt/ray/core/src/ray/raylet/raylet(+0x407243) [0x559dcf1fd243] ray::raylet::WorkerPool::StartNewWorker()\n";
+    let first = line("192.0.2.2", "a");
+    let (first, _) = first.split_once('\n').expect("two lines");
+    assert_eq!(
+        killers(&of(&format!("{first}\n{frame}"))),
+        [(0, Killer::Crash)]
+    );
+}
+
+#[test]
 fn record_behind_a_progress_bar_is_read() {
     let bar = "Chaos:  24%|███      | 124/500 [00:22<02:21,  2.65it/s]";
     let check = "(raylet) [2021-10-25 05:34:10,286 C 4101 4110] plasma_store_provider.cc:73:  Check failed: _s.ok() Bad status: IOError: Broken pipe";
@@ -486,4 +514,40 @@ fn signal_that_is_dated_twice_gives_the_zone() {
         .map(|time| time.0.timestamp().to_string());
     assert_eq!(time.as_deref(), Some("2026-11-21T00:23:48.683Z"));
     assert_eq!(of(&line("1795220000")).texts[0].utc_offset_s, None);
+}
+
+#[test]
+fn node_that_ray_of_2018_marked_dead_is_noted() {
+    let text = "The node with client ID 1111111111111111111111111111111111111111 has been marked dead because the monitor has missed too many heartbeats from it.";
+    let notes = of(text).notes.join("\n");
+    assert!(notes.contains("declared node 11111111 ("), "{notes}");
+}
+
+#[test]
+fn worker_that_could_not_register_exited() {
+    let text = "(raylet, ip=192.0.2.2) [2022-08-23 13:57:56,354 E 4101 4101] core_worker.cc:137: Failed to register worker a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1a1 to Raylet. Invalid: Invalid: No available ports.";
+    let report = of(text);
+    assert_eq!(killers(&report), [(4101, Killer::Exit)]);
+    let death = only(&report);
+    assert_ne!(death.process.role, Role::Raylet);
+    assert_eq!(death.node.as_deref(), Some("192.0.2.2"));
+}
+
+#[test]
+fn stack_of_a_terminated_process_is_a_crash() {
+    let stack = "(Rollout pid=4101) [2025-05-19 04:35:55,872 E 4101 4120] logging.cc:119: Stack trace: \n(Rollout pid=4101)  /opt/ray/_raylet.so(+0x13aa76a) [0x7f384831576a] ray::operator<<()";
+    assert_eq!(killers(&of(stack)), [(4101, Killer::Crash)]);
+    let thrown = "(Rollout pid=4101) [2025-05-19 04:35:55,870 E 4101 4120] logging.cc:112: Unhandled exception: St9bad_alloc. what(): std::bad_alloc";
+    let told = says(&format!("{thrown}\n{stack}"));
+    assert!(
+        told.ends_with("unhandled C++ exception: std::bad_alloc"),
+        "{told}"
+    );
+}
+
+#[test]
+fn actor_whose_constructor_failed_has_its_class() {
+    let text = "(PPO pid=18404) 2023-07-28 17:53:23,335 ERROR actor_manager.py:500 -- Ray error, taking actor 4 out of service. The actor died because of an error raised in its creation task, ray::Sampler.__init__() (pid=8848, ip=192.0.2.2, actor_id=11111111111111111111111101000000, repr=<x>)";
+    let report = of(text);
+    assert_eq!(only(&report).work.actor_class.as_deref(), Some("Sampler"));
 }
