@@ -4,15 +4,16 @@
 //! budget is met about, not exactly.
 
 use aya_ebpf::maps::{Array, HashMap};
-use raytrace_ebpf::records::{PERIOD_SHIFT, Spent};
+use raytrace_ebpf::records::Spent;
 
 /// The records that users have caused, and the most that each and all may cause in a period of
-/// `1 << PERIOD_SHIFT` ns.
+/// `1 << shift` ns.
 pub(crate) struct Users<'a> {
     pub(crate) each: &'a HashMap<u32, Spent>,
     pub(crate) all: &'a Array<Spent>,
     pub(crate) most_of_each: u32,
     pub(crate) most_of_all: u32,
+    pub(crate) shift: u32,
 }
 
 impl Users<'_> {
@@ -30,7 +31,7 @@ impl Users<'_> {
         };
         // SAFETY: the pointers are to entries of maps.
         let (all, mut of_user) = unsafe { (&mut *all, of_user.map(|spent| &mut *spent)) };
-        let period = (now >> PERIOD_SHIFT) as u32;
+        let period = (now >> self.shift) as u32;
         let own = own
             && of_user
                 .as_deref_mut()

@@ -15,8 +15,8 @@
 
 use aya_ebpf::{macros::fexit, programs::FExitContext};
 use raytrace_ebpf::records::{
-    ALL_INTERFERENCES, Hook, Interfered, Interference, Kind, PROCESS_INTERFERENCES, PROCESS_SHIFT,
-    Tracked, USER_INTERFERENCES, ledger,
+    ALL_INTERFERENCES, Hook, Interfered, Interference, Kind, PERIOD_SHIFT, PROCESS_INTERFERENCES,
+    PROCESS_SHIFT, Tracked, USER_INTERFERENCES, ledger,
 };
 
 use super::{
@@ -143,6 +143,7 @@ fn report(kind: Kind, task: u64, by: u64) -> u32 {
         all: &ALL_INTERFERED,
         most_of_each: USER_INTERFERENCES,
         most_of_all: ALL_INTERFERENCES,
+        shift: PERIOD_SHIFT,
     };
     if !users.take(uid, header.time, true) {
         known.lost_interference = 1;

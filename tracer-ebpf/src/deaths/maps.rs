@@ -232,6 +232,14 @@ pub(crate) static USER_INTERFERED: HashMap<u32, Spent> = HashMap::with_max_entri
 #[map]
 pub(crate) static ALL_INTERFERED: Array<Spent> = Array::with_max_entries(1, 0);
 
+/// The records of signals with a handler that each user caused: 1,024 × 16 bytes.
+#[map]
+pub(crate) static USER_SIGNALLED: HashMap<u32, Spent> = HashMap::with_max_entries(USERS, 0);
+
+/// Those that all users caused.
+#[map]
+pub(crate) static ALL_SIGNALLED: Array<Spent> = Array::with_max_entries(1, 0);
+
 /// Scratch space for a snapshot.
 #[map]
 pub(crate) static SNAPSHOT_SCRATCH: PerCpuArray<Snapshot> = PerCpuArray::with_max_entries(1, 0);

@@ -10,8 +10,8 @@
 
 use aya_ebpf::helpers::{bpf_get_current_uid_gid, bpf_ktime_get_boot_ns, generated};
 use raytrace_ebpf::records::{
-    ALL_RENAMES, COMM, Hook, Kind, PROCESS_RENAMES, PROCESS_SHIFT, Rename, TITLE, Tracked,
-    USER_RENAMES, ledger,
+    ALL_RENAMES, COMM, Hook, Kind, PERIOD_SHIFT, PROCESS_RENAMES, PROCESS_SHIFT, Rename, TITLE,
+    Tracked, USER_RENAMES, ledger,
 };
 
 use super::{
@@ -103,6 +103,7 @@ fn may_send(process: &mut Tracked) -> bool {
         all: &ALL_RENAMED,
         most_of_each: USER_RENAMES,
         most_of_all: ALL_RENAMES,
+        shift: PERIOD_SHIFT,
     };
     users.take(bpf_get_current_uid_gid() as u32, now, own)
 }

@@ -5,20 +5,25 @@
 //! program first filters by number. Without this hook, the kills of different senders cannot be
 //! distinguished.
 
+use aya_ebpf::helpers::{bpf_get_current_uid_gid, bpf_ktime_get_boot_ns};
 use raytrace_ebpf::records::{
-    COMMAND, GROUP_EXIT, Hook, Kind, SENDER_CGROUP_NAME, SENDER_CGROUPS, SENDER_EXEC_SEEN,
-    SENDER_EXITING, SENDER_KERNEL_THREAD, SENDER_PROCESS_EXITING, SENDER_SAME_ROOT, Signal,
-    TOOK_EFFECT, ledger,
+    ALL_SIGNALS, COMMAND, GROUP_EXIT, Hook, Kind, PROCESS_SHIFT, SENDER_CGROUP_NAME,
+    SENDER_CGROUPS, SENDER_EXEC_SEEN, SENDER_EXITING, SENDER_KERNEL_THREAD, SENDER_PROCESS_EXITING,
+    SENDER_SAME_ROOT, Signal, TOOK_EFFECT, USER_SIGNALS, ledger,
 };
 
 use super::{
+    budget::Users,
     call, caught, commands, hook, interference,
     kernel::{
         SI_KERNEL, ancestors, argument_range, arguments, css_directory, css_parent, current,
         current_tgid, directory_name, exe, executable, header, leader_comm, memory_css, process,
         root, si_code, signal_struct, tgid, tracer, uids,
     },
-    maps::{DEATHS, KernelKill, LAST_KILL, TRACKED, WAKEUP, count, count_seen, offsets},
+    maps::{
+        ALL_SIGNALLED, DEATHS, KernelKill, LAST_KILL, TRACKED, USER_SIGNALLED, WAKEUP, count,
+        count_seen, offsets,
+    },
 };
 use crate::read::read;
 
@@ -101,7 +106,16 @@ fn generated<const TYPED: bool, C>(
     let exit_code: i32 = read(shared, offsets().signal_group_exit_code);
     let dying = flags & SIGNAL_GROUP_EXIT != 0;
     let effect = dying && exit_code == number && (result == 0 || result == 4);
-    if !is_in(TELLING, number) && !effect && !is_default(target, number) {
+    let is_telling = is_in(TELLING, number);
+    let is_handled = !effect && !is_default(target, number);
+    let is_over = is_telling && is_handled && !may_send();
+    if is_over && (result == 0 || result == 4) {
+        caught::lost(target_tgid);
+    }
+    if is_over && target_tgid == current_tgid() {
+        return count(Hook::Signal, ledger::FILTERED);
+    }
+    if is_over || is_handled && !is_telling {
         let outcome = caught::keep(target, number, code, group as u32 & 1, result);
         return count(Hook::Signal, outcome);
     }
@@ -131,6 +145,22 @@ fn generated<const TYPED: bool, C>(
     tracer::<false>(target, other, &mut record.tracer);
     entry.submit(WAKEUP);
     count(Hook::Signal, ledger::SUBMITTED);
+}
+
+/// Whether the running user and all users have room for one more record of a signal that has a
+/// handler. Nobody can fill the ring with them.
+#[inline(always)]
+fn may_send() -> bool {
+    let users = Users {
+        each: &USER_SIGNALLED,
+        all: &ALL_SIGNALLED,
+        most_of_each: USER_SIGNALS,
+        most_of_all: ALL_SIGNALS,
+        shift: PROCESS_SHIFT,
+    };
+    // SAFETY: the helper reads a clock.
+    let now = unsafe { bpf_ktime_get_boot_ns() };
+    users.take(bpf_get_current_uid_gid() as u32, now, true)
 }
 
 /// Returns whether one of [`HARMLESS`] may be caught by a tracked process, and is neither the end of

@@ -578,7 +578,7 @@ pub fn by_class(memory: &Memory) -> Vec<HeldByClass<'_>> {
 pub fn what_is_missing(missed: Missed) -> &'static str {
     match missed {
         Missed::Deaths => "deaths may be missing or judged on less evidence",
-        Missed::Interference => "who traced or changed a process may be missing, no death is",
+        Missed::Acts => "who signalled or changed a process may be missing, no death is",
         Missed::CallsAndMemory => "calls and memory may be incomplete, no death is missing",
     }
 }

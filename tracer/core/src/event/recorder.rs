@@ -156,6 +156,8 @@ pub const TITLES_OF: &str = "titles of user ";
 /// The same for acts of one user's tracers and writers. The process that they were done to has
 /// [`super::Exit::unrecorded`].
 pub const INTERFERENCE_BY: &str = "tracers and writers of user ";
+/// The same for signals that one user sent and that their targets caught or blocked.
+pub const SIGNALS_BY: &str = "signals of user ";
 /// The name of the row that counts events about processes that did not fit into the recording's
 /// queue.
 pub const PROCESS_EVENTS: &str = "starts and ends of processes";

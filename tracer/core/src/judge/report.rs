@@ -40,7 +40,7 @@ pub use verdict::{
 use serde::{Serialize, Serializer};
 
 use crate::{
-    event::{AT_EXIT, INTERFERENCE_BY, Mode, Probe, TITLES_OF},
+    event::{AT_EXIT, INTERFERENCE_BY, Mode, Probe, SIGNALS_BY, TITLES_OF},
     ids::{Bytes, EventId, HexId, Pid, WallTime},
     judge::cause::Cause,
     path,
@@ -218,21 +218,24 @@ const CALLS_AND_MEMORY: [&str; 3] = ["task/task_rename", "samples", "reads that 
 pub enum Missed {
     /// Deaths, or evidence on them.
     Deaths,
-    /// Who traced a process or wrote into its memory.
-    Interference,
+    /// Who signalled or traced a process, or wrote into its memory. Its exit says so.
+    Acts,
     /// Calls and figures of memory.
     CallsAndMemory,
 }
 
 impl Missed {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Deaths, Self::Interference, Self::CallsAndMemory];
+    pub const ALL: [Self; 3] = [Self::Deaths, Self::Acts, Self::CallsAndMemory];
 
     fn by(hook: &str) -> Self {
         if CALLS_AND_MEMORY.contains(&hook) || hook.starts_with(TITLES_OF) {
             Self::CallsAndMemory
-        } else if hook.starts_with(AT_EXIT) || hook.starts_with(INTERFERENCE_BY) {
-            Self::Interference
+        } else if [AT_EXIT, INTERFERENCE_BY, SIGNALS_BY]
+            .iter()
+            .any(|begin| hook.starts_with(begin))
+        {
+            Self::Acts
         } else {
             Self::Deaths
         }

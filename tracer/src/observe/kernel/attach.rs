@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     bounded,
-    event::{INTERFERENCE_BY, Probe, ProbeState, TITLES_OF},
+    event::{INTERFERENCE_BY, Probe, ProbeState, SIGNALS_BY, TITLES_OF},
 };
 
 /// What observing the kernel needs, once the hooks are attached.
@@ -163,6 +163,7 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
     let budgets = [
         budget(TITLES_OF, "USER_RENAMED", "ALL_RENAMED")?,
         budget(INTERFERENCE_BY, "USER_INTERFERED", "ALL_INTERFERED")?,
+        budget(SIGNALS_BY, "USER_SIGNALLED", "ALL_SIGNALLED")?,
     ];
     Ok(Attached {
         ring: Ring::new(ring, unsent, Decoder::new(symbols), Arc::clone(&received)),

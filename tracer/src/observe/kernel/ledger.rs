@@ -34,7 +34,7 @@ impl Received {
 /// Reads the kernel's counters.
 pub struct Ledgers {
     counters: PerCpuArray<MapData, u64>,
-    budgets: [Budget; 2],
+    budgets: [Budget; 3],
     programs: Vec<(Hook, RawFd)>,
     received: Arc<Received>,
 }
@@ -74,7 +74,7 @@ impl Budget {
 impl Ledgers {
     pub(super) fn new(
         counters: PerCpuArray<MapData, u64>,
-        budgets: [Budget; 2],
+        budgets: [Budget; 3],
         programs: Vec<(Hook, RawFd)>,
         received: Arc<Received>,
     ) -> Self {

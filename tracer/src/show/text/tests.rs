@@ -185,13 +185,17 @@ fn lost_renames_lose_no_death() {
 }
 
 #[test]
-fn lost_acts_of_tracers_lose_no_death() {
-    for hook in ["fexit/mm_access", "tracers and writers of user 1000"] {
+fn lost_acts_of_others_lose_no_death() {
+    for hook in [
+        "fexit/mm_access",
+        "tracers and writers of user 1000",
+        "signals of user 1000",
+    ] {
         let mut report = sample::others();
         report.recordings[0].ledgers[0].hook = hook.into();
         let text = whole(&report, 200);
         let line = format!(
-            "12 events were lost ({hook} 12): who traced or changed a process may be missing, no death is"
+            "12 events were lost ({hook} 12): who signalled or changed a process may be missing, no death is"
         );
         assert!(text.contains(&line), "{text}");
     }
