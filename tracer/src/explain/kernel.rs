@@ -23,12 +23,14 @@ use crate::{
 };
 
 /// Keywords of these lines.
-pub(super) const KEYWORDS: [&str; 15] = [
+pub(super) const KEYWORDS: [&str; 19] = [
     "oom-kill:constraint=",
     "Killed process ",
     "Kill process ",
     "killed as a result of limit of",
     "invoked oom-killer",
+    "oom_kill_process",
+    "mem_cgroup_out_of_memory",
     "memory: usage ",
     "Memory cgroup stats for ",
     "oom_score_adj name",
@@ -39,11 +41,15 @@ pub(super) const KEYWORDS: [&str; 15] = [
     "] trap ",
     "NVRM: Xid (",
     "Kernel panic - not syncing: ",
+    "Oops: ",
+    "invalid opcode: ",
 ];
 /// A line further than this from the report's first line does not belong to it.
 const MAX_LINES: u64 = 6000;
 /// The most tasks of a dump that are kept, not counting raylets.
 const MAX_TASKS: usize = 10;
+/// The process in which the kernel has a fault stands at most this many lines below it.
+const OOPS_LINES: u64 = 3;
 /// The most kills that wait for their second line.
 const MAX_PENDING: usize = 256;
 
@@ -64,6 +70,10 @@ static REAPED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"oom_reaper: reaped process (\d+) \((.*)\), now anon-rss:"));
 static PANIC: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?:^|\] )Kernel panic - not syncing: (Out of memory: )?(.*)$"));
+static OOPS: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"\b(?:Oops|invalid opcode): [0-9a-f]{1,16} \[#\d+\]"));
+static RUNNING: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"\bCPU: \d+ (?:UID: \d+ )?PID: (\d+) Comm: (\S+) "));
 static ROW: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[ *\d+\] +(.+)$"));
 
 /// The report that is being read, and kills that wait for their second line.
@@ -74,6 +84,8 @@ pub(super) struct Kernel {
     /// The process that an old kernel chose, until the line that names the one that died.
     chosen: Option<Statement>,
     columns: Option<Columns>,
+    /// The line of a fault in the kernel, until that which names the process.
+    oops: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -86,6 +98,10 @@ struct Report {
     result: Option<(String, String)>,
     /// The line that has them.
     result_line: Option<LogLine>,
+    /// The line of the stack by which it chose a victim, until that is named.
+    decided: Option<LogLine>,
+    /// Whether that stack has the function for a full cgroup.
+    in_cgroup: bool,
     /// The scope that an old kernel names above the kill, and the number of that line.
     chosen: Option<(Scope, u64)>,
     /// Whether lines of another report are mixed in.
@@ -101,9 +117,9 @@ struct Report {
 }
 
 impl Kernel {
-    /// Returns whether the next lines belong to a task dump.
+    /// Returns whether the next lines belong to a task dump, or name a process.
     pub(super) fn is_open(&self) -> bool {
-        self.columns.is_some()
+        self.columns.is_some() || self.oops.is_some()
     }
 
     /// Reads a line.
@@ -120,6 +136,7 @@ impl Kernel {
             return;
         }
         out.extend(panic(text, line));
+        out.extend(self.oops(text, line));
         match kernel_log::parse(text) {
             Some(KernelLog::Invoked { comm, .. }) => self.invoked(comm, line, out),
             Some(KernelLog::OomKill {
@@ -151,6 +168,22 @@ impl Kernel {
             Some(KernelLog::Xid { .. }) => {}
             None => self.unparsed_line(text, line, out),
         }
+    }
+
+    /// Reads a fault in the kernel, which ends the process in which it comes.
+    fn oops(&mut self, text: &str, line: &LogLine) -> Option<Statement> {
+        if OOPS.is_match(text) && is_of_kernel(line) {
+            self.oops = Some(line.place.line);
+            return None;
+        }
+        let near = line.place.line.saturating_sub(self.oops?) <= OOPS_LINES;
+        let found = RUNNING.captures(text).filter(|_| near);
+        self.oops = self.oops.filter(|_| near && found.is_none());
+        let found = found?;
+        let pid = found[1].parse().ok().filter(|pid| *pid != 0).map(Pid)?;
+        let why = "a fault in the kernel itself, as it ran for this process".to_owned();
+        let claim = Claim::Daemon(by_kernel(why, false));
+        Some(line.states(subject(Some(pid), found[2].to_owned()), claim))
     }
 
     fn invoked(&mut self, comm: String, line: &LogLine, out: &mut Vec<Statement>) {
@@ -197,6 +230,11 @@ impl Kernel {
             self.report.chosen = scope.map(|scope| (scope, line.place.line));
             let comm = format!("{} (pid {}) or a child of it", &found[3], &found[2]);
             self.choose(comm, scope, line, out);
+        } else if text.contains("oom_kill_process") {
+            let decided = Some(line.clone()).filter(|_| self.report.invoker.is_some());
+            self.report.decided = decided.filter(|_| !self.report.kill_seen);
+        } else if text.contains("mem_cgroup_out_of_memory") {
+            self.report.in_cgroup = true;
         } else {
             return false;
         }
@@ -211,6 +249,7 @@ impl Kernel {
         line: &LogLine,
         out: &mut Vec<Statement>,
     ) {
+        self.report.decided = None;
         let report = &self.report;
         let (task_cgroup, cgroup) = report.result.clone().unzip();
         let oom = KernelOom {
@@ -266,6 +305,7 @@ impl Kernel {
         if self.pending.len() >= MAX_PENDING {
             self.flush(out);
         }
+        self.report.decided = None;
         self.pending.insert(pid, killed(line, Some(pid), comm, oom));
     }
 
@@ -346,6 +386,7 @@ impl Kernel {
             oom.tasks.clone_from(&report.tasks);
         }
         report.kill_seen = true;
+        report.decided = None;
         out.extend(chosen);
         oom
     }
@@ -388,12 +429,17 @@ impl Kernel {
 impl Report {
     /// Returns the kill whose victim the text does not name.
     fn without_victim(&mut self) -> Option<Statement> {
-        let line = self.result_line.take()?;
-        let (task_cgroup, cgroup) = self.result.take()?;
+        let result = self.result_line.take().zip(self.result.take());
+        let (line, result) = match (result, self.decided.take()) {
+            (Some((line, result)), _) => (line, Some(result)),
+            (None, decided) => (decided?, None),
+        };
+        let in_cgroup = result.is_some() || self.in_cgroup;
+        let (task_cgroup, cgroup) = result.unzip();
         let oom = KernelOom {
-            scope: Some(Scope::Memcg),
-            cgroup: Some(cgroup),
-            task_cgroup: Some(task_cgroup),
+            scope: in_cgroup.then_some(Scope::Memcg),
+            cgroup,
+            task_cgroup,
             limit: self.limit,
             usage: self.usage,
             invoker: self.invoker.clone(),
@@ -409,32 +455,34 @@ impl Report {
 
 /// Reads the end of a whole machine, unless the line was written by a program.
 fn panic(text: &str, line: &LogLine) -> Option<Statement> {
-    let program = line.program.as_ref().map(|(name, _)| name.as_str());
-    let found = PANIC.captures(text)?;
-    if program.is_some_and(|name| name != "kernel") || line.speaker.is_some() {
-        return None;
-    }
+    let found = PANIC.captures(text).filter(|_| is_of_kernel(line))?;
     let why = match found.get(1) {
         Some(_) => "it was out of memory and panicked",
         None => "it panicked",
     };
-    let subject = Subject {
-        pid_namespace: PidNamespace::Host,
-        of: Some("the machine".into()),
-        ..Subject::default()
-    };
-    let daemon = Daemon {
+    let subject = subject(None, "every process of the machine".to_owned());
+    let daemon = by_kernel(format!("{why}: {}", &found[2]), found.get(1).is_some());
+    Some(line.states(subject, Claim::Daemon(daemon)))
+}
+
+fn by_kernel(why: String, for_memory: bool) -> Daemon {
+    Daemon {
         name: "the kernel".into(),
         pid: None,
         signal: None,
-        why: format!("{why}, which ends every process: {}", &found[2]),
-        for_memory: found.get(1).is_some(),
+        why,
+        for_memory,
         fix: None,
         unit: None,
         after_part: false,
         after: None,
-    };
-    Some(line.states(subject, Claim::Daemon(daemon)))
+    }
+}
+
+/// Returns whether no program wrote the line, as far as its prefix says.
+fn is_of_kernel(line: &LogLine) -> bool {
+    let program = line.program.as_ref().map(|(name, _)| name.as_str());
+    program.is_none_or(|name| name == "kernel") && line.speaker.is_none()
 }
 
 /// Returns whether a line is the header of a task dump.
@@ -444,10 +492,7 @@ pub(super) fn heads_dump(text: &str) -> bool {
 
 /// Reads a GPU error of NVIDIA's driver, unless the line was written by a program.
 pub(super) fn gpu_error(line: &LogLine, remarks: &mut TextRemarks) {
-    let program = line.program.as_ref().map(|(name, _)| name.as_str());
-    let foreign = program.is_some_and(|name| name != "kernel");
-    if !foreign
-        && line.speaker.is_none()
+    if is_of_kernel(line)
         && let Some(told) = kernel_log::xid::parse(&line.text)
     {
         remarks.gpu_errors.add_line((line.place, line.stamp), &told);

@@ -281,8 +281,8 @@ fn kernel_log_without_a_victim_tells_of_the_kill() {
     );
     let panic = "[  910.113950] Kernel panic - not syncing: Out of memory: compulsory panic_on_oom is enabled\n";
     let report = of(panic);
-    let clause = crate::show::words::clause(only(&report));
-    assert!(clause.contains("ends every process"), "{clause}");
+    let name = &only(&report).process.comm;
+    assert_eq!(name, "every process of the machine");
     assert!(
         of("(Rollout pid=7) Kernel panic - not syncing: x\n")
             .deaths
@@ -333,4 +333,40 @@ fn step_that_srun_ends_is_named_of_a_task_only() {
     let oom = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=77.0 cgroup. Some of your processes may have been killed by the cgroup out-of-memory handler.\n";
     let report = of(&format!("{oom}srun: Terminating StepId=88.0\n"));
     assert!(!only(&report).process.comm.contains("88.0"));
+}
+
+/// A text often has the begin of a report only.
+#[test]
+fn an_oom_report_cut_before_its_victim_tells_of_a_kill_of_nobody() {
+    let invoked = "[  10.100000] java invoked oom-killer: gfp_mask=0x100cca, order=0, oom_score_adj=0\n[  10.100001] CPU: 0 PID: 405 Comm: java Not tainted 5.13.0\n";
+    let decided = "[  10.100002]  oom_kill_process.cold+0xb/0x10\n";
+    let memcg = "[  10.100003]  mem_cgroup_out_of_memory+0xc2/0xd0\n";
+    let kill = "[  10.200000] Out of memory: Killed process 7 (python3) total-vm:1kB, anon-rss:2kB, file-rss:0kB, shmem-rss:0kB\n";
+    let cut = |text: String| killers(&of(&text));
+    assert_eq!(cut(format!("{invoked}{decided}")), [(0, Killer::KernelOom)]);
+    assert_eq!(
+        cut(format!("{invoked}{decided}{memcg}")),
+        [(0, Killer::KernelOomMemcg)]
+    );
+    assert_eq!(
+        cut(format!("{invoked}{decided}{kill}")),
+        [(7, Killer::KernelOomGlobal)]
+    );
+    // The kernel may have panicked, or found nothing to kill.
+    assert_eq!(cut(invoked.to_owned()), []);
+    assert_eq!(cut(decided.to_owned()), []);
+}
+
+/// The kernel ends the process, or the whole machine.
+#[test]
+fn a_fault_in_the_kernel_ends_the_process_that_it_ran_for() {
+    let text = |pid: u32| {
+        format!(
+            "[   24.391150] BUG: kernel NULL pointer dereference, address: 0000000000000002\n[   24.393180] Oops: 0000 [#1] SMP PTI\n[   24.393654] CPU: 0 PID: {pid} Comm: dockerd Tainted: G OE 5.4.0-174-generic #193-Ubuntu\n"
+        )
+    };
+    assert_eq!(killers(&of(&text(2080))), [(2080, Killer::Signal)]);
+    assert_eq!(killers(&of(&text(0))), []);
+    let warned = text(2080).replace("Oops: 0000 [#1]", "WARNING:");
+    assert_eq!(killers(&of(&warned)), []);
 }
