@@ -2,8 +2,8 @@
 //! a limit that stand beside the end.
 //!
 //! `kubectl describe` has the name of a pod above the states of its containers, with the time of an
-//! end and the limit of the container below it. The mails of PBS and the logs of `HTCondor` begin
-//! with the job.
+//! end and the limit of the container below it. The mails of PBS, the accounts of Grid
+//! Engine and the logs of `HTCondor` begin with the job, and `coredumpctl info` with the process.
 
 use std::sync::LazyLock;
 
@@ -11,16 +11,19 @@ use regex::{Captures, Regex};
 
 use super::{line::LogLine, pattern, stamp};
 use crate::{
-    ids::Bytes,
+    ids::{Bytes, Pid},
     judge::from_text::claim::{Claim, Place, Stamp, Statement},
 };
 
 /// Keywords of these lines.
-pub(super) const KEYWORDS: [&str; 11] = [
+pub(super) const KEYWORDS: [&str; 14] = [
     "Name:  ",
+    "Roles:  ",
     "Pod Name: ",
     "\"podName\":",
     "PBS Job Id: ",
+    "jobnumber  ",
+    "      PID: ",
     ".000) ",
     "container name: ",
     "Finished: ",
@@ -37,12 +40,16 @@ const TIME_LINES: u64 = 2;
 const POD_LINES: u64 = 400;
 /// What a batch system tells of a job is at most this long.
 const JOB_LINES: u64 = 12;
+/// What Grid Engine's `qacct` has of a job below its number.
+const ACCOUNT_LINES: u64 = 40;
 /// An event in the log of an `HTCondor` job.
 const EVENT_LINES: u64 = 4;
 
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r#"^\s*(?:Name:  +|Pod Name: +|"podName": ?")([a-z0-9][a-z0-9.-]{0,252})"?,?$"#)
 });
+static CORE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s+PID: (\d{1,10}) \((.{1,64})\)$"));
+static GRID_ENGINE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^jobnumber +(\d{1,12})$"));
 static PBS: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*PBS Job Id: +([\w.\[\]-]{1,100})$"));
 static CONTAINER: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^\s*container name: +([a-z0-9][a-z0-9.-]{0,252})$"));
@@ -70,6 +77,8 @@ static FINISHED: LazyLock<Regex> = LazyLock::new(|| {
 struct Heading {
     /// `pod train-0`, `PBS job 12.head1`.
     of: String,
+    /// The process, where the block is about one.
+    process: Option<(Pid, String)>,
     stamp: Stamp,
     line: u64,
     /// How many lines below it are about the same.
@@ -98,6 +107,14 @@ impl Headings {
         let text = line.text.trim_end();
         if let Some(found) = heading(text, line) {
             self.heading = Some(found);
+        }
+        // Only a node has roles.
+        if text.starts_with("Roles:  ")
+            && let Some(named) = &mut self.heading
+            && place.line.saturating_sub(named.line) <= TIME_LINES
+            && let Some(node) = named.of.strip_prefix("pod ")
+        {
+            named.of = format!("node {node}");
         }
         if let Some(stamp) = finished(text) {
             self.finished = Some((stamp, place));
@@ -147,7 +164,13 @@ impl Headings {
             let nameless = one.subject.pid.is_none() && one.subject.of.is_none();
             let here = one.place == place && is_end(&one.claim) && nameless;
             if let Some(heading) = heading.filter(|_| here) {
-                one.subject.of = Some(heading.of.clone());
+                match &heading.process {
+                    Some((pid, comm)) => {
+                        one.subject.pid = Some(*pid);
+                        one.subject.comm = Some(comm.clone());
+                    }
+                    None => one.subject.of = Some(heading.of.clone()),
+                }
                 if one.stamp.is_empty() {
                     one.stamp = heading.stamp;
                 }
@@ -187,6 +210,7 @@ fn is_end(claim: &Claim) -> bool {
 fn heading(text: &str, line: &LogLine) -> Option<Heading> {
     let of = |kind: &str, found: &Captures<'_>, lines| Heading {
         of: format!("{kind} {}", &found[1]),
+        process: None,
         stamp: Stamp::default(),
         line: line.place.line,
         lines,
@@ -197,6 +221,19 @@ fn heading(text: &str, line: &LogLine) -> Option<Heading> {
     if let Some(found) = PBS.captures(text) {
         return Some(of("PBS job", &found, JOB_LINES));
     }
+    if let Some(found) = GRID_ENGINE.captures(text) {
+        return Some(of("Grid Engine job", &found, ACCOUNT_LINES));
+    }
+    if let Some(found) = CORE.captures(text) {
+        let process = found[1]
+            .parse()
+            .ok()
+            .map(|pid| (Pid(pid), found[2].to_owned()));
+        return Some(Heading {
+            process,
+            ..of("process", &found, JOB_LINES)
+        });
+    }
     if let Some(found) = CONTAINER.captures(text) {
         return Some(of("container", &found, JOB_LINES));
     }
@@ -204,6 +241,7 @@ fn heading(text: &str, line: &LogLine) -> Option<Heading> {
     let day = |month| stamp::month_day(month, found.get(5)?.as_str(), found.get(6)?.as_str());
     Some(Heading {
         of: format!("HTCondor job {}.{}", &found[1], &found[2]),
+        process: None,
         stamp: Stamp {
             local: found.get(3).and_then(|at| stamp::local(at.as_str())),
             day: found.get(4).and_then(|month| day(month.as_str())),

@@ -1,9 +1,20 @@
-//! Joins a sudden end with what the same text says right before: an error, or Ctrl+C.
+//! Joins an end with what the same text says right before: an error, Ctrl+C, or that systemd stops
+//! the unit.
 
-use crate::judge::from_text::claim::{Claim, Stamp, Statement};
+use std::collections::HashMap;
+
+use libc::SIGTERM;
+
+use crate::judge::from_text::claim::{Claim, Daemon, Stamp, Statement};
 
 /// What Python raises at Ctrl+C.
 pub(super) const INTERRUPT: &str = "KeyboardInterrupt";
+/// What a row says of a unit that systemd stops.
+const STOPPING: &str = "systemd stops it";
+/// At most this many units that are stopped are kept.
+const MAX_UNITS: usize = 256;
+/// The main process of a unit that is stopped ends within this many lines.
+const STOPPED_LINES: u64 = 100;
 /// An error explains an end at most so much later.
 const SHORTLY_NS: u64 = 1_000_000_000;
 /// Where a text has no times, an error explains an end at most this many lines below.
@@ -16,6 +27,8 @@ const INTERRUPTED_LINES: u64 = 400;
 pub(super) struct Said {
     error: Option<Statement>,
     interrupt: Option<Statement>,
+    /// The units that systemd stops, and the line of each.
+    stopping: HashMap<String, u64>,
 }
 
 impl Said {
@@ -27,10 +40,28 @@ impl Said {
         for one in found.split_off(before) {
             match &one.claim {
                 Claim::ErrorBefore { says } if says == INTERRUPT => self.interrupt = Some(one),
+                Claim::ErrorBefore { says } if says == STOPPING => self.stops(one),
                 Claim::ErrorBefore { .. } => self.error = Some(one),
                 _ => self.with_reason(one, found),
             }
         }
+    }
+
+    fn stops(&mut self, one: Statement) {
+        if self.stopping.len() >= MAX_UNITS {
+            self.stopping.clear();
+        }
+        let line = one.place.line;
+        self.stopping
+            .extend(one.subject.of.map(|unit| (unit, line)));
+    }
+
+    /// Whether systemd sent this SIGTERM, because it stops the unit.
+    fn is_stopped(&self, one: &Statement) -> bool {
+        let unit = one.subject.of.as_ref();
+        let above = unit.and_then(|unit| self.stopping.get(unit));
+        let lines = above.map(|above| one.place.line.saturating_sub(*above));
+        one.claim == Claim::Signalled(SIGTERM) && lines.is_some_and(|lines| lines <= STOPPED_LINES)
     }
 
     fn with_reason(&self, mut one: Statement, found: &mut Vec<Statement>) {
@@ -52,7 +83,24 @@ impl Said {
                 ..above.clone()
             });
         }
+        if self.is_stopped(&one) {
+            one.claim = Claim::Daemon(by_systemd());
+        }
         found.push(one);
+    }
+}
+
+fn by_systemd() -> Daemon {
+    Daemon {
+        name: "systemd".into(),
+        pid: None,
+        signal: Some(SIGTERM),
+        why: "the unit was stopped".into(),
+        for_memory: false,
+        fix: None,
+        unit: None,
+        after_part: false,
+        after: None,
     }
 }
 

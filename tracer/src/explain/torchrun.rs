@@ -23,13 +23,14 @@ const GRACE_NS: i64 = 29 * SECOND_NS;
 /// The ranks of a report whose end has not been read.
 #[derive(Debug, Default)]
 pub(super) struct Torchrun {
-    /// The time of the rank that is being read.
+    /// The time and the number of the rank that is being read.
     time: Option<i64>,
+    number: Option<String>,
     root: Option<Place>,
     waiting: Vec<Rank>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Rank {
     time: Option<i64>,
     end: Statement,
@@ -41,11 +42,14 @@ impl Torchrun {
         let text = line.text.trim();
         if let Some((_, at)) = text.split_once("time      : ") {
             self.time = stamp::local(&at.replacen('_', " ", 1));
+        } else if let Some((_, number)) = text.split_once("rank      : ") {
+            self.number = number.split(' ').next().map(|rank| format!("rank {rank}"));
         } else if text.contains(ROOT) {
             self.root = Some(line.place);
         } else if text.starts_with("exitcode  : ") {
-            let time = self.time.take();
+            let (time, number) = (self.time.take(), self.number.take());
             for mut end in out.split_off(before) {
+                end.subject.of = end.subject.of.or_else(|| number.clone());
                 if end.stamp.is_empty() {
                     let local = time;
                     end.stamp = Stamp { local, ..end.stamp };
@@ -60,7 +64,7 @@ impl Torchrun {
         let near = |above: Place| place.line.saturating_sub(above.line) <= RANK_LINES;
         if self.root.take().is_some_and(near) {
             let waiting = self.waiting.drain(..);
-            out.extend(waiting.map(|one| one.after(&rank)));
+            out.extend(waiting.map(|one| one.after(Some(&rank))));
             out.push(rank.end);
             return;
         }
@@ -71,16 +75,29 @@ impl Torchrun {
         self.waiting.push(rank);
     }
 
-    /// Hands over what still waits at the end of the text.
+    /// Hands over what still waits at the end of the text. In a report without its end, the others
+    /// follow from the first rank that failed by itself.
     pub(super) fn flush(&mut self, out: &mut Vec<Statement>) {
-        out.extend(self.waiting.drain(..).map(|rank| rank.end));
+        let waiting = std::mem::take(&mut self.waiting);
+        let failed = waiting
+            .iter()
+            .filter(|rank| matches!(rank.end.claim, Claim::Exit { .. } | Claim::Crash { .. }));
+        let first = failed.min_by_key(|rank| rank.time).cloned();
+        let ends = waiting.into_iter().map(|rank| rank.after(first.as_ref()));
+        out.extend(ends);
     }
 }
 
 impl Rank {
     /// Returns the end of this rank, in a report by which `root` failed first.
-    fn after(self, root: &Self) -> Statement {
+    fn after(self, root: Option<&Self>) -> Statement {
+        let Some(root) = root else {
+            return self.end;
+        };
         let later = root.time.zip(self.time).map(|(root, own)| own - root);
+        if later.is_some_and(|later| later < 0) {
+            return self.end;
+        }
         let ended = match self.end.claim {
             // Somebody else may have sent the SIGTERM to all of them.
             Claim::Signalled(SIGTERM) if root.end.claim != self.end.claim => Some(SIGTERM),

@@ -393,3 +393,147 @@ fn process_that_the_shell_names_is_the_victim_that_slurm_counts() {
     let other = shell.replace("8156", "8157");
     assert_eq!(of(&format!("{shell}{other}{slurm}")).deaths.len(), 3);
 }
+
+/// What systemd kills of a unit is one act, whatever lines tell of it.
+#[test]
+fn unit_that_systemd_stops_is_one_first_cause() {
+    let line = |what: &str| format!("Nov 21 10:34:11 n1 systemd[1]: train.service: {what}\n");
+    let kill = |pid: u32, comm: &str| {
+        line(&format!(
+            "Killing process {pid} ({comm}) with signal SIGKILL."
+        ))
+    };
+    let both = format!("{}{}", kill(640, "python3"), kill(641, "sh"));
+    let late = line("State 'stop-sigterm' timed out. Killing.");
+    let ended = line("Main process exited, code=killed, status=9/KILL");
+    let report = of(&format!("{late}{both}{ended}"));
+    assert_eq!(
+        killers(&report),
+        [(640, Killer::Signal), (641, Killer::Signal)]
+    );
+    let acts = report.deaths.iter().map(|one| one.verdict.act);
+    let acts: Vec<_> = acts.map(|act| act.map(|act| act.death_id)).collect();
+    assert_eq!(acts, [Some(report.deaths[0].id); 2]);
+    let why = |text: &str| crate::show::words::clause(&of(text).deaths[0]);
+    assert!(why(&format!("{late}{both}")).contains("in time"));
+    assert!(!why(&both).contains("in time"), "nothing timed out");
+    let other = both.replace("train", "eval").replace("64", "74");
+    let report = of(&format!("{late}{both}{other}"));
+    let first = report.deaths.iter().find(|one| one.process.pid.0 == 740);
+    let first = first.expect("the other unit");
+    assert_eq!(first.verdict.act.map(|act| act.death_id), Some(first.id));
+    assert!(!crate::show::words::clause(first).contains("in time"));
+}
+
+/// The report is cut in the block of the rank that failed first.
+#[test]
+fn ranks_of_a_cut_report_follow_from_the_first_that_failed_by_itself() {
+    let rank = |time: &str, code: i32, number: u32| {
+        format!(
+            "  time      : 2026-11-21_{time}\n  rank      : {number} (local_rank: 0)\n  exitcode  : {code} (pid: 7{number})\n"
+        )
+    };
+    let text = format!(
+        "{}{}{}Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-21_13:02:58\n",
+        rank("13:03:29", -9, 0),
+        rank("13:02:58", 1, 1),
+        rank("13:03:29", -15, 2),
+    );
+    let report = of(&text);
+    assert_eq!(
+        killers(&report),
+        [
+            (70, Killer::RayCollapse),
+            (71, Killer::Exit),
+            (72, Killer::RayCollapse)
+        ]
+    );
+    let name = &report.deaths[0].process.comm;
+    assert_eq!(name, "process of rank 1");
+}
+
+/// A launcher closes the others, and another line says what had failed.
+#[test]
+fn what_a_launcher_closes_follows_from_the_first_end() {
+    let closed = |pid: u32| {
+        format!(
+            "[2026-11-21 16:04:34,970] torch.distributed.elastic.multiprocessing.api: [WARNING] Unable to shutdown process {pid} via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL\n"
+        )
+    };
+    let failed = "[2026-11-21 16:04:36,970] torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: -6) local_rank: 0 (pid: 263) of binary: python\n";
+    let report = of(&format!("{}{failed}", closed(264)));
+    assert_eq!(
+        killers(&report),
+        [(263, Killer::Crash), (264, Killer::RayCollapse)]
+    );
+    assert_eq!(killers(&of(&closed(264))), [(264, Killer::Signal)]);
+}
+
+/// The line below has the job, or why the batch system ended it.
+#[test]
+fn a_batch_system_says_more_below_the_end() {
+    let pbs = "=>> PBS: job killed: walltime 3632 exceeded limit 3600\n\nPBS Job 2130285.head1\n";
+    let report = of(pbs);
+    let name = &report.deaths[0].process.comm;
+    assert_eq!(name, "a process of PBS job 2130285.head1");
+    let moab = "PBS Job Id: 26.head1\nJob Name:   x\nJob deleted at request of root@head1\nMOAB_INFO:  job exceeded wallclock limit\n";
+    let clause = crate::show::words::clause(&of(moab).deaths[0]);
+    assert!(clause.ends_with("job exceeded wallclock limit"), "{clause}");
+    let account = "jobname      align\njobnumber    3192235\nslots        8\nfailed       0\nexit_status  1                   \n";
+    let report = of(account);
+    assert_eq!(killers(&report), [(0, Killer::Exit)]);
+    let name = &report.deaths[0].process.comm;
+    assert_eq!(name, "a process of Grid Engine job 3192235");
+}
+
+#[test]
+fn srun_names_the_task_of_the_step_that_slurmstepd_names() {
+    let step = "slurmstepd: error: Detected 1 oom_kill event in StepId=11.0. Some of the step tasks have been OOM Killed.\n";
+    let task = "srun: error: n6: task 0: Out Of Memory\n";
+    for text in [format!("{step}{task}"), format!("{task}{step}")] {
+        let report = of(&text);
+        let [death] = report.deaths.as_slice() else {
+            panic!("{:?}", report.deaths);
+        };
+        let name = &death.process.comm;
+        assert_eq!(name, "a process of Slurm task 0 on n6, step 11.0");
+    }
+}
+
+/// `kubectl describe node` also begins with a name.
+#[test]
+fn a_node_is_no_pod() {
+    let event = "  Warning  SystemOOM   17m (x4 over 25m)   kubelet     System OOM encountered\n";
+    let name = |second: &str| {
+        let report = of(&format!("Name:               n1\n{second}Events:\n{event}"));
+        report.deaths[0].process.comm.clone()
+    };
+    assert_eq!(name("Roles:              <none>\n"), "a process of node n1");
+    assert_eq!(name("Namespace:          default\n"), "a process of pod n1");
+}
+
+#[test]
+fn coredumpctl_has_the_signal_above_the_message() {
+    let text = "           PID: 315 (python3)\n           UID: 0 (root)\n        Signal: 11 (SEGV)\n       Message: Process 315 (python3) of user 0 dumped core.\n";
+    let report = of(text);
+    assert_eq!(killers(&report), [(315, Killer::Crash)]);
+    assert_eq!(report.deaths[0].end.signal, Some(libc::SIGSEGV));
+}
+
+#[test]
+fn sigterm_of_a_unit_that_is_stopped_is_systemds() {
+    let line = |what: &str| format!("Nov 21 10:34:11 n1 systemd[1]: {what}\n");
+    let stop = line("Stopping train.service - Training...");
+    let ended = line("train.service: Main process exited, code=killed, status=15/TERM");
+    assert_eq!(killers(&of(&ended)), [(0, Killer::Unknown)]);
+    assert_eq!(
+        killers(&of(&format!("{stop}{ended}"))),
+        [(0, Killer::Signal)]
+    );
+    let other = stop.replace("train", "eval");
+    assert_eq!(
+        killers(&of(&format!("{other}{ended}"))),
+        [(0, Killer::Unknown)]
+    );
+    assert_eq!(killers(&of(&stop)), []);
+}

@@ -199,15 +199,23 @@ impl AllClaims {
         if !near {
             return;
         }
+        let of_host = statement.subject.pid_namespace == PidNamespace::Host;
         // Only a task of Slurm lacks its step.
         let of = last.subject.of.as_mut();
         let task = of.filter(|of| of.starts_with("Slurm task ") && !of.contains("step "));
         if let Some((known, more)) = task.zip(statement.subject.of.as_ref()) {
             *known = format!("{known}, {more}");
         }
-        if let Claim::Crash { says, .. } = &mut last.claim
-            && !words.is_empty()
-        {
+        let says = match &mut last.claim {
+            Claim::Crash { says, .. } => says,
+            Claim::Daemon(daemon) if of_host => {
+                let of = statement.subject.of.clone();
+                last.subject.of = last.subject.of.take().or(of);
+                &mut daemon.why
+            }
+            _ => return,
+        };
+        if !words.is_empty() {
             *says = format!("{says}: {words}");
         }
     }

@@ -82,6 +82,7 @@ pub(super) fn build(
         ..Death::new(process, told)
     };
     let order = time.or(stamp.local);
+    let daemon = verdict.daemon.as_ref();
     Made {
         death,
         place,
@@ -91,11 +92,13 @@ pub(super) fn build(
             subject.ip.clone(),
         ),
         folder: None,
+        of: subject.of.clone(),
         texts: Vec::new(),
         bare: false,
         everyone,
         decision: oom.and_then(|oom| oom.decision),
-        after: verdict.daemon.and_then(|daemon| daemon.after),
+        after: daemon.and_then(|daemon| daemon.after),
+        closed: daemon.is_some_and(|daemon| daemon.after_part) && subject.pid.is_some(),
         candidate: None,
     }
 }

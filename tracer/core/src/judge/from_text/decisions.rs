@@ -1,5 +1,5 @@
-//! Groups the victims of one decision of Ray's memory monitor, or of the kernel, into one first
-//! cause.
+//! Groups the victims of one decision of Ray's memory monitor, of the kernel, or of systemd, into
+//! one first cause.
 //!
 //! All lines about one decision have one figure of the memory in use, to the byte in later
 //! versions, and nearly one time. Where a text has no times, the lines that name the victims follow
@@ -24,6 +24,7 @@ const OPEN: usize = 64;
 /// Notes which death stands for each decision that killed several processes: the largest victim.
 pub(super) fn group(made: &mut [Made]) {
     group_of_kernel(made);
+    group_of_units(made);
     let mut decisions: Vec<Vec<usize>> = Vec::new();
     // The decisions with each figure, the latest last.
     let mut by_figure: HashMap<Bytes, Vec<usize>> = HashMap::new();
@@ -62,6 +63,33 @@ fn group_of_kernel(made: &mut [Made]) {
         }
     }
     for members in decisions.into_values().filter(|members| members.len() > 1) {
+        note(made, &members);
+    }
+}
+
+/// Groups what systemd ended of one unit at once.
+fn group_of_units(made: &mut [Made]) {
+    let mut acts: Vec<Vec<usize>> = Vec::new();
+    let mut by_unit: HashMap<(&str, &str), usize> = HashMap::new();
+    for (at, victim) in made.iter().enumerate() {
+        let death = &victim.death;
+        let first = death.verdict.cause_death_id.is_none() && death.listed;
+        let unit = victim.of.as_deref().filter(|of| of.starts_with("unit "));
+        let Some((unit, sender)) = unit.zip(death.sender.as_ref()).filter(|_| first) else {
+            continue;
+        };
+        let known = by_unit.get(&(unit, sender.comm.as_str())).copied();
+        let last = |act: usize| acts[act].last().map(|last| &made[*last]);
+        let of_one = |act: &usize| last(*act).is_some_and(|last| are_of_one(last, victim, true));
+        match known.filter(of_one) {
+            Some(act) => acts[act].push(at),
+            None => {
+                by_unit.insert((unit, sender.comm.as_str()), acts.len());
+                acts.push(vec![at]);
+            }
+        }
+    }
+    for members in acts.into_iter().filter(|members| members.len() > 1) {
         note(made, &members);
     }
 }

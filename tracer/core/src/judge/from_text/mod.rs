@@ -28,12 +28,12 @@ use std::collections::{BTreeSet, HashMap};
 use jiff::tz::TimeZone;
 
 use crate::{
-    ids::{BootTime, EventId, Pid, SECOND_NS},
+    ids::{BootTime, EventId, MINUTE_NS, Pid, SECOND_NS},
     judge::{
         findings,
         missing::Missing,
         ray_log_versions,
-        report::{ClusterReport, Death, Evidence, Report, TextSource, TopProcess},
+        report::{ClusterReport, Death, Evidence, Killer, Report, TextSource, TopProcess},
     },
     path,
     ray::{facts::TopUser, identify, log::monitor_kill},
@@ -49,6 +49,8 @@ use zone::Clock;
 
 /// At most this many pieces of evidence are kept for one death.
 const MAX_EVIDENCE: usize = 12;
+/// A launcher ends the others at most this long after the first failure.
+const CLOSED_NS: u64 = 2 * MINUTE_NS.unsigned_abs();
 
 /// Returns the report on everything that was gathered. `zone` applies to all times that have none.
 pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
@@ -68,6 +70,7 @@ pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
     raylets::blame_shutdowns(&mut made);
     silent_nodes::blame(gathered, &clock, &mut made);
     blame_first(&mut made);
+    blame_closed(&mut made);
     teardown::mark(gathered, &clock, &mut made);
     raylets::list_shutdowns(&mut made);
     decisions::group(&mut made);
@@ -138,6 +141,8 @@ struct Made {
     node: (Option<String>, Option<String>),
     /// The folder of the raylet's log that speaks of it.
     folder: Option<String>,
+    /// What it belongs to: `unit ray.service`.
+    of: Option<String>,
     /// The texts of its node alone: its own, and those of the host.
     texts: Vec<usize>,
     /// Whether nothing is known but that it died.
@@ -148,6 +153,8 @@ struct Made {
     decision: Option<Place>,
     /// The process that had ended first, if its launcher then ended this one.
     after: Option<Pid>,
+    /// Whether its launcher ended it because others had failed, and does not say which.
+    closed: bool,
     /// A kill by the kernel that may be the same death.
     candidate: Option<Candidate>,
 }
@@ -332,6 +339,24 @@ fn blame_first(made: &mut [Made]) {
     for one in made {
         let first = one.after.and_then(|pid| by_pid.get(&(one.place.text, pid)));
         one.death.verdict.cause_death_id = first.copied().or(one.death.verdict.cause_death_id);
+    }
+}
+
+/// Attributes what a launcher ended, without a word on why, to the first other end in its text.
+fn blame_closed(made: &mut [Made]) {
+    let others = made.iter().filter(|one| !one.closed && one.death.listed);
+    let others: Vec<(usize, Option<i64>, EventId)> = others
+        .map(|one| (one.place.text, one.time, one.death.id))
+        .collect();
+    for one in made.iter_mut().filter(|one| one.closed) {
+        let first = others.iter().find(|(text, time, _)| {
+            let apart = time.zip(one.time).map(|(other, own)| other.abs_diff(own));
+            *text == one.place.text && apart.is_none_or(|apart| apart <= CLOSED_NS)
+        });
+        if let Some((.., first)) = first {
+            one.death.verdict.cause_death_id = Some(*first);
+            one.death.verdict.killer = Killer::RayCollapse;
+        }
     }
 }
 

@@ -72,6 +72,14 @@ fn complete(known: &mut Statement, other: Statement) {
         known.stamp = other.stamp;
     }
     let (one, more) = (&mut known.subject, other.subject);
+    // srun names the task of the step in which slurmstepd counts a kill.
+    let both = [&one.of, &more.of].map(|of| of.as_deref().unwrap_or_default());
+    let step = both.iter().find_map(|of| of.strip_prefix("Slurm step "));
+    let task = both.iter().find(|of| of.starts_with("Slurm task "));
+    let task = task.filter(|task| !task.contains("step "));
+    if let Some((task, step)) = task.zip(step) {
+        one.of = Some(format!("{task}, step {step}"));
+    }
     if one.foreign && more.foreign && one.of.is_none() && one.task.is_none() {
         one.comm = one.comm.take().or(more.comm);
         one.task = more.task;
@@ -143,10 +151,11 @@ fn victims(one: &Statement, nameless: &[Statement], made: &[Made]) -> Vec<usize>
             };
             if main { only(&dumped) } else { Vec::new() }
         }
-        // systemd-oomd names its victims above the cgroup.
+        // systemd-oomd names its victims above the cgroup, and systemd those of a unit.
         Claim::Daemon(daemon) if daemon.unit.is_some() => all(&|made| {
             let sender = made.death.sender.as_ref();
-            near(made) && sender.is_some_and(|sender| sender.comm == daemon.name)
+            let here = made.of.is_none() || made.of == one.subject.of;
+            near(made) && here && sender.is_some_and(|sender| sender.comm == daemon.name)
         }),
         _ => Vec::new(),
     }
@@ -223,7 +232,8 @@ fn alike(one: &Statement, other: &Statement) -> bool {
         // systemd reports what its daemon did. It may do so again, later.
         (Claim::Daemon(daemon), Claim::Daemon(again)) if daemon.unit.is_some() => {
             let apart = between(one, other).unwrap_or(0);
-            daemon.unit == again.unit && apart <= MINUTE_NS
+            let same = daemon.name == again.name && daemon.unit == again.unit;
+            same && apart <= MINUTE_NS
         }
         (Claim::Daemon(daemon), Claim::Daemon(again)) => {
             // A job is ended with its steps.
@@ -284,6 +294,8 @@ fn are_apart(one: &Statement, other: &Statement) -> bool {
         "Slurm task ",
         "PBS job ",
         "HTCondor job ",
+        "Grid Engine job ",
+        "node ",
     ];
     kinds.into_iter().any(apart) || jobs.is_some_and(|(one, other)| one != other)
 }
@@ -355,7 +367,7 @@ fn needed(one: &Statement, clock: &Clock, made: &[Made], nameless: &[Statement])
         Claim::KernelOom(oom) => {
             // systemd gives a unit this result also if its own daemon killed it.
             let of_unit = is_of(one, "unit ") && oom.reporter.is_some();
-            let by_daemon = |other: &Statement| matches!(&other.claim, Claim::Daemon(daemon) if daemon.unit.is_some());
+            let by_daemon = |other: &Statement| matches!(&other.claim, Claim::Daemon(daemon) if daemon.unit.is_some() && daemon.for_memory);
             let of_inner = |other: &Statement| is_inner(other, one);
             made.iter().all(|made| made.death.memory.oom.is_none())
                 && !(of_unit && nameless.iter().any(by_daemon))
