@@ -9,11 +9,19 @@ use std::{
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `is_so` returns true.
+///
+/// # Panics
+///
+/// Panics if it does not within [`PATIENCE`].
 pub fn until(what: &str, is_so: impl FnMut() -> bool) {
     until_within(PATIENCE, what, is_so);
 }
 
-/// Waits until `is_so` returns true, and fails if it does not within `patience`.
+/// Waits until `is_so` returns true.
+///
+/// # Panics
+///
+/// Panics if it does not within `patience`.
 pub fn until_within(patience: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + patience;
     while !is_so() {

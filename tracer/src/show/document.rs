@@ -387,14 +387,15 @@ fn memory(view: &View<'_>) -> Vec<Item> {
     let report = &view.shown.report;
     let sum = report.in_use.as_ref().filter(|_| is_full(view));
     let lines_of = [
-        ("Peaks", owners::line(report)),
         (in_use::LABEL, sum.map(in_use::line)),
         ("Shared memory", shared_files::line(report)),
         ("GPUs", gpus::line(report)),
     ];
     let told = lines_of.into_iter();
     let told = told.filter_map(|(label, line)| Some(format!("{label}: {}", line?)));
-    lines(told.collect())
+    let peaks = owners::lines(report).into_iter();
+    let peaks = peaks.map(|(label, line)| format!("{label}: {line}"));
+    lines(peaks.chain(told).collect())
 }
 
 /// Returns where and how it was recorded, and how many deaths there are.

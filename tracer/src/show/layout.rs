@@ -137,14 +137,26 @@ impl Page {
 }
 
 /// Wraps text to lines of at most `width` columns. The first line may use `width - first`, later
-/// ones `width - indent`.
+/// ones `width - indent`. A first word that fits only into a later line begins there.
 pub(super) fn wrap(text: &str, width: usize, first: usize, indent: usize) -> Vec<String> {
     let room = |taken: usize| width.saturating_sub(taken).max(10);
     let text = with_units(&bound(text));
     let words = WordSeparator::AsciiSpace.find_words(&text);
     let words: Vec<Word<'_>> = words.flat_map(|word| parts(word, room(indent))).collect();
-    let lines = wrap_first_fit(&words, &[room(first) as f64, room(indent) as f64]);
-    lines.into_iter().map(line_of).collect()
+    let is_late = (words.first()).is_some_and(|word| {
+        (width.saturating_sub(first) + 1..=room(indent)).contains(&columns(word.word))
+    });
+    let room_first = if is_late && first > indent {
+        indent
+    } else {
+        first
+    };
+    let lines = wrap_first_fit(&words, &[room(room_first) as f64, room(indent) as f64]);
+    let empty = (room_first != first).then(String::new);
+    empty
+        .into_iter()
+        .chain(lines.into_iter().map(line_of))
+        .collect()
 }
 
 /// Breaks a word that is longer than a line, after commas and bound spaces if that is enough. A

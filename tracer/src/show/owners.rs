@@ -3,11 +3,13 @@
 use crate::{
     ids::Bytes,
     judge::report::{Owner, OwnerKind, Report},
-    show::{facts, sanitize, size::size, words},
+    show::{facts, fleet, sanitize, size::size, words},
 };
 
 /// Maximum number of classes that are named.
 const MOST: usize = 4;
+/// Maximum number of recordings that have a line.
+const MAX_RECORDINGS: usize = 8;
 /// Maximum number of actors of a class that are named.
 const NAMED: usize = 3;
 /// The largest process of a class is shown separately if it held more than this times the mean.
@@ -15,20 +17,46 @@ const UNEVEN: f64 = 1.2;
 /// Minimum peak of a class that is named. A smaller class did not fill a node.
 const LEAST: u64 = 256 << 20;
 
+/// Returns `Peaks` and the classes. In a report of several recordings, each has a line, with the
+/// name of its node.
+pub(super) fn lines(report: &Report) -> Vec<(String, String)> {
+    if !fleet::is_fleet_report(report) {
+        let line = line(report, None);
+        return line
+            .map(|line| ("Peaks".to_owned(), line))
+            .into_iter()
+            .collect();
+    }
+    let recordings = report.recordings.iter().map(|recording| recording.id);
+    let told = recordings.filter_map(|id| {
+        let on = fleet::node_of_recording(report, id);
+        let on = on.map_or_else(String::new, |node| format!(" on {node}"));
+        Some((format!("Peaks{on}"), line(report, Some(id))?))
+    });
+    let mut told: Vec<(String, String)> = told.collect();
+    let more = told.len().saturating_sub(MAX_RECORDINGS);
+    told.truncate(MAX_RECORDINGS);
+    if more > 0 {
+        let more = words::count(more, "more recording", "more recordings");
+        told.push(("Peaks".to_owned(), format!("{more} (--format json)")));
+    }
+    told
+}
+
 /// `load 15 × 1.2 GiB = 18.0 GiB, Rollout 1 × 3.1 GiB (+200 MiB a call)`.
-pub(super) fn line(report: &Report) -> Option<String> {
+fn line(report: &Report, recording: Option<u32>) -> Option<String> {
     let named = |owner: &&Owner| {
         let peak = owner.private_peak_bytes.unwrap_or_default();
         let of_a_job = matches!(
             owner.kind,
             OwnerKind::Actor | OwnerKind::Task | OwnerKind::Subprocess
         );
-        of_a_job && peak.0 >= LEAST
+        owner.recording_id == recording && of_a_job && peak.0 >= LEAST
     };
     let counts_twice = report
         .deaths
         .iter()
-        .any(|death| facts::counted_twice(death).is_some());
+        .any(|death| death.recording_id == recording && facts::counted_twice(death).is_some());
     let mut owners: Vec<&Owner> = report.owners.iter().filter(named).collect();
     // What they count may be their parent's.
     owners.sort_by_key(|owner| counts_twice && owner.kind == OwnerKind::Subprocess);
@@ -119,7 +147,7 @@ mod tests {
             owner("small", OwnerKind::Task, 1, 0.1),
         ];
         assert_eq!(
-            line(&report).as_deref(),
+            line(&report, None).as_deref(),
             Some(
                 "load 15 × 1.2 GiB = 18.0 GiB, Rollout 1 × 3.1 GiB (+200 MiB a call) (actors a, b, c, …), \
                  step 13 × 205 MiB = 2.6 GiB"

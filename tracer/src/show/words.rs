@@ -1,6 +1,6 @@
 //! The words for processes, killers and outcomes that all views share.
 
-use std::collections::HashSet;
+use std::{borrow::Cow, collections::HashSet};
 
 use crate::{
     event::{LimitOwner, Role},
@@ -118,16 +118,23 @@ pub fn class_of_title(title: &str, pid: Pid) -> String {
 /// Returns the class of a process of a timeline.
 pub fn class_of_series(process: &ProcessSeries) -> String {
     let class = process.actor_class.as_deref();
-    class_of(process.role, class, ran(process), process.process.pid)
+    class_of(process.role, class, &ran(process), process.process.pid)
 }
 
-/// Returns what a process ran last, if it has been idle since.
-fn ran(process: &ProcessSeries) -> &str {
-    let works = |title: &&str| !matches!(*title, "ray::IDLE" | "ray::start_worker");
-    let titles = process.titles.iter().rev();
-    let last = titles.map(|(_, title)| title.as_str()).find(works);
-    last.filter(|_| !works(&process.label.as_str()))
-        .unwrap_or(&process.label)
+/// Returns what a worker ran last, by its titles or its calls, if it has been idle since.
+fn ran(process: &ProcessSeries) -> Cow<'_, str> {
+    let works = |title: &str| {
+        title.starts_with("ray::") && !matches!(title, "ray::IDLE" | "ray::start_worker")
+    };
+    let label = process.label.as_str();
+    if process.role != Role::Worker || works(label) {
+        return label.into();
+    }
+    let titles = process.titles.iter().rev().map(|(_, title)| title.as_str());
+    let call = process.calls.last();
+    let call = call.map(|call| format!("ray::{}", call.task).into());
+    let title = titles.map(Cow::from).find(|title| works(title));
+    title.or(call).unwrap_or_else(|| label.into())
 }
 
 /// Returns the class of a living process.

@@ -130,7 +130,10 @@ fn shorten(death: &mut Death, asked: bool) {
         death.verdict.evidence = Vec::new();
         memory.last_minute = None;
         memory.top = Vec::new();
-        memory.shared = Vec::new();
+        // A full /dev/shm ends a process by this signal.
+        if death.end.signal != Some(libc::SIGBUS) {
+            memory.shared = Vec::new();
+        }
         return;
     }
     if let Some(minute) = &mut memory.last_minute {

@@ -4,7 +4,7 @@
 
 use super::{
     Diff, Fit, OwnerChange, OwnerSide, SettingChange, Value, savings,
-    settings::{CGROUP_LIMIT, COMMAND, COUNTED, THRESHOLD},
+    settings::{self, CGROUP_LIMIT, COMMAND, COUNTED, THRESHOLD},
 };
 use crate::{
     ids::{Bytes, size},
@@ -51,7 +51,7 @@ pub(super) fn find(diff: &Diff, a: &Report, b: &Report) -> Fits {
         }
         if change.key == COMMAND {
             by_effect.extend(command(diff, change));
-        } else if is_model(change) {
+        } else if settings::is_model(change) {
             by_effect.extend(another_model(diff, change));
         } else if change.key == CGROUP_LIMIT {
             by_effect.extend(cgroup_limit(diff, change));
@@ -74,7 +74,7 @@ pub(super) fn find(diff: &Diff, a: &Report, b: &Report) -> Fits {
     // Another model or program explains more than any setting. What Ray counts explains more than
     // how often it checks.
     by_effect.sort_by_key(|fit| match fit.key.as_str() {
-        key if names_a_model(key) => 0,
+        key if settings::names_a_model(key) => 0,
         COMMAND => 1,
         COUNTED | CGROUP_LIMIT => 2,
         _ => 3,
@@ -184,27 +184,6 @@ fn is_same_way(owner: &OwnerChange, direction: f64) -> bool {
 /// Returns whether a setting decides when Ray kills, and moves no memory itself.
 fn decides(change: &SettingChange) -> bool {
     framework::decides_kills(&change.key) || change.key == COUNTED || change.key == THRESHOLD
-}
-
-/// Ends of the keys with which frameworks name the model that is trained.
-const MODELS: [&str; 4] = [
-    "model.path",
-    "model.model_path",
-    "model_name_or_path",
-    "pretrain",
-];
-
-fn names_a_model(key: &str) -> bool {
-    MODELS
-        .iter()
-        .any(|end| key.trim_start_matches('-').ends_with(end))
-}
-
-/// Returns whether the model is another one. A run that does not say which it had may have had the
-/// same one.
-fn is_model(change: &SettingChange) -> bool {
-    let both = in_force(change.a.as_ref()).is_some() && in_force(change.b.as_ref()).is_some();
-    names_a_model(&change.key) && both
 }
 
 /// Returns the fit of another model, if memory changed: what the class that changed most gained or

@@ -1,9 +1,9 @@
 //! Checks whether remedies that the second run applied saved what was expected.
 //!
 //! The peaks of the class that a finding names are compared, but only if the second run did the
-//! work of the first: the same framework, and at least as many calls of that class. A second run
-//! that was killed does fewer calls than a first that went on. Runs with several nodes are left
-//! out, because a finding does not say which node its figures are from.
+//! work of the first: the same framework and model, and at least as many calls of that class. A
+//! second run that was killed does fewer calls than a first that went on. Runs with several nodes
+//! are left out, because a finding does not say which node its figures are from.
 
 use super::{SavingSeen, SettingChange, Value, settings};
 use crate::{
@@ -16,7 +16,11 @@ use crate::{
 /// the second run has its remedy.
 pub(super) fn seen(changes: &[SettingChange], a: &Report, b: &Report) -> Vec<SavingSeen> {
     let several = |report: &Report| report.recordings.len() > 1;
-    if several(a) || several(b) || framework(a) != framework(b) {
+    if several(a)
+        || several(b)
+        || framework(a) != framework(b)
+        || changes.iter().any(settings::is_model)
+    {
         return Vec::new();
     }
     let numbered = (1..).zip(&a.findings);

@@ -181,3 +181,25 @@ fn argv(entrypoint: &str) -> Vec<String> {
 fn arguments(entrypoint: &str) -> Vec<(String, String)> {
     framework::pairs(&argv(entrypoint))
 }
+
+/// Ends of the keys with which frameworks name the model that is trained.
+const MODELS: [&str; 4] = [
+    "model.path",
+    "model.model_path",
+    "model_name_or_path",
+    "pretrain",
+];
+
+/// Returns whether a setting names the model that is trained.
+pub(super) fn names_a_model(key: &str) -> bool {
+    MODELS
+        .iter()
+        .any(|end| key.trim_start_matches('-').ends_with(end))
+}
+
+/// Returns whether the model is another one. A run that does not say which it had may have had the
+/// same one.
+pub(super) fn is_model(change: &SettingChange) -> bool {
+    let in_force = |value: &Option<Value>| value.as_ref().is_some_and(|value| value.effective);
+    names_a_model(&change.key) && in_force(&change.a) && in_force(&change.b)
+}

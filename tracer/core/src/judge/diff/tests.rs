@@ -340,6 +340,18 @@ fn expected_saving_is_shown_beside_seen() {
     let mut verl = b.clone();
     verl.jobs = vec![job(10, "python3 -m verl.trainer.main_ppo batch_size=8")];
     assert_eq!(compared(&a, &verl).savings, []);
+    let with_model = |report: &Report, value, model: &str| {
+        let command = format!("python train.py batch_size={value} size=1 model.path={model}");
+        let mut report = report.clone();
+        report.jobs = vec![job(10, &command)];
+        report
+    };
+    let small = with_model(&a, 32, "/small");
+    assert_eq!(
+        compared(&small, &with_model(&b, 8, "/small")).savings.len(),
+        1
+    );
+    assert_eq!(compared(&small, &with_model(&b, 8, "/large")).savings, []);
     // A class that did not run in both tells nothing.
     assert_eq!(compared(&a, &report(&[], &[])).savings, []);
 }

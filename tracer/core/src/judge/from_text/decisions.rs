@@ -81,12 +81,11 @@ fn group_of_units(made: &mut [Made]) {
         let known = by_unit.get(&(unit, sender.comm.as_str())).copied();
         let last = |act: usize| acts[act].last().map(|last| &made[*last]);
         let of_one = |act: &usize| last(*act).is_some_and(|last| are_of_one(last, victim, true));
-        match known.filter(of_one) {
-            Some(act) => acts[act].push(at),
-            None => {
-                by_unit.insert((unit, sender.comm.as_str()), acts.len());
-                acts.push(vec![at]);
-            }
+        if let Some(act) = known.filter(of_one) {
+            acts[act].push(at);
+        } else {
+            by_unit.insert((unit, sender.comm.as_str()), acts.len());
+            acts.push(vec![at]);
         }
     }
     for members in acts.into_iter().filter(|members| members.len() > 1) {
