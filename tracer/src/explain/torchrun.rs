@@ -120,7 +120,7 @@ fn by_torchrun(signal: i32, first: Pid) -> Daemon {
         name: "torchrun".into(),
         pid: None,
         signal: Some(signal),
-        why: format!("the rank of pid {first} had failed first"),
+        why: format!("the rank of pid {first} had failed before"),
         for_memory: false,
         unit: None,
         after_part: false,
