@@ -204,8 +204,8 @@ fn line(view: &View<'_>, cause: &Cause<'_>, odd: bool, said: &[Fact]) -> String 
     parts.join(" · ")
 }
 
-/// Returns `0.4 s after KILL 1: the same for pid 16135`, if a kill is the same event as the first one: the
-/// same killer, class and limit, soon after it.
+/// Returns `0.4 s after KILL 1: the same for pid 16135`, if a kill is the same event as the first
+/// one: the same killer, class and limit, soon after it.
 pub fn same(first: &Entry<'_>, entry: &Entry<'_>) -> Option<String> {
     let ([first], [cause]) = (first.causes.as_slice(), entry.causes.as_slice()) else {
         return None;
