@@ -617,12 +617,14 @@ pub struct Snapshot {
 
 /// The group of hooks at the exit of a kernel function.
 pub const AT_EXIT: &str = "fexit/";
+/// The group of hooks at the entry of a kernel function.
+pub const AT_ENTRY: &str = "fentry/";
 
 /// Declares the hooks of one object from one list.
 ///
 /// Each hook has a row of the ledger, a tracepoint, the stems of its programs, and whether verdicts
 /// can be proven without it. A second program reports what the first one was skipped for. A name
-/// that begins with [`AT_EXIT`] is that of a function, and of the program at its exit.
+/// that begins with [`AT_EXIT`] or [`AT_ENTRY`] is that of a function.
 macro_rules! hooks {
     ($(#[$about:meta])* $hooks:ident {
         $($(#[$what:meta])* $hook:ident: $name:literal, $programs:expr, required: $required:literal;)*
@@ -705,7 +707,7 @@ hooks! {
         /// A process asks its parent to trace it.
         TraceMe: "fexit/security_ptrace_traceme", ["ptrace_traceme"], required: false;
         /// `/proc/PID/mem` was written.
-        MemoryWrite: "fexit/mem_write", ["mem_write"], required: false;
+        MemoryWrite: "fentry/mem_write", ["mem_write"], required: false;
         /// The memory of another process may be accessed.
         MemoryAccess: "fexit/mm_access", ["mm_access"], required: false;
     }

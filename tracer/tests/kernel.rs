@@ -595,8 +595,8 @@ fn exit_after_interference_is_only_inferred() {
         (&hidden, "fexit/ptrace_attach", "traced it (ptrace)"),
         (
             "mem(os.O_RDWR)",
-            "fexit/mem_write",
-            "wrote into its memory (/proc/PID/mem)",
+            "fentry/mem_write",
+            "wrote into its memory, or tried to (/proc/PID/mem)",
         ),
         (
             "vm(libc.process_vm_writev)",

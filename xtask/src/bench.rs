@@ -143,7 +143,10 @@ impl Part {
             ),
             Self::Scale => ("100 to 3,000 processes", scale::processes),
             Self::ScaleRay => ("8 to 50 workers of Ray", scale::workers),
-            Self::Steps => ("a training step with and without", steps::measure),
+            Self::Steps => (
+                "a training step beside a running and a stopped recorder",
+                steps::measure,
+            ),
             Self::Attach => ("full log folders", attach::measure),
             Self::Report => ("report on a day", day::measure),
             Self::Fleet => ("reports on 10 to 1,000 recordings", fleet::measure),

@@ -6,14 +6,18 @@
 //! (PTRACE_TRACEME), the third is the write to `/proc/PID/mem` (fs/proc/base.c). `mm_access`
 //! (kernel/fork.c) is also called for a read and for other files of `/proc`: its program returns
 //! unless the running task is in `process_vm_writev`. Only successful acts of another process are
-//! reported. An `fexit` program needs Linux 5.5 on x86-64, 6.0 on aarch64.
+//! reported, and each write, because a write may end its target before it returns. `fentry` and
+//! `fexit` programs need Linux 5.5 on x86-64, 6.0 on aarch64.
 //!
 //! Without these hooks, most tracers are still seen: `task_struct.ptrace` is read at each signal to
 //! a process, at its fork and at its exec, and each stop sends SIGCHLD to the tracer, unless that
 //! one ignores it. Rate: a few for each attach; a record for each process, way and 4.3 s at most,
 //! within a budget for each user.
 
-use aya_ebpf::{macros::fexit, programs::FExitContext};
+use aya_ebpf::{
+    macros::{fentry, fexit},
+    programs::{FEntryContext, FExitContext},
+};
 use raytrace_ebpf::records::{
     ALL_INTERFERENCES, Hook, Interfered, Interference, Kind, PERIOD_SHIFT, PROCESS_INTERFERENCES,
     PROCESS_SHIFT, Tracked, USER_INTERFERENCES, ledger,
@@ -62,11 +66,12 @@ pub(crate) fn ptrace_traceme(context: FExitContext) -> i32 {
     0
 }
 
-#[fexit(function = "mem_write")]
-pub(crate) fn mem_write(context: FExitContext) -> i32 {
+/// At its entry: at its exit, a process that was made to end may have ended.
+#[fentry(function = "mem_write")]
+pub(crate) fn mem_write(context: FEntryContext) -> i32 {
     let file = context.arg::<*const u8>(0) as u64;
-    let written: i64 = context.arg(4);
-    let outcome = if written > 0 {
+    let bytes: u64 = context.arg(2);
+    let outcome = if bytes > 0 {
         let mm: u64 = read(file, offsets().file_private_data);
         let owner: u64 = read(mm, offsets().mm_owner);
         report(Kind::MemoryWritten, owner, current())

@@ -36,7 +36,7 @@ pub use memory::{
 };
 pub use process::{Cluster, Exec, PodNames, Process, SlurmJob, Worker};
 pub use recorder::{
-    AT_EXIT, INTERFERENCE_BY, Ledger, Mode, PROCESS_EVENTS, Part, Previous, Probe, ProbeState,
+    INTERFERENCE_BY, Ledger, Mode, OF_FUNCTIONS, PROCESS_EVENTS, Part, Previous, Probe, ProbeState,
     RecordingStarted, SIGNALS_BY, TITLES_OF,
 };
 pub use stack::{NativeFrame, PythonFrame, PythonStack, Unsampled};

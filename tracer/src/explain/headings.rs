@@ -165,10 +165,12 @@ impl Headings {
             let here = one.place == place && is_end(&one.claim) && nameless;
             if let Some(heading) = heading.filter(|_| here) {
                 match &heading.process {
-                    Some((pid, comm)) => {
+                    Some((pid, comm)) if line.text.starts_with(char::is_whitespace) => {
                         one.subject.pid = Some(*pid);
                         one.subject.comm = Some(comm.clone());
                     }
+                    // It is no line of the table below the process.
+                    Some(_) => {}
                     None => one.subject.of = Some(heading.of.clone()),
                 }
                 if one.stamp.is_empty() {

@@ -48,8 +48,6 @@ pub(super) const KEYWORDS: [&str; 19] = [
 const MAX_LINES: u64 = 6000;
 /// The most tasks of a dump that are kept, not counting raylets.
 const MAX_TASKS: usize = 10;
-/// The process in which the kernel has a fault stands at most this many lines below it.
-const OOPS_LINES: u64 = 3;
 /// The most kills that wait for their second line.
 const MAX_PENDING: usize = 256;
 
@@ -70,10 +68,6 @@ static REAPED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"oom_reaper: reaped process (\d+) \((.*)\), now anon-rss:"));
 static PANIC: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?:^|\] )Kernel panic - not syncing: (Out of memory: )?(.*)$"));
-static OOPS: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"\b(?:Oops|invalid opcode): [0-9a-f]{1,16} \[#\d+\]"));
-static RUNNING: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"\bCPU: \d+ (?:UID: \d+ )?PID: (\d+) Comm: (\S+) "));
 static ROW: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[ *\d+\] +(.+)$"));
 
 /// The report that is being read, and kills that wait for their second line.
@@ -84,8 +78,6 @@ pub(super) struct Kernel {
     /// The process that an old kernel chose, until the line that names the one that died.
     chosen: Option<Statement>,
     columns: Option<Columns>,
-    /// The line of a fault in the kernel, until that which names the process.
-    oops: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -117,9 +109,9 @@ struct Report {
 }
 
 impl Kernel {
-    /// Returns whether the next lines belong to a task dump, or name a process.
+    /// Returns whether the next lines belong to a task dump.
     pub(super) fn is_open(&self) -> bool {
-        self.columns.is_some() || self.oops.is_some()
+        self.columns.is_some()
     }
 
     /// Reads a line.
@@ -136,7 +128,6 @@ impl Kernel {
             return;
         }
         out.extend(panic(text, line));
-        out.extend(self.oops(text, line));
         match kernel_log::parse(text) {
             Some(KernelLog::Invoked { comm, .. }) => self.invoked(comm, line, out),
             Some(KernelLog::OomKill {
@@ -168,22 +159,6 @@ impl Kernel {
             Some(KernelLog::Xid { .. }) => {}
             None => self.unparsed_line(text, line, out),
         }
-    }
-
-    /// Reads a fault in the kernel, which ends the process in which it comes.
-    fn oops(&mut self, text: &str, line: &LogLine) -> Option<Statement> {
-        if OOPS.is_match(text) && is_of_kernel(line) {
-            self.oops = Some(line.place.line);
-            return None;
-        }
-        let near = line.place.line.saturating_sub(self.oops?) <= OOPS_LINES;
-        let found = RUNNING.captures(text).filter(|_| near);
-        self.oops = self.oops.filter(|_| near && found.is_none());
-        let found = found?;
-        let pid = found[1].parse().ok().filter(|pid| *pid != 0).map(Pid)?;
-        let why = "a fault in the kernel itself, as it ran for this process".to_owned();
-        let claim = Claim::Daemon(by_kernel(why, false));
-        Some(line.states(subject(Some(pid), found[2].to_owned()), claim))
     }
 
     fn invoked(&mut self, comm: String, line: &LogLine, out: &mut Vec<Statement>) {

@@ -13,10 +13,12 @@ pub(super) const INTERRUPT: &str = "KeyboardInterrupt";
 const STOPPING: &str = "systemd stops it";
 /// At most this many units that are stopped are kept.
 const MAX_UNITS: usize = 256;
-/// The main process of a unit that is stopped ends within this many lines.
-const STOPPED_LINES: u64 = 100;
+/// The main process of a unit that is stopped ends within this time (systemd's default for
+/// TimeoutStopSec=), where a text has no times within this many lines.
+const STOPPED_NS: i64 = 90_000_000_000;
+const STOPPED_LINES: u64 = 30;
 /// An error explains an end at most so much later.
-const SHORTLY_NS: u64 = 1_000_000_000;
+const SHORTLY_NS: i64 = 1_000_000_000;
 /// Where a text has no times, an error explains an end at most this many lines below.
 const SHORTLY_LINES: u64 = 30;
 /// After Ctrl+C, a driver stops its workers and ends itself within this many lines.
@@ -27,8 +29,8 @@ const INTERRUPTED_LINES: u64 = 400;
 pub(super) struct Said {
     error: Option<Statement>,
     interrupt: Option<Statement>,
-    /// The units that systemd stops, and the line of each.
-    stopping: HashMap<String, u64>,
+    /// The units that systemd stops, with what says so.
+    stopping: HashMap<String, Statement>,
 }
 
 impl Said {
@@ -51,20 +53,26 @@ impl Said {
         if self.stopping.len() >= MAX_UNITS {
             self.stopping.clear();
         }
-        let line = one.place.line;
-        self.stopping
-            .extend(one.subject.of.map(|unit| (unit, line)));
+        if let Some(unit) = one.subject.of.clone() {
+            self.stopping.insert(unit, one);
+        }
     }
 
-    /// Whether systemd sent this SIGTERM, because it stops the unit.
-    fn is_stopped(&self, one: &Statement) -> bool {
+    /// Whether systemd sent this SIGTERM, because it stops the unit. A stop explains one end.
+    fn is_stopped(&mut self, one: &Statement) -> bool {
         let unit = one.subject.of.as_ref();
-        let above = unit.and_then(|unit| self.stopping.get(unit));
-        let lines = above.map(|above| one.place.line.saturating_sub(*above));
-        one.claim == Claim::Signalled(SIGTERM) && lines.is_some_and(|lines| lines <= STOPPED_LINES)
+        let above = unit.and_then(|unit| self.stopping.remove(unit));
+        let is_near = |above: &Statement| {
+            let near = match apart(above, one) {
+                Some(apart) => (0..=STOPPED_NS).contains(&apart),
+                None => one.place.line.saturating_sub(above.place.line) <= STOPPED_LINES,
+            };
+            near && above.subject.ip == one.subject.ip && above.subject.folder == one.subject.folder
+        };
+        one.claim == Claim::Signalled(SIGTERM) && above.as_ref().is_some_and(is_near)
     }
 
-    fn with_reason(&self, mut one: Statement, found: &mut Vec<Statement>) {
+    fn with_reason(&mut self, mut one: Statement, found: &mut Vec<Statement>) {
         let sudden = matches!(one.claim, Claim::Lost | Claim::Died);
         let error = self.error.as_ref();
         let error = error.filter(|error| sudden && is_short(error, &one));
@@ -105,13 +113,22 @@ fn by_systemd() -> Daemon {
 }
 
 fn is_short(error: &Statement, end: &Statement) -> bool {
-    let clocks: [fn(&Stamp) -> Option<i64>; 3] =
-        [|stamp| stamp.utc, |stamp| stamp.local, |stamp| stamp.boot];
-    let mut times = clocks
-        .iter()
-        .filter_map(|clock| clock(&error.stamp).zip(clock(&end.stamp)));
-    match times.next() {
-        Some((error, end)) => end >= error && end.abs_diff(error) <= SHORTLY_NS,
+    match apart(error, end) {
+        Some(apart) => (0..=SHORTLY_NS).contains(&apart),
         None => end.place.line.saturating_sub(error.place.line) <= SHORTLY_LINES,
     }
+}
+
+/// Returns how much later the second was, if both have a time of one clock.
+fn apart(first: &Statement, second: &Statement) -> Option<i64> {
+    let clocks: [fn(&Stamp) -> Option<i64>; 4] = [
+        |stamp| stamp.utc,
+        |stamp| stamp.local,
+        |stamp| stamp.boot,
+        |stamp| stamp.day,
+    ];
+    let mut times = clocks
+        .iter()
+        .filter_map(|clock| clock(&first.stamp).zip(clock(&second.stamp)));
+    times.next().map(|(first, second)| second - first)
 }

@@ -82,7 +82,8 @@ impl Torchrun {
         let failed = waiting
             .iter()
             .filter(|rank| matches!(rank.end.claim, Claim::Exit { .. } | Claim::Crash { .. }));
-        let first = failed.min_by_key(|rank| rank.time).cloned();
+        let dated = failed.filter(|rank| rank.time.is_some());
+        let first = dated.min_by_key(|rank| rank.time).cloned();
         let ends = waiting.into_iter().map(|rank| rank.after(first.as_ref()));
         out.extend(ends);
     }

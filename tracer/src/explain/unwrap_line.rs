@@ -45,7 +45,7 @@ const MAX_INNER: usize = 4000;
 
 static COLOUR: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?:\x1b|\\x1[bB]|\\u001[bB]|\\0?33|\\e|\^\[|\u{241b}|\u{2190}|\u{fffd})\[[0-9;]*[A-Za-z]|\[(?:\d{1,2};)*\d{1,2}m",
+        r"(?:\x1b|\\x1[bB]|\\u001[bB]|\\0?33|\\e|\^\[|\u{241b}|\u{2190})\[[0-9;]*[A-Za-z]|\u{fffd}\[[0-9;]+m|\[(?:\d{1,2};)*\d{1,2}m",
     )
 });
 static CRI: LazyLock<Regex> = LazyLock::new(|| {

@@ -99,6 +99,7 @@ pub fn headline(causes: &[Cause<'_>]) -> String {
     let subject = match class.strip_prefix("a process") {
         // Nobody is named: `a process of pod train-0`.
         Some(whose) => format!("{count} processes{whose}{details}"),
+        None if class == "process" => format!("{count} processes{details}"),
         // Nothing else is known of deaths that were only counted.
         None if deaths.iter().all(|death| is_only_counted(death)) => format!("{count} {class}s"),
         None => format!("{count} {class} processes{details}"),
@@ -210,8 +211,7 @@ pub fn same(first: &Entry<'_>, entry: &Entry<'_>) -> Option<String> {
     let ([first], [cause]) = (first.causes.as_slice(), entry.causes.as_slice()) else {
         return None;
     };
-    let label = first.label();
-    let (first, one) = (first.death, cause.death);
+    let (head, first, one) = (first, first.death, cause.death);
     let limit = |death: &Death| {
         let oom = death.memory.oom.as_ref();
         oom.and_then(|oom| oom.cgroup.clone())
@@ -234,6 +234,7 @@ pub fn same(first: &Entry<'_>, entry: &Entry<'_>) -> Option<String> {
             0 => String::new(),
             others => format!(" and {others} more"),
         };
+        let label = head.label();
         format!(
             "{later} after {label}: the same for pid {}{more}",
             one.process.pid

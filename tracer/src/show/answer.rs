@@ -165,7 +165,8 @@ fn tell(
     let death = entry.first().death;
     let leads = death.id == entries[0].first().death.id;
     let (label, headline, least) = alike::heading(&entry.causes);
-    let again = entries.iter().find_map(|first| alike::same(first, entry));
+    let mut above = entries.iter().take_while(|other| !ptr::eq(*other, entry));
+    let again = above.find_map(|first| alike::same(first, entry));
     let is_short = short.contains(&death.id);
     let has_facts = again.is_none() && (is_short || full.contains(&death.id));
     let mut facts = if has_facts {
@@ -247,12 +248,18 @@ fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let followed = followers + without_first;
     let mut parts = Vec::new();
     let own = causes.len() - without_first;
-    let others: usize = causes.iter().map(Cause::others_of_act).sum();
+    let kills = || {
+        causes
+            .iter()
+            .filter(|cause| cause.death.verdict.killer.is_kill())
+    };
+    let killed: usize = kills().map(|cause| 1 + cause.others_of_act()).sum();
     let first = words::count(own, "first cause", "first causes");
     // One decision may kill several.
-    let first = match others {
-        0 => first,
-        others => format!("{first}, {} killed", own + others),
+    let first = if killed > kills().count() {
+        format!("{first}, {killed} killed")
+    } else {
+        first
     };
     parts.push(match followed {
         // Texts name few of the processes that a kill takes along.
@@ -351,5 +358,25 @@ mod tests {
         let view = View::new(&shown, &style);
         let entries = rank::entries(&view, shown.causes());
         assert_eq!(leading(&view, &entries), [EventId(9), EventId(1)]);
+    }
+
+    /// Logs have seconds. The first of two kills in one keeps its reason.
+    #[test]
+    fn second_kill_at_one_time_is_told_by_the_first() {
+        let mut report = sample::verl();
+        let mut other = report.deaths[0].clone();
+        (other.id, other.process.pid) = (EventId(4101), crate::ids::Pid(41_878));
+        report.deaths.push(other);
+        let shown = SelectedReport::whole(&report);
+        let style = sample::style();
+        let view = View::new(&shown, &style);
+        let entries = rank::entries(&view, shown.causes());
+        let leading = leading(&view, &entries);
+        let answer = of(&view, &shown.causes(), &entries, &leading, Most::ALL);
+        let of_class =
+            |told: &&Told| told.text.contains("compute_score") || told.text.contains("41878");
+        let told: Vec<&Told> = answer.causes.iter().filter(of_class).collect();
+        assert!(told[0].text.contains("compute_score"), "{told:?}");
+        assert!(told[1].text.ends_with("the same for pid 41878"), "{told:?}");
     }
 }

@@ -8,6 +8,9 @@ use crate::show::{
     words,
 };
 
+/// The most first causes of which each is compared with those above it.
+const MOST_ORDERED: usize = 1000;
+
 /// Returns the entries of a report in their order. Similar first causes are grouped, unless all or
 /// one is asked for.
 pub fn entries<'a>(view: &View<'_>, causes: Vec<Cause<'a>>) -> Vec<Entry<'a>> {
@@ -17,6 +20,10 @@ pub fn entries<'a>(view: &View<'_>, causes: Vec<Cause<'a>>) -> Vec<Entry<'a>> {
         causes::fold(causes)
     };
     entries.sort_by_key(|entry| rank(view, entry));
+    // With so many, nobody reads them in their order.
+    if entries.len() > MOST_ORDERED {
+        return entries;
+    }
     let mut ordered: Vec<Entry<'_>> = Vec::with_capacity(entries.len());
     for entry in entries {
         // What happened again at once stands below the first of its kind.

@@ -58,6 +58,8 @@ fn of_kind(kind: &str) -> String {
         "pid" => r"\d{1,10}",
         "pids" => r"\d{1,10}(?:, \d{1,10})*",
         "n" => r"\d{1,20}",
+        // A job that never ran had none.
+        "cpus" => r"[1-9]\d{0,6}",
         "code" => r"-?\d{1,9}",
         "status" => r"\d{1,3}",
         "signal" => r"SIG[A-Z][A-Z0-9]{1,8}|\d{1,2}",
@@ -98,6 +100,7 @@ fn of_kind(kind: &str) -> String {
         "symbol" => r"(?:\(anonymous namespace\)|[A-Za-z_~]).*",
         "exceeds" => r"exceeds the .*",
         "above" => r"\d+ > \d+",
+        "badness" => r"badness:? \d+.*",
         _ => "",
     };
     if !known.is_empty() {

@@ -147,8 +147,8 @@ pub struct Ledger {
     pub missed: u64,
 }
 
-/// The begin of the name of a hook at the exit of a function of the kernel.
-pub const AT_EXIT: &str = "fexit/";
+/// The begins of the names of hooks at the exit and at the entry of a function of the kernel.
+pub const OF_FUNCTIONS: [&str; 2] = ["fexit/", "fentry/"];
 
 /// The begin of the name of a row that counts titles of one user's processes that were over a
 /// budget.

@@ -195,7 +195,7 @@ fn interference_text(act: &Act) -> String {
     let whose = if act.on_parent { "its parent's" } else { "its" };
     let what = match way {
         Way::Ptrace => format!("traced {whom} (ptrace)"),
-        Way::ProcMem => format!("wrote into {whose} memory (/proc/PID/mem)"),
+        Way::ProcMem => format!("wrote into {whose} memory, or tried to (/proc/PID/mem)"),
         Way::ProcessVmWritev => {
             format!("opened {whose} memory in order to write (process_vm_writev)")
         }

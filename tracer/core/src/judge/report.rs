@@ -40,7 +40,7 @@ pub use verdict::{
 use serde::{Serialize, Serializer};
 
 use crate::{
-    event::{AT_EXIT, INTERFERENCE_BY, Mode, Probe, SIGNALS_BY, TITLES_OF},
+    event::{INTERFERENCE_BY, Mode, OF_FUNCTIONS, Probe, SIGNALS_BY, TITLES_OF},
     ids::{Bytes, EventId, HexId, Pid, WallTime},
     judge::cause::Cause,
     path,
@@ -231,8 +231,9 @@ impl Missed {
     fn by(hook: &str) -> Self {
         if CALLS_AND_MEMORY.contains(&hook) || hook.starts_with(TITLES_OF) {
             Self::CallsAndMemory
-        } else if [AT_EXIT, INTERFERENCE_BY, SIGNALS_BY]
+        } else if [INTERFERENCE_BY, SIGNALS_BY]
             .iter()
+            .chain(&OF_FUNCTIONS)
             .any(|begin| hook.starts_with(begin))
         {
             Self::Acts

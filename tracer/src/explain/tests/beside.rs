@@ -357,16 +357,9 @@ fn an_oom_report_cut_before_its_victim_tells_of_a_kill_of_nobody() {
     assert_eq!(cut(decided.to_owned()), []);
 }
 
-/// The kernel ends the process, or the whole machine.
+/// A fault in the kernel ends a thread. Its process may live on.
 #[test]
-fn a_fault_in_the_kernel_ends_the_process_that_it_ran_for() {
-    let text = |pid: u32| {
-        format!(
-            "[   24.391150] BUG: kernel NULL pointer dereference, address: 0000000000000002\n[   24.393180] Oops: 0000 [#1] SMP PTI\n[   24.393654] CPU: 0 PID: {pid} Comm: dockerd Tainted: G OE 5.4.0-174-generic #193-Ubuntu\n"
-        )
-    };
-    assert_eq!(killers(&of(&text(2080))), [(2080, Killer::Signal)]);
-    assert_eq!(killers(&of(&text(0))), []);
-    let warned = text(2080).replace("Oops: 0000 [#1]", "WARNING:");
-    assert_eq!(killers(&of(&warned)), []);
+fn fault_in_the_kernel_is_no_death_of_a_process() {
+    let text = "[   24.391150] BUG: kernel NULL pointer dereference, address: 0000000000000002\n[   24.393180] Oops: 0000 [#1] SMP PTI\n[   24.393654] CPU: 0 PID: 2080 Comm: grpc_global_tim Tainted: G OE 5.4.0-174-generic #193-Ubuntu\n";
+    assert_eq!(killers(&of(text)), []);
 }

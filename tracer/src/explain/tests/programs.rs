@@ -467,6 +467,17 @@ fn what_a_launcher_closes_follows_from_the_first_end() {
         [(263, Killer::Crash), (264, Killer::RayCollapse)]
     );
     assert_eq!(killers(&of(&closed(264))), [(264, Killer::Signal)]);
+    // What ended long before has nothing to do with it.
+    let before = format!(
+        "bash: line 3:    99 Killed                  python prep.py\n{}",
+        "step\n".repeat(200)
+    );
+    let report = of(&format!("{before}{}", closed(264)));
+    let of_closed = report.deaths.iter().find(|one| one.process.pid.0 == 264);
+    assert_eq!(
+        of_closed.map(|one| one.verdict.killer),
+        Some(Killer::Signal)
+    );
 }
 
 /// The line below has the job, or why the batch system ended it.
@@ -536,4 +547,10 @@ fn sigterm_of_a_unit_that_is_stopped_is_systemds() {
         [(0, Killer::Unknown)]
     );
     assert_eq!(killers(&of(&stop)), []);
+    // Hours after a stop that went well, somebody else sent it.
+    let later = ended.replace("10:34:11", "13:20:00");
+    assert_eq!(
+        killers(&of(&format!("{stop}{later}"))),
+        [(0, Killer::Unknown)]
+    );
 }

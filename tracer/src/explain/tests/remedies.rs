@@ -224,6 +224,11 @@ fn lowered_threshold_is_read_from_a_kill() {
         found.remedy,
         ["RAY_memory_usage_threshold=0.95 in the environment of ray start (now 0.39)"]
     );
+    let not_if = found.not_if.as_deref();
+    assert!(
+        not_if.is_some_and(|text| text.contains("isolation")),
+        "{found:?}"
+    );
     assert!(
         found
             .cost

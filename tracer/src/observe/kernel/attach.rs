@@ -8,7 +8,7 @@ use aya::{
 };
 use raytrace_ebpf::{
     DEATHS_OBJECT,
-    records::{AT_EXIT, Hook, MemoryHook, Offsets},
+    records::{AT_ENTRY, AT_EXIT, Hook, MemoryHook, Offsets},
 };
 
 use super::{
@@ -95,7 +95,8 @@ fn attach_all(one_cluster: bool) -> Result<Attached, KernelError> {
     let offsets = offsets::find(&fields, symbols::address(PER_CPU_OFFSET))?;
     let for_memory = growth::offsets(&fields, &offsets);
     let hooks = Hook::ALL.map(Hook::name).into_iter();
-    let (functions, hooks): (Vec<_>, Vec<_>) = hooks.partition(|hook| hook.starts_with(AT_EXIT));
+    let is_of_function = |hook: &&str| hook.starts_with(AT_EXIT) || hook.starts_with(AT_ENTRY);
+    let (functions, hooks): (Vec<_>, Vec<_>) = hooks.partition(is_of_function);
     let hooks = hooks
         .into_iter()
         .chain(MemoryHook::ALL.map(MemoryHook::name));

@@ -7,7 +7,7 @@ use aya::{
     programs::{BtfTracePoint, FEntry, FExit, Program, ProgramError, RawTracePoint},
 };
 
-use raytrace_ebpf::records::AT_EXIT;
+use raytrace_ebpf::records::{AT_ENTRY, AT_EXIT};
 
 use super::error::chain;
 use crate::event::{Probe, ProbeState};
@@ -45,8 +45,11 @@ pub(super) fn attach_hook(
         reason,
         required: false,
     };
-    if let Some(function) = hook.strip_prefix(AT_EXIT) {
-        return match by_fexit(ebpf, btf, stem, function) {
+    let at_exit = hook.strip_prefix(AT_EXIT);
+    let at_exit = at_exit.map(|function| by_fexit(ebpf, btf, stem, function));
+    let at_entry = hook.strip_prefix(AT_ENTRY);
+    if let Some(attached) = at_exit.or_else(|| at_entry.map(|_| by_fentry(ebpf, btf, stem))) {
+        return match attached {
             Ok(fd) => (probe(ProbeState::Ok, None), Some(fd)),
             Err(error) => (probe(ProbeState::Missing, Some(chain(&error))), None),
         };
@@ -87,10 +90,12 @@ pub(super) fn attach_function(ebpf: &mut Ebpf, btf: &AyaBtf, function: &str) -> 
     }
 }
 
-fn by_fentry(ebpf: &mut Ebpf, btf: &AyaBtf, function: &str) -> Result<(), ProgramError> {
+/// Attaches the program of a function to its entry.
+fn by_fentry(ebpf: &mut Ebpf, btf: &AyaBtf, function: &str) -> Result<RawFd, ProgramError> {
     let program: &mut FEntry = program_mut(ebpf, function)?.try_into()?;
     program.load(function, btf)?;
-    program.attach().map(|_| ())
+    program.attach()?;
+    Ok(program.fd()?.as_fd().as_raw_fd())
 }
 
 fn by_fexit(

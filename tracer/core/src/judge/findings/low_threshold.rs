@@ -65,6 +65,10 @@ fn find_in_texts(run: Run<'_>) -> Vec<Finding> {
     }
     let kills = run.memory_kills();
     merged(kills.filter_map(|death| {
+        // With resource isolation, Ray does not read the threshold.
+        if run.node(death).is_some_and(|node| node.isolated) {
+            return None;
+        }
         let at = death.memory.at_death.as_ref()?;
         let (threshold, total) = (at.ray_threshold_bytes?, at.ray_total.filter(|all| all.0 > 0)?);
         let fraction = threshold.gib() / total.gib();
@@ -74,13 +78,13 @@ fn find_in_texts(run: Run<'_>) -> Vec<Finding> {
         }
         let [part, percent, whole] = part_of(threshold, total);
         let summary = format!(
-            "Ray killed at {part} of {whole}, at {percent}: its default is {default}, so somebody has lowered it"
+            "Ray killed at {part} of {whole}, at {percent}: its default is {default}"
         );
         let mut finding = about("low-threshold", Certainty::Inferred, death, summary);
         let change = Change::environment(THRESHOLD, &default.to_string()).at(run.started(death));
         finding.remedy = vec![format!("{change} (now {fraction:.2})")];
         finding.cost = Some(format!("none but a restart of Ray; {DELAYS}"));
-        finding.not_if = Some("others need the rest of the machine's memory".into());
+        finding.not_if = Some("others need the rest of the machine's memory, or Ray runs with --enable-resource-isolation".into());
         Some(((death.cluster, threshold), finding))
     }))
 }

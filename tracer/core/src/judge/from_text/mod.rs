@@ -51,6 +51,8 @@ use zone::Clock;
 const MAX_EVIDENCE: usize = 12;
 /// A launcher ends the others at most this long after the first failure.
 const CLOSED_NS: u64 = 2 * MINUTE_NS.unsigned_abs();
+/// Where a text has no times, it says so within this many lines.
+const CLOSED_LINES: u64 = 100;
 
 /// Returns the report on everything that was gathered. `zone` applies to all times that have none.
 pub fn judge(gathered: &TextEvidence, zone: Option<&TimeZone>) -> Report {
@@ -153,7 +155,7 @@ struct Made {
     decision: Option<Place>,
     /// The process that had ended first, if its launcher then ended this one.
     after: Option<Pid>,
-    /// Whether its launcher ended it because others had failed, and does not say which.
+    /// Whether its launcher ended it, and does not say why.
     closed: bool,
     /// A kill by the kernel that may be the same death.
     candidate: Option<Candidate>,
@@ -345,13 +347,17 @@ fn blame_first(made: &mut [Made]) {
 /// Attributes what a launcher ended, without a word on why, to the first other end in its text.
 fn blame_closed(made: &mut [Made]) {
     let others = made.iter().filter(|one| !one.closed && one.death.listed);
-    let others: Vec<(usize, Option<i64>, EventId)> = others
-        .map(|one| (one.place.text, one.time, one.death.id))
+    let others = others.filter(|one| one.death.verdict.cause_death_id.is_none());
+    let others: Vec<(Place, Option<i64>, EventId)> = others
+        .map(|one| (one.place, one.time, one.death.id))
         .collect();
-    for one in made.iter_mut().filter(|one| one.closed) {
-        let first = others.iter().find(|(text, time, _)| {
+    let closed = made.iter_mut().filter(|one| one.closed);
+    for one in closed.filter(|one| one.death.verdict.cause_death_id.is_none()) {
+        let first = others.iter().find(|(place, time, _)| {
             let apart = time.zip(one.time).map(|(other, own)| other.abs_diff(own));
-            *text == one.place.text && apart.is_none_or(|apart| apart <= CLOSED_NS)
+            let lines = place.line.abs_diff(one.place.line);
+            let is_near = apart.map_or(lines <= CLOSED_LINES, |apart| apart <= CLOSED_NS);
+            place.text == one.place.text && is_near
         });
         if let Some((.., first)) = first {
             one.death.verdict.cause_death_id = Some(*first);

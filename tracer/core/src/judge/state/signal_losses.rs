@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::{
-    event::{AT_EXIT, Ledger, PROCESS_EVENTS},
+    event::{Ledger, OF_FUNCTIONS, PROCESS_EVENTS},
     ids::BootTime,
 };
 
@@ -32,7 +32,9 @@ struct Span {
 impl SignalLosses {
     pub(crate) fn counted(&mut self, time: BootTime, ledger: &Ledger) {
         let hook = ledger.hook.as_str();
-        if hook != SIGNALS && hook != PROCESS_EVENTS && !hook.starts_with(AT_EXIT) {
+        let mut functions = OF_FUNCTIONS.iter();
+        let of_function = functions.any(|begin| hook.starts_with(begin));
+        if hook != SIGNALS && hook != PROCESS_EVENTS && !of_function {
             return;
         }
         let at = self.last.iter().position(|(_, last)| last.hook == hook);

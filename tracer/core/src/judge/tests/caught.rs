@@ -379,7 +379,7 @@ fn what_was_not_recorded_of_others_costs_no_proof() {
         (Killer::Exit, Certainty::Inferred),
         (Killer::Exit, Certainty::Proven),
     );
-    for hook in ["signal/signal_generate", "fexit/mem_write"] {
+    for hook in ["signal/signal_generate", "fentry/mem_write"] {
         assert_eq!(ended(Some(false), of(hook)), own);
         assert_eq!(ended(Some(true), of(hook)), open);
         assert_eq!(ended(Some(false), full(hook)), own);

@@ -12,7 +12,7 @@ const WAYS: [(Way, &str); 3] = [
     (Way::Ptrace, "gdb (pid 812, uid 1000) traced it (ptrace)"),
     (
         Way::ProcMem,
-        "gdb (pid 812, uid 1000) wrote into its memory (/proc/PID/mem)",
+        "gdb (pid 812, uid 1000) wrote into its memory, or tried to (/proc/PID/mem)",
     ),
     (
         Way::ProcessVmWritev,
@@ -152,7 +152,7 @@ fn child_inherits_what_was_written_into_its_parent() {
 fn exit_after_lost_interference_is_inferred() {
     let count = |scene: &mut Scene, ring_full: u64| {
         let ledger = Ledger {
-            hook: "fexit/mem_write".into(),
+            hook: "fentry/mem_write".into(),
             ring_full,
             ..Ledger::default()
         };
