@@ -14,7 +14,7 @@ const STOPPING: &str = "systemd stops it";
 /// At most this many units that are stopped are kept.
 const MAX_UNITS: usize = 256;
 /// The main process of a unit that is stopped ends within this time (systemd's default for
-/// TimeoutStopSec=), where a text has no times within this many lines.
+/// `TimeoutStopSec=`), where a text has no times within this many lines.
 const STOPPED_NS: i64 = 90_000_000_000;
 const STOPPED_LINES: u64 = 30;
 /// An error explains an end at most so much later.
