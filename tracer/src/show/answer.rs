@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The most first causes that are named in the command that shows all evidence.
-pub const SEE: usize = 6;
+const SEE: usize = 6;
 
 /// The first screen.
 #[derive(Debug)]
@@ -248,11 +248,7 @@ fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
     let followed = followers + without_first;
     let mut parts = Vec::new();
     let own = causes.len() - without_first;
-    let kills = || {
-        causes
-            .iter()
-            .filter(|cause| cause.death.verdict.killer.is_kill())
-    };
+    let kills = || causes.iter().filter(|cause| cause.is_kill());
     let killed: usize = kills().map(|cause| 1 + cause.others_of_act()).sum();
     let first = words::count(own, "first cause", "first causes");
     // One decision may kill several.
@@ -296,16 +292,11 @@ fn see(view: &View<'_>, entries: &[Entry<'_>], leading: &[EventId]) -> Vec<(Stri
         sanitize::quoted(file),
         view.style.span
     );
-    let number = |id: &EventId| {
-        let mut all = entries.iter().map(Entry::first);
-        all.find(|cause| cause.death.id == *id)
-            .map(|cause| cause.number)
+    let numbers = if view.shown.detail {
+        Vec::new()
+    } else {
+        numbers(entries, leading.iter())
     };
-    let numbers = leading
-        .iter()
-        .filter(|_| !view.shown.detail)
-        .filter_map(number);
-    let numbers: Vec<String> = numbers.take(SEE).map(|number| number.to_string()).collect();
     let all = numbers.split_first().map(|(first, others)| {
         let others = match others {
             [] => String::new(),
@@ -322,6 +313,20 @@ fn see(view: &View<'_>, entries: &[Entry<'_>], leading: &[EventId]) -> Vec<(Stri
         "the timeline, in a browser".to_owned(),
     );
     all.into_iter().chain([page]).collect()
+}
+
+/// Returns the numbers of first causes for `--kill`, of the first of those that lead.
+pub fn numbers<'a>(
+    entries: &[Entry<'_>],
+    leading: impl Iterator<Item = &'a EventId>,
+) -> Vec<String> {
+    let number = |id: &EventId| {
+        let mut all = entries.iter().map(Entry::first);
+        all.find(|cause| cause.death.id == *id)
+            .map(|cause| cause.number)
+    };
+    let numbers = leading.filter_map(number).take(SEE);
+    numbers.map(|number| number.to_string()).collect()
 }
 
 /// Returns whether a recording would tell more of a first cause than logs do: who sent a signal, or

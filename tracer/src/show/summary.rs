@@ -205,13 +205,9 @@ fn others(view: &View<'_>, death: &Death) -> String {
     let all = causes::all(&view.shown.report);
     let number = all.len();
     let entries = rank::entries(view, all);
-    let leading = answer::leading(view, &entries).into_iter();
-    let leading: Vec<String> = leading
-        .filter(|id| *id != death.id)
-        .filter_map(|id| view.shown.number(id))
-        .take(answer::SEE)
-        .map(|number| number.to_string())
-        .collect();
+    let leading = answer::leading(view, &entries);
+    let others = leading.iter().filter(|id| **id != death.id);
+    let leading = answer::numbers(&entries, others);
     let also = match leading.as_slice() {
         [] => String::new(),
         others => format!(" (also --kill {})", others.join(", ")),

@@ -16,6 +16,8 @@ import sys
 import tempfile
 import time
 
+from recorder import cpu_seconds, start
+
 PROCESSES = 300
 OLD_LOGS = 5_000
 NAMES = 100_000
@@ -33,12 +35,6 @@ def make(logs, names):
         os.utime(path, (old, old))
 
 
-def cpu_seconds(pid):
-    tasks = os.listdir(f"/proc/{pid}/task")
-    times = [open(f"/proc/{pid}/task/{task}/schedstat").read().split()[0] for task in tasks]
-    return sum(map(int, times)) / 1e9
-
-
 def has_open(pid, words):
     for descriptor in os.listdir(f"/proc/{pid}/fd"):
         try:
@@ -50,17 +46,9 @@ def has_open(pid, words):
 
 
 def measure(raytrace, folder, session, what, churns):
-    said, recording = f"{folder}/said", f"{folder}/x.raytrace"
+    recording = f"{folder}/x.raytrace"
     began = time.monotonic()
-    recorder = subprocess.Popen(
-        [raytrace, "record", "--require-ebpf", "--session-dir", session, "-o", recording],
-        stdin=subprocess.DEVNULL,
-        stderr=open(said, "w"),
-    )
-    while "Recording" not in open(said).read():
-        if recorder.poll() is not None:
-            sys.exit(open(said).read())
-        time.sleep(0.01)
+    recorder = start(raytrace, folder, recording, "--session-dir", session)
     attached = time.monotonic() - began
     found = None
     while time.monotonic() - began < attached + SETTLES:

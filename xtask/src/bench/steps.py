@@ -23,6 +23,8 @@ import sys
 import tempfile
 import time
 
+from recorder import cpu_seconds, start
+
 PAIRS = 100
 TURN = 1.5
 # Seconds after which a recorder that was continued has read what it missed.
@@ -50,26 +52,6 @@ def rank(number, word_file, log_file):
             while steps[1 - number] < steps[number]:
                 pass
             log.write(f"{began} {time.monotonic_ns()}\n")
-
-
-def cpu_seconds(pid):
-    tasks = os.listdir(f"/proc/{pid}/task")
-    times = [open(f"/proc/{pid}/task/{task}/schedstat").read().split()[0] for task in tasks]
-    return sum(map(int, times)) / 1e9
-
-
-def start(raytrace, folder):
-    said = f"{folder}/said"
-    recorder = subprocess.Popen(
-        [raytrace, "record", "--require-ebpf", "-o", f"{folder}/x.raytrace"],
-        stdin=subprocess.DEVNULL,
-        stderr=open(said, "w"),
-    )
-    while "Recording" not in open(said).read():
-        if recorder.poll() is not None:
-            sys.exit(open(said).read())
-        time.sleep(0.01)
-    return recorder
 
 
 def turns(recorder, pairs):
@@ -123,7 +105,7 @@ def main():
     )
     try:
         time.sleep(3)
-        recorder = start(sys.argv[1], folder)
+        recorder = start(sys.argv[1], folder, f"{folder}/x.raytrace")
         time.sleep(WARM)
         spans, share = turns(recorder, pairs)
         recorder.send_signal(signal.SIGINT)
