@@ -71,6 +71,18 @@ impl Stage {
         self.kernel.ring.harvest(&mut push);
     }
 
+    /// Reads records until a process has ended well, so that the buffer does not become full.
+    fn drain_until_end(&mut self, process: &mut Child) {
+        let ended = loop {
+            self.drain();
+            if let Some(ended) = process.try_wait().expect("wait") {
+                break ended;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        assert!(ended.success());
+    }
+
     /// Waits for the death of a process.
     fn death(&mut self, pid: u32) -> Death {
         let until = Instant::now() + Duration::from_secs(60);
@@ -803,10 +815,7 @@ while True: signal.pause()";
     plain.wait().expect("wait");
     let ends = (stage.death(caught.id()), stage.death(plain.id()));
     drop(flood.stdin.take());
-    while flood.try_wait().expect("wait").is_none() {
-        stage.drain();
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    stage.drain_until_end(&mut flood);
     check(&ends.0, Killer::Exit, Certainty::Inferred);
     let mut evidence = ends.0.verdict.evidence.iter();
     assert!(
@@ -815,6 +824,45 @@ while True: signal.pause()";
         ends.0.verdict.evidence
     );
     check(&ends.1, Killer::Exit, Certainty::Proven);
+}
+
+/// Two users send signals that wait, as fast as they can. The buffer loses nothing, and a signal of a
+/// third user is recorded, though the two have used up the budget of all.
+#[test]
+fn floods_of_blocked_signals_cost_others_no_record() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let flood = "import os, signal, sys
+os.setuid(USER)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+child = os.fork()
+if child == 0:
+    while True: signal.pause()
+for _ in range(10000): os.kill(child, signal.SIGTERM)
+os.kill(child, 9)
+os.waitpid(child, 0)";
+    let handler = "import os, signal
+signal.signal(signal.SIGTERM, lambda *_: os._exit(7))
+print('ready', flush=True)
+while True: signal.pause()";
+    let (mut caught, _) = prints_a_line(handler);
+    for user in ["65533", "65534"] {
+        let mut flood = python(&flood.replace("USER", user));
+        stage.drain_until_end(&mut flood);
+    }
+    kill(caught.id(), "TERM");
+    caught.wait().expect("wait");
+    let death = stage.death(caught.id());
+    check(&death, Killer::Signal, Certainty::Inferred);
+    let mut evidence = death.verdict.evidence.iter();
+    assert!(!evidence.any(|piece| piece.what.starts_with("not every signal")));
+    let signals = stage.events.iter();
+    let signals = signals.filter(|event| matches!(event.what, Observation::Signal(_)));
+    let signals = signals.count();
+    assert!((4_000..9_000).contains(&signals), "{signals}");
+    let lost = stage.kernel.ledgers.read();
+    assert!(lost.iter().all(|row| row.missed == 0), "{lost:?}");
 }
 
 /// Traces children that ask for it, or that the kernel attaches to their parent's tracer, and lets

@@ -6,6 +6,9 @@
 use aya_ebpf::maps::{Array, HashMap};
 use raytrace_ebpf::records::Spent;
 
+/// The part of a user's budget that no other user can take.
+const FIRST: u32 = 64;
+
 /// The records that users have caused, and the most that each and all may cause in a period of
 /// `1 << shift` ns.
 pub(crate) struct Users<'a> {
@@ -19,6 +22,8 @@ pub(crate) struct Users<'a> {
 impl Users<'_> {
     /// Whether this user and all users have room for one more record. If `own` is false, the
     /// process has none, and the record is counted as over.
+    ///
+    /// The first records of a user, 1 in [`FIRST`] of its own budget, have room whatever others do.
     #[inline(always)]
     pub(crate) fn take(&self, uid: u32, now: u64, own: bool) -> bool {
         if self.each.get_ptr(uid).is_none() {
@@ -36,7 +41,10 @@ impl Users<'_> {
             && of_user
                 .as_deref_mut()
                 .is_none_or(|spent| take(spent, period, self.most_of_each));
-        let sends = own && take(all, period, self.most_of_all);
+        let is_first = of_user
+            .as_deref()
+            .is_some_and(|spent| spent.sent <= self.most_of_each / FIRST);
+        let sends = own && (take(all, period, self.most_of_all) || is_first);
         if !sends {
             of_user.unwrap_or(all).over += 1;
         }

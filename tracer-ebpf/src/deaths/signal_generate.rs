@@ -1,9 +1,9 @@
 //! `signal/signal_generate(sig, info, task, group, result)`: reports signals and senders.
 //!
 //! Format (6.18): `sig, errno, code, comm, pid, group, result`; the arguments are unchanged since
-//! 2.6.38. The sender is read at the moment of the signal. Rate: every signal of the machine; the
-//! program first filters by number. Without this hook, the kills of different senders cannot be
-//! distinguished.
+//! 2.6.38. The sender is read at the moment of the signal. Rate: every signal of the machine; one to
+//! a process that is not tracked costs a few reads. Without this hook, the kills of different
+//! senders cannot be distinguished.
 
 use aya_ebpf::helpers::{bpf_get_current_uid_gid, bpf_ktime_get_boot_ns};
 use raytrace_ebpf::records::{
@@ -106,17 +106,19 @@ fn generated<const TYPED: bool, C>(
     let flags: u32 = read(shared, offsets().signal_flags);
     let exit_code: i32 = read(shared, offsets().signal_group_exit_code);
     let dying = flags & SIGNAL_GROUP_EXIT != 0;
-    let effect = dying && exit_code == number && (result == 0 || result == 4);
-    let is_telling = is_in(TELLING, number);
-    let is_handled = !effect && !is_default(target, number);
-    let is_over = is_telling && is_handled && !may_send();
-    if is_over && (result == 0 || result == 4) {
+    let is_new = result == 0 || result == 4;
+    let effect = dying && exit_code == number && is_new;
+    let is_sent = effect || is_in(TELLING, number) || is_default(target, number);
+    // Only a signal that ends its target cannot be sent again and again.
+    let ends = effect || number == SIGKILL && is_new;
+    let is_over = is_sent && !ends && !may_send();
+    if is_over && is_new {
         caught::lost(target_tgid);
     }
     if is_over && target_tgid == current_tgid() {
         return count(Hook::Signal, ledger::FILTERED);
     }
-    if is_over || is_handled && !is_telling {
+    if is_over || !is_sent {
         let outcome = caught::keep(target, number, code, group as u32 & 1, result);
         return count(Hook::Signal, outcome);
     }
@@ -148,8 +150,8 @@ fn generated<const TYPED: bool, C>(
     count(Hook::Signal, ledger::SUBMITTED);
 }
 
-/// Whether the running user and all users have room for one more record of a signal that has a
-/// handler. Nobody can fill the ring with them.
+/// Whether the running user and all users have room for one more record of a signal that does not
+/// end its target now: it is caught, blocked, or waits already. Nobody can fill the ring with them.
 #[inline(always)]
 fn may_send() -> bool {
     let users = Users {
