@@ -50,6 +50,7 @@ impl ReportArgs {
 
 /// Runs the subcommand.
 pub fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    args.view.refuse_early()?;
     args.view.add_frameworks()?;
     let file = match args.files.as_slice() {
         [] => newest()?,

@@ -20,6 +20,7 @@ use super::{
     usage,
 };
 use crate::{
+    ids::WallTime,
     judge::{
         Details,
         report::{Killer, Report, Utc},
@@ -252,6 +253,13 @@ impl ViewArgs {
     /// stderr.
     pub(super) fn is_read_on_stdout(&self) -> bool {
         self.format == Format::Text && self.output.is_none()
+    }
+
+    /// Refuses what can be known to be wrong before a recording has been read.
+    pub(super) fn refuse_early(&self) -> anyhow::Result<()> {
+        self.refuse_terminal()?;
+        let any = Utc(WallTime(0));
+        self.time_range(any, any).map(drop)
     }
 
     /// Refuses to print an HTML page, which may be a megabyte, to a terminal.

@@ -96,13 +96,18 @@ impl Zone {
 
     /// Parses a time that a user typed.
     ///
-    /// It may be RFC 3339, a time of day, or a span before the end like `-10m`. A time of day is
-    /// its last occurrence in the recording, which ran from `began` to `ended`, or else the one
-    /// that is nearest to it.
+    /// It may be RFC 3339, a time of day, or a span before the end like `-10m`, `10m` or `10m ago`.
+    /// A time of day is its last occurrence in the recording, which ran from `began` to `ended`, or
+    /// else the one that is nearest to it.
     pub fn parse(&self, text: &str, began: Utc, ended: Utc) -> Result<Utc, TimeError> {
         let refused = || TimeError::Time(text.to_owned());
         if let Some(span) = text.strip_prefix('-') {
             return before(span, ended).ok_or_else(refused);
+        }
+        if !text.contains(':')
+            && let Some(time) = before(text, ended)
+        {
+            return Ok(time);
         }
         if let Ok(time) = text.parse::<Timestamp>() {
             return utc(time).ok_or_else(refused);
@@ -214,7 +219,7 @@ fn utc(time: Timestamp) -> Option<Utc> {
 /// Returns the moment that lies a span like `10m` or `1h 30m` before `ended`.
 fn before(span: &str, ended: Utc) -> Option<Utc> {
     let span = span.parse::<SignedDuration>().ok()?;
-    let span = i64::try_from(span.as_nanos()).ok()?;
+    let span = i64::try_from(span.as_nanos()).ok()?.checked_abs()?;
     ended.0.0.checked_sub(span).map(|time| Utc(WallTime(time)))
 }
 
@@ -350,7 +355,9 @@ mod tests {
     fn span_counts_back_from_the_end() {
         let (began, ended) = (time("2026-11-20T22:00:00Z"), time("2026-11-21T03:00:00Z"));
         let parse = |text| Zone::default().parse(text, began, ended);
-        assert_eq!(parse("-10m"), Ok(time("2026-11-21T02:50:00Z")));
+        for span in ["-10m", "10m", "10m ago", "-600s"] {
+            assert_eq!(parse(span), Ok(time("2026-11-21T02:50:00Z")), "{span}");
+        }
         assert_eq!(parse("-1h30m"), Ok(time("2026-11-21T01:30:00Z")));
         assert_eq!(parse("-90s"), Ok(time("2026-11-21T02:58:30Z")));
         assert!(parse("-").is_err() && parse("-ten").is_err());
