@@ -312,9 +312,14 @@ fn layer<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     known.or_else(|| margin(rest, line))
 }
 
-/// Removes what names neither a process nor a time.
+/// Removes what names neither a process nor a time. Most lines have none of it, so each pattern is
+/// tried only where its first byte, or a sign that it must have, is there.
 fn margin<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
-    if let Some(found) = LOCAL.captures(rest) {
+    let first = *rest.as_bytes().first()?;
+    let has = |sign| memchr::memchr(sign, rest.as_bytes());
+    if matches!(first, b'[' | b'0'..=b'9')
+        && let Some(found) = LOCAL.captures(rest)
+    {
         let time = found.get(1).or_else(|| found.get(3))?.as_str();
         if let Some(zone) = found.get(2) {
             let zoned = format!("{}{}", time.replacen(' ', "T", 1), zone.as_str());
@@ -325,16 +330,26 @@ fn margin<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
         }
         return Some(&rest[found[0].len()..]);
     }
-    if rest.starts_with('`') {
+    if first == b'`' {
         return Some(rest.trim_matches('`'));
     }
-    let stern = || cut(&STERN, rest).filter(|rest| names_its_writer(rest));
+    let stern = || {
+        let begins = first.is_ascii_lowercase() || first.is_ascii_digit();
+        let behind = begins.then(|| cut(&STERN, rest))??;
+        names_its_writer(behind).then_some(behind)
+    };
     let step = || {
-        let behind = cut(&JOB_STEP, rest)?;
+        let behind = has(b'\t').and_then(|_| cut(&JOB_STEP, rest))?;
         ISO.is_match(behind).then_some(behind)
     };
-    let bar = || cut(&BAR, rest).filter(|rest| PYTHON.is_match(rest) || names_its_writer(rest));
-    cut(&MARGIN, rest).or_else(stern).or_else(step).or_else(bar)
+    let bar = || {
+        let at = has(b'|').filter(|at| rest[..*at].ends_with('%'));
+        let behind = at.and_then(|_| cut(&BAR, rest))?;
+        (PYTHON.is_match(behind) || names_its_writer(behind)).then_some(behind)
+    };
+    let marks = !first.is_ascii_alphabetic() || b"CDEIW".contains(&first);
+    let marked = marks.then(|| cut(&MARGIN, rest)).flatten();
+    marked.or_else(stern).or_else(step).or_else(bar)
 }
 
 fn cut<'a>(regex: &Regex, rest: &'a str) -> Option<&'a str> {
@@ -409,7 +424,7 @@ fn journal<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
 
 /// Reads `kernel: `, `Nov 21 00:23:48 kernel: `, `… earlyoom[812]: `.
 fn hostless<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
-    let found = HOSTLESS.captures(rest)?;
+    let found = rest.contains(": ").then(|| HOSTLESS.captures(rest))??;
     let day = found.get(1).and_then(|date| stamp::day(date.as_str()));
     // The kernel begins with the name and pid of a process whose fault it reports.
     if rest[found[0].len()..].starts_with("segfault at ") {
@@ -453,7 +468,7 @@ fn named<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
     }
     // Compose puts names in this form before a line. A table of Ray may look like it, so only the
     // plain form is accepted.
-    cut(&POD, rest)
+    rest.contains('|').then(|| cut(&POD, rest))?
 }
 
 /// Returns whether a line begins like `Nov `. Hardly any line without a date is from a journal.
