@@ -504,10 +504,13 @@ fn older_process_may_have_caught_what_its_end_names() {
             (Killer::Exit, Certainty::Proven)
         );
     }
-    let mut scene = Scene::new();
-    scene.process(70, 7, "sh", Role::Other);
-    scene.signal(70, 70, 15, 0, true).after(10).exit(70, 15);
-    assert_verdict!(scene, 70, Crash, Inferred);
+    // The second one starts after the recording has begun, before the recorder watches its parent.
+    for pid in [70, 200] {
+        let mut scene = Scene::new();
+        scene.process(pid, 7, "sh", Role::Other).after(2_000_000);
+        scene.signal(pid, pid, 15, 0, true).after(10).exit(pid, 15);
+        assert_verdict!(scene, pid, Crash, Inferred);
+    }
 }
 
 /// Another process may have been running on the CPU when the timer expired.

@@ -102,21 +102,19 @@ fn raised(case: &Case<'_>, signal: &Timestamped<Signal>) -> Draft {
     let draft = kernel::fault(case, signal);
     // Its handler of another signal may have sent this one.
     let has_caught = fatal_act::has_caught(case.world, case.key(), BootTime(0), signal.time);
-    if is_seen && !came_before && !has_caught && !may_be_caught_before_recording(case, number) {
+    if is_seen && !came_before && !has_caught && !may_be_caught_unseen(case, number) {
         draft
     } else {
         draft.at_most(Certainty::Inferred)
     }
 }
 
-/// Returns whether the process may have caught this signal before the recorder started: it is older,
-/// and signals of this number tell processes to end. A handler may save for as long as it likes.
-fn may_be_caught_before_recording(case: &Case<'_>, number: i32) -> bool {
-    let started = case.world.started.as_ref();
+/// Returns whether the process may have caught this signal before the recorder watched it: its start
+/// was not seen, and signals of this number tell processes to end. A handler may save for as long as
+/// it likes.
+fn may_be_caught_unseen(case: &Case<'_>, number: i32) -> bool {
     let state = case.world.processes.get(case.key());
-    let fork_seen = state.is_some_and(|state| state.parent_key.is_some());
-    let is_older = started.is_some_and(|(time, _)| case.key().start < *time);
-    ENDING.contains(&number) && is_older && !fork_seen
+    ENDING.contains(&number) && state.is_none_or(|state| state.parent_key.is_none())
 }
 
 /// Judges a fault of the process. What its handler does at a signal from outside may fail, and does
@@ -402,7 +400,7 @@ fn by_code(case: &Case<'_>) -> Draft {
         // A signal that it caught may have told it to end.
         Source::Kernel
             if !fatal_act::has_caught(case.world, case.key(), BootTime(0), case.exit.time)
-                && !may_be_caught_before_recording(case, named) =>
+                && !may_be_caught_unseen(case, named) =>
         {
             Certainty::Proven
         }
