@@ -12,6 +12,7 @@ mod slurm;
 
 pub use link::{link_reason, remote};
 pub use missing::missing;
+pub use slurm::reason as slurm_reason;
 
 use crate::{
     event::Role,

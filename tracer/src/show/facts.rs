@@ -278,9 +278,17 @@ fn who(sender: &SenderReport) -> String {
     text
 }
 
-/// Returns what Ray's memory monitor counted, and how far that was above its threshold. For other
-/// killers, returns where the reason comes from, if that is less certain than who acted.
+/// Returns what Ray's memory monitor counted, and how far that was above its threshold; why Slurm
+/// ended a job, which the headline of several deaths has not. For other killers, returns where the
+/// reason comes from, if that is less certain than who acted.
 pub(super) fn why(view: &View<'_>, death: &Death) -> Option<String> {
+    let stands = death
+        .verdict
+        .act
+        .is_some_and(|act| act.death_id == death.id);
+    if let Some(end) = words::slurm_end(death).filter(|_| stands) {
+        return Some(clause::slurm_reason(end));
+    }
     if death.verdict.killer != Killer::RayMemoryMonitor {
         let reason = death.verdict.reason_certainty;
         let differs = reason != death.verdict.certainty && !death.is_memory_kill();

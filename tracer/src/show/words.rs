@@ -307,7 +307,7 @@ pub fn headline_of(subject: &str, deaths: &[&Death], clause: &str) -> String {
 }
 
 /// Returns how Slurm ended a step, but not that somebody asked it to send a signal.
-fn slurm_end(death: &Death) -> Option<&SlurmEnd> {
+pub(super) fn slurm_end(death: &Death) -> Option<&SlurmEnd> {
     let end = death.verdict.cause.by_slurm();
     end.filter(|end| end.reason != SlurmReason::Requested)
 }

@@ -31,7 +31,7 @@ impl ClauseContext {
 }
 
 /// Returns why Slurm ended a step, as far as it shows, and whether it asked first.
-fn reason(end: &SlurmEnd) -> String {
+pub fn reason(end: &SlurmEnd) -> String {
     let asked = match end.asked_ms {
         _ if end.signal == SIGTERM => String::new(),
         Some(ms) if ms >= 1000 => {

@@ -10,6 +10,7 @@ use crate::{
     event::{Ancestor, RayLog, Signal},
     ids::{BootTime, ByProcess, EventId, Pid, SECOND_NS},
     judge::{
+        cause::SlurmReason,
         report::{Death, GroupKill, Killer, Memory, Relation, SenderReport, TopBefore, TopProcess},
         state::{timestamped::Timestamped, world::World},
     },
@@ -33,6 +34,8 @@ enum KilledBy {
     Decision(Option<u32>, BootTime),
     /// The process that sent the signals, or had them sent.
     Sender(Pid, Killer),
+    /// Slurm, which has one slurmstepd for each step of this job.
+    SlurmJob(String),
 }
 
 /// Finds the deaths that one act caused, and notes for each which death stands for the act.
@@ -172,9 +175,20 @@ fn killed_by(death: &Death, decisions: &[&Timestamped<RayLog>]) -> Option<Killed
             let decided = record.map(|seen| KilledBy::Decision(death.cluster, seen.time));
             decided.or(Some(KilledBy::Sender(sender.pid, Killer::RayMemoryMonitor)))
         }
-        Killer::Signal => Some(KilledBy::Sender(who(sender)?, death.verdict.killer)),
+        Killer::Signal => Some(match slurm_job(death) {
+            Some(job) => KilledBy::SlurmJob(job.to_owned()),
+            None => KilledBy::Sender(who(sender)?, death.verdict.killer),
+        }),
         _ => None,
     }
+}
+
+/// Returns the job that Slurm ended, if that is why a process died. One that somebody asked Slurm to
+/// signal goes on.
+fn slurm_job(death: &Death) -> Option<&str> {
+    let end = death.verdict.cause.by_slurm()?;
+    let job = end.job_id.as_deref();
+    job.filter(|_| end.reason != SlurmReason::Requested)
 }
 
 /// Returns the decision in a record. The monitor decides once each time that it looks, so two
@@ -208,10 +222,15 @@ fn caller(pid: Pid, comm: &str, ancestors: &[Ancestor]) -> Pid {
 }
 
 /// Returns when the sender signalled this process. A process that caught the signal may have ended
-/// much later.
+/// much later. Slurm asks the processes of a job first, and kills what is left after `KillWait`.
 fn sent_at(killed_by: &KilledBy, death: &Death) -> BootTime {
     match killed_by {
         KilledBy::Sender(_, Killer::Signal) => death.when.began(),
+        KilledBy::SlurmJob(_) => {
+            let asked = death.verdict.cause.by_slurm().and_then(|end| end.asked_ms);
+            let asked = asked.and_then(|ms| i64::try_from(ms).ok()).unwrap_or(0);
+            death.when.began().plus(asked.saturating_mul(-1_000_000))
+        }
         _ => death.when.act_time,
     }
 }
@@ -253,7 +272,8 @@ fn act(world: &World, killed_by: &KilledBy, volley: &[usize], deaths: &[Death]) 
     let stands = if for_memory { biggest } else { first };
     let signalled = match killed_by {
         KilledBy::Sender(pid, _) => signalled(world, *pid, volley, deaths),
-        KilledBy::Decision(..) => volley.len(),
+        // What it says of Slurm has no number of signals.
+        KilledBy::SlurmJob(_) | KilledBy::Decision(..) => volley.len(),
     };
     GroupKill {
         death_id: stands.map_or(EventId(0), |death| death.id),

@@ -15,8 +15,9 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
     let mut acts: BTreeMap<_, Vec<(&SlurmEnd, &Death)>> = BTreeMap::new();
     for death in run.report.deaths.iter().filter(|death| death.listed) {
         if let Some(end) = death.verdict.cause.by_slurm() {
-            let step = (end.job_id.as_deref(), end.step_id.as_deref());
-            acts.entry(step).or_default().push((end, death));
+            acts.entry(end.job_id.as_deref())
+                .or_default()
+                .push((end, death));
         }
     }
     acts.into_values().filter_map(|act| finding(&act)).collect()

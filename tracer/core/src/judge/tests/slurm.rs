@@ -86,6 +86,38 @@ fn slurm_is_a_workload_manager_that_asked_first() {
     );
 }
 
+/// A job is ended in all its steps, each by its own slurmstepd, and half a minute later what is left.
+#[test]
+fn steps_of_one_job_end_in_one_act() {
+    const OTHER_STEPD: u32 = 5;
+    for (job_of_script, acts) in [("12", 1), ("13", 2)] {
+        let mut scene = job("0");
+        scene.change_process(8, |process| {
+            let path = format!("/slurm_n1/uid_1000/job_{job_of_script}/step_batch");
+            process.cgroup = Some(path);
+        });
+        sends(&mut scene, SIGTERM, 50, false);
+        scene.signal(OTHER_STEPD, 8, SIGTERM, 0, true);
+        let sender = scene.last_sender();
+        sender.comm = "slurmstepd".into();
+        sender.process = ProcessKey::new(OTHER_STEPD, 1);
+        scene.after(50).exit(8, SIGTERM);
+        scene.after(29_800_000);
+        for pid in [50, RAYLET] {
+            sends(&mut scene, SIGKILL, pid, true);
+            scene.after(50).exit(pid, SIGKILL);
+        }
+        let report = scene.report();
+        let firsts = report.deaths.iter().filter(|death| {
+            let act = death.verdict.act;
+            death.verdict.cause_death_id.is_none() && act.is_none_or(|act| act.death_id == death.id)
+        });
+        assert_eq!(firsts.count(), acts, "{:#?}", report.deaths);
+        let found = report.findings.iter();
+        assert_eq!(found.filter(|one| one.rule == "slurm-ended").count(), acts);
+    }
+}
+
 /// After the script ended by itself, Slurm only cleans up. A driver that still ran was ended.
 #[test]
 fn cleanup_after_the_script_is_no_first_cause() {
@@ -162,6 +194,20 @@ fn other_signals_were_requested() {
     scene.after(50).exit(RAYLET, SIGUSR1);
     let death = scene.death(RAYLET);
     assert_eq!(end(&death).reason, SlurmReason::Requested);
+}
+
+/// A task that a requested signal ends leaves processes, which Slurm then ends.
+#[test]
+fn rest_of_a_step_follows_from_a_requested_signal() {
+    let mut scene = job("0");
+    sends(&mut scene, SIGUSR1, 8, true);
+    let first = scene.after(50).exit(8, SIGUSR1);
+    scene.after(16_000);
+    sends(&mut scene, SIGKILL, RAYLET, true);
+    scene.after(50).exit(RAYLET, SIGKILL);
+    let death = scene.death(RAYLET);
+    assert_eq!(death.verdict.cause_death_id, Some(first));
+    assert_eq!(scene.death(8).verdict.act, None);
 }
 
 /// Without a cgroup that limits memory, slurmstepd counts and kills. Samples show that it may have.

@@ -4,7 +4,7 @@
 //! The node shows what the tasks of the job did before, and whether they were asked to end. With
 //! `proctrack/cgroup` Slurm asks only the first process of each task.
 
-use libc::{SIGCONT, SIGKILL, SIGTERM};
+use libc::{SIGKILL, SIGTERM};
 
 use super::Case;
 use crate::{
@@ -225,12 +225,13 @@ fn ended_before(case: &Case<'_>, process: ProcessKey, time: BootTime) -> Option<
     Some(exit.time).filter(|end| *end <= time)
 }
 
-/// Whether Slurm had asked a process to end, or killed it, before it did.
+/// Whether Slurm had asked a process to end, or killed it, before it did. A signal that somebody
+/// requested is no such request: what Slurm then ends follows from it.
 fn was_asked(case: &Case<'_>, process: ProcessKey, end: BootTime, stepd: ProcessKey) -> bool {
     let by_slurm = |seen: &Timestamped<Signal>| {
         let sender = &seen.what.sender;
         let own = sender.process.same(stepd) || sender.comm == STEPD;
-        own && seen.time <= end && seen.what.signal != SIGCONT
+        own && seen.time <= end && matches!(seen.what.signal, SIGTERM | SIGKILL)
     };
     let mut signals = case.world.signals_to(process).iter();
     let asked = signals.any(by_slurm);
