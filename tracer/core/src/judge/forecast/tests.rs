@@ -65,6 +65,28 @@ fn level_below_the_limit_gives_no_warning() {
     assert_eq!(turns(5000, |time| 93.0 - 60.0 * (-time / 300.0).exp()), []);
 }
 
+/// A level that comes near the limit again and again, without order, does not warn each time.
+#[test]
+fn warning_does_not_flap_at_the_limit() {
+    // Teeth of a minute whose peaks are between 86 and 98 GiB: for three hours.
+    let mut peak = 90.0;
+    let mut drawn = 1_u32;
+    let found = turns(3 * 3600, |time| {
+        if time % 60.0 == 0.0 {
+            drawn = drawn.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+            peak = 86.0 + f64::from(drawn >> 16 & 0xff) / 255.0 * 12.0;
+        }
+        50.0 + (peak - 50.0) * (time % 60.0) / 60.0
+    });
+    // A level just below the limit that never rests.
+    let near = turns(3 * 3600, |time| {
+        drawn = drawn.wrapping_mul(1_103_515_245).wrapping_add(12_345);
+        96.0 + 2.0 * (time / 40.0).sin() + f64::from(drawn >> 16 & 0xff) / 255.0
+    });
+    println!("{} {}", found.len(), near.len());
+    assert!(found.len() <= 2 && near.len() <= 2, "{found:?} {near:?}");
+}
+
 #[test]
 fn freed_memory_ends_the_warning() {
     let found = turns(400, |time| match time {
