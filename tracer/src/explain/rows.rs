@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use libc::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
+use libc::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use regex::Regex;
 
@@ -25,12 +25,14 @@ use crate::{
 const MAX_WORDS: usize = 160;
 
 /// Words of strsignal(3) for signals that other processes send.
-const SENT: [(&str, i32); 5] = [
+const SENT: [(&str, i32); 7] = [
     ("Killed", SIGKILL),
     ("Terminated", SIGTERM),
     ("Hangup", SIGHUP),
     ("Interrupt", SIGINT),
     ("Quit", SIGQUIT),
+    ("User defined signal 1", SIGUSR1),
+    ("User defined signal 2", SIGUSR2),
 ];
 
 static POD: LazyLock<Regex> = LazyLock::new(|| {

@@ -64,7 +64,7 @@ fn of_kind(kind: &str) -> String {
         "status" => r"\d{1,3}",
         "signal" => r"SIG[A-Z][A-Z0-9]{1,8}|\d{1,2}",
         "fault" => {
-            "Killed|Terminated|Hangup|Interrupt|Quit|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception"
+            "Killed|Terminated|Hangup|Interrupt|Quit|User defined signal [12]|Segmentation fault|Aborted|Bus error|Illegal instruction|Floating point exception"
         }
         "comm" => "[^()]+?",
         "title" => ".+?",

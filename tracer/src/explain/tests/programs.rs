@@ -3,7 +3,10 @@
 use super::{explain, killers, of};
 use crate::{
     event::Role,
-    judge::report::{Killer, Relation},
+    judge::{
+        cause::Cause,
+        report::{Killer, Relation},
+    },
 };
 
 #[test]
@@ -234,6 +237,62 @@ fn tasks_that_slurm_ends_with_their_step_are_no_first_causes() {
     );
     let far = format!("{first}{}{rest}", "epoch\n".repeat(13));
     assert_eq!(of(&far).deaths.len(), 2);
+}
+
+/// The driver gets the signal that follows from the other task's end, says so and aborts.
+#[test]
+fn process_that_slurm_asked_to_end_follows_from_the_task_that_failed() {
+    let failed = "srun: error: node1: task 1: Exited with exit code 3\nsrun: launch/slurm: _step_signal: Terminating StepId=36.0\n";
+    let cancelled =
+        "slurmstepd-node1: error: *** STEP 36.0 ON node1 CANCELLED AT 2026-11-28T02:17:18 ***\n";
+    let driver = "[2026-11-28 02:17:18,310 E 8543 8543] logging.cc:474: *** SIGTERM received at time=1795832238 on cpu 1 ***\n";
+    let aborted = "srun: error: node1: task 0: Aborted\n";
+    let report = of(&format!("{failed}{cancelled}{driver}{aborted}"));
+    let first: Vec<_> = report
+        .deaths
+        .iter()
+        .filter(|death| death.verdict.cause_death_id.is_none())
+        .collect();
+    assert_eq!(first.len(), 1, "{:#?}", report.deaths);
+    assert_eq!(first[0].end.exit_code, Some(3));
+    assert_eq!(report.deaths.len(), 2);
+    // Without the task, Slurm was told to end the step.
+    let report = of(&format!("{cancelled}{driver}"));
+    assert_eq!(killers(&report), [(8543, Killer::Signal)]);
+    assert_eq!(
+        report.deaths[0].sender.as_ref().expect("a sender").comm,
+        "Slurm"
+    );
+    // A signal from before has another sender.
+    let report = of(&format!("{driver}{cancelled}"));
+    assert!(killers(&report).contains(&(8543, Killer::Unknown)));
+}
+
+/// slurmstepd says that it killed for memory, and then that the job ended.
+#[test]
+fn job_that_slurm_ended_for_memory_was_not_cancelled() {
+    let memory = "slurmstepd-node1: error: StepId=1.batch exceeded memory limit (2530803712 > 2097152000), being killed\n";
+    let cancelled =
+        "slurmstepd-node1: error: *** JOB 1 ON node1 CANCELLED AT 2026-11-28T02:24:01 ***\n";
+    for text in [
+        format!("{memory}{cancelled}{memory}"),
+        format!("{cancelled}{memory}"),
+    ] {
+        let report = of(&text);
+        let [death] = report.deaths.as_slice() else {
+            panic!("{:#?}", report.deaths);
+        };
+        let cause = &death.verdict.cause;
+        assert!(matches!(cause, Cause::MemoryDaemon { .. }), "{cause:?}");
+    }
+}
+
+/// srun names the signal by which a task ended.
+#[test]
+fn task_that_ended_by_a_requested_signal_is_a_death() {
+    let report = of("srun: error: node2: task 0: User defined signal 1\n");
+    assert_eq!(killers(&report), [(0, Killer::Unknown)]);
+    assert_eq!(report.deaths[0].end.signal, Some(libc::SIGUSR1));
 }
 
 /// slurmstepd ends a minute later if processes of a cancelled step do not. A failed node is told by

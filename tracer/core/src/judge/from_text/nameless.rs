@@ -5,7 +5,7 @@ use std::{
     mem::discriminant,
 };
 
-use libc::{SIGABRT, SIGKILL};
+use libc::{SIGABRT, SIGKILL, SIGTERM};
 
 use super::{
     Made, Place,
@@ -107,6 +107,7 @@ fn join_named(gathered: &TextEvidence, clock: &Clock, made: &mut [Made]) -> BTre
                 known.sender = known.sender.take().or(named.sender);
             }
             known.verdict.evidence = evidence;
+            made[*at].closed |= is_after_task(one, nameless);
         }
         if !victims.is_empty() {
             let same = nameless.iter().filter(|other| is_end_of_unit(other, one));
@@ -151,6 +152,13 @@ fn victims(one: &Statement, nameless: &[Statement], made: &[Made]) -> Vec<usize>
             };
             if main { only(&dumped) } else { Vec::new() }
         }
+        // Slurm asks the processes of a step to end, and says so first.
+        Claim::Daemon(daemon) if daemon.name == SLURM => all(&|made| {
+            let asked = made.death.end.signal == Some(SIGTERM);
+            let unknown = made.death.verdict.killer == Killer::Unknown;
+            let below = one.place < made.place && near(made);
+            below && asked && unknown && made.of.is_none()
+        }),
         // systemd-oomd names its victims above the cgroup, and systemd those of a unit.
         Claim::Daemon(daemon) if daemon.unit.is_some() => all(&|made| {
             let sender = made.death.sender.as_ref();
@@ -161,11 +169,15 @@ fn victims(one: &Statement, nameless: &[Statement], made: &[Made]) -> Vec<usize>
     }
 }
 
-/// Whether the first of two claims about one death says more. A job stands for its steps.
+/// Whether the first of two claims about one death says more. What was killed for memory says why.
+/// A job stands for its steps.
 fn tells_more(one: &Statement, known: &Statement) -> bool {
-    let (rank_of_one, rank_of_known) = (rank(&one.claim), rank(&known.claim));
-    let is_job = |one: &Statement| is_of(one, "Slurm job ");
-    rank_of_one < rank_of_known || (rank_of_one == rank_of_known && is_job(one) && !is_job(known))
+    let says = |one: &Statement| {
+        let for_memory = matches!(&one.claim, Claim::Daemon(daemon) if daemon.for_memory);
+        let is_job = is_of(one, "Slurm job ");
+        (rank(&one.claim), !for_memory, !is_job)
+    };
+    says(one) < says(known)
 }
 
 /// Whether a statement is about a thing of this kind, such as `Slurm job `.
@@ -210,9 +222,12 @@ fn is_after_task(one: &Statement, nameless: &[Statement]) -> bool {
     of_part && nameless.iter().any(task)
 }
 
-/// Whether Slurm ended a task with its step, because another task of the step had ended before.
+/// Whether Slurm ended a task with its step, because another task of the step had ended before. A
+/// program may catch the signal and abort.
 fn is_ended_with_step(one: &Statement, nameless: &[Statement]) -> bool {
-    let ended = matches!(one.claim, Claim::Signalled(_)) && is_of(one, "Slurm task ");
+    let aborted = matches!(&one.claim, Claim::Crash { signal, .. } if *signal == Some(SIGABRT));
+    let ended = aborted || matches!(one.claim, Claim::Signalled(_));
+    let ended = ended && is_of(one, "Slurm task ");
     let cancels = |other: &Statement| {
         let soon = between(other, one).is_none_or(|apart| apart <= MINUTE_NS);
         let above = other.place < one.place && is_close(other.place, one.place, CANCELLED_LINES);
@@ -376,7 +391,7 @@ fn needed(one: &Statement, clock: &Clock, made: &[Made], nameless: &[Statement])
         Claim::Daemon(_) => !is_after_task(one, nameless),
         Claim::Intended(_) => !killed_by(Killer::RayIntended),
         Claim::Exit { .. } => !killed_by(Killer::Exit) && !is_after_act(one, nameless),
-        Claim::Crash { .. } => !killed_by(Killer::Crash),
+        Claim::Crash { .. } => !killed_by(Killer::Crash) && !is_ended_with_step(one, nameless),
         Claim::Collapse { .. } => !killed_by(Killer::RayCollapse),
         claim if claim.is_no_end() => false,
         // "It died" only repeats a death that the text names better.
