@@ -1,5 +1,7 @@
 //! Attaches to the best source that is allowed here, eBPF or else procfs, and says what is missing.
 
+use std::path::Path;
+
 use super::privileges;
 use crate::{
     collect::Watch,
@@ -12,6 +14,9 @@ use crate::{
         kmsg::{self, Kmsg},
     },
 };
+
+/// The hook that sees which memory was full.
+const OUT_OF_MEMORY: &str = "fentry/out_of_memory";
 
 /// The mode of recording and the sources that could be opened.
 pub(super) struct Attached {
@@ -52,13 +57,29 @@ pub(super) fn attach(narrow: bool, require_ebpf: bool) -> anyhow::Result<Attache
             programs: None,
         },
     };
-    attached.probes.push(log);
+    let has_gpus = Path::new("/proc/driver/nvidia").exists();
+    attached
+        .probes
+        .push(kernel_log(log, &attached.probes, has_gpus));
     attached.probes.extend(limits());
     for probe in &attached.probes {
         let reason = probe.reason.as_deref().unwrap_or("as it should");
         tracing::debug!("probe {}: {:?}: {reason}", probe.name, probe.state);
     }
     Ok(attached)
+}
+
+/// Returns the probe of the kernel log. Where a hook sees which memory was full, the log tells
+/// nothing else but errors of GPUs, and a container cannot read it.
+fn kernel_log(log: Probe, hooks: &[Probe], has_gpus: bool) -> Probe {
+    let sees = |hook: &Probe| hook.name == OUT_OF_MEMORY && hook.state == ProbeState::Ok;
+    if log.state != ProbeState::Missing || has_gpus || !hooks.iter().any(sees) {
+        return log;
+    }
+    Probe {
+        state: ProbeState::Degraded,
+        ..log
+    }
 }
 
 /// Returns a missing probe if not all cgroup limits of the observed processes can be read.
@@ -126,6 +147,23 @@ fn refusal(error: &KernelError) -> Failure {
 mod tests {
     use super::*;
     use crate::command::exit_code;
+
+    #[test]
+    fn kernel_log_is_missing_only_where_it_is_needed() {
+        let hook = |state| Probe {
+            name: OUT_OF_MEMORY.into(),
+            state,
+            reason: None,
+            required: false,
+        };
+        let log = || Probe::missing("/dev/kmsg", "not permitted".into(), false);
+        let (there, absent) = ([hook(ProbeState::Ok)], [hook(ProbeState::Missing)]);
+        let state = |hooks, has_gpus| kernel_log(log(), hooks, has_gpus).state;
+        assert_eq!(state(&there, false), ProbeState::Degraded);
+        assert_eq!(state(&there, true), ProbeState::Missing);
+        assert_eq!(state(&absent, false), ProbeState::Missing);
+        assert_eq!(state(&[], false), ProbeState::Missing);
+    }
 
     /// A degraded probe is accepted.
     #[test]

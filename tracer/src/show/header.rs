@@ -50,6 +50,8 @@ pub fn gaps_at_most(view: &View<'_>, most: usize) -> Vec<String> {
         lines.extend(
             probes
                 .filter(|probe| !matches!(probe.state, ProbeState::Ok | ProbeState::Gone))
+                // Hooks see what it would tell.
+                .filter(|probe| probe.name != KERNEL_LOG || probe.state == ProbeState::Missing)
                 .map(probe_line),
         );
         let gone = recording.lost_probes.iter();
@@ -158,6 +160,8 @@ fn log_zone(report: &Report, recording: u32) -> Option<String> {
     })
 }
 
+/// The probe of the kernel log.
+const KERNEL_LOG: &str = "/dev/kmsg";
 /// Longest reason why a hook of the kernel is missing, in characters.
 const HOOK_REASON: usize = 72;
 
