@@ -1,8 +1,20 @@
 #!/bin/bash
-# Starts or stops a Slurm of one node in a folder, without systemd: slurm.sh up|down FOLDER. As
-# root. Debian's packages: slurmd slurmctld slurm-client munge.
+# Starts or stops a Slurm of one node in a folder, without systemd: slurm.sh up|down FOLDER [linux].
+# As root. Debian's packages: slurmd slurmctld slurm-client munge. With `linux` it uses no cgroups,
+# and slurmstepd kills for memory.
 set -e
 D=$2
+plugins=cgroup
+tasks=cgroup
+track=cgroup
+over=
+if [ "$3" = linux ]; then
+  plugins=linux
+  tasks=none
+  track=linuxproc
+  over='JobAcctGatherParams=OverMemoryKill
+JobAcctGatherFrequency=task=2'
+fi
 up() {
   mkdir -p "$D/state" "$D/spool"
   chmod 755 "$D"
@@ -19,9 +31,10 @@ SlurmctldPidFile=$D/slurmctld.pid
 SlurmdPidFile=$D/slurmd.pid
 SlurmctldLogFile=$D/slurmctld.log
 SlurmdLogFile=$D/slurmd.log
-ProctrackType=proctrack/cgroup
-TaskPlugin=task/cgroup
-JobAcctGatherType=jobacct_gather/cgroup
+ProctrackType=proctrack/$track
+TaskPlugin=task/$tasks
+JobAcctGatherType=jobacct_gather/$plugins
+$over
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 PreemptType=preempt/partition_prio

@@ -2,10 +2,12 @@
 //! which job, and why as far as the node shows.
 
 use std::{
+    collections::BTreeSet,
     fs,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -23,20 +25,25 @@ const PROGRAMS: [&str; 4] = ["slurmd", "slurmctld", "sbatch", "munged"];
 struct Slurm(PathBuf);
 
 impl Slurm {
-    fn start(folder: &Path) -> Result<Self, String> {
+    /// Starts it; `plugins` is an argument of the script.
+    fn start(folder: &Path, plugins: &str) -> Result<Self, String> {
         if let Some(missing) = PROGRAMS.iter().find(|program| !is_installed(program)) {
             return Err(format!("no {missing}"));
         }
         let own = Self(folder.to_owned());
-        let started = own.script("up");
+        let started = own.script("up", plugins);
         started
             .then_some(own)
             .ok_or("it does not start here".into())
     }
 
-    fn script(&self, verb: &str) -> bool {
+    fn script(&self, verb: &str, plugins: &str) -> bool {
         let script = staging::root().join("tests/staging/slurm.sh");
-        let status = Command::new(script).arg(verb).arg(&self.0).status();
+        let status = Command::new(script)
+            .arg(verb)
+            .arg(&self.0)
+            .arg(plugins)
+            .status();
         status.is_ok_and(|status| status.success())
     }
 
@@ -79,7 +86,7 @@ impl Slurm {
 
 impl Drop for Slurm {
     fn drop(&mut self) {
-        self.script("down");
+        self.script("down", "");
     }
 }
 
@@ -121,11 +128,56 @@ fn deaths<'a>(report: &'a Value, job: &str, killer: &str) -> Vec<&'a Value> {
 }
 
 const RESTS: &str = "while :; do sleep 1; done";
+/// Two Slurms would take the same ports.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Returns the raylet's death by a signal of Slurm's, and its cause.
+fn ended_by_slurm<'a>(report: &'a Value, job: &str) -> (&'a Value, &'a Value) {
+    let of_slurm = deaths(report, job, "signal");
+    let ended = of_slurm.iter().find(|death| death["role"] == "raylet");
+    let ended = ended.unwrap_or_else(|| panic!("job {job}: {of_slurm:#?}"));
+    assert_eq!(ended["sender"]["relation"], "workload-manager", "{ended:#}");
+    let cause = match &ended["verdict"]["cause"] {
+        caught if caught["kind"] != "slurm" => &caught["cause"],
+        cause => cause,
+    };
+    assert_eq!(cause["kind"], "slurm", "{ended:#}");
+    assert_eq!(cause["job_id"], *job, "{ended:#}");
+    (ended, cause)
+}
+
+/// Without cgroups, the job is in the environment, and slurmstepd counts and kills.
+#[test]
+fn job_without_cgroups_is_named() {
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().expect("a folder");
+    let slurm = match Slurm::start(folder.path(), "linux") {
+        Ok(slurm) => slurm,
+        Err(why) => return skipped(format!("no Slurm: {why}")),
+    };
+    let file = folder.path().join("node.raytrace");
+    let mut recorder = Recorder::start(&file, &[]).expect("a recorder");
+    let takes =
+        "sleep 2; python3 -c \"import time; x = bytearray(700 << 20); time.sleep(600)\"; sleep 600";
+    let full = slurm.submit("full", &[], &raylet(folder.path(), "full", takes));
+    slurm.wait_for_end(&full);
+    let cancelled = slurm.submit("cancelled", &[], &raylet(folder.path(), "cancelled", RESTS));
+    wait_for_raylet(&file, &cancelled);
+    slurm.run(&["scancel", &cancelled]);
+    slurm.wait_for_end(&cancelled);
+    recorder.stop().expect("the recorder's end");
+    let report = report(&file).expect("a report");
+    for (job, reason) in [(&full, "over-memory"), (&cancelled, "not-shown")] {
+        let (ended, cause) = ended_by_slurm(&report, job);
+        assert_eq!(cause["reason"]["reason"], reason, "{ended:#}");
+    }
+}
 
 #[test]
 fn slurm_is_named_with_job_and_reason() {
+    let _alone = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().expect("a folder");
-    let slurm = match Slurm::start(folder.path()) {
+    let slurm = match Slurm::start(folder.path(), "") {
         Ok(slurm) => slurm,
         Err(why) => return skipped(format!("no Slurm: {why}")),
     };
@@ -142,6 +194,11 @@ fn slurm_is_named_with_job_and_reason() {
     wait_for_raylet(&file, &preempted);
     slurm.run(&["srun", "-p", "high", "--exclusive", "--mem=300", "true"]);
     slurm.wait_for_end(&preempted);
+
+    // Slurm looks at time limits once in half a minute. The acts below go on meanwhile.
+    let limit = ["--time=1"];
+    let srun = format!("srun --mem=200 {}", at("timed", RESTS));
+    let timed = slurm.submit("timed", &limit, &srun);
 
     let go = folder.path().join("go");
     let rank = format!(
@@ -180,27 +237,34 @@ fn slurm_is_named_with_job_and_reason() {
     let state = slurm.state(&signalled);
     assert!(state.contains("JobState=COMPLETED"), "{state}");
 
+    let requeued = slurm.submit("requeued", &[], &at("requeued", RESTS));
+    wait_for_raylet(&file, &requeued);
+    slurm.run(&["scontrol", "requeue", &requeued]);
+    slurm.run(&["scancel", &requeued]);
+    slurm.wait_for_end(&requeued);
+    slurm.wait_for_end(&timed);
+
     recorder.wait_for("Recording", Duration::from_secs(1)).ok();
     recorder.stop().expect("the recorder's end");
     let report = report(&file).expect("a report");
-    for job in [&cancelled, &preempted, &failed] {
-        let of_slurm = deaths(&report, job, "signal");
-        let ended = of_slurm.iter().find(|death| death["role"] == "raylet");
-        let ended = ended.unwrap_or_else(|| panic!("job {job}: {of_slurm:#?}"));
-        assert_eq!(ended["sender"]["relation"], "workload-manager", "{ended:#}");
-        let cause = match &ended["verdict"]["cause"] {
-            caught if caught["kind"] != "slurm" => &caught["cause"],
-            cause => cause,
-        };
-        assert_eq!(cause["kind"], "slurm", "{ended:#}");
-        assert_eq!(cause["job_id"], **job, "{ended:#}");
-        let reason = if job == &failed {
-            "other-task-failed"
+    for job in [&cancelled, &preempted, &timed, &requeued, &failed] {
+        let (ended, cause) = ended_by_slurm(&report, job);
+        let reason = cause["reason"]["reason"].as_str().unwrap_or_default();
+        if job == &failed {
+            assert_eq!(reason, "other-task-failed", "{ended:#}");
         } else {
-            "not-shown"
-        };
-        assert_eq!(cause["reason"]["reason"], reason, "{ended:#}");
+            // Newer versions of Slurm give the job its time limit.
+            let shown = job == &timed && reason == "time-limit";
+            assert!(shown || reason == "not-shown", "{ended:#}");
+        }
     }
+    // The batch script and the step of one job are one act.
+    let all = report["deaths"].as_array().expect("deaths").iter();
+    let of_timed = all.filter(|death| death["slurm"]["job_id"] == *timed);
+    let acts: BTreeSet<u64> = of_timed
+        .filter_map(|death| death["verdict"]["act"]["death_id"].as_u64())
+        .collect();
+    assert_eq!(acts.len(), 1, "{acts:?}");
     let killed = deaths(&report, &full, "kernel-oom-memcg");
     assert!(!killed.is_empty(), "{:#}", report["deaths"]);
     assert_eq!(killed[0]["slurm"]["step_id"], "batch");
