@@ -240,6 +240,7 @@ pub(crate) fn started() -> Observation {
         boot_id: "b".into(),
         memory_bytes: Bytes(1 << 40),
         cpus: 96,
+        cgroup_version: Some(2),
         mode: Mode::Ebpf,
         // 2026-11-20T08:00:00Z.
         wall: WallTime(1_795_161_600_000_000_000),

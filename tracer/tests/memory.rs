@@ -45,6 +45,7 @@ fn write(file: &Path) {
         boot_id: "b".into(),
         memory_bytes: Bytes(1 << 40),
         cpus: 2,
+        cgroup_version: None,
         mode: Mode::Ebpf,
         wall: WallTime(1_795_161_600_000_000_000),
         pid_namespace: None,

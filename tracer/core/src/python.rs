@@ -87,6 +87,20 @@ pub fn user_frame(frames: &[PythonFrame]) -> Option<&PythonFrame> {
     of_job.or(frames.first())
 }
 
+/// Returns the frame of the user's that called the file of `of`, a frame of the user's too: who gets
+/// what is allocated there. `None` if a framework called it.
+pub(crate) fn user_caller<'a>(
+    frames: &'a [PythonFrame],
+    of: &PythonFrame,
+) -> Option<&'a PythonFrame> {
+    let mut outside = frames.iter().skip_while(|frame| *frame != of);
+    let other = |frame: &&PythonFrame| {
+        frame.file != of.file && !is_library(&frame.file) && !is_ray_code(&frame.file)
+    };
+    let caller = outside.find(other).filter(|_| is_user_code(&of.file));
+    caller.filter(|caller| is_user_code(&caller.file))
+}
+
 /// Returns the part of a path below an installed package.
 fn package<'a>(file: &'a str, name: &str) -> Option<&'a str> {
     let (_, below) = file

@@ -108,6 +108,11 @@ impl Hierarchy {
         bounded::text(file, bounded::SMALL).is_ok_and(|text| limit(&text).is_some())
     }
 
+    /// Returns the version of its cgroups.
+    pub fn version(&self) -> u8 {
+        1 + u8::from(self.files.v2)
+    }
+
     /// Returns the folder of a cgroup path. It is below the mount even where only a part of the
     /// hierarchy is mounted.
     pub fn folder(&self, path: &str) -> PathBuf {

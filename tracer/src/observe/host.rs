@@ -26,6 +26,7 @@ pub fn started(mode: Mode) -> RecordingStarted {
         memory_bytes: super::memory::node().map_or(Bytes(info.totalram), |node| node.total),
         cpus: std::thread::available_parallelism()
             .map_or(1, |cpus| u32::try_from(cpus.get()).unwrap_or(u32::MAX)),
+        cgroup_version: super::cgroups::Hierarchy::find().map(|found| found.version()),
         mode,
         wall: clock::wall(),
         pid_namespace: namespace("/proc/self/ns/pid"),

@@ -65,7 +65,7 @@ pub struct Most {
     pub causes: usize,
     /// First causes with facts.
     pub facts: usize,
-    /// Further ones that ended another job, of which only why and what to change is told.
+    /// Further ones that ended another job, with why in the headline.
     pub short: usize,
     /// Lines about what is missing.
     pub gaps: usize,
@@ -174,18 +174,21 @@ fn tell(
     } else {
         Vec::new()
     };
-    // Another way is told of the most important one alone.
+    // Another way is told where there is one to read.
     facts.retain(|(label, _)| match *label {
-        "why" | "fix" | "cost" => true,
-        "or" => leads,
-        _ => !is_short,
+        "or" => leads && full.len() + short.len() == 1,
+        "why" => !is_short || !death.is_memory_kill(),
+        _ => true,
     });
     let says_why = facts.iter().any(|(label, _)| *label == "why");
     let mut text = match (&again, has_facts, entry.causes.as_slice()) {
         (Some(text), ..) => text.clone(),
-        (None, true, [_]) => brief::headline(death, says_why),
+        (None, true, [_]) => brief::headline(view, death, says_why),
         _ => headline,
     };
+    if is_short && death.is_memory_kill() && again.is_none() {
+        text.push_str(&format!(": {}", brief::short_why(death)));
+    }
     if !leads {
         text.push_str(&what_followed(view, entry));
         if !has_job_lines {
@@ -280,7 +283,10 @@ fn close(view: &View<'_>, causes: &[Cause<'_>]) -> Vec<String> {
 
 /// Returns what to type next: all evidence of the first causes that lead, and the page.
 fn see(view: &View<'_>, entries: &[Entry<'_>], leading: &[EventId]) -> Vec<(String, String)> {
-    let Some(file) = view.style.file.as_deref() else {
+    let several = fleet::is_fleet_report(&view.shown.report);
+    let recorded = !view.shown.report.recordings.is_empty();
+    let file = view.style.file.as_deref();
+    let Some(file) = file.or((several && recorded).then_some("FILES")) else {
         let next = "record the next run: sudo raytrace record";
         let leaves_open = entries.is_empty() || entries.iter().any(leaves_open);
         let texts = &view.shown.report.texts;
@@ -307,7 +313,8 @@ fn see(view: &View<'_>, entries: &[Entry<'_>], leading: &[EventId]) -> Vec<(Stri
             format!("all evidence{others}"),
         )
     });
-    let page = sanitize::quoted(&page_name(file));
+    let own = view.style.file.as_deref().unwrap_or_default();
+    let page = sanitize::quoted(&page_name(own));
     let page = (
         format!("{report} --format html -o {page}"),
         "the timeline, in a browser".to_owned(),
@@ -353,7 +360,10 @@ fn page_name(file: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::show::{sample, select::SelectedReport};
+    use crate::show::{
+        sample,
+        select::{Kill, SelectedReport, Selection, select},
+    };
 
     #[test]
     fn memory_kills_of_a_stopped_job_have_facts() {
@@ -363,6 +373,30 @@ mod tests {
         let view = View::new(&shown, &style);
         let entries = rank::entries(&view, shown.causes());
         assert_eq!(leading(&view, &entries), [EventId(9), EventId(1)]);
+    }
+
+    #[test]
+    fn job_names_the_kill_that_ended_it_although_another_is_shown() {
+        let report = sample::verl();
+        let whole = SelectedReport::whole(&report);
+        let ended = report.jobs.iter().find_map(|job| job.ended_by_death_id);
+        let label = ended.and_then(|id| whole.label(id)).expect("a kill");
+        let mut numbers = (1..).take(whole.totals.causes).map(Kill::Number);
+        let job = numbers.find_map(|kill| {
+            let selection = Selection {
+                kill: Some(kill),
+                ..Selection::default()
+            };
+            let shown = select(report.clone(), &selection);
+            let style = sample::style();
+            let view = View::new(&shown, &style);
+            let causes = shown.causes();
+            let other = causes.iter().all(|cause| cause.label() != label);
+            let (_, job) = jobs::lines(&view, &causes, 1).into_iter().next()?;
+            other.then_some(job)
+        });
+        let job = job.expect("another first cause");
+        assert!(job.contains(&format!("ended by {label}:")), "{job}");
     }
 
     /// Logs have seconds. The first of two kills in one keeps its reason.

@@ -9,7 +9,7 @@ use crate::{
         report::{Certainty, Death, Finding, Killer},
     },
     show::{
-        alike,
+        alike, cascade,
         causes::{self, Entry},
         facts::{self, Fact},
         findings::{self, FindingText},
@@ -27,13 +27,15 @@ const ROW: usize = 172;
 const OTHER_WAY: usize = 258;
 /// Ends a cost that is cut short.
 const MORE_BELOW: &str = "; all costs: WHAT TO CHANGE";
+/// Follows what Ray's log says that processes held.
+const RAYS_FIGURE: &str = " by Ray's log, which leaves out what a process shares with its forks";
 /// A call that added less than this is not told.
 const ADDED: u64 = 10 << 20;
 
 /// Returns `the kernel killed WorkerDict.update_actor, pid 16336`, for one kill for memory by the
 /// kernel or by Ray. Its size and its limit have lines of their own, and so has a possible cause of a
 /// crash if another line says why.
-pub fn headline(death: &Death, says_why: bool) -> String {
+pub fn headline(view: &View<'_>, death: &Death, says_why: bool) -> String {
     let mut death = Cow::Borrowed(death);
     if says_why
         && let Cause::Crash {
@@ -60,9 +62,14 @@ pub fn headline(death: &Death, says_why: bool) -> String {
     };
     let act = death.verdict.act.filter(|act| act.death_id == death.id);
     let others = act.map_or(0, |act| act.victims.saturating_sub(1));
+    let is_other = |one: &&Death| {
+        one.id != death.id && one.verdict.act.is_some_and(|act| act.death_id == death.id)
+    };
+    let named: Vec<&Death> = view.shown.report.deaths.iter().filter(is_other).collect();
     let more = match others {
         0 => String::new(),
-        more => format!(", and {more} more"),
+        more if named.is_empty() => format!(", and {more} more"),
+        more => format!(", and {more} more ({})", cascade::classes(&named)),
     };
     format!("{who} killed {}{pid}{more}", words::name(death))
 }
@@ -91,13 +98,22 @@ pub fn facts(view: &View<'_>, entry: &Entry<'_>) -> Vec<Fact> {
     if let Some(shared) = shared.filter(|_| single) {
         told.push(("held", sanitize::line(shared, ROW)));
     } else if let Some(held) = held {
-        let added = added.unwrap_or_default();
+        let added = match added {
+            None if is_rays_figure(view, death) => RAYS_FIGURE.to_owned(),
+            added => added.unwrap_or_default(),
+        };
         told.push(("held", format!("{}{added}", held.amount)));
         told.extend(held.line.map(|line| ("line", line)));
     }
     told.extend(remedy(view, death));
     told.retain(|(_, text)| !text.is_empty());
     told
+}
+
+/// Returns whether what processes held is known from Ray's log alone.
+fn is_rays_figure(view: &View<'_>, death: &Death) -> bool {
+    let by_ray = death.verdict.killer == Killer::RayMemoryMonitor;
+    by_ray && view.shown.report.recordings.is_empty()
 }
 
 /// Returns the facts of a death that was no memory kill.
@@ -192,15 +208,29 @@ pub fn short_why(death: &Death) -> String {
 }
 
 /// Returns what the running calls had added: `; their first calls, still running, had added
-/// 3.1 GiB in 14 s`. A finding about them has the figure of all processes.
+/// 3.1 GiB in 14 s`. A finding about them has the figure of all processes. Of a leak, returns what
+/// each call keeps: `; each of 8 processes kept 30 MiB a call, over 7 calls`.
 /// `of_several` says that not the victim alone held most.
 fn added(view: &View<'_>, death: &Death, of_several: bool) -> Option<String> {
     let calls = death.activity.calls.as_ref()?;
+    let about = |rule: &str| {
+        let mut findings = view.shown.report.findings.iter();
+        findings.find(|one| {
+            let same = one.about.task.as_deref() == Some(&calls.task);
+            one.rule == rule && same && one.deaths.contains(&death.id)
+        })
+    };
+    if let Some((each, leak)) = calls.per_call_bytes.zip(about("leak")) {
+        let who = match leak.about.pids.len() {
+            0 | 1 if of_several => format!("pid {}", death.process.pid),
+            0 | 1 => "it".to_owned(),
+            many => format!("each of {many} processes"),
+        };
+        let (each, number) = (each.finer_size(), words::thousands(calls.complete.into()));
+        return Some(format!("; {who} kept {each} a call, over {number} calls"));
+    }
     let number = calls.died_in?;
-    let findings = view.shown.report.findings.iter();
-    let of_calls = findings
-        .filter(|one| one.rule == "call-grew" && one.deaths.contains(&death.id))
-        .find(|one| one.about.task.as_deref() == Some(&calls.task));
+    let of_calls = about("call-grew");
     let alone = || {
         let end = death.memory.own.private()?;
         Some(Bytes(end.0.saturating_sub(calls.before_bytes?.0)))
@@ -290,10 +320,8 @@ fn differs(first: &FindingText<'_>, next: &FindingText<'_>) -> bool {
 /// Returns what to change, what that saves, and how sure it is.
 fn fix(found: &FindingText<'_>, whose: &str) -> String {
     let inferred = inferred(found);
-    let saves = found.finding.saving.as_ref();
-    let saves = saves.map_or_else(String::new, |saving| format!(": −{}", size(saving.bytes)));
     let fix = found.part("Fix").unwrap_or_default();
-    let end = format!("{saves}{inferred}{whose}");
+    let end = format!("{}{inferred}{whose}", found.saves());
     let fix = cut(fix, ROW.saturating_sub(end.chars().count()));
     format!("{fix}{end}")
 }
@@ -309,9 +337,7 @@ fn inferred(found: &FindingText<'_>) -> &'static str {
 fn in_short(found: &FindingText<'_>) -> String {
     let fix = found.part("Fix").unwrap_or_default();
     let fix = cut(fix, ROW);
-    let saves = found.finding.saving.as_ref();
-    let saves = saves.map_or_else(String::new, |saving| format!(": −{}", size(saving.bytes)));
-    let inferred = inferred(found);
+    let (saves, inferred) = (found.saves(), inferred(found));
     let told = format!("{fix}{saves}{inferred}");
     let room = OTHER_WAY.saturating_sub(told.chars().count() + "; costs: ".len());
     let cost = found.part("Cost").map(|cost| {

@@ -184,7 +184,7 @@ fn named_classes(kind: &str, members: &[&Death]) -> String {
 }
 
 /// `8 WorkerDict, TaskRunner, 4 compute_score`.
-fn classes(members: &[&Death]) -> String {
+pub(super) fn classes(members: &[&Death]) -> String {
     let mut classes = words::grouped(members.iter().map(|death| (words::class(death), death)));
     classes.sort_by_key(|(_, of_class)| std::cmp::Reverse(of_class.len()));
     let others: usize = classes

@@ -50,13 +50,18 @@ impl<'a> Cause<'a> {
 
     /// Returns `KILL 2`, or `DEATH 2` if nobody killed. The two words stay on one line.
     pub fn label(&self) -> String {
-        format!("{}\u{a0}{}", word(1, self.is_kill()), self.number)
+        label(self.number, self.is_kill())
     }
 
     /// Returns whether somebody killed.
     pub fn is_kill(&self) -> bool {
         self.death.verdict.killer.is_kill()
     }
+}
+
+/// Returns `KILL 1`.
+pub(super) fn label(number: u32, is_kill: bool) -> String {
+    format!("{}\u{a0}{number}", word(1, is_kill))
 }
 
 /// Returns the word before the numbers of first causes.

@@ -164,8 +164,15 @@ fn memory(page: &mut Page, diff: &Diff) {
     let folds = diff.owners.iter().any(has_changed);
     let (changed, alike): (Vec<_>, Vec<_>) =
         (diff.owners.iter()).partition(|owner| !folds || has_changed(owner));
+    let shares = counts_shared_pages(diff);
     let peaks = changed.into_iter().map(|owner: &OwnerChange| {
         let class = sanitize::line(&owner.class, KEY);
+        // What children made by fork share is never added up.
+        if shares && is_of_children(owner) {
+            let [a, b] = [owner.a, owner.b].map(one);
+            let delta = i128::from(b.1.0) - i128::from(a.1.0);
+            return [class, a.0, b.0, signed_by(words::size_of_one, delta)];
+        }
         [
             class,
             held(owner.a, diff.a.nodes),
@@ -189,8 +196,8 @@ fn memory(page: &mut Page, diff: &Diff) {
         let text = format!("{others} changed by less than 1 % or 1 MiB");
         page.paragraph("  ", Colour::new(), &text, 2);
     }
-    if counts_shared_pages(diff) {
-        let text = format!("together more than was in use: {}", facts::SHARED_BY_FORK);
+    if shares {
+        let text = format!("({})", facts::SHARED_BY_FORK);
         page.paragraph("  ", Colour::new(), &text, 2);
     }
     let per_call = |side: Option<OwnerSide>| side?.per_call_bytes;
@@ -223,7 +230,6 @@ fn memory(page: &mut Page, diff: &Diff) {
 
 /// Returns whether the classes of a run with subprocesses held more than its machine had in use.
 fn counts_shared_pages(diff: &Diff) -> bool {
-    let has_children = |owner: &OwnerChange| owner.class.ends_with(&subprocess(""));
     let is_above = |side: &Side, of: fn(&OwnerChange) -> Option<OwnerSide>| {
         let held = diff
             .owners
@@ -233,8 +239,24 @@ fn counts_shared_pages(diff: &Diff) -> bool {
         side.peak.is_some_and(|peak| held > peak.used_bytes.0)
     };
     diff.nodes.is_none()
-        && diff.owners.iter().any(has_children)
+        && diff.owners.iter().any(is_of_children)
         && (is_above(&diff.a, |owner| owner.a) || is_above(&diff.b, |owner| owner.b))
+}
+
+fn is_of_children(owner: &OwnerChange) -> bool {
+    owner.class.ends_with(&subprocess(""))
+}
+
+/// Returns `2 × 446 MiB`, and the size of one process.
+fn one(side: Option<OwnerSide>) -> (String, Bytes) {
+    let Some((processes, peak)) =
+        side.and_then(|side| Some((side.processes, side.private_peak_bytes?)))
+    else {
+        return ("–".to_owned(), Bytes(0));
+    };
+    let each = Bytes(peak.0 / u64::from(processes.max(1)));
+    let size = words::size_of_one(each);
+    (format!("{processes} × {size}"), each)
 }
 
 /// Returns whether a peak changed by at least 1 MiB and 1 %.

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    judge::report::{Certainty, Death, Finding},
+    judge::report::{Certainty, Death, Finding, Report},
+    phrase::when,
     show::{causes, fleet, sanitize, size::size, view::View, words},
 };
 
+/// Follows what a remedy is expected to save.
+const AT_THE_PEAK: &str = " at the peak";
 /// The rule for a kill that no other rule explains.
 const NO_RULE: &str = "nothing-fits";
 /// The rule with findings that differ only in their cgroup.
@@ -40,6 +43,13 @@ impl FindingText<'_> {
         let mut parts = self.parts.iter();
         let part = parts.find(|(known, _)| *known == label);
         part.map(|(_, text)| text.as_str())
+    }
+
+    /// Returns `: −1.6 GiB`, what its first remedy is expected to save, if that is known.
+    pub fn saves(&self) -> String {
+        let expected = self.part("Expected");
+        let saves = expected.and_then(|text| text.split(AT_THE_PEAK).next());
+        saves.map_or_else(String::new, |saves| format!(": {saves}"))
     }
 
     /// Returns whether it names something to change, and not only what is no cause.
@@ -84,7 +94,7 @@ fn of<'a>(view: &View<'a>, folds: bool) -> Vec<FindingText<'a>> {
             finding,
             if folds && Some(*at) == first { more } else { 0 },
         ),
-        parts: parts(finding, number),
+        parts: parts(&view.shown.report, finding, number),
     });
     found.collect()
 }
@@ -179,7 +189,11 @@ fn node(view: &View<'_>, finding: &Finding) -> Option<String> {
 }
 
 /// Returns the labelled texts of a finding. `number` gives the place of another one by its rule.
-fn parts(finding: &Finding, number: impl Fn(&str) -> Option<usize>) -> Vec<(&'static str, String)> {
+fn parts(
+    report: &Report,
+    finding: &Finding,
+    number: impl Fn(&str) -> Option<usize>,
+) -> Vec<(&'static str, String)> {
     let mut parts = Vec::new();
     let remedies = finding.remedy.iter();
     let mut remedies = remedies.map(|remedy| {
@@ -197,8 +211,14 @@ fn parts(finding: &Finding, number: impl Fn(&str) -> Option<usize>) -> Vec<(&'st
         let whose = saving.task.as_ref().or(saving.class.as_ref());
         let whose = whose.map(|name| sanitize::name(name));
         let whose = whose.map_or_else(String::new, |class| format!(" of {class}"));
-        let bytes = size(saving.bytes);
-        parts.push(("Expected", format!("−{bytes} at the peak{whose}")));
+        // A call that had not ended may have added more, and a line may have had more than was seen.
+        let ran = |one: &Death| {
+            let calls = one.activity.calls.as_ref();
+            finding.deaths.contains(&one.id) && calls.is_some_and(|calls| calls.died_in.is_some())
+        };
+        let open = finding.about.own_line && report.deaths.iter().any(ran);
+        let (least, bytes) = (when(open, "at least "), size(saving.bytes));
+        parts.push(("Expected", format!("{least}−{bytes}{AT_THE_PEAK}{whose}")));
     }
     parts.extend(finding.cost.clone().map(|cost| ("Cost", cost)));
     parts.extend(remedies.map(|other| ("Or", other)));

@@ -7,6 +7,7 @@ use crate::{
     ids::{Bytes, Pid},
     judge::report::{Growth, GrowthLine, NOT_SAMPLED, Owner, Report},
     path,
+    phrase::when,
     show::{
         fleet, sanitize,
         size::{share, size},
@@ -47,8 +48,9 @@ fn owners(view: &View<'_>, wanted: impl Fn(&Growth) -> bool) -> Vec<(String, Vec
     told.map(|growth| owner(growth, report, all)).collect()
 }
 
-/// Returns `WorkerDict (2 processes) took 8.7 GiB in all over the run (at most 3.7 GiB at once)`.
-/// Memory that is freed and taken again counts each time. The peak is of private memory.
+/// Returns `WorkerDict (2 processes) took at least 8.7 GiB over the run (at most 3.7 GiB at once)`.
+/// Memory that is freed and taken again counts each time, if it was seen. The peak is of private
+/// memory.
 fn taken(growth: &Growth, report: &Report) -> String {
     let class = sanitize::name(&growth.class);
     let count = usize::try_from(growth.processes).unwrap_or(usize::MAX);
@@ -72,7 +74,7 @@ fn taken(growth: &Growth, report: &Report) -> String {
     let node = growth.recording_id;
     let node = node.and_then(|id| fleet::node_of_recording(report, id));
     let on = node.map_or_else(String::new, |node| format!(" on {node}"));
-    format!("{class}{number}{on} took {grown} in all over the run{peak}")
+    format!("{class}{number}{on} took at least {grown} over the run{peak}")
 }
 
 fn owner(growth: &Growth, report: &Report, all: bool) -> (String, Vec<String>) {
@@ -91,18 +93,29 @@ fn owner(growth: &Growth, report: &Report, all: bool) -> (String, Vec<String>) {
     };
     let text = format!(
         "{taken}: {} of it by {}",
-        percent(first, grown),
+        percent(first.grown_bytes, grown),
         line(first)
     );
     let most = if all { usize::MAX } else { MAX_LINES - 1 };
     let next = lines
         .take(most)
-        .map(|one| format!("{} by {}", percent(one, grown), line(one)));
+        .map(|one| format!("{} by {}", percent(one.grown_bytes, grown), line(one)));
     (text, next.collect())
 }
 
-fn percent(line: &GrowthLine, whole: Bytes) -> String {
-    format!("{:.0}\u{a0}%", 100.0 * share(line.grown_bytes, whole))
+fn percent(part: Bytes, whole: Bytes) -> String {
+    format!("{:.0}\u{a0}%", 100.0 * share(part, whole))
+}
+
+/// Returns `50 % of the growth that was seen; 33 % of it has no line`.
+pub fn part_of_growth(line: &GrowthLine, of: &Growth) -> String {
+    let lines = of.lines.iter().filter(|line| line.line.is_none());
+    let unknown = Bytes(lines.map(|line| line.grown_bytes.0).sum());
+    let part = percent(line.grown_bytes, of.grown_bytes);
+    let without = percent(unknown, of.grown_bytes);
+    let rest = format!("; {without} of it has no line");
+    let rest = when(share(unknown, of.grown_bytes) >= 0.01, &rest);
+    format!("{part} of the growth that was seen{rest}")
 }
 
 /// `fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save (in libtorch_cpu.so:
@@ -123,7 +136,10 @@ pub fn place(line: &GrowthLine) -> String {
         .map_or_else(String::new, |number| format!(":{number}"));
     let place = format!("{file}{number} {}", line.function);
     let mut text = sanitize::line(place.trim(), 2 * sanitize::NAME);
-    if let Some(users) = &line.user_line {
+    if let Some(caller) = line.caller() {
+        let caller = sanitize::line(caller, 2 * sanitize::NAME);
+        text.push_str(&format!(" (called by {caller})"));
+    } else if let Some(users) = &line.user_line {
         text = format!("{}, in {text}", sanitize::line(users, 2 * sanitize::NAME));
     }
     if let Some(inside) = &line.inside {
@@ -267,12 +283,51 @@ mod tests {
         assert_eq!(
             found,
             [(
-                "WorkerDict (4 processes) took 12.4 GiB in all over the run: 78\u{a0}% of it by verl/fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save (in libtorch_cpu.so: at::detail::empty_cpu); still held".to_owned(),
+                "WorkerDict (4 processes) took at least 12.4 GiB over the run: 78\u{a0}% of it by verl/fsdp_workers.py:612 save_checkpoint, in torch/serialization.py:849 _save (in libtorch_cpu.so: at::detail::empty_cpu); still held".to_owned(),
                 vec![
                     "16\u{a0}% by verl/fsdp_workers.py:87 step (in libtorch_cpu.so: at::detail::empty_cpu); all freed".to_owned(),
                     "6\u{a0}% by verl/fsdp_workers.py:90 step; may have been freed since".to_owned()
                 ]
             )]
+        );
+    }
+
+    #[test]
+    fn share_of_a_line_is_of_what_was_seen() {
+        let unknown = GrowthLine {
+            line: None,
+            ..grew(0, NOT_SAMPLED, 300, None)
+        };
+        let growth = Growth {
+            recording_id: None,
+            class: "load".into(),
+            processes: 1,
+            grown_bytes: Bytes(1000 << 20),
+            lines: vec![grew(90, "step", 500, None), unknown],
+            functions: Vec::new(),
+            unsampled: Vec::new(),
+        };
+        assert_eq!(
+            part_of_growth(&growth.lines[0], &growth),
+            "50\u{a0}% of the growth that was seen; 30\u{a0}% of it has no line"
+        );
+    }
+
+    /// Who gets what a line of the user's allocates may keep it.
+    #[test]
+    fn line_names_its_caller_in_another_file() {
+        let line = GrowthLine {
+            file: "/home/u/memory.py".into(),
+            user_line: Some("main.py:25 Actor.step".into()),
+            inside: Some("numpy/_core/numeric.py:330 full".into()),
+            ..grew(8, "hold", 500, None)
+        };
+        assert!(
+            place(&line).starts_with(
+                "memory.py:8 hold (called by main.py:25 Actor.step), in numpy/_core/numeric.py"
+            ),
+            "{}",
+            place(&line)
         );
     }
 
@@ -343,8 +398,8 @@ mod tests {
         assert_eq!(
             both,
             [
-                "WorkerDict on n0/31b53872 took 1.0 GiB in all over the run, by many lines",
-                "WorkerDict on n0/cf3f7bc4 took 1.0 GiB in all over the run, by many lines",
+                "WorkerDict on n0/31b53872 took at least 1.0 GiB over the run, by many lines",
+                "WorkerDict on n0/cf3f7bc4 took at least 1.0 GiB over the run, by many lines",
             ]
         );
         // A recorder that saw both nodes does not know whose growth it is.
@@ -354,7 +409,7 @@ mod tests {
         let words_of_one = words(&SelectedReport::whole(&of_one));
         assert_eq!(
             words_of_one[0],
-            format!("WorkerDict on {host} took 1.0 GiB in all over the run, by many lines")
+            format!("WorkerDict on {host} took at least 1.0 GiB over the run, by many lines")
         );
         // All deaths are of recording 0.
         let mut other = report.deaths[0].clone();

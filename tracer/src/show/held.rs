@@ -12,7 +12,7 @@ use crate::{
     show::{
         causes::{Cause, Entry},
         facts, fleet, growth, jobs, rank, sanitize,
-        size::{percent, share, size},
+        size::{share, size},
         view::View,
         words::{self, HeldByClass},
     },
@@ -129,17 +129,16 @@ fn of_more(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> Option<St
     if share(most.grown_bytes, growth.grown_bytes) < SMALLEST_MAIN_LINE {
         return None;
     }
-    let part = percent(most.grown_bytes, growth.grown_bytes);
     let place = growth::place(most);
     let own = place.split(", in ").next().unwrap_or(&place);
-    Some(format!("{own} ({part} of what grew)"))
+    Some(format!("{own} ({})", growth::part_of_growth(most, growth)))
 }
 
 /// Shortens `1.0 GiB by a.py:5 C.f, in b.py:7 g (in lib.so: h)` to the job's own line, with or
 /// without its figure.
 fn in_short(line: &str, figure: bool) -> String {
     let (line, remark) = match line.split_once(MAY_BE_FREED) {
-        Some((line, _)) => (line, " (its memory may be free again)"),
+        Some((line, _)) => (line, " (it took most; some may be freed again)"),
         None => (line, ""),
     };
     let line = line.split(" (in ").next().unwrap_or(line);

@@ -21,26 +21,40 @@ const MAX_HIT: usize = 2;
 /// Returns one line for each job, as its label and the rest. If there are more than `most`, failed
 /// jobs come first.
 pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String, String)> {
-    told(view, most, |job| line(view, job, causes, false))
+    let label = |job: &Job| label(job, &name(view, job));
+    told(view, most, |job| {
+        parts(label(job), line(view, job, causes, false))
+    })
 }
 
 /// Returns the same in short: without the arguments of its program, and without why a death ended
-/// it, which that death's block says.
+/// it, which that death's block says. A death on a node tells jobs of one id apart.
 pub fn short_lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String, String)> {
-    told(view, most, |job| line(view, job, causes, true))
+    let of_node = |job: &Job| {
+        let by = ended_by_label(view, job, causes);
+        by.is_some_and(|by| by.contains(" on "))
+    };
+    let label = |job: &Job| match of_node(job) {
+        true => label(job, &sanitize::name(&job.job_id.0)),
+        false => label(job, &name(view, job)),
+    };
+    told(view, most, |job| {
+        parts(label(job), line(view, job, causes, true))
+    })
 }
 
-fn told(view: &View<'_>, most: usize, line: impl Fn(&Job) -> String) -> Vec<(String, String)> {
+fn told(
+    view: &View<'_>,
+    most: usize,
+    line: impl Fn(&Job) -> (String, String),
+) -> Vec<(String, String)> {
     let mut jobs: Vec<&Job> = view.shown.report.jobs.iter().collect();
     let many = jobs.len() > most;
     if many {
         jobs.sort_by_key(|job| job.outcome != Outcome::Failed);
     }
     let kept = if many { most } else { jobs.len() };
-    let mut lines: Vec<(String, String)> = jobs[..kept]
-        .iter()
-        .map(|job| parts(label(view, job), line(job)))
-        .collect();
+    let mut lines: Vec<(String, String)> = jobs[..kept].iter().map(|job| line(job)).collect();
     if many {
         lines.push((
             String::new(),
@@ -59,8 +73,8 @@ fn parts(label: String, line: String) -> (String, String) {
 }
 
 /// Returns `JOB 02000000 FAILED`.
-fn label(view: &View<'_>, job: &Job) -> String {
-    format!("JOB {} {}", name(view, job), words::outcome(job.outcome))
+fn label(job: &Job, name: &str) -> String {
+    format!("JOB {name} {}", words::outcome(job.outcome))
 }
 
 /// Returns the id of a job, with the session if a job of another cluster has the same id. Each
@@ -76,9 +90,23 @@ pub fn name(view: &View<'_>, job: &Job) -> String {
     let same = |other: &Job| other.job_id == job.job_id && session(other) != own;
     let of = own.filter(|_| report.jobs.iter().any(same));
     let of = of.map_or_else(String::new, |session| {
-        format!(" of {}", sanitize::name(session))
+        format!(" of {}", sanitize::name(short_session(report, session)))
     });
     format!("{}{of}", sanitize::name(&job.job_id.0))
+}
+
+/// Returns `session_2026-11-23_00-07-07` of a session's name, if no other one began in that second.
+fn short_session<'a>(report: &Report, session: &'a str) -> &'a str {
+    let short = session
+        .match_indices('_')
+        .nth(2)
+        .map(|(end, _)| &session[..end]);
+    let mut all = report
+        .clusters
+        .iter()
+        .filter_map(|one| one.session.as_deref());
+    let is_known = |short: &&str| !all.any(|other| other != session && other.starts_with(*short));
+    short.filter(is_known).unwrap_or(session)
 }
 
 fn rest(jobs: &[&Job]) -> String {
@@ -178,16 +206,13 @@ fn run(job: &Job) -> Option<String> {
     phrase::known([framework, step], ", ")
 }
 
-/// Returns `KILL 2`, `KILL 2 on gpu-07`, or `first cause 2 (not shown)`.
+/// Returns `KILL 2`, or `KILL 2 on gpu-07` if it is shown.
 fn ended_by_label(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> Option<String> {
-    let number = view.shown.number(job.ended_by_death_id?)?;
-    let shown = causes.iter().find(|cause| cause.number == number);
-    Some(match shown {
-        Some(cause) => match &cause.death.node {
-            Some(node) => format!("{} on {}", cause.label(), sanitize::name(node)),
-            None => cause.label(),
-        },
-        None => format!("first cause {number} (not shown)"),
+    let label = view.shown.label(job.ended_by_death_id?)?;
+    let shown = causes.iter().find(|cause| cause.label() == label);
+    Some(match shown.and_then(|cause| cause.death.node.as_deref()) {
+        Some(node) => format!("{label} on {}", sanitize::name(node)),
+        None => label,
     })
 }
 

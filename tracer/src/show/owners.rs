@@ -2,8 +2,12 @@
 
 use crate::{
     ids::Bytes,
-    judge::report::{Owner, OwnerKind, Report},
-    show::{facts, fleet, sanitize, size::size, words},
+    judge::report::{Death, Owner, OwnerKind, Report},
+    show::{
+        facts, fleet, sanitize,
+        size::size,
+        words::{self, HeldByClass},
+    },
 };
 
 /// Maximum number of classes that are named.
@@ -12,8 +16,6 @@ const MOST: usize = 4;
 const MAX_RECORDINGS: usize = 8;
 /// Maximum number of actors of a class that are named.
 const NAMED: usize = 3;
-/// The largest process of a class is shown separately if it held more than this times the mean.
-const UNEVEN: f64 = 1.2;
 /// Minimum peak of a class that is named. A smaller class did not fill a node.
 const LEAST: u64 = 256 << 20;
 
@@ -53,29 +55,35 @@ fn line(report: &Report, recording: Option<u32>) -> Option<String> {
         );
         owner.recording_id == recording && of_a_job && peak.0 >= LEAST
     };
-    let counts_twice = report
-        .deaths
-        .iter()
-        .any(|death| death.recording_id == recording && facts::counted_twice(death).is_some());
+    let of_it = |death: &&Death| recording.is_none() || death.recording_id == recording;
+    let mut deaths = report.deaths.iter().filter(of_it);
+    let counts_twice = deaths.any(|death| facts::counted_twice(death).is_some());
+    let shares = |owner: &Owner| counts_twice && owner.kind == OwnerKind::Subprocess;
     let mut owners: Vec<&Owner> = report.owners.iter().filter(named).collect();
     // What they count may be their parent's.
-    owners.sort_by_key(|owner| counts_twice && owner.kind == OwnerKind::Subprocess);
-    let owners: Vec<String> = owners.into_iter().take(MOST).map(one).collect();
-    let note = if counts_twice {
-        format!(" ({})", facts::SHARED_BY_FORK)
-    } else {
-        String::new()
-    };
-    (!owners.is_empty()).then(|| owners.join(", ") + &note)
+    owners.sort_by_key(|owner| shares(owner));
+    let owners = owners.into_iter().take(MOST);
+    let owners: Vec<String> = owners.map(|owner| one(owner, shares(owner))).collect();
+    (!owners.is_empty()).then(|| owners.join(", "))
 }
 
-fn one(owner: &Owner) -> String {
+/// `shares` says that the processes count what they share with their parent: it is not added up.
+fn one(owner: &Owner, shares: bool) -> String {
     let name = sanitize::name(&owner.shown_class());
     let all = owner.private_peak_bytes.unwrap_or_default();
+    if shares {
+        let held = HeldByClass {
+            class: name,
+            processes: owner.processes.into(),
+            private: all,
+            top: Vec::new(),
+        };
+        return held.amount_with_shared();
+    }
     let each = Bytes(all.0 / u64::from(owner.processes.max(1)));
     let largest = owner.largest_bytes.filter(|_| owner.processes > 1);
     // The largest may have held that at another time.
-    let uneven = largest.filter(|largest| largest.gib() > UNEVEN * each.gib());
+    let uneven = largest.filter(|largest| words::is_uneven(*largest, each));
     let mut text = match (owner.processes, uneven) {
         (many, Some(largest)) => {
             format!(
@@ -120,6 +128,40 @@ mod tests {
         judge::report::GcsOwner,
         show::sample::{self, gib},
     };
+
+    /// The memory that a child made by fork shares with its parent is never added.
+    #[test]
+    fn shares_of_children_are_not_added() {
+        let children = Owner {
+            class: "TaskRunner.run".into(),
+            kind: OwnerKind::Subprocess,
+            processes: 2,
+            private_peak_bytes: Some(gib(6.8)),
+            ..Owner::default()
+        };
+        assert_eq!(
+            one(&children, true),
+            "2 TaskRunner.run (subprocess), 3.4 GiB each with what they share with their parent"
+        );
+        let told = one(&children, false);
+        assert!(told.ends_with("2 × 3.4 GiB = 6.8 GiB"), "{told}");
+    }
+
+    /// The sum is not that of the size of one, where none had that size.
+    #[test]
+    fn uneven_sizes_are_not_multiplied() {
+        let uneven = Owner {
+            class: "WorkerDict".into(),
+            processes: 2,
+            private_peak_bytes: Some(gib(6.4)),
+            largest_bytes: Some(gib(3.7)),
+            ..Owner::default()
+        };
+        assert_eq!(
+            one(&uneven, false),
+            "WorkerDict 6.4 GiB in 2 (one alone up to 3.7 GiB)"
+        );
+    }
 
     /// Small classes and Ray's own processes are left out.
     #[test]

@@ -103,8 +103,8 @@ fn death_id(text: &str) -> Option<EventId> {
 pub struct SelectedReport {
     /// The part of the report that is shown.
     pub report: Report,
-    /// The number of each death's first cause in the whole report.
-    numbers: HashMap<EventId, u32>,
+    /// The number of each death's first cause in the whole report, and whether that was a kill.
+    numbers: HashMap<EventId, (u32, bool)>,
     /// What the whole report has.
     pub totals: Totals,
     /// Whether one first cause is shown in full.
@@ -154,30 +154,36 @@ impl SelectedReport {
         let mut causes = causes::all(&self.report);
         for cause in &mut causes {
             let known = self.numbers.get(&cause.death.id);
-            cause.number = known.copied().unwrap_or(cause.number);
+            cause.number = known.map_or(cause.number, |(number, _)| *number);
         }
         causes
     }
 
     /// Returns the number of a death's first cause, even if a filter removed the death.
     pub fn number(&self, death: EventId) -> Option<u32> {
-        self.numbers.get(&death).copied()
+        self.numbers.get(&death).map(|(number, _)| *number)
+    }
+
+    /// Returns `KILL 1` for a death's first cause, even if a filter removed the death.
+    pub fn label(&self, death: EventId) -> Option<String> {
+        let (number, is_kill) = self.numbers.get(&death)?;
+        Some(causes::label(*number, *is_kill))
     }
 }
 
 /// Keeps the deaths that `selection` asks for, and their causes.
 pub fn select(mut report: Report, selection: &Selection) -> SelectedReport {
     let causes = causes::all(&report);
-    let numbers: HashMap<EventId, u32> = causes
+    let numbers: HashMap<EventId, (u32, bool)> = causes
         .iter()
-        .map(|cause| (cause.death.id, cause.number))
+        .map(|cause| (cause.death.id, (cause.number, cause.is_kill())))
         .collect();
     let totals = Totals::of(&report, &causes);
     let roots = causes::roots(&report);
     let chosen = selection.kill.map(|kill| match kill {
         Kill::Number(number) => numbers
             .iter()
-            .find(|(_, known)| **known == number)
+            .find(|(_, (known, _))| *known == number)
             .map(|(id, _)| *id),
         Kill::Id(id) => roots.get(&id).copied(),
     });

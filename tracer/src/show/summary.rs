@@ -9,12 +9,13 @@ use libc::SIGKILL;
 
 use crate::{
     event::Role,
+    ids::EventId,
     judge::report::{Death, Killer, Mechanism, Relation, Report},
     phrase::{self, when},
     show::{
         Style, answer, brief,
-        causes::{self, Cause, has_remedy_for_same_job},
-        facts, held, rank,
+        causes::{self, Cause, Entry, has_remedy_for_same_job},
+        facts, fleet, held, rank,
         sanitize::{self, columns},
         select::SelectedReport,
         size::size,
@@ -150,7 +151,7 @@ fn short_lines(view: &View<'_>, death: &Death, more: &str) -> [String; 5] {
 
 /// Returns who killed a process for memory and why, the most detailed text first.
 fn short_causes(view: &View<'_>, death: &Death) -> [String; 4] {
-    let who = brief::headline(death, false);
+    let who = brief::headline(view, death, false);
     let ray = who.replacen("Ray's memory monitor", "Ray", 1);
     let without_pid = ray.split(", pid ").next().unwrap_or_default();
     let why = brief::why(view, death);
@@ -171,7 +172,8 @@ fn held_lines(view: &View<'_>, death: &Death) -> Vec<String> {
     [line(true), line(false)].into_iter().flatten().collect()
 }
 
-/// Renders the most important first cause in five lines, or one line if no death is abnormal.
+/// Renders the most important first cause in five lines, or one line if no death is abnormal. In a
+/// report of several recordings, a line with the fix follows for each other job that failed.
 pub fn text(shown: &SelectedReport, style: &Style) -> String {
     let report = &shown.report;
     let Some(cause) = most_important_cause(report) else {
@@ -191,30 +193,43 @@ pub fn text(shown: &SelectedReport, style: &Style) -> String {
     };
     let again = when(command.ends_with(" -"), ", with the same input");
     let view = View::new(shown, style);
-    let others = others(&view, cause.death);
-    let more = format!("{others}{command} --kill {number}{again}");
+    let all = causes::all(report);
+    let count = all.len();
+    let entries = rank::entries(&view, all);
+    let leading = answer::leading(&view, &entries);
+    let others = leading.iter().filter(|id| **id != cause.death.id);
+    let (also, jobs) = if fleet::is_fleet_report(report) {
+        let told = others.filter_map(|id| of_another_job(&view, &entries, *id));
+        (String::new(), told.collect())
+    } else {
+        let numbers = answer::numbers(&entries, others);
+        let also = format!(" (also --kill {})", numbers.join(", "));
+        (when(!numbers.is_empty(), &also).to_owned(), Vec::new())
+    };
+    let one = (count > 1).then(|| format!("1 of {count} first causes{also}"));
+    let node = cause.death.node.as_deref();
+    let node = node.map(|node| format!("on {node}"));
+    let whose = phrase::known([one, node], ", ");
+    let whose = whose.map_or_else(String::new, |all| format!("{all}: "));
+    let more = format!("{whose}{command} --kill {number}{again}");
     let lines = short_lines(&view, cause.death, &more);
-    let mut text = lines.join("\n");
-    text.push('\n');
-    text
+    lines
+        .into_iter()
+        .chain(jobs)
+        .map(|line| line + "\n")
+        .collect()
 }
 
-/// Returns where the death was, in a report of several recordings, and of how many first causes it
-/// is one: `1 of 5 first causes, on gpu-07: `.
-fn others(view: &View<'_>, death: &Death) -> String {
-    let all = causes::all(&view.shown.report);
-    let number = all.len();
-    let entries = rank::entries(view, all);
-    let leading = answer::leading(view, &entries);
-    let others = leading.iter().filter(|id| **id != death.id);
-    let leading = answer::numbers(&entries, others);
-    let also = match leading.as_slice() {
-        [] => String::new(),
-        others => format!(" (also --kill {})", others.join(", ")),
-    };
-    let one = (number > 1).then(|| format!("1 of {number} first causes{also}"));
-    let node = death.node.as_deref().map(|node| format!("on {node}"));
-    phrase::known([one, node], ", ").map_or_else(String::new, |all| format!("{all}: "))
+/// Returns `KILL 2 on gpu-07: fix …`, for another first cause that leads.
+fn of_another_job(view: &View<'_>, entries: &[Entry<'_>], id: EventId) -> Option<String> {
+    let mut causes = entries.iter().map(Entry::first);
+    let cause = causes.find(|cause| cause.death.id == id)?;
+    let node = cause.death.node.as_deref().map(sanitize::name);
+    let on = node.map_or_else(String::new, |node| format!(" on {node}"));
+    let lead = format!("{}{on}: fix ", cause.label());
+    let room = COLUMNS.saturating_sub(columns(&lead));
+    let (fix, _) = fix(&view.shown.report, cause.death, room);
+    Some(sanitize::whole_words(&format!("{lead}{fix}"), COLUMNS))
 }
 
 fn cause(death: &Death, disclosure: Disclosure) -> String {
@@ -380,7 +395,6 @@ fn fix(report: &Report, death: &Death, room: usize) -> (String, String) {
 mod tests {
     use super::*;
     use crate::{
-        ids::EventId,
         judge::report::{Certainty, Finding},
         show::{redact::redact, sample},
     };

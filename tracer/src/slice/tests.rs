@@ -62,6 +62,7 @@ fn started() -> Observation {
         boot_id: "b".into(),
         memory_bytes: Bytes(1 << 34),
         cpus: 2,
+        cgroup_version: None,
         mode: Mode::Ebpf,
         wall: WallTime(1_795_161_600_000_000_000),
         pid_namespace: None,

@@ -64,6 +64,7 @@ impl Stage {
                 boot_id: "b".into(),
                 memory_bytes: Bytes(16 << 30),
                 cpus: 2,
+                cgroup_version: None,
                 mode: Mode::Ebpf,
                 wall: WallTime(EIGHT),
                 pid_namespace: None,

@@ -19,6 +19,9 @@ pub struct RecordingStarted {
     pub memory_bytes: Bytes,
     /// Logical CPUs online.
     pub cpus: u32,
+    /// The version of the memory cgroups, 1 or 2; `None` where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup_version: Option<u8>,
     /// How it observes.
     pub mode: Mode,
     /// The wall clock at the event's boot time.

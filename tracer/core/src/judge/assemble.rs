@@ -289,6 +289,9 @@ fn in_use(world: &World) -> Option<InUse> {
 fn recording(world: &World, deaths: &[Death]) -> Option<Recording> {
     let (time, started) = world.started.as_ref()?;
     let normal_exits = deaths.iter().filter(|death| !death.listed).count();
+    let node = world.machine.node.as_ref();
+    let waits = node.is_some_and(|(_, node)| node.stalled_us.is_some());
+    let inferred = || world.limits.version(waits);
     Some(Recording {
         id: 0,
         host: Host {
@@ -296,6 +299,7 @@ fn recording(world: &World, deaths: &[Death]) -> Option<Recording> {
             kernel: started.kernel.clone(),
             boot_id: started.boot_id.clone(),
             memory_bytes: started.memory_bytes,
+            cgroup_version: started.cgroup_version.or_else(inferred),
         },
         mode: started.mode,
         started: world.clock.wall(*time)?,

@@ -265,6 +265,8 @@ pub struct Host {
     pub boot_id: String,
     /// `MemTotal`.
     pub memory_bytes: Bytes,
+    /// The version of its memory cgroups, 1 or 2; `None` in earlier recordings.
+    pub cgroup_version: Option<u8>,
 }
 
 /// The part of a cluster on this machine.

@@ -63,6 +63,8 @@ pub enum Change {
         size: String,
         /// The cgroup's path.
         cgroup: String,
+        /// The version of the machine's memory cgroups, if known.
+        version: Option<u8>,
         /// The name of its machine, if known.
         host: Option<String>,
     },
@@ -102,9 +104,12 @@ impl Change {
                 Start::Kubernetes => format!("take {key} out of the pod's env"),
                 _ => format!("unset {key}"),
             },
-            Self::MemoryLimit { size, cgroup, host } => {
-                more_memory(size, cgroup, host.as_deref(), start)
-            }
+            Self::MemoryLimit {
+                size,
+                cgroup,
+                version,
+                host,
+            } => more_memory(size, cgroup, *version, host.as_deref(), start),
             Self::SharedMemory { size, host } => more_shared_memory(size, host.as_deref(), start),
         }
     }
@@ -115,7 +120,13 @@ fn as_root(host: Option<&str>) -> String {
     format!("as root on {}", host.unwrap_or("its node"))
 }
 
-fn more_memory(size: &str, cgroup: &str, host: Option<&str>, start: Start) -> String {
+fn more_memory(
+    size: &str,
+    cgroup: &str,
+    version: Option<u8>,
+    host: Option<&str>,
+    start: Start,
+) -> String {
     let as_root = as_root(host);
     // No container runtime and no Slurm made this one.
     if let Some(unit) = unit(cgroup).filter(|_| Start::of_cgroup(cgroup).is_none()) {
@@ -129,10 +140,21 @@ fn more_memory(size: &str, cgroup: &str, host: Option<&str>, start: Start) -> St
             format!("resources.limits.memory: {size}i of that container, where its pod is defined")
         }
         Start::Slurm => format!("sbatch --mem={size}"),
-        // Both files are given: a recording does not say which of them exists.
         Start::RayStart | Start::RayInit => format!(
-            "{as_root}, write {size} to /sys/fs/cgroup{cgroup}/memory.max (v1: memory{cgroup}/memory.limit_in_bytes); where a script makes this cgroup, set the limit there"
+            "{as_root}, write {size} to {}; where a script makes this cgroup, set the limit there",
+            limit_file(cgroup, version)
         ),
+    }
+}
+
+/// Returns the file of a cgroup's limit, or those of both versions.
+fn limit_file(cgroup: &str, version: Option<u8>) -> String {
+    let v1 = format!("/sys/fs/cgroup/memory{cgroup}/memory.limit_in_bytes");
+    let v2 = format!("/sys/fs/cgroup{cgroup}/memory.max");
+    match version {
+        Some(1) => v1,
+        Some(_) => v2,
+        None => format!("{v2} (cgroup v1: {v1})"),
     }
 }
 
@@ -327,6 +349,7 @@ mod tests {
         let more = Change::MemoryLimit {
             size: "96G".into(),
             cgroup: cgroup.into(),
+            version: None,
             host: Some("n0".into()),
         };
         more.at(start)
@@ -338,7 +361,7 @@ mod tests {
         assert_eq!(limit("/slurm/job_7", Start::Slurm), "sbatch --mem=96G");
         assert_eq!(
             limit("/job", Start::RayStart),
-            "as root on n0, write 96G to /sys/fs/cgroup/job/memory.max (v1: memory/job/memory.limit_in_bytes); where a script makes this cgroup, set the limit there"
+            "as root on n0, write 96G to /sys/fs/cgroup/job/memory.max (cgroup v1: /sys/fs/cgroup/memory/job/memory.limit_in_bytes); where a script makes this cgroup, set the limit there"
         );
         assert_eq!(
             limit("/system.slice/ray.service", Start::RayStart),
@@ -352,6 +375,20 @@ mod tests {
         // Root's manager runs the user's one itself.
         let manager = limit("/user.slice/user-7.slice/user@7.service", Start::RayStart);
         assert!(manager.starts_with("as root on n0, "), "{manager}");
+    }
+
+    #[test]
+    fn limit_file_is_that_of_the_machines_version() {
+        let file = |version| limit_file("/job", version);
+        assert_eq!(
+            file(Some(1)),
+            "/sys/fs/cgroup/memory/job/memory.limit_in_bytes"
+        );
+        assert_eq!(file(Some(2)), "/sys/fs/cgroup/job/memory.max");
+        assert_eq!(
+            file(None),
+            format!("{} (cgroup v1: {})", file(Some(2)), file(Some(1)))
+        );
     }
 
     /// No container may remount its own /dev/shm.

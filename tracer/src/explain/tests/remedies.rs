@@ -235,6 +235,15 @@ fn lowered_threshold_is_read_from_a_kill() {
             .as_deref()
             .is_some_and(|cost| cost.contains("it only delays"))
     );
+    // Code that a setting names runs in the controller.
+    let line = format!("{VERL} custom_reward_function.path=/u/reward.py");
+    let advised = |class: &str| {
+        let kill = kill(class, 1).replace("threshold of 0.95", "threshold of 0.39");
+        remedy(&on(&[&line], &kill), "low-threshold")
+    };
+    let named = "; see whether custom_reward_function.path=/u/reward.py keeps memory";
+    assert!(advised("TaskRunner").contains(named));
+    assert!(!advised("WorkerDict").contains(named));
     // The default was 0.9 up to Ray 2.1.
     for usual in ["threshold of 0.95", "threshold of 0.9"] {
         let report = on(&[], &with(usual));
@@ -315,7 +324,7 @@ fn advice_fits_the_owner_of_the_cgroup() {
     );
     assert_eq!(
         with("/job"),
-        "raise the limit of /job from 3.0 to 3.8 GiB or more: as root on its node, write 3840M to /sys/fs/cgroup/job/memory.max (v1: memory/job/memory.limit_in_bytes); where a script makes this cgroup, set the limit there"
+        "raise the limit of /job from 3.0 to 3.8 GiB or more: as root on its node, write 3840M to /sys/fs/cgroup/job/memory.max (cgroup v1: /sys/fs/cgroup/memory/job/memory.limit_in_bytes); where a script makes this cgroup, set the limit there"
     );
 }
 

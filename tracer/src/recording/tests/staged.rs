@@ -19,6 +19,7 @@ pub(crate) fn started(boot_id: &str, wall: WallTime) -> RecordingStarted {
         boot_id: boot_id.into(),
         memory_bytes: Bytes(1 << 30),
         cpus: 2,
+        cgroup_version: None,
         mode: Mode::Ebpf,
         wall,
         pid_namespace: None,

@@ -197,6 +197,7 @@ fn recording() -> Recording {
             kernel: "6.8.0".into(),
             boot_id: "4f0c1a52-9d7b-4c0a-8a51-0d5a3c6f2b11".into(),
             memory_bytes: gib(188.0),
+            cgroup_version: None,
         },
         mode: Mode::Ebpf,
         started: at(clock(-118, 11, 0)),

@@ -297,15 +297,13 @@ fn remedies(run: Run<'_>, death: &Death, limit: Bytes, method: &Method<'_>, find
             finding.remedy.push(fewer_ranks(run));
             finding.cost = Some("less parallelism".into());
         }
-        let units = "smaller FSDP units (wrap_policy in the framework's fsdp_config): less is gathered at a time";
-        finding.remedy.push(units.into());
     }
     finding.about.turns = is_turned;
     if let Some(line) = line {
         let text = format!(
-            "{} {}: process less at a time, or free finished parts",
+            "{} allocated {}: process less at a time, or free finished parts",
             line.name(),
-            line.keeps(method.took)
+            line.part(method.took)
         );
         finding.evidence.push(line.evidence());
         // The user's own line comes first if it has most of the growth, or if no setting was found.

@@ -78,9 +78,9 @@ fn finding(
         finding.evidence.push(line.evidence());
         finding.saving = Some(Saving::of(Some(class), line.saves(sum)));
         let text = format!(
-            "{} {}: keep no more than the next batch needs there",
+            "{} allocated {}: keep no more of it than the next batch needs",
             line.name(),
-            line.keeps(sum)
+            line.part(sum)
         );
         finding.remedy = vec![text];
     } else {

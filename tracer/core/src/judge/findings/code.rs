@@ -92,14 +92,25 @@ impl KeptLine<'_> {
         self.seen.gib() >= MOST * self.whole.gib()
     }
 
-    /// Says what the line keeps of `took`: `keeps 0.8 GiB`, or `took 0.8 GiB` if it may have been
-    /// freed since. The figure is that of [`Self::part`].
-    pub(super) fn keeps(&self, took: Bytes) -> String {
-        let verb = match self.line.held_bytes {
-            Some(_) => "keeps",
-            None => "took",
-        };
-        format!("{verb} {}", self.part(took))
+    /// Says what to do about memory that calls leave behind. What keeps it may be any line that was
+    /// given what this one allocated.
+    pub(super) fn free_after_each_call(&self) -> String {
+        // The file and the line say which class it is.
+        let caller = self.line.caller().map(|caller| {
+            let (at, function) = caller.rsplit_once(' ').unwrap_or((caller, ""));
+            format!("{at} {}", function.rsplit('.').next().unwrap_or(function))
+        });
+        let place = caller.map_or_else(String::new, |caller| format!(" at {caller}"));
+        format!(
+            "free after each call what {} allocates, or bound it: find{place} what keeps it",
+            self.name()
+        )
+    }
+
+    /// Says what to do about a process that holds `took` and need not.
+    pub(super) fn free_what_is_used_up(&self, took: Bytes) -> String {
+        let (place, part) = (self.name(), self.part(took));
+        format!("{place} allocated {part}: free what is used up")
     }
 
     /// Returns the line's part of `took`, which a change there is expected to save: `0.8 GiB`. If
@@ -133,15 +144,10 @@ impl KeptLine<'_> {
     /// Returns the setting on a driver's command line that has the line's file as its value:
     /// `custom_reward_function.path=/home/u/reward.py`.
     pub(super) fn brought_in_by(&self, run: Run<'_>) -> Option<String> {
-        let file = self.line.file.as_str();
-        let mut drivers = run.facts.drivers.iter();
-        let (key, value) = drivers.find_map(|driver| {
-            let pairs = framework::pairs(&driver.argv).into_iter();
-            let mut paths = pairs.filter(|(key, value)| !key.is_empty() && python_file(value));
-            paths.find(|(_, value)| {
-                std::path::Path::new(file).ends_with(value.trim_start_matches("./"))
-            })
-        })?;
+        let file = std::path::Path::new(self.line.file.as_str());
+        let mut named = named_files(run);
+        let (key, value) =
+            named.find(|(_, value)| file.ends_with(value.trim_start_matches("./")))?;
         Some(format!("{key}={value}"))
     }
 
@@ -149,6 +155,13 @@ impl KeptLine<'_> {
     pub(super) fn evidence(&self) -> String {
         format!("{}:{}", self.line.file, self.line.line.unwrap_or_default())
     }
+}
+
+/// Returns the settings on drivers' command lines that have a file of Python as their value.
+pub(super) fn named_files(run: Run<'_>) -> impl Iterator<Item = (String, String)> {
+    let drivers = run.facts.drivers.iter();
+    let pairs = drivers.flat_map(|driver| framework::pairs(&driver.argv));
+    pairs.filter(|(key, value)| !key.is_empty() && python_file(value))
 }
 
 fn python_file(value: &str) -> bool {

@@ -61,7 +61,7 @@ fn finding(run: Run<'_>, death: &Death, held: &Member, limit: Bytes) -> Finding 
     let line = code::line_of_calls(run, class);
     let through = line.as_ref().map_or_else(String::new, |line| {
         format!(
-            "; {} of it is kept by {}",
+            "; at least {} of it was allocated at {}",
             size(line.saves(took)),
             line.name()
         )
@@ -80,7 +80,7 @@ fn finding(run: Run<'_>, death: &Death, held: &Member, limit: Bytes) -> Finding 
     if let Some(line) = line {
         let brought = line.brought_in_by(run);
         let brought = brought.map_or_else(String::new, |key| format!(" (brought in by {key})"));
-        let rest = "keep no more than a step needs there";
+        let rest = "keep no more of what it allocates than a step needs";
         finding.remedy = vec![format!("{}{brought}: {rest}", line.name())];
         finding.about.own_line = true;
         finding.evidence.push(line.evidence());

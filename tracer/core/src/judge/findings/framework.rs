@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use super::{
     Run,
+    facts::Member,
     settings::{FrameworkSetting, of_framework},
 };
 use crate::{
@@ -19,6 +20,9 @@ const BEARS: f64 = 0.25;
 
 /// The cost of keeping on a GPU what was moved off it.
 pub(super) const MORE_ON_GPU: &str = "that much more GPU memory is needed";
+
+/// Why settings that move memory off a GPU stay as they are.
+const NO_GPU: &str = "no GPU was seen, and its memory would have to hold that";
 
 /// Returns the settings in force that have one of these effects.
 fn with<'a>(
@@ -47,29 +51,31 @@ pub(super) fn takes_host_memory(run: Run<'_>) -> Vec<Finding> {
         .iter()
         .map(|(_, one, _)| PinnedProduct::of(run, one))
         .collect();
+    if costly.is_empty() {
+        return Vec::new();
+    }
+    let moves = |(_, one, _): &(&FrameworkSetting, &SettingEffect, AffectedKills)| {
+        one.effect == Effect::MovesToHost
+    };
+    let unfit = has_no_gpu(run) && costly.iter().any(moves);
     let list: Vec<String> = costly
         .iter()
         .map(|(_, one, _)| format!("{} ({}{})", shown(one), one.why, only(run, one)))
         .chain(products.iter().flatten().map(PinnedProduct::words))
+        .chain(unfit.then(|| NO_GPU.to_owned()))
         .collect();
-    if costly.is_empty() {
-        return Vec::new();
-    }
     let taken = |product: &Option<PinnedProduct>| {
         let product = product.as_ref();
         product.is_none_or(|product| !product.exceeds_limit())
     };
     let remedies = costly.iter().zip(&products);
-    let remedies = remedies.filter(|(_, product)| taken(product));
+    let remedies = remedies.filter(|(one, product)| taken(product) && !(unfit && moves(one)));
     let remedy = together(
         remedies
             .filter_map(|((_, one, _), _)| remedy(one))
             .collect(),
     );
-    let moves = |(_, one, _): &(&FrameworkSetting, &SettingEffect, AffectedKills)| {
-        one.effect == Effect::MovesToHost
-    };
-    let (cost, not_if) = if costly.iter().any(moves) {
+    let (cost, not_if) = if costly.iter().any(moves) && !unfit {
         (
             MORE_ON_GPU,
             "private and pinned memory of the ranks does not rise while GPU memory falls",
@@ -102,6 +108,18 @@ pub(super) fn takes_host_memory(run: Run<'_>) -> Vec<Finding> {
             format!("{name} is set to use host memory: {}", list.join("; ")),
         )
     }]
+}
+
+/// Returns whether no GPU was seen, and no process that moved memory off one. Nobody looks for GPUs
+/// where only texts are read.
+fn has_no_gpu(run: Run<'_>) -> bool {
+    let mut held = run.memory_kills().flat_map(|death| run.inside(death));
+    let moves = |held: &Member| {
+        held.doing
+            .as_deref()
+            .is_some_and(|doing| doing.contains("offload"))
+    };
+    run.report.gpus.is_empty() && !run.report.recordings.is_empty() && !held.any(moves)
 }
 
 /// Joins all of them into one remedy, values first, because each gives back only a part.

@@ -51,11 +51,8 @@ fn finding(run: Run<'_>, growing: &GrowingMethod) -> Option<Finding> {
     let mut remedy = Vec::new();
     let class = task.split('.').next().unwrap_or(task);
     if let Some(line) = code::line_of_calls(run, class) {
-        let keeps = line.keeps(growing.kept);
-        remedy.push(format!(
-            "{} {keeps} (without the first {WARM_UP} calls): free it after each call, or bound what is kept there",
-            line.name()
-        ));
+        let (free, part) = (line.free_after_each_call(), line.part(growing.kept));
+        remedy.push(format!("{free} ({part} without the first {WARM_UP} calls)"));
         evidence.push(line.evidence());
     }
     if let Some(headroom) = growing.headroom.as_ref() {

@@ -149,14 +149,26 @@ fn raise(
     }
     let (value, wanted) = typed(Bytes(least.0 + more.0));
     let start = Start::of_cgroup(cgroup).unwrap_or_else(|| run.started(death));
+    let host = run.host(death.recording_id);
     let how = Change::MemoryLimit {
         size: value,
         cgroup: cgroup.to_owned(),
-        host: run.host(death.recording_id).map(|host| host.name.clone()),
+        version: host.and_then(|host| host.cgroup_version),
+        host: host.map(|host| host.name.clone()),
     };
     let how = how.at(start);
     let from_to = from_to(limit, wanted);
-    let text = format!("raise the limit of {cgroup} from {from_to} or more{above}: {how}");
+    let why = match (took.0 > least.0 / 4, before_optimizer) {
+        (false, _) => "a quarter more".to_owned(),
+        (true, false) => format!("as much again as the calls had added ({})", size(took)),
+        (true, true) => format!(
+            "as much again as the calls had added ({}), and that once more for the optimizer's first step",
+            size(took)
+        ),
+    };
+    let text = format!(
+        "raise the limit of {cgroup} from {from_to} or more{above}: {how}; the value allows for {why}"
+    );
     (text, more, took)
 }
 

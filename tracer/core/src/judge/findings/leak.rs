@@ -119,11 +119,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     let line = line_of(run, method);
     if let Some(line) = &line {
         finding.evidence.push(line.evidence());
-        let text = format!(
-            "{}: free after each call what it keeps, or bound it",
-            line.name(),
-        );
-        finding.remedy.push(text);
+        finding.remedy.push(line.free_after_each_call());
         finding.about.own_line = true;
         finding.saving = Some(Saving::of(class, line.saves(Bytes(method.kept))));
     } else if let Some(calls) =

@@ -4,7 +4,9 @@
 //! higher threshold is no remedy for a leak.
 
 use super::{
-    Run, about, call_growth, hidden_limit, merged,
+    Run, about, call_growth, code,
+    controller::is_controller,
+    hidden_limit, merged,
     more_memory::{self, DELAYS, LoweredThreshold},
     part_of::part_of,
     spikes,
@@ -84,6 +86,12 @@ fn find_in_texts(run: Run<'_>) -> Vec<Finding> {
         let change = Change::environment(THRESHOLD, &default.to_string()).at(run.started(death));
         finding.remedy = vec![format!("{change} (now {fraction:.2})")];
         finding.cost = Some(format!("none but a restart of Ray; {DELAYS}"));
+        // Code that a framework was given runs in its controller, and logs do not say what it keeps.
+        let biggest = run.inside(death).iter().max_by_key(|held| held.private);
+        let given = code::named_files(run).filter(|_| biggest.is_some_and(is_controller));
+        finding.remedy.extend(given.map(|(key, file)| {
+            format!("see whether {key}={file} keeps memory from step to step: the logs do not say")
+        }));
         finding.not_if = Some("others need the rest of the machine's memory, or Ray runs with --enable-resource-isolation".into());
         Some(((death.cluster, threshold), finding))
     }))

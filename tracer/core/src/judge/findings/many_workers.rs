@@ -9,7 +9,7 @@ use super::{
     gpus,
     part_of::part_of,
     ranks,
-    ray_remote::{ENV_RUNNERS, in_python, is_user_code, rounded_up},
+    ray_remote::{ENV_RUNNERS, in_python, is_user_code, options_of, rounded_up},
     remedy, resources,
 };
 use crate::{
@@ -290,11 +290,13 @@ impl TooManyWorkers<'_> {
             // If a pool asks for more than there is, the actors that do not fit wait forever.
             (None, _) if self.is_actor => vec![format!(
                 "start at most {fit:.0} {name} on this node, where {} were",
-                self.class.processes + self.class.others
+                self.at_kill()
             )],
             (None, Some((cpus, at_once))) => vec![
                 format!(
-                    "num_cpus={cpus} in the @ray.remote of {name}: {at_once:.0} at once{}",
+                    "num_cpus={cpus} {}: {at_once:.0} at once instead of {}{}",
+                    options_of(name),
+                    self.at_kill(),
                     self.size_elsewhere()
                 ),
                 self.counted(run, death, left),
@@ -321,6 +323,11 @@ impl TooManyWorkers<'_> {
         }
     }
 
+    /// Returns how many workers of the class there were at the kill.
+    fn at_kill(&self) -> u32 {
+        self.class.processes + self.class.others
+    }
+
     /// Returns ` (each took up to 217 MiB)`, if they were larger at another kill.
     fn size_elsewhere(&self) -> String {
         if self.at_this_kill {
@@ -335,19 +342,20 @@ impl TooManyWorkers<'_> {
         let each = rounded_up(self.fit.each);
         let node = run.node(death);
         let all = node.and_then(|node| resources::of_raylet(&node.argv, "memory"));
-        let remote = format!("in the @ray.remote of {}", self.class.name);
+        let options = options_of(self.class.name);
         let Some(all) = all.map(|all| Bytes(1).times(all)) else {
             let offered = each.times(most).0.to_string();
             let offered = Change::flag("memory", &offered).at(run.started(death));
             let bytes = in_python(each);
-            return format!("memory={bytes} {remote}, with {offered}: {most:.0} at once");
+            return format!("memory={bytes} {options}, with {offered}: {most:.0} at once");
         };
         let more_than_fit = Bytes(all.times(1.0 / (most + 1.0)).0 + 1);
         let each = rounded_up(each.max(more_than_fit));
         let at_once = all.0 / each.0.max(1);
         format!(
-            "memory={} {remote}: {at_once} at once (Ray reserves it; it is no limit)",
-            in_python(each)
+            "memory={} {options}: {at_once} at once instead of {} (Ray reserves it; it is no limit)",
+            in_python(each),
+            self.at_kill()
         )
     }
 

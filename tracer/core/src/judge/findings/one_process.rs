@@ -38,8 +38,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         let class = class_of_title(&victim.title);
         let line = class.and_then(|class| code::line_of_calls(run, &class));
         if let Some(line) = line {
-            let keeps = line.keeps(victim.private_bytes);
-            finding.remedy.push(format!("{} {keeps}: free what is used up", line.name()));
+            finding.remedy.push(line.free_what_is_used_up(victim.private_bytes));
             finding.evidence.push(line.evidence());
         }
         // Only the user's own tasks have resources to set. These help only if other workers would
@@ -57,7 +56,7 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         let is_worker = workers().any(|held| held.pid == victim.pid);
         if is_worker && is_theirs && others.gib() >= OTHERS * limit.gib() {
             finding.remedy.push(format!(
-                "memory={} in its @ray.remote, which reserves that much for it: other workers held {}",
+                "memory={} in its .options() or @ray.remote, which reserves that much for it: other workers held {}",
                 in_python(victim.private_bytes),
                 size(others)
             ));

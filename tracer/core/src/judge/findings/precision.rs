@@ -4,7 +4,7 @@ use super::{Run, remedy::is_printed, settings::of_framework};
 use crate::ray::framework::{self, RemedyGoal};
 
 /// The cost of two bytes.
-pub(super) const COST: &str = "it trains in bfloat16: watch the reward";
+pub(super) const COST: &str = "the weights train in bfloat16, which rounds small steps away (most of them below a learning rate of about 1e-4)";
 /// The share of the memory that is saved.
 pub(super) const SHARE: f64 = 0.5;
 /// The setting of the sharding strategy. Strategies other than FSDP read another precision setting.

@@ -35,6 +35,12 @@ pub(super) fn is_user_code(run: Run<'_>, name: &str) -> bool {
     !library && !other && !run.framework.starts_workers()
 }
 
+/// Returns where an option of a task or actor is set. `.options()` overrides `@ray.remote`. It does
+/// not take `max_calls`.
+pub(super) fn options_of(name: &str) -> String {
+    format!("in .options() or the @ray.remote of {name}")
+}
+
 /// Rounds a size up to a round number.
 pub(super) fn rounded_up(bytes: Bytes) -> Bytes {
     let step = if bytes.0 >= LARGE { 1 << 30 } else { STEP };

@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Run, about, many_workers, ray_remote::is_user_code};
+use super::{
+    Run, about, many_workers,
+    ray_remote::{is_user_code, options_of},
+};
 use crate::{
     ids::{HexId, SECOND_NS},
     judge::report::{Certainty, Death, Finding, Job, Killer, Outcome, Recovery},
@@ -79,7 +82,8 @@ pub(super) fn find(run: Run<'_>) -> Vec<Finding> {
         if actor.is_some() && own && endless {
             let restarts = MOST_RESTARTS.min(deaths.len() - 1);
             remedy.push(format!(
-                "max_restarts={restarts} in the @ray.remote of {name} ends the loop with an error"
+                "max_restarts={restarts} {} ends the loop with an error",
+                options_of(name)
             ));
         } else if actor.is_none() && endless && deaths.iter().all(by_ray) {
             remedy.push("RAY_task_oom_retries=3 in the driver's environment ends the loop with an error".into());

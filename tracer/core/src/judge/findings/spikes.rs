@@ -111,9 +111,9 @@ fn spike(run: Run<'_>, death: &Death, phase: &Phase) -> Option<Finding> {
     let line = class.and_then(|class| code::line_of_calls(run, class));
     if let Some(line) = line.filter(|_| finding.remedy.is_empty()) {
         finding.remedy.push(format!(
-            "{} {}: process less at a time, or free finished parts",
+            "{} allocated {}: process less at a time, or free finished parts",
             line.name(),
-            line.keeps(sum)
+            line.part(sum)
         ));
         finding.evidence.push(line.evidence());
         finding.cost = None;

@@ -140,5 +140,6 @@ pub(super) fn put<'a>(run: Run<'a>, held: Bytes) -> Option<(&'a str, &'a GrowthL
 
 /// Names a line: the user's own, else the one that put the objects.
 pub(super) fn name(line: &GrowthLine) -> String {
-    line.user_line.clone().unwrap_or_else(|| line.place())
+    let outer = line.user_line.clone().filter(|_| line.caller().is_none());
+    outer.unwrap_or_else(|| line.place())
 }

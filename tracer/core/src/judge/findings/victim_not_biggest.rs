@@ -95,10 +95,7 @@ fn remedy(run: Run<'_>, consumer: &str, suspect: Option<&Suspect>) -> Vec<String
         remedy::keys(run, *goal, Some(class))
     });
     let line = class.and_then(|class| code::line_of_calls(run, &class));
-    found.extend(line.map(|line| {
-        let keeps = line.keeps(line.bytes);
-        format!("{} {keeps}: free what is used up", line.name())
-    }));
+    found.extend(line.map(|line| line.free_what_is_used_up(line.bytes)));
     found
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::{
     event::Unsampled,
     ids::{Bytes, Pid},
-    path,
+    path, python,
 };
 
 /// The function name that stands for all lines of which no stack was seen.
@@ -53,7 +53,8 @@ pub struct GrowthLine {
     /// The function.
     pub function: String,
     /// The line of the user's own code, else of the framework's, through which at least half of it
-    /// came: `dp_actor.py:245 forward`. Set if `file` belongs to a library or a model.
+    /// came: `dp_actor.py:245 forward`. Set if `file` belongs to a library or a model, or if another
+    /// file of the user's called it.
     pub user_line: Option<String>,
     /// What the line called into, if that is a library: `numpy/core/numeric.py:330 full`.
     pub inside: Option<String>,
@@ -91,6 +92,15 @@ impl GrowthLine {
     /// Returns whether `exec` or `eval` runs this code: it belongs to no file.
     pub fn is_executed(&self) -> bool {
         self.file.starts_with('<') && !self.file.starts_with("<frozen")
+    }
+
+    /// Returns the line in another file of the user's that called this one, which is the user's too.
+    /// It gets what this one allocates.
+    pub fn caller(&self) -> Option<&str> {
+        // In a redacted report a file of a package has only the path inside it.
+        let is_relative = !self.file.starts_with('/') && self.file.contains('/');
+        let own = python::is_user_code(&self.file) && !is_relative;
+        self.user_line.as_deref().filter(|_| own)
     }
 
     /// Returns the place as `load.py:5 main`; for code that `exec` runs, the line that runs it.

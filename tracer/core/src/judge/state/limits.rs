@@ -17,6 +17,8 @@ const MAX_KEPT: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     nearest: HashMap<String, Moment>,
+    /// Whether a cgroup counted the time in which its tasks waited; `None` without any sample.
+    counts_waits: Option<bool>,
 }
 
 /// How much of which limit was needed at that moment.
@@ -41,6 +43,8 @@ impl Moment {
 impl Limits {
     /// Folds in one sample.
     pub(crate) fn observe(&mut self, time: BootTime, state: &CgroupState) {
+        let counts = state.stalled_us.is_some();
+        self.counts_waits = Some(counts || self.counts_waits == Some(true));
         let Some(limit) = state.limit.filter(|limit| limit.0 > 0) else {
             return;
         };
@@ -56,6 +60,15 @@ impl Limits {
         }
         if self.nearest.len() > MAX_KEPT {
             self.forget_the_farther_half();
+        }
+    }
+
+    /// Returns the version of cgroups, for recordings that do not say it. Only cgroups of version 2
+    /// count waits, and all of them do where the kernel does.
+    pub(crate) fn version(&self, kernel_counts_waits: bool) -> Option<u8> {
+        match self.counts_waits? {
+            true => Some(2),
+            false => kernel_counts_waits.then_some(1),
         }
     }
 
@@ -107,6 +120,23 @@ mod tests {
             limit: limit.map(|limit| Bytes(limit * GIB)),
             ..CgroupState::default()
         }
+    }
+
+    #[test]
+    fn version_follows_from_counted_waits() {
+        let version = |stalled_us, kernel| {
+            let mut limits = Limits::default();
+            let state = CgroupState {
+                stalled_us,
+                ..state("/a", 1, 0, None)
+            };
+            limits.observe(BootTime(1), &state);
+            limits.version(kernel)
+        };
+        assert_eq!(version(Some(0), true), Some(2));
+        assert_eq!(version(None, true), Some(1));
+        assert_eq!(version(None, false), None);
+        assert_eq!(Limits::default().version(true), None);
     }
 
     /// The nearest to its limit is kept.

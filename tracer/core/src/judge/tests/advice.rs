@@ -6,8 +6,8 @@
 use super::{
     effects::tasks,
     findings::{
-        GIB, calls, findings_of, fires, monitor_started, ray_kills, sample_machine, settings,
-        silent, worker,
+        GIB, calls, findings_of, fires, has_gpu, monitor_started, ray_kills, sample_machine,
+        settings, silent, worker,
     },
     scene::{RAYLET, Scene, hex, key},
 };
@@ -23,6 +23,7 @@ const ACTOR: &str = "actor_rollout_ref.actor.fsdp_config";
 /// A run of `command` with eight `WorkerDict` workers, in which Ray kills another worker.
 fn run(command: &str) -> Scene {
     let mut scene = Scene::new();
+    has_gpu(&mut scene, 1, Vec::new());
     scene.change_process(50, |driver: &mut Process| {
         driver.argv = command.split(' ').map(str::to_owned).collect();
     });
@@ -104,6 +105,20 @@ fn gpu_settings_do_not_reduce_host_memory() {
         );
     }
     silent(&verl("data.train_batch_size=8"), "setting-does-not-help");
+}
+
+/// What is moved off a GPU has to fit there again.
+#[test]
+fn offload_is_not_undone_without_a_gpu() {
+    let mut scene = Scene::new();
+    scene.change_process(50, |driver: &mut Process| {
+        let line = format!("python3 -m verl.trainer.main_ppo {ACTOR}.param_offload=True");
+        driver.argv = line.split(' ').map(str::to_owned).collect();
+    });
+    worker(&mut scene, 7, "ray::WorkerDict.generate", 900);
+    ray_kills(&mut scene, 7);
+    let found = says(&scene, "setting-takes-host-memory", "; no GPU was seen");
+    assert_eq!((found.remedy, found.cost), (Vec::<String>::new(), None));
 }
 
 /// vLLM pins this memory for each GPU.

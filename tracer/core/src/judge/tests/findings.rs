@@ -281,7 +281,8 @@ fn many_workers_of_one_size() {
     });
     let finding = fires(&scene, "many-workers");
     assert!(
-        finding.remedy[0].starts_with("num_cpus=4 in the @ray.remote of hog: 2 at once"),
+        finding.remedy[0]
+            .starts_with("num_cpus=4 in .options() or the @ray.remote of hog: 2 at once"),
         "{finding:?}"
     );
     let saving = finding.saving.as_ref().map(|saving| saving.bytes.gib());
@@ -521,12 +522,17 @@ pub(super) fn on_gpu(scene: &mut Scene, pid: u32, name: Option<&str>, parent: u3
         parent: Some(Pid(parent)),
         used: Some(Bytes(gib * GIB)),
     };
+    has_gpu(scene, gib, vec![holder]);
+}
+
+/// The machine has a GPU of 80 GiB.
+pub(super) fn has_gpu(scene: &mut Scene, gib: u64, holders: Vec<GpuHolder>) {
     let state = GpuState {
         device: 3,
         total: Bytes(80 * GIB),
         used: Bytes(gib * GIB),
         uncorrected_errors: None,
-        holders: vec![holder],
+        holders,
     };
     scene.push(Source::Nvml, Observation::Gpu(state));
 }
@@ -713,6 +719,7 @@ fn removed_option_redis_max_memory_is_named() {
 fn framework_settings_need_a_memory_kill() {
     let with = |killed: bool| {
         let mut scene = Scene::new();
+        has_gpu(&mut scene, 1, Vec::new());
         let argv = [
             "python3",
             "-m",
@@ -826,7 +833,7 @@ fn one_process_fills_the_limit() {
     assert_eq!(
         finding.remedy,
         [
-            "memory=5*1024**3 in its @ray.remote, which reserves that much for it: other workers held 2.0 GiB"
+            "memory=5*1024**3 in its .options() or @ray.remote, which reserves that much for it: other workers held 2.0 GiB"
         ]
     );
     silent(&with(4 * 1024), "one-process");

@@ -1,7 +1,9 @@
 //! Growth that led to a kill, the settings that help, and which of several findings are shown.
 
 use super::{
-    findings::{GIB, fires, kernel_kills, on_gpu, ray_kills, sample_memory, silent, worker},
+    findings::{
+        GIB, fires, has_gpu, kernel_kills, on_gpu, ray_kills, sample_memory, silent, worker,
+    },
     scene::{RAYLET, Scene, grown, key, monitor_kill},
 };
 use crate::{
@@ -36,6 +38,7 @@ fn ranks(method: &str, now: u64, typed: &str) -> Scene {
 /// Like [`ranks`], for any class and driver. `seen` adds events before the kill.
 fn ranks_of(method: &str, now: u64, line: &str, seen: impl Fn(&mut Scene)) -> Scene {
     let mut scene = Scene::new();
+    has_gpu(&mut scene, 1, Vec::new());
     scene.change_process(50, |driver: &mut Process| {
         driver.argv = line.split_whitespace().map(str::to_owned).collect();
     });

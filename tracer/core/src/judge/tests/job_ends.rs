@@ -185,7 +185,8 @@ fn restarted_actor(kills: u32, gives_up: bool) -> Finding {
 #[test]
 fn loop_of_restarts_is_bounded_below_those_that_were_seen() {
     let endless = restarted_actor(6, false);
-    let advised = "max_restarts=3 in the @ray.remote of Trainer ends the loop with an error";
+    let advised =
+        "max_restarts=3 in .options() or the @ray.remote of Trainer ends the loop with an error";
     assert_eq!(endless.remedy, [advised]);
     assert_eq!(
         restarted_actor(3, false).remedy,

@@ -9,10 +9,10 @@ use super::{
         GIB, fires, kernel_kills, monitor_started, ray_kills, sample_machine, sample_memory,
         settings, silent, worker,
     },
-    scene::{RAYLET, Scene, hex, key},
+    scene::{RAYLET, Scene, grown, hex, key},
 };
 use crate::{
-    event::{Call, MemorySplit, Observation, Process, Source},
+    event::{Call, MemorySplit, Observation, Process, PythonFrame, Source},
     ids::{BootTime, Bytes, EventId, HexId},
     judge::report::Finding,
     ray::facts::RayFact,
@@ -62,9 +62,9 @@ fn other_sizes_belong_to_the_class() {
     assert_eq!(
         finding.remedy,
         [
-            "num_cpus=4 in the @ray.remote of hog: 2 at once; none had finished a call, so each may take more",
+            "num_cpus=4 in .options() or the @ray.remote of hog: 2 at once instead of 5; none had finished a call, so each may take more",
             // More than a third of the node's `memory` resource.
-            "memory=2752*1024**2 in the @ray.remote of hog: 2 at once (Ray reserves it; it is no limit)"
+            "memory=2752*1024**2 in .options() or the @ray.remote of hog: 2 at once instead of 5 (Ray reserves it; it is no limit)"
         ]
     );
 }
@@ -146,6 +146,40 @@ fn leaks(scene: &mut Scene, title: &str, mib: u64) {
         scene.completed_call(7, title, nth, &[before, before + mib]);
     }
     sample_memory(scene, 7, 8 * mib);
+}
+
+/// A function that only allocates keeps nothing. What got the memory may.
+#[test]
+fn leak_names_who_called_the_allocating_line() {
+    let fix = |callers: &[(&str, &str)]| {
+        let mut scene = Scene::new();
+        leaks(&mut scene, "ray::hog", 200);
+        let mut stack = grown(Some("hold"), 600);
+        if let Observation::Stack(stack) = &mut stack {
+            let frame = |(file, function): &(&str, &str)| PythonFrame {
+                file: (*file).into(),
+                function: (*function).into(),
+                line: 25,
+            };
+            stack.frames.extend(callers.iter().map(frame));
+        }
+        scene.push(Source::Proc, stack);
+        scene.anon_at_exit = Bytes(1600 << 20);
+        ray_kills(&mut scene, 7);
+        fires(&scene, "leak").remedy.remove(0)
+    };
+    let free = "free after each call what job.py:12 hold allocates, or bound it";
+    let same_file = ("/u/job.py", "inner");
+    let known = fix(&[same_file, ("/u/main.py", "Actor.step")]);
+    assert_eq!(
+        known,
+        format!("{free}: find at main.py:25 step what keeps it")
+    );
+    // A framework calls the code that it was given, and keeps nothing of it.
+    let site = "/v/lib/python3.11/site-packages/verl/naive.py";
+    let framework = fix(&[(site, "call"), ("/u/main.py", "main")]);
+    assert_eq!(framework, format!("{free}: find what keeps it"));
+    assert_eq!(fix(&[]), framework);
 }
 
 #[test]

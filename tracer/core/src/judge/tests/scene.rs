@@ -140,6 +140,7 @@ impl Scene {
                 boot_id: "b".into(),
                 memory_bytes: Bytes(1 << 34),
                 cpus: 2,
+                cgroup_version: None,
                 mode: Mode::Ebpf,
                 wall: WallTime(1_700_000_000_000_000_000),
                 pid_namespace: None,

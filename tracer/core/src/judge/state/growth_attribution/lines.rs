@@ -71,6 +71,7 @@ fn owner(class: &str, sites: &[&(&SiteGrowth, Sums)]) -> Growth {
         let inside = frames.first().filter(|running| *running != user_frame);
         let inside = inside.map(named);
         let users = python::user_or_framework_frame(frames).filter(|users| *users != user_frame);
+        let users = users.or_else(|| python::user_caller(frames, user_frame));
         let users = users.map(named);
         let called = native::worth_saying(&attributed.site.called).map(native::named);
         let called = called.as_deref();
