@@ -34,9 +34,12 @@ pub fn short_lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(S
         let by = ended_by_label(view, job, causes);
         by.is_some_and(|by| by.contains(" on "))
     };
-    let label = |job: &Job| match of_node(job) {
-        true => label(job, &sanitize::name(&job.job_id.0)),
-        false => label(job, &name(view, job)),
+    let label = |job: &Job| {
+        if of_node(job) {
+            label(job, &sanitize::name(&job.job_id.0))
+        } else {
+            label(job, &name(view, job))
+        }
     };
     told(view, most, |job| {
         parts(label(job), line(view, job, causes, true))

@@ -66,10 +66,10 @@ impl Limits {
     /// Returns the version of cgroups, for recordings that do not say it. Only cgroups of version 2
     /// count waits, and all of them do where the kernel does.
     pub(crate) fn version(&self, kernel_counts_waits: bool) -> Option<u8> {
-        match self.counts_waits? {
-            true => Some(2),
-            false => kernel_counts_waits.then_some(1),
+        if self.counts_waits? {
+            return Some(2);
         }
+        kernel_counts_waits.then_some(1)
     }
 
     fn forget_the_farther_half(&mut self) {
