@@ -138,7 +138,7 @@ fn of_more(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> Option<St
 /// without its figure.
 fn in_short(line: &str, figure: bool) -> String {
     let (line, remark) = match line.split_once(MAY_BE_FREED) {
-        Some((line, _)) => (line, " (it took most; some may be freed again)"),
+        Some((line, _)) => (line, MAY_BE_FREED),
         None => (line, ""),
     };
     let line = line.split(" (in ").next().unwrap_or(line);

@@ -324,7 +324,7 @@ fn advice_fits_the_owner_of_the_cgroup() {
     );
     assert_eq!(
         with("/job"),
-        "raise the limit of /job from 3.0 to 3.8 GiB or more: as root on its node, write 3840M to /sys/fs/cgroup/job/memory.max (cgroup v1: /sys/fs/cgroup/memory/job/memory.limit_in_bytes); where a script makes this cgroup, set the limit there"
+        "raise the limit of /job from 3.0 to 3.8 GiB or more: as root on its node, write 3840M to /sys/fs/cgroup/job/memory.max (cgroup v1: /sys/fs/cgroup/memory/job/memory.limit_in_bytes); where a script makes this cgroup, set the limit there; the value allows for a quarter more"
     );
 }
 
