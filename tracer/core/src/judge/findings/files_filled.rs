@@ -145,13 +145,13 @@ fn finding(run: Run<'_>, death: &Death, folder: &Folder<'_>, [held, limit]: [Byt
         .filter(|_| !has_store)
         .filter(|line| line.user_line.is_some() || python::is_user_code(&line.file));
     let place = match (line, folder.holders.as_slice()) {
-        (Some(line), _) => format!("{}: ", store_filled::name(line)),
-        (None, [only]) => format!("{only}: "),
+        (Some(line), _) => format!("at {}, ", store_filled::name(line)),
+        (None, [only]) => format!("in {only}, "),
         _ => String::new(),
     };
     finding.about.own_line = line.is_some();
     finding.remedy = vec![format!(
-        "{place}drop the tensors and arrays in files of {} once they are used up, and delete files that still have a name (SharedMemory.unlink(), os.remove())",
+        "{place}drop the tensors and arrays in files of {} that are used up, and delete the files (SharedMemory.unlink(), os.remove())",
         folder.path
     )];
     finding.not_if = Some("they were there before the job began (ls -l --full-time)".into());

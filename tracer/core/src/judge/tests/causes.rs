@@ -372,7 +372,7 @@ fn files_in_shared_memory_fill_the_limit() {
     );
     assert!(
         finding.remedy[0]
-            .starts_with("hog (pid 7): drop the tensors and arrays in files of /dev/shm once"),
+            .starts_with("in hog (pid 7), drop the tensors and arrays in files of /dev/shm that"),
         "{finding:?}"
     );
     silent(&files(6, &[7], 6), "nothing-fits");
