@@ -89,9 +89,11 @@ PROVEN = {"certainty": "proven"}
 KINDS["child_cuda_exception"] = ends("cuda_out_of_memory", "exit", exit_code=1, sender=None, **PROVEN)
 KINDS["child_exec"] = ends("execs", "exit", exit_code=5, sender=None, **PROVEN)
 KINDS["child_bus_error"] = ends("bus_error", "crash", signal=signal.SIGBUS, sender=None, **PROVEN)
-KINDS["child_cpu_limit"] = ends("cpu_limit", "kernel-other", signal=signal.SIGXCPU, mechanism="rlimit-cpu", **PROVEN)
-KINDS["child_hard_cpu_limit"] = ends("hard_cpu_limit", "kernel-other", signal=9, mechanism="rlimit-cpu", **PROVEN)
-KINDS["child_alarm"] = ends("alarm", "kernel-other", signal=signal.SIGALRM, mechanism="timer", **PROVEN)
+# A BPF program's signal to the process that runs looks the same. A timer may interrupt any process.
+INFERRED = {"certainty": "inferred"}
+KINDS["child_cpu_limit"] = ends("cpu_limit", "kernel-other", signal=signal.SIGXCPU, mechanism="rlimit-cpu", **INFERRED)
+KINDS["child_hard_cpu_limit"] = ends("hard_cpu_limit", "kernel-other", signal=9, mechanism="rlimit-cpu", **INFERRED)
+KINDS["child_alarm"] = ends("alarm", "kernel-other", signal=signal.SIGALRM, mechanism="timer")
 
 
 @kind

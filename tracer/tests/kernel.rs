@@ -672,6 +672,29 @@ while True: signal.pause()";
     assert_eq!((sent("SIGUSR1"), sent("SIGUSR2")), (true, false));
 }
 
+/// The last one still waits at the end. The one before it was caught.
+#[test]
+fn exit_after_the_first_of_two_signals_is_only_inferred() {
+    let Some(mut stage) = Stage::new() else {
+        return;
+    };
+    let handler = "import os, signal, time
+def ends(*_):
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    time.sleep(1)
+    os._exit(7)
+signal.signal(signal.SIGUSR1, ends)
+print('ready', flush=True)
+while True: signal.pause()";
+    let (mut victim, _) = prints_a_line(handler);
+    let twice = "import time
+os.kill(victim, signal.SIGUSR1)
+time.sleep(0.3)
+os.kill(victim, signal.SIGUSR1)";
+    let other = does_to(victim.id(), twice);
+    check_caught(&mut stage, &mut victim, "SIGUSR1", other);
+}
+
 /// Checks an exit with code 7 after a signal that `other` has caused.
 fn check_caught(stage: &mut Stage, victim: &mut Child, signal: &str, other: u32) {
     victim.wait().expect("wait");
@@ -701,6 +724,12 @@ while True: signal.pause()"
         let other = does_to(victim.id(), &format!("os.kill(victim, signal.{signal})"));
         check_caught(&mut stage, &mut victim, signal, other);
     }
+    // A stop makes calls fail without a handler.
+    let (mut victim, _) =
+        prints_a_line("import os, time; print('ready', flush=True); time.sleep(1); os._exit(7)");
+    let stops = "os.kill(victim, signal.SIGSTOP)\nos.kill(victim, signal.SIGCONT)";
+    let other = does_to(victim.id(), stops);
+    check_caught(&mut stage, &mut victim, "SIGSTOP", other);
     // The end of a child, and what a process sends to itself, are its own.
     for act in [
         "subprocess.Popen(['true'])",

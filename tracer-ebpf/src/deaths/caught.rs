@@ -97,6 +97,8 @@ pub(crate) fn keep(target: u64, number: i32, code: i32, group: u32, result: i32)
         known.lost_signal = 1;
         return ledger::MAP_FULL;
     }
+    // This one may still wait at the end, and the one before it have been taken.
+    known.lost_signal |= known.has_caught;
     known.has_caught = 1;
     ledger::FILTERED
 }

@@ -59,12 +59,9 @@ const TELLING: u64 = 1 << 1
     | 1 << 24
     | 1 << 25
     | 1 << 31;
-/// Signals that are frequent and fatal only by a handler that exits: CHLD CONT STOP TSTP TTIN TTOU
+/// Signals that are frequent and end a process only by what it does at them: CHLD CONT STOP TSTP TTIN TTOU
 /// URG WINCH.
 const HARMLESS: u64 = 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20 | 1 << 21 | 1 << 22 | 1 << 23 | 1 << 28;
-
-/// Those that stop a process by default: STOP TSTP TTIN TTOU.
-const STOPPING: u64 = 1 << 19 | 1 << 20 | 1 << 21 | 1 << 22;
 
 #[inline(always)]
 fn generated<const TYPED: bool, C>(
@@ -88,7 +85,7 @@ fn generated<const TYPED: bool, C>(
     }
     let target_tgid = tgid::<false>(target);
     if is_in(HARMLESS, number) {
-        if may_be_caught(number, code, target, target_tgid) {
+        if may_be_caught(number, code, target_tgid) {
             let outcome = caught::keep(target, number, code, group as u32 & 1, result);
             count_seen(Hook::Signal, outcome);
         }
@@ -166,14 +163,14 @@ fn may_send() -> bool {
     users.take(bpf_get_current_uid_gid() as u32, now, true)
 }
 
-/// Returns whether one of [`HARMLESS`] may be caught by a tracked process, and is neither the end of
-/// its child nor its own. One that is ignored has another result.
+/// Returns whether one of [`HARMLESS`] may be why a tracked process ends, and is neither the end of
+/// its child nor its own. One that is ignored has another result. A stop makes calls fail (EINTR)
+/// without a handler.
 #[inline(always)]
-fn may_be_caught(number: i32, code: i32, target: u64, target_tgid: u32) -> bool {
+fn may_be_caught(number: i32, code: i32, target_tgid: u32) -> bool {
     let child_ends = number == SIGCHLD && code > 0;
     let own = code <= 0 && target_tgid == current_tgid();
-    let stops = is_in(STOPPING, number) && is_default(target, number);
-    !child_ends && !own && TRACKED.get_ptr(target_tgid).is_some() && !stops
+    !child_ends && !own && TRACKED.get_ptr(target_tgid).is_some()
 }
 
 /// Returns whether a set contains a signal.

@@ -5,8 +5,8 @@
 //! is the one whose default action was delivered.
 
 use libc::{
-    SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGINT, SIGKILL, SIGQUIT, SIGSEGV, SIGSTOP, SIGSYS, SIGTERM,
-    SIGTRAP, SIGTSTP, SIGTTIN, SIGTTOU, SIGXCPU, SIGXFSZ,
+    SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGINT, SIGKILL, SIGPROF, SIGQUIT, SIGSEGV, SIGSTOP,
+    SIGSYS, SIGTERM, SIGTRAP, SIGTSTP, SIGTTIN, SIGTTOU, SIGVTALRM, SIGXCPU, SIGXFSZ,
 };
 
 use crate::{
@@ -66,6 +66,9 @@ pub(super) const STOPS: [i32; 4] = [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU];
 const DUMPS: [i32; 10] = [
     SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS,
 ];
+
+/// Signals that the kernel sends at a timer or a limit that the process has.
+const OWN_LIMITS: [i32; 4] = [SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
 
 /// Roles that Ray starts with SIGINT blocked (`python/ray/_private/services.py`; seen on 2.9 and
 /// 2.60). A Ctrl-C stays pending there and does nothing.
@@ -286,11 +289,18 @@ pub(super) fn may_lack_another(world: &World, exit: &ExitSeen, act: &FatalAct<'_
     unrecorded == Some(true) || losses.within(process.start, until, unrecorded.is_some())
 }
 
-/// Returns whether a signal is what the process itself has done: it sent it, or it is a fault.
+/// Returns whether a signal is what the process itself has done: it sent it, it is a fault, or the
+/// process had set the timer or made the call at which the kernel sent it.
 fn is_own(process: ProcessKey, signal: &Signal) -> bool {
-    let origin = signal_origin::of(signal);
-    let is_fault = matches!(origin.kind, Origin::Fault | Origin::Kernel) && is_fault(signal.signal);
-    signal.sender.process.same(process) && (!origin.is_from_kernel() || is_fault)
+    use Origin::{CgroupKill, Fault, FileLimit, Kernel, MessageQueue, Requested, Seccomp, Timer};
+    let own = signal.sender.process.same(process);
+    let number = signal.signal;
+    match signal_origin::of(signal).kind {
+        Requested(_) | CgroupKill | Fault | MessageQueue | Origin::Unknown => own,
+        Seccomp | FileLimit | Timer => true,
+        Kernel => OWN_LIMITS.contains(&number) || own && is_fault(number),
+        _ => false,
+    }
 }
 
 /// Infers the fatal signal if the exit status is unknown. It is the first signal that took effect
@@ -367,6 +377,20 @@ pub(super) fn may_be_another(world: &World, exit: &ExitSeen, signal: &Timestampe
 /// The first of the real-time signals. Several of one number can wait in one queue.
 const FIRST_REAL_TIME: i32 = 32;
 
+/// Returns whether the process did this itself soon after it had caught a signal from outside. The
+/// handler may have done it. What comes long after is the process's own. A signal that it sends to
+/// itself is judged by `self_exit::own_signal`, which looks at all its life.
+pub(super) fn may_follow_caught(world: &World, exit: &ExitSeen, act: &FatalAct<'_>) -> bool {
+    let process = exit.exit.process;
+    let FatalAct::Killed(signal) = act else {
+        return false;
+    };
+    let kind = signal_origin::of(&signal.what).kind;
+    let sends = matches!(kind, Origin::Requested(_) | Origin::CgroupKill);
+    let (since, before) = (signal.time.plus(-GOES_ON_NS), signal.time.plus(-1));
+    !sends && is_own(process, &signal.what) && has_caught(world, process, since, before)
+}
+
 /// Returns the signal from outside that the process had caught before `end`, and that may be why it
 /// ended then. Neither this nor the contrary is ever proven.
 ///
@@ -415,13 +439,15 @@ fn was_taken(world: &World, process: ProcessKey, seen: &Timestamped<Signal>) -> 
 }
 
 /// Returns whether another process sent a signal, or the kernel for anything but a fault. At a limit
-/// of a process, it runs that process; so it may where a file becomes ready, whoever arranged that.
+/// of a process, it runs that process; so it may where a file becomes ready, whoever arranged that,
+/// and where a BPF program sends it.
 fn is_from_outside(process: ProcessKey, signal: &Signal) -> bool {
-    use Origin::{Descriptor, Fault, FileLimit, Kernel, Timer};
+    use Origin::{Descriptor, Fault, FileLimit, Kernel, Timer, Unknown};
     let kind = signal_origin::of(signal).kind;
     let is_fault = kind == Fault || is_fault(signal.signal);
     let by_kernel = matches!(kind, Kernel | FileLimit | Timer) && !is_fault;
-    signal.sender.process.pid != process.pid || by_kernel || kind == Descriptor
+    let from_another = signal.sender.process.pid != process.pid;
+    from_another || by_kernel || matches!(kind, Descriptor | Unknown)
 }
 
 /// Returns whether a process blocks SIGINT, as its role says. Recordings of this version have the

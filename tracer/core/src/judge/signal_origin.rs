@@ -5,9 +5,10 @@
 //! that the running task was in tells: only those of [`asks`] send on request.
 
 use libc::{
-    BUS_MCEERR_AO, BUS_MCEERR_AR, CLD_DUMPED, CLD_EXITED, CLD_KILLED, SI_KERNEL, SI_MESGQ,
-    SI_QUEUE, SI_SIGIO, SI_TIMER, SI_TKILL, SI_USER, SIGBUS, SIGFPE, SIGILL, SIGIO, SIGKILL,
-    SIGSEGV, SIGSYS, SIGTRAP, SIGXFSZ,
+    BUS_MCEERR_AO, BUS_MCEERR_AR, CLD_DUMPED, CLD_EXITED, CLD_KILLED, SI_ASYNCIO, SI_KERNEL,
+    SI_MESGQ, SI_QUEUE, SI_SIGIO, SI_TIMER, SI_TKILL, SI_USER, SIGALRM, SIGBUS, SIGFPE, SIGHUP,
+    SIGILL, SIGINT, SIGIO, SIGKILL, SIGPROF, SIGQUIT, SIGSEGV, SIGSYS, SIGTRAP, SIGVTALRM, SIGXCPU,
+    SIGXFSZ,
 };
 
 use super::report::{Certainty, Mechanism};
@@ -48,6 +49,15 @@ const WRITES: [&str; 11] = [
 
 /// Signals that a thread's own instruction raises.
 const FAULTS: [i32; 5] = [SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV];
+
+/// Signals that the kernel itself sends to the process that runs: of its terminal, at its limits of
+/// CPU time, at its timers, and where it allocates when memory is full.
+const SENT_TO_RUNNING: [i32; 8] = [
+    SIGHUP, SIGINT, SIGQUIT, SIGKILL, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU,
+];
+
+/// Codes of signals that the kernel may send in an interrupt: of a timer, a device, a file.
+const BY_INTERRUPT: [i32; 3] = [SI_TIMER, SI_ASYNCIO, SI_SIGIO];
 
 /// Calls in which the kernel may raise a fault in the calling thread: `execve`, `execveat` and
 /// `rt_sigreturn`, by their numbers on x86-64 and aarch64.
@@ -113,15 +123,22 @@ impl SignalOrigin {
 
 /// Returns the origin of this signal.
 pub(super) fn of(signal: &Signal) -> SignalOrigin {
-    if let Some(mechanism) = asked(signal) {
-        return certain(Origin::Requested(mechanism));
-    }
     let own = signal.sender.process.same(signal.target);
+    if let Some(mechanism) = asked(signal) {
+        return if own || !BY_INTERRUPT.contains(&signal.code) {
+            certain(Origin::Requested(mechanism))
+        } else {
+            asked_or_interrupted(signal, mechanism)
+        };
+    }
     match signal.code {
         // The kernel also uses this for `cgroup.kill`, `PR_SET_PDEATHSIG` and `RLIMIT_FSIZE`.
         SI_USER => by_nobodys_code(signal, own),
         // A file that became ready, for the signal that has no other use (`O_ASYNC`).
-        SI_KERNEL if signal.signal == SIGIO => of_known_call(signal, Origin::Descriptor),
+        SI_KERNEL if signal.signal == SIGIO => SignalOrigin {
+            kind: Origin::Descriptor,
+            is_certain: !own,
+        },
         SI_KERNEL => by_the_kernels_code(signal, own),
         // A timer of `timer_create`.
         SI_TIMER => of_known_call(signal, Origin::Timer),
@@ -177,6 +194,25 @@ fn asked(signal: &Signal) -> Option<Mechanism> {
     (named && code).then_some(mechanism)
 }
 
+/// Handles codes that a process may make up for another, of signals that an interrupt may send while
+/// the sender of others runs.
+fn asked_or_interrupted(signal: &Signal, mechanism: Mechanism) -> SignalOrigin {
+    let named = signal.call.as_ref().map_or(0, |call| call.arguments[0]);
+    let kind = match mechanism {
+        // The sender names a file.
+        Mechanism::Pidfd => {
+            return SignalOrigin {
+                kind: Origin::Requested(mechanism),
+                is_certain: false,
+            };
+        }
+        _ if named == i64::from(signal.target.pid.0) => Origin::Requested(mechanism),
+        // It means another process, or has a pid namespace of its own.
+        _ => Origin::Unknown,
+    };
+    certain(kind)
+}
+
 /// Returns the mechanism of a call that sends a signal, and which of its arguments is the number.
 fn asks(call: &str) -> Option<(Mechanism, usize)> {
     Some(match call {
@@ -227,12 +263,15 @@ fn to_one_thread(signal: &Signal) -> Origin {
 
 /// Handles `SI_KERNEL`.
 ///
-/// The kernel sends it to one thread for what that thread itself has done (`force_sig`). A tracer injects any other one at a system call (`ptrace_report_syscall`,
-/// include/linux/ptrace.h), in the name of the thread.
+/// The kernel sends it to one thread for what that thread itself has done (`force_sig`). A tracer
+/// injects any other one at a system call (`ptrace_report_syscall`, include/linux/ptrace.h), in the
+/// name of the thread. A BPF program sends any signal to the process that runs
+/// (`bpf_send_signal`), so those to a process in its own name are not certain.
 fn by_the_kernels_code(signal: &Signal, own: bool) -> SignalOrigin {
     let to_itself_alone = own && !signal.group && signal.sender.tid == signal.target_tid;
     let forced = signal.signal == SIGKILL || FAULTS.contains(&signal.signal);
-    if to_itself_alone && !forced {
+    let by_program = own && signal.group;
+    if to_itself_alone && !forced || by_program && !SENT_TO_RUNNING.contains(&signal.signal) {
         return certain(Origin::Unknown);
     }
     let call = signal.call.as_ref().map(|call| call.name.as_str());
@@ -241,7 +280,7 @@ fn by_the_kernels_code(signal: &Signal, own: bool) -> SignalOrigin {
     SignalOrigin {
         kind: Origin::Kernel,
         // The process may have queued it to itself, which an unknown call does not show.
-        is_certain: (call.is_some() || !own) && !maybe_put_in,
+        is_certain: (call.is_some() || !own) && !maybe_put_in && !by_program,
     }
 }
 
@@ -370,6 +409,20 @@ mod tests {
                 (Origin::Requested(Mechanism::Sigqueue), true)
             );
         }
+    }
+
+    /// It may interrupt a process that is sending a signal of that number to another one.
+    #[test]
+    fn timers_signal_is_not_of_the_process_that_it_interrupts() {
+        let sends = |call, arguments| origin(66, 15, -2, Some((call, arguments)));
+        let queued = (Origin::Requested(Mechanism::Sigqueue), true);
+        assert_eq!(sends("rt_sigqueueinfo", [7, 15, 0]), queued);
+        assert_eq!(
+            sends("rt_sigqueueinfo", [66, 15, 0]),
+            (Origin::Unknown, true)
+        );
+        let by_file = (Origin::Requested(Mechanism::Pidfd), false);
+        assert_eq!(sends("pidfd_send_signal", [3, 15, 0]), by_file);
     }
 
     #[test]

@@ -270,6 +270,32 @@ fn late_fault_is_a_crash_and_late_signal_may_be_the_handlers() {
     assert_eq!(ended(9, 0, true), (Killer::Signal, Certainty::Inferred));
 }
 
+/// The handler of a signal may fault, break a pipe, or set a timer.
+#[test]
+fn own_end_soon_after_any_caught_signal_is_not_proven() {
+    let ended = |caught: Option<i32>, number, code, sender| {
+        let mut scene = Scene::new();
+        scene.process(70, 7, "python", Role::Other);
+        if let Some(caught) = caught {
+            scene.signal(66, 70, caught, 0, false).after(100);
+        }
+        let dumps = matches!(number, 11 | 31);
+        scene.signal(sender, 70, number, code, !dumps).after(5);
+        if dumps {
+            scene.delivered(70, number, code);
+        }
+        scene.exit(70, number);
+        verdict(&scene.death(70)).1
+    };
+    // A fault; seccomp; timers, which interrupt any process.
+    for (number, code, sender) in [(11, 1, 70), (31, 1, 70), (9, -2, 66), (14, 128, 66)] {
+        let with = |caught| ended(caught, number, code, sender);
+        assert_eq!(with(None), Certainty::Proven, "{number}");
+        assert_eq!(with(Some(10)), Certainty::Inferred, "{number}");
+        assert_eq!(with(Some(28)), Certainty::Inferred, "{number}");
+    }
+}
+
 /// A worker's handler of the raylet's SIGTERM may send it; the raylet also follows ends with it.
 #[test]
 fn own_signal_after_the_raylets_is_not_proven() {

@@ -849,3 +849,33 @@ fn parent_death_within_the_job_is_a_signal() {
     assert_eq!(ended(70, 9), proven(Killer::RayCollapse));
     assert_eq!(ended(7, 0), proven(Killer::RayIntended));
 }
+
+/// A BPF program may send any signal to the process that runs (`bpf_send_signal`), as security agents
+/// do. It has the code of the kernel.
+#[test]
+fn signal_of_a_bpf_program_proves_nothing() {
+    let ended = |number| {
+        let dumps = matches!(number, 7 | 11 | 24 | 31);
+        let mut scene = Scene::new();
+        scene.process(70, 7, "python", Role::Other);
+        scene.signal(70, 70, number, 128, !dumps).after(5);
+        if dumps {
+            scene.delivered(70, number, 128);
+        }
+        scene.exit(70, number);
+        scene.death(70).verdict.certainty
+    };
+    for number in [1, 2, 3, 9, 14, 24, 27, 29] {
+        assert_eq!(ended(number), Certainty::Inferred, "{number}");
+    }
+    for number in [7, 10, 11, 12, 15, 31, 44] {
+        assert_eq!(ended(number), Certainty::Unknown, "{number}");
+    }
+    let mut scene = Scene::new();
+    scene.process(70, 7, "python", Role::Other);
+    scene
+        .signal(70, 70, 6, 128, false)
+        .after(5)
+        .exit(70, 7 << 8);
+    assert_verdict!(scene, 70, Exit, Inferred);
+}

@@ -177,6 +177,7 @@ impl Case<'_> {
         if fatal_act::may_come_from_tracer(self.exit, &act)
             || fatal_act::interference(self.world, self.exit, &act).is_some()
             || fatal_act::may_lack_another(self.world, self.exit, &act)
+            || fatal_act::may_follow_caught(self.world, self.exit, &act)
         {
             draft.at_most(Certainty::Inferred)
         } else {
@@ -206,13 +207,14 @@ impl Case<'_> {
             Origin::Unknown => unattributed_signal::unexplained_origin(signal),
             Origin::Requested(_) | Origin::CgroupKill if own => self_exit::own_signal(self, signal),
             Origin::Requested(_) | Origin::CgroupKill => {
-                match senders::raylet_of(self, &signal.what.sender) {
+                let draft = match senders::raylet_of(self, &signal.what.sender) {
                     Some(raylet) => {
                         let most = senders::started_victim(self, raylet);
                         raylet::verdict(self, raylet, signal, most.unwrap_or(Certainty::Inferred))
                     }
                     None => external_signal::verdict(self, signal, Certainty::Proven),
-                }
+                };
+                draft.at_most(origin.certainty())
             }
             Origin::Fault => self_exit::faulted(self, signal),
             Origin::Kernel if own && signals::is_fault(signal.what.signal) => {
