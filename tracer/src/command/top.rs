@@ -99,7 +99,10 @@ async fn top(file: Option<&Path>) -> anyhow::Result<ExitCode> {
                         source.step(step, &mut top)?;
                         stale = true;
                     }
-                    KeyOutcome::Draw => stale = true,
+                    KeyOutcome::Draw => {
+                        source.answer(&mut top)?;
+                        stale = true;
+                    }
                 },
                 Some(_) => stale = true,
                 // The terminal is gone.

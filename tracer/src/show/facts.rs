@@ -483,8 +483,9 @@ fn memory_line(memory: &MemoryReport) -> Option<String> {
     if parts.len() > 1 {
         text.push_str(&format!(" = {}", parts.join(" + ")));
     }
-    if let Some((own, anon)) = memory.own_bytes.zip(memory.anon_bytes)
-        && own.0 + (own.0 >> 6) + (1 << 20) < anon.0
+    if let Some(own) = memory
+        .own_bytes
+        .filter(|_| memory.shared_by_fork().is_some())
     {
         let own = size(own);
         text.push_str(&format!(

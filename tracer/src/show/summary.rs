@@ -3,7 +3,7 @@
 //! The lines are the cause, the call and line, one fix, what it costs, and how to see more. If
 //! another process than the victim had grown, that process replaces the call.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use libc::SIGKILL;
 
@@ -180,17 +180,7 @@ pub fn text(shown: &SelectedReport, style: &Style) -> String {
         return "no abnormal deaths\n".to_owned();
     };
     let number = shown.number(cause.death.id).unwrap_or(cause.number);
-    let command = if report.texts.is_empty() {
-        let file = style.file.as_deref().unwrap_or("FILE");
-        format!("raytrace report {}{}", sanitize::quoted(file), style.span)
-    } else {
-        let log = match report.texts.as_slice() {
-            [only] if only.name == "stdin" => "-".to_owned(),
-            [only] => sanitize::quoted(&only.name),
-            _ => "LOGS".to_owned(),
-        };
-        format!("raytrace explain {log}")
-    };
+    let command = command(shown, style);
     let again = when(command.ends_with(" -"), ", with the same input");
     let view = View::new(shown, style);
     let all = causes::all(report);
@@ -230,6 +220,34 @@ fn of_another_job(view: &View<'_>, entries: &[Entry<'_>], id: EventId) -> Option
     let room = COLUMNS.saturating_sub(columns(&lead));
     let (fix, _) = fix(&view.shown.report, cause.death, room);
     Some(sanitize::whole_words(&format!("{lead}{fix}"), COLUMNS))
+}
+
+/// Returns the five lines of each first cause, for each death of its cascade too.
+pub fn of_each(shown: &SelectedReport, style: &Style) -> HashMap<EventId, Vec<String>> {
+    let view = View::new(shown, style);
+    let mut found = HashMap::new();
+    for cause in shown.causes() {
+        let more = format!("{} --kill {}", command(shown, style), cause.number);
+        let lines = short_lines(&view, cause.death, &more).to_vec();
+        found.extend(cause.cascade.iter().map(|next| (next.id, lines.clone())));
+        found.insert(cause.death.id, lines);
+    }
+    found
+}
+
+/// Returns the command that reports the same.
+fn command(shown: &SelectedReport, style: &Style) -> String {
+    let texts = &shown.report.texts;
+    if texts.is_empty() {
+        let file = style.file.as_deref().unwrap_or("FILE");
+        return format!("raytrace report {}{}", sanitize::quoted(file), style.span);
+    }
+    let log = match texts.as_slice() {
+        [only] if only.name == "stdin" => "-".to_owned(),
+        [only] => sanitize::quoted(&only.name),
+        _ => "LOGS".to_owned(),
+    };
+    format!("raytrace explain {log}")
 }
 
 fn cause(death: &Death, disclosure: Disclosure) -> String {

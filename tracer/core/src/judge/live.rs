@@ -8,7 +8,7 @@ use crate::{
     cgroup_path::{is_below, is_within},
     event::{
         CgroupState, Cluster, LimitOwner, LimitWarning, MemorySplit, Mode, NodeMemory, ProbeState,
-        Role,
+        Role, SharedMemory,
     },
     ids::{BootTime, Bytes, HexId, MINUTE_NS, Pid, ProcessKey},
     judge::{
@@ -51,6 +51,8 @@ pub struct Live {
     pub clusters: Vec<Option<String>>,
     /// The machine's memory.
     pub node: Option<NodeMemory>,
+    /// The fullest `/dev/shm`, as it was last looked at.
+    pub shared_memory: Option<SharedMemory>,
     /// The limits that kill, the one that is hit first at the front.
     pub threats: Vec<LimitMargin>,
     /// Active warnings, each with the time at which it was given.
@@ -72,6 +74,8 @@ pub struct LiveProcess {
     pub process: ProcessKey,
     /// Its pid in its own namespace, if that is a different one.
     pub ns_pid: Option<Pid>,
+    /// The parent that forked it, if that was seen.
+    pub parent: Option<Pid>,
     /// Its title, else its command line, else its name.
     pub label: String,
     /// Its role in Ray.
@@ -142,6 +146,7 @@ pub(super) fn of(world: &World, now: BootTime) -> Live {
             .map(|cluster| cluster.ray_version.clone())
             .collect(),
         node: world.machine.node.as_ref().map(|(_, node)| node.clone()),
+        shared_memory: shared_memory(world),
         threats,
         warnings: if world.clean_end {
             Vec::new()
@@ -161,10 +166,20 @@ pub(super) fn clusters(world: &World) -> impl Iterator<Item = &Cluster> {
     world.clusters.iter().filter(lives)
 }
 
+fn shared_memory(world: &World) -> Option<SharedMemory> {
+    let last = clusters(world).filter_map(|cluster| {
+        let mut looks = world.shared_memory.iter().rev();
+        looks.find(|(_, look)| look.raylet.same(cluster.raylet))
+    });
+    let fullest = last.max_by_key(|(_, look)| look.used.0 * 100 / look.total.0.max(1));
+    fullest.map(|(_, look)| look.clone())
+}
+
 fn process(state: &ProcessState) -> LiveProcess {
     LiveProcess {
         process: state.key.truncated(),
         ns_pid: state.ns_pid.filter(|inside| *inside != state.key.pid),
+        parent: state.parent_key.map(|parent| parent.pid),
         label: state.label(),
         role: state.role,
         actor_class: state.class(),

@@ -54,6 +54,8 @@ pub struct ProcessSeries {
     pub actor_class: Option<String>,
     /// Its worker id.
     pub worker_id: Option<HexId>,
+    /// Path of its memory cgroup.
+    pub cgroup: Option<String>,
     /// The cluster's number in the report.
     pub cluster: Option<u32>,
     /// When it started.
@@ -168,10 +170,10 @@ fn moved(moves: &mut ByProcess<Moves>, shares: &mut Shares, time: BootTime, what
     match what {
         Observation::Memory(sample) => {
             let of = moves.entry(sample.process.truncated()).or_default();
-            shares.sampled(sample.process, &sample.memory);
-            let private = sample.memory.private();
+            let private = shares.sampled(sample.process, &sample.memory).private();
             of.private.extend(private.map(|private| (time, private)));
         }
+        Observation::Fork { parent, child } => shares.forked(*parent, *child),
         Observation::Exec(exec) => shares.executed(exec.process),
         Observation::Call(call) => {
             let calls = &mut moves.entry(call.process.truncated()).or_default().calls;
@@ -190,6 +192,7 @@ fn moved(moves: &mut ByProcess<Moves>, shares: &mut Shares, time: BootTime, what
         Observation::Exit(exit) => {
             let of = moves.entry(exit.process.truncated()).or_default();
             let private = shares.at_end(exit.process, &exit.memory).private();
+            shares.forget(exit.process);
             let private = private.filter(|private| private.0 > 0);
             of.private.extend(private.map(|private| (time, private)));
             if let Some(title) = &exit.title {
@@ -203,7 +206,6 @@ fn moved(moves: &mut ByProcess<Moves>, shares: &mut Shares, time: BootTime, what
         | Observation::Ledger(_)
         | Observation::Cluster(_)
         | Observation::Worker(_)
-        | Observation::Fork { .. }
         | Observation::Signal(_)
         | Observation::Delivered { .. }
         | Observation::Interference(_)
@@ -246,6 +248,7 @@ fn series(world: &World, state: &ProcessState, moves: Option<Moves>) -> ProcessS
         role: state.role,
         actor_class: state.class(),
         worker_id: state.worker_id.clone(),
+        cgroup: state.cgroup.clone(),
         cluster: world.cluster_number(state.cluster),
         // A start before the first tick of the boot was not reported.
         started: world

@@ -12,16 +12,23 @@ use std::{
 use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::{
+    command::{own_path, recording_files},
     deaths::{self, DeathUpdate, Deaths},
     event::{Mode, Observation},
     ids::BootTime,
     judge::{
-        Judge,
+        Details, Judge,
         report::{Death, Report},
     },
     observe::{clock, host},
     recording::{Follower, RecordingError},
-    show::top::{Step, Top},
+    show::{
+        Style,
+        select::SelectedReport,
+        summary,
+        time::Zone,
+        top::{Step, Top},
+    },
 };
 use live_source::LiveSource;
 use replay::Replay;
@@ -118,6 +125,14 @@ impl Source {
         }
     }
 
+    /// Reads what the report says about deaths, if that is asked for.
+    pub(super) fn answer(&self, top: &mut Top) -> anyhow::Result<()> {
+        match self {
+            Self::File(following) if top.wants_answers() => following.answer(top),
+            _ => Ok(()),
+        }
+    }
+
     /// Detaches the observers, if there are any.
     pub(super) async fn close(self) {
         if let Self::Live(live) = self {
@@ -150,6 +165,22 @@ impl Following {
             Some(replay) => Ok(replay.step(step, top)?),
             None => Ok(()),
         }
+    }
+
+    fn answer(&self, top: &mut Top) -> anyhow::Result<()> {
+        let part = recording_files::judge(std::slice::from_ref(&self.path), None, Details::All)?;
+        let style = Style {
+            width: 100,
+            zone: Zone::default(),
+            file: Some(self.path.display().to_string()),
+            span: String::new(),
+            program: own_path::name(),
+        };
+        top.answer(summary::of_each(
+            &SelectedReport::whole(&part.report),
+            &style,
+        ));
+        Ok(())
     }
 
     pub(super) fn read(&mut self, top: &mut Top) -> anyhow::Result<()> {

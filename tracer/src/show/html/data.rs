@@ -69,7 +69,6 @@ struct LaneData {
     about: String,
     /// Whether nothing happened on it.
     quiet: bool,
-    total_kib: u64,
     limits: Vec<LimitLine>,
     /// Number of limits of cgroups that are not shown.
     limits_left_out: usize,
@@ -103,6 +102,8 @@ struct DeathData {
     pid: Option<u32>,
     job: Option<String>,
     kib: Option<u64>,
+    /// Whether a forked child shares memory with its parent, which counts there.
+    shares: bool,
     listed: bool,
     facts: Vec<facts::Fact>,
     evidence: Vec<String>,
@@ -173,19 +174,18 @@ fn of_lane(
     };
     let mut timelines = timelines(lane, charts);
     timelines.sort_by_key(|(_, timeline)| timeline.began);
-    let mut series = Series::default();
+    let scope = limits::scope(report, lane, &timelines);
+    let mut recordings = report.recordings.iter();
+    let own = recordings.find(|one| lane.recordings.contains(&one.id));
+    let mut series = Series::of_machine(own.map_or(0, |one| kib(one.host.memory_bytes)));
     for (number, timeline) in &timelines {
-        series.add(*number, timeline, scale, groups);
+        series.add(*number, timeline, scale, scope.as_deref(), groups);
     }
     let (limits, limits_left_out) = limits::of(report, lane, &timelines);
-    let mut recordings = report.recordings.iter();
     LaneData {
         name: lane.name.clone(),
         about: lane.about.clone(),
         quiet: fleet::is_fleet_report(report) && lane.first.is_none(),
-        total_kib: recordings
-            .find(|one| lane.recordings.contains(&one.id))
-            .map_or(0, |one| kib(one.host.memory_bytes)),
         limits,
         limits_left_out,
         series,
@@ -301,6 +301,7 @@ fn death(
         pid: Some(death.process.pid.0).filter(|pid| *pid != 0),
         job: death.work.job_id.as_ref().map(|id| sanitize::name(&id.0)),
         kib: death.memory.own_private().map(kib),
+        shares: death.memory.own.shared_by_fork().is_some(),
         listed: death.listed,
         facts: if detailed {
             all_facts(view, cause)

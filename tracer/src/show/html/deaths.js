@@ -31,7 +31,7 @@ function deathTable() {
       ...nodeColumn(death => text(death.node)),
       { label: 'Process', value: death => death.name, cell: death => death.name, kind: 'name' },
       { label: 'Pid', value: death => death.pid, cell: death => text(death.pid), kind: 'number minor' },
-      { label: 'Private memory', value: death => death.kib, cell: death => memory(death.kib), kind: 'number' },
+      { label: 'Private memory', value: death => death.kib, cell: death => memory(death.kib) + (death.shares ? ', the rest shared with its parent' : ''), kind: 'number' },
       { label: 'Ended by', value: death => death.killer, cell: death => KILLERS[death.killer].words, kind: 'words' },
       { label: 'Certainty', value: death => death.sure, cell: death => sure(death), kind: 'tiny' },
       { label: 'Job', value: death => death.job, cell: death => text(death.job), kind: 'minor' },

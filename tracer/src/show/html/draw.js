@@ -3,13 +3,24 @@
 // The classes that held most have a colour of their own, if they matter; the last layer holds all others, in one grey.
 const SHOWN = 9;
 const MATTERS = 0.03;
+// A class has the same colour on every page, unless a larger class has that colour there.
+function colours(names) {
+  const taken = new Set();
+  return names.map(name => {
+    let at = [...name].reduce((sum, letter) => (31 * sum + letter.codePointAt(0)) % 9973, 7) % SHOWN;
+    while (taken.has(at) && taken.size < SHOWN) at = (at + 1) % SHOWN;
+    taken.add(at);
+    return `--c${at}`;
+  });
+}
+
 const LAYERS = (() => {
   const peaks = new Map();
-  for (const process of PROCESSES) peaks.set(process.group, (peaks.get(process.group) || 0) + process.peak);
+  for (const process of PROCESSES) if (!process.outside) peaks.set(process.group, (peaks.get(process.group) || 0) + process.peak);
   const ranked = [...peaks].filter(([, peak]) => peak > 0).sort((one, other) => other[1] - one[1]);
   const highest = LANES.reduce((top, lane) => lane.node.used.reduce((a, b) => Math.max(a, b), top), 0) || (ranked[0]?.[1] ?? 0);
   const own = ranked.filter(([, peak], rank) => rank === 0 || peak >= MATTERS * highest).slice(0, SHOWN);
-  const names = own.map(([group]) => DATA.groups[group]), paints = own.map((_, rank) => `--c${rank}`);
+  const names = own.map(([group]) => DATA.groups[group]), paints = colours(names);
   const left = ranked.length - own.length;
   if (left) { names.push(left === 1 ? DATA.groups[ranked[own.length][0]] : `${left} smaller classes`); paints.push('--c9'); }
   const of = new Map(ranked.map(([group], rank) => [group, Math.min(rank, names.length - 1)]));
@@ -65,7 +76,7 @@ function stack(lane, from, to, count) {
   const found = moments(lane, from, to, count);
   const layers = LAYERS.names.map(() => new Float64Array(count));
   for (const process of lane.processes) {
-    if (!process.t.length || process.end <= from || process.start > to) continue;
+    if (process.outside || !process.t.length || process.end <= from || process.start > to) continue;
     const layer = layers[LAYERS.of.get(process.group)];
     if (!layer) continue;
     let column = after(found, Math.max(process.t[0], process.start) - 1e-6);

@@ -6,9 +6,10 @@ use serde::Serialize;
 
 use super::{lanes::Lane, series, units::kib};
 use crate::{
+    ids::Bytes,
     judge::{
-        report::{Monitor, Report},
-        timeline::Timeline,
+        report::{Killer, Monitor, Report},
+        timeline::{CgroupSeries, Timeline},
     },
     show::{
         fleet,
@@ -47,21 +48,57 @@ pub(super) fn of(
     most(limits)
 }
 
+/// Returns the cgroup that the memory of a lane is drawn of, if only its limit matters: all kills
+/// for memory were at it, or nothing was killed and Ray takes it for all memory. What is outside
+/// does not count against its limit.
+pub(super) fn scope(
+    report: &Report,
+    lane: &Lane,
+    timelines: &[(u32, &Timeline)],
+) -> Option<String> {
+    let drawn: Vec<&CgroupSeries> = (timelines.iter())
+        .flat_map(|(_, one)| series::limited(one))
+        .collect();
+    let machine = machine(report, lane);
+    let total = monitors(report, lane).find_map(|monitor| part(monitor, machine));
+    let rays = drawn.iter().find(|series| {
+        let last = series.samples.last();
+        total.is_some() && last.is_some_and(|(_, state)| state.limit == total)
+    });
+    let rays = rays.map(|series| series.path.as_str());
+    let deaths = report.deaths.iter().filter(|death| {
+        let recording = death.recording_id;
+        death.is_memory_kill() && recording.is_none_or(|id| is_own(report, lane, id))
+    });
+    let full = deaths.map(|death| match death.verdict.killer {
+        Killer::RayMemoryMonitor => rays,
+        _ => death
+            .memory
+            .oom
+            .as_ref()
+            .and_then(|oom| oom.cgroup.as_deref()),
+    });
+    let mut full: Vec<Option<&str>> = full.collect();
+    full.dedup();
+    let path = match full.as_slice() {
+        [] => rays,
+        [only] => *only,
+        _ => None,
+    };
+    let path = path.filter(|path| drawn.iter().any(|series| series.path == *path));
+    path.map(str::to_owned)
+}
+
 fn is_own(report: &Report, lane: &Lane, recording: u32) -> bool {
     !fleet::is_fleet_report(report) || lane.recordings.contains(&recording)
 }
 
 /// Returns the thresholds above which Ray kills.
 fn thresholds(report: &Report, lane: &Lane) -> Vec<LimitLine> {
-    let mut recordings = report.recordings.iter();
-    let machine = recordings.find(|one| is_own(report, lane, one.id));
-    let machine = machine.map(|one| one.host.memory_bytes);
+    let machine = machine(report, lane);
     let limit = |monitor: &Monitor| {
         let threshold = monitor.threshold_bytes?;
-        let part = monitor
-            .total_bytes
-            .filter(|total| machine.is_some_and(|all| total.0 < all.0 / 10 * 9));
-        let label = match part {
+        let label = match part(monitor, machine) {
             Some(total) => format!(
                 "Ray kills above {}, in its cgroup",
                 size::of(threshold, total)
@@ -74,13 +111,28 @@ fn thresholds(report: &Report, lane: &Lane) -> Vec<LimitLine> {
             ray: true,
         })
     };
+    monitors(report, lane).filter_map(limit).collect()
+}
+
+/// Returns the memory of a lane's machine.
+fn machine(report: &Report, lane: &Lane) -> Option<Bytes> {
+    let mut recordings = report.recordings.iter();
+    let own = recordings.find(|one| is_own(report, lane, one.id))?;
+    Some(own.host.memory_bytes)
+}
+
+/// Returns the monitors that kill on a lane's node.
+fn monitors<'a>(report: &'a Report, lane: &'a Lane) -> impl Iterator<Item = &'a Monitor> {
     let clusters = report.clusters.iter();
     let own = clusters.filter(|cluster| is_own(report, lane, cluster.recording_id));
     let monitors = own.filter_map(|cluster| cluster.monitor.as_ref());
-    monitors
-        .filter(|monitor| monitor.enabled)
-        .filter_map(limit)
-        .collect()
+    monitors.filter(|monitor| monitor.enabled)
+}
+
+/// Returns the limit of the cgroup that a monitor takes for all memory, if it does.
+fn part(monitor: &Monitor, machine: Option<Bytes>) -> Option<Bytes> {
+    let total = monitor.total_bytes;
+    total.filter(|total| machine.is_some_and(|all| total.0 < all.0 / 10 * 9))
 }
 
 fn cgroups(report: &Report, lane: &Lane, timelines: &[(u32, &Timeline)]) -> Vec<LimitLine> {
@@ -112,4 +164,75 @@ fn most(all: Vec<LimitLine>) -> (Vec<LimitLine>, usize) {
     others.truncate(MAX_LIMITS);
     kept.append(&mut others);
     (kept, left_out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        event::CgroupState,
+        ids::WallTime,
+        judge::report::{Death, OomReport, Utc},
+        show::sample,
+    };
+
+    fn timeline(report: &Report) -> Timeline {
+        let cgroup = |path: &str, limit: u64| {
+            let state = CgroupState {
+                limit: Some(Bytes(limit)),
+                ..CgroupState::default()
+            };
+            CgroupSeries {
+                path: path.into(),
+                samples: vec![(Utc(WallTime(0)), state)],
+            }
+        };
+        let total = part(
+            report.clusters[0].monitor.as_ref().expect("a monitor"),
+            Some(report.recordings[0].host.memory_bytes),
+        );
+        Timeline {
+            began: Utc(WallTime(0)),
+            ended: Utc(WallTime(1)),
+            node: Vec::new(),
+            cgroups: vec![
+                cgroup("/ray", total.map_or(1, |total| total.0)),
+                cgroup("/ray/actor", 5),
+            ],
+            processes: Vec::new(),
+            addresses: Vec::new(),
+        }
+    }
+
+    /// The chart is of a cgroup if no other limit killed.
+    #[test]
+    fn chart_is_of_the_cgroup_whose_limit_mattered() {
+        let mut report = sample::verl();
+        let all = report.recordings[0].host.memory_bytes;
+        let monitor = report.clusters[0].monitor.as_mut().expect("a monitor");
+        (monitor.enabled, monitor.total_bytes) = (true, Some(Bytes(all.0 / 2)));
+        let mut kill = report.deaths[0].clone();
+        report.deaths.clear();
+        let timeline = timeline(&report);
+        let lanes = super::super::lanes::Lanes::of(&report);
+        let of = |report: &Report| scope(report, &lanes.all[0], &[(0, &timeline)]);
+        assert_eq!(of(&report).as_deref(), Some("/ray"));
+        kill.recording_id = None;
+        let killed = |killer, cgroup: Option<&str>| {
+            let mut death: Death = kill.clone();
+            death.verdict.killer = killer;
+            let oom = cgroup.map(|path| OomReport {
+                cgroup: Some(path.into()),
+                ..OomReport::default()
+            });
+            death.memory.oom = oom.map(Box::new);
+            death
+        };
+        report.deaths = vec![killed(Killer::KernelOomMemcg, Some("/ray/actor"))];
+        assert_eq!(of(&report).as_deref(), Some("/ray/actor"));
+        report.deaths.push(killed(Killer::RayMemoryMonitor, None));
+        assert_eq!(of(&report), None);
+        report.deaths = vec![killed(Killer::KernelOomGlobal, None)];
+        assert_eq!(of(&report), None);
+    }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::units::milliseconds;
+use super::units::{kib, milliseconds};
 use crate::{
+    cgroup_path::is_below,
     event::Role,
     ids::Bytes,
     judge::{
@@ -23,6 +24,8 @@ const MAX_CGROUPS: usize = 3;
 pub(super) struct Series {
     /// Spans of time with a recording, each from start to end.
     spans: Vec<[i64; 2]>,
+    /// The machine's memory, or the limit of the cgroup that is drawn.
+    total_kib: u64,
     /// Memory in use, and how much of it is shared memory.
     node: Vec<u64>,
     /// Cgroups with a limit.
@@ -58,34 +61,67 @@ struct ProcessData {
     start: Option<i64>,
     end: Option<i64>,
     death: Option<u64>,
+    /// Whether it is outside the cgroup that is drawn.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    outside: bool,
     points: Vec<u64>,
 }
 
 impl Series {
-    /// Adds what recording `number` has of the lane, behind what is already there.
+    /// Makes the series of a machine with this much memory, to which recordings are added.
+    pub(super) fn of_machine(total_kib: u64) -> Self {
+        Self {
+            total_kib,
+            ..Self::default()
+        }
+    }
+
+    /// Adds what recording `number` has of the lane, behind what is already there. With `scope`,
+    /// memory in use is that of this cgroup.
     pub(super) fn add(
         &mut self,
         number: u32,
         timeline: &Timeline,
         scale: Scale,
+        scope: Option<&str>,
         groups: &mut Groups,
     ) {
         let since = |time: Utc| milliseconds(time) - milliseconds(scale.began);
         let before = self.spans.last().map_or(0, |[_, until]| *until);
         let begins = since(timeline.began).max(before);
         self.spans.push([begins, since(timeline.ended).max(begins)]);
-        scale.write(
-            &mut self.node,
-            timeline
-                .node
-                .iter()
-                .map(|(time, node)| (*time, [node.used(), node.shmem])),
-        );
+        let mut cgroups = timeline.cgroups.iter();
+        match scope.and_then(|path| cgroups.find(|series| series.path == path)) {
+            Some(cgroup) => {
+                let samples = cgroup.samples.iter();
+                let figures = samples.map(|(time, state)| {
+                    let shared = state.shmem.unwrap_or_default();
+                    (*time, [state.needed(), shared])
+                });
+                scale.write(&mut self.node, figures);
+                let mut limits = cgroup.samples.iter().filter_map(|(_, state)| state.limit);
+                self.total_kib = limits.next_back().map_or(self.total_kib, kib);
+            }
+            None => scale.write(
+                &mut self.node,
+                timeline
+                    .node
+                    .iter()
+                    .map(|(time, node)| (*time, [node.used(), node.shmem])),
+            ),
+        }
         self.cgroups
             .extend(limited(timeline).into_iter().map(|one| scale.cgroup(one)));
         self.processes.extend(timeline.processes.iter().map(|one| {
             let group = groups.number(words::class_of_series(one));
-            scale.process(one, number, group)
+            let own = one.cgroup.as_deref();
+            let outside = scope
+                .zip(own)
+                .is_some_and(|(path, own)| !is_below(own, path));
+            ProcessData {
+                outside,
+                ..scale.process(one, number, group)
+            }
         }));
     }
 }
@@ -172,6 +208,7 @@ impl Scale {
             start: process.started.map(since),
             end: process.ended.map(since),
             death: death.map(|id| id.0),
+            outside: false,
             points,
         }
     }

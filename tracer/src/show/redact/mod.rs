@@ -50,6 +50,7 @@ pub fn redact_with_timelines<'a>(
     for timeline in timelines {
         for process in &mut timeline.processes {
             process.label = scrubber.title(&process.label);
+            scrubber.each(Scrubber::path, process.cgroup.iter_mut());
             for (_, title) in &mut process.titles {
                 *title = scrubber.title(title);
             }

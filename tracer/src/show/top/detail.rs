@@ -17,7 +17,7 @@ use super::{
 use crate::{
     event::Role,
     ids::Bytes,
-    judge::live::LiveProcess,
+    judge::{live::LiveProcess, report::Death},
     show::{clause, live::duration, sanitize, size::size, time::Zone, words},
 };
 
@@ -158,6 +158,12 @@ fn or_unknown(text: String) -> String {
 
 fn of_process(top: &Top, process: &LiveProcess) -> Vec<Line<'static>> {
     let memory = &process.memory;
+    let shared = memory.anon.zip(memory.own).zip(process.parent);
+    let shared = shared.filter(|((anon, own), _)| anon.0 > own.0 + (1 << 20));
+    let shared = shared.map_or_else(String::new, |((anon, own), parent)| {
+        let shared = size(Bytes(anon.0 - own.0));
+        format!(", {shared} shared with pid {parent} by a fork")
+    });
     let figure = |bytes: Option<Bytes>| bytes.map_or_else(|| "-".to_owned(), size);
     let inside = process
         .ns_pid
@@ -168,7 +174,7 @@ fn of_process(top: &Top, process: &LiveProcess) -> Vec<Line<'static>> {
     };
     let age = top.live.now.since(process.process.start);
     let age = std::time::Duration::from_nanos(u64::try_from(age).unwrap_or(0));
-    vec![
+    let mut lines = vec![
         title(&sanitize::line(&process.label, sanitize::EVIDENCE)),
         fact(
             "pid",
@@ -182,8 +188,8 @@ fn of_process(top: &Top, process: &LiveProcess) -> Vec<Line<'static>> {
         fact(
             "memory",
             format!(
-                "{} private + {} file + {} shared, {} swapped, peak {}",
-                figure(memory.anon),
+                "{} private + {} file + {} shared, {} swapped, peak {}{shared}",
+                figure(memory.private()),
                 figure(memory.file),
                 figure(memory.shmem),
                 figure(memory.swap),
@@ -202,7 +208,23 @@ fn of_process(top: &Top, process: &LiveProcess) -> Vec<Line<'static>> {
                 .as_deref()
                 .map_or_else(|| "-".to_owned(), |path| sanitize::line(path, 200)),
         ),
-    ]
+    ];
+    // The next death of a process with this pid; the newest come first.
+    let died = top.deaths().filter(|death| {
+        death.process.pid == process.process.pid && death.when.act_time >= top.live.now
+    });
+    lines.extend(died.last().into_iter().flat_map(|death| answer(top, death)));
+    lines
+}
+
+/// Returns what `report --summary` says about a death, in a recording that has ended.
+fn answer(top: &Top, death: &Death) -> Vec<Line<'static>> {
+    let lines = top.answers.iter().filter_map(|all| all.get(&death.id));
+    let told = lines.flatten().map(|line| {
+        let (name, text) = line.split_at_checked(8).unwrap_or_default();
+        fact(name.trim_end(), text.to_owned())
+    });
+    told.collect()
 }
 
 fn role(role: Role) -> &'static str {
@@ -233,6 +255,7 @@ fn of_death(top: &Top) -> Vec<Line<'static>> {
         ),
         fact("proof", words::certainty(death)),
     ];
+    lines.extend(answer(top, death));
     let then = death.then.as_ref();
     lines.extend(then.map(|then| fact("then", clause::recovery(then))));
     for piece in &death.verdict.evidence {

@@ -11,7 +11,7 @@ use super::{
     style::{Severity, bold, faint, plain},
 };
 use crate::{
-    event::{LimitOwner, Mode, NodeMemory, Role},
+    event::{LimitOwner, Mode, NodeMemory, Role, SharedMemory},
     ids::{Bytes, SECOND_NS},
     judge::{killers::LimitMargin, live::LiveProcess, time_to_limit::MonitorHeadroom},
     show::{
@@ -72,6 +72,12 @@ pub(super) fn lines(top: &Top, width: usize, short: bool) -> Vec<Line<'static>> 
     lines.extend(gpus.map(|text| Line::from(cut(&format!("GPUs   {text}"), width))));
     let errors = gpus::errors(&top.live.gpu_errors);
     lines.extend(errors.map(|text| Line::from(cut(&format!("GPUs   {text}"), width))));
+    lines.extend(
+        top.live
+            .shared_memory
+            .as_ref()
+            .and_then(|one| shm(top, one)),
+    );
     let shown = if short { 2 } else { 4 };
     let threats = top.live.threats.iter().take(shown).enumerate();
     lines.extend(threats.map(|(place, one)| threat(top, place, one, width)));
@@ -84,6 +90,21 @@ pub(super) fn lines(top: &Top, width: usize, short: bool) -> Vec<Line<'static>> 
     }));
     lines.extend(top.live.monitor_headroom.as_ref().and_then(too_late));
     lines
+}
+
+/// Returns a line on `/dev/shm`, if it is nearly full. Who writes to a full one dies of SIGBUS.
+fn shm(top: &Top, look: &SharedMemory) -> Option<Line<'static>> {
+    let share = size::share(look.used, look.total);
+    let severity = if share >= AT_ONCE {
+        Severity::Danger
+    } else {
+        Severity::Care
+    };
+    let text = format!(
+        "/dev/shm     {} in use; a write to a full one ends its process with SIGBUS",
+        size::of(look.used, look.total)
+    );
+    (share >= NEAR).then(|| Line::styled(text, top.severity(severity)))
 }
 
 /// Returns a warning if memory grows so fast that Ray's monitor acts too late.

@@ -72,6 +72,8 @@ pub struct Top {
     choice: Choice,
     colour: bool,
     source: String,
+    /// What the report says about each death of a recording that has ended, once it was asked for.
+    answers: Option<HashMap<EventId, Vec<String>>>,
     /// The number of the sample that is shown, and of all, in a recording that has ended.
     sample: Option<(usize, usize)>,
 }
@@ -90,6 +92,16 @@ impl Top {
     /// Takes the number of the sample that is shown, and of all.
     pub fn replays(&mut self, number: usize, of: usize) {
         self.sample = Some((number, of));
+    }
+
+    /// Returns whether details are shown of a recording that has ended, whose report was not taken.
+    pub fn wants_answers(&self) -> bool {
+        self.choice.detail && self.sample.is_some() && self.answers.is_none()
+    }
+
+    /// Takes what the report says about each death.
+    pub fn answer(&mut self, answers: HashMap<EventId, Vec<String>>) {
+        self.answers = Some(answers);
     }
 
     /// Forgets how memory grew, because another moment is shown next.

@@ -36,6 +36,7 @@ fn process(pid: u32, title: &str, role: Role, private: f64) -> LiveProcess {
     LiveProcess {
         process: ProcessKey::new(pid, 1000 * SECOND),
         ns_pid: None,
+        parent: None,
         label: title.into(),
         role,
         actor_class: class.map(|(class, _)| class.to_owned()),
@@ -126,6 +127,7 @@ fn live(seconds: u32) -> Live {
             threat(LimitOwner::RayMonitor, 493.5, 2.9),
             threat(LimitOwner::Machine, 519.5, 28.5),
         ],
+        shared_memory: None,
         warnings: Vec::new(),
         gpus: Vec::new(),
         gpu_errors: Vec::new(),

@@ -26,6 +26,7 @@ fn timeline(report: &Report) -> Timeline {
             role: death.process.role,
             actor_class: death.work.actor_class.clone(),
             worker_id: death.work.worker_id.clone(),
+            cgroup: None,
             cluster: Some(0),
             started: Some(sample::at(-60 * SECOND)),
             ended: death.when.exit_time,

@@ -244,6 +244,10 @@ impl Memory {
     /// Returns the private memory of the process itself: as measured for it, else as in the list of
     /// the biggest, else its resident memory.
     pub fn own_private(&self) -> Option<Bytes> {
+        // A forked child may hold nothing of its own.
+        if self.own.own_bytes.is_some() {
+            return self.own.own_bytes;
+        }
         let some = |bytes: &Bytes| bytes.0 > 0;
         let listed = || self.top.iter().find(|top| top.victim);
         let own = self.own.private().filter(some);

@@ -105,7 +105,8 @@ pub struct MemoryReport {
     /// Anonymous memory.
     pub anon_bytes: Option<Bytes>,
     /// The part of that which counts as its own, if it shares pages with relatives after a fork;
-    /// `None` if all of it is its own.
+    /// `None` if all of it is its own. Recordings of earlier versions do not say it: there it is
+    /// what a forked child has more than its parent had at the fork.
     pub own_bytes: Option<Bytes>,
     /// Memory of mapped files.
     pub file_bytes: Option<Bytes>,
@@ -123,6 +124,12 @@ impl MemoryReport {
     /// Returns the private memory: the anonymous pages that are its own.
     pub fn private(&self) -> Option<Bytes> {
         self.own_bytes.or(self.anon_bytes)
+    }
+
+    /// Returns what it shares with its parent, if it is a forked child with little of its own.
+    pub fn shared_by_fork(&self) -> Option<Bytes> {
+        let (own, anon) = self.own_bytes.zip(self.anon_bytes)?;
+        (own.0 + (own.0 >> 6) + (1 << 20) < anon.0).then(|| Bytes(anon.0 - own.0))
     }
 
     /// Returns the resident memory, if any part is known.

@@ -2,7 +2,8 @@
 //!
 //! Pages that forked relatives share count once. Samples say how much is shared. The kernel's
 //! figures at an end do not, and are split as the last sample was. Recordings of earlier versions
-//! do not say it either. There, all memory counts.
+//! do not say it either. There, a forked child has as its own what it has more than its parent had
+//! at the fork.
 
 use crate::{
     event::MemorySplit,
@@ -16,6 +17,10 @@ pub(crate) struct Shares {
     elsewhere: ByProcess<i64>,
     /// Whether a sample of any process said it.
     told: bool,
+    /// The anonymous memory of each process in its last sample.
+    anon: ByProcess<Bytes>,
+    /// Whose pages a forked child has that ran no other program.
+    parents: ByProcess<ProcessKey>,
 }
 
 impl Shares {
@@ -24,14 +29,40 @@ impl Shares {
         self.forget(process);
     }
 
-    /// Records what a sample says is the process's own.
-    pub(crate) fn sampled(&mut self, process: ProcessKey, split: &MemorySplit) {
+    /// Records a fork: the child has the pages of its parent.
+    pub(crate) fn forked(&mut self, parent: ProcessKey, child: ProcessKey) {
+        let (parent, child) = (parent.truncated(), child.truncated());
+        if let Some(anon) = self.anon.get(&parent).filter(|_| !self.told) {
+            self.elsewhere.insert(child, anon.0.cast_signed());
+            self.parents.insert(child, parent);
+        }
+    }
+
+    /// Records a sample, and returns it with the part that is the process's own.
+    pub(crate) fn sampled(&mut self, process: ProcessKey, split: &MemorySplit) -> MemorySplit {
+        let process = process.truncated();
         if let (Some(anon), Some(own)) = (split.anon, split.own) {
             let elsewhere = anon.0.cast_signed() - own.0.cast_signed();
-            self.elsewhere.insert(process.truncated(), elsewhere);
+            self.elsewhere.insert(process, elsewhere);
             self.told = true;
-        } else {
+        } else if self.told {
             self.forget(process);
+        } else {
+            self.inherits(process);
+            self.anon.extend(split.anon.map(|anon| (process, anon)));
+        }
+        self.at_end(process, split)
+    }
+
+    /// Once a parent has ended, the pages that its children share count for one of them.
+    fn inherits(&mut self, process: ProcessKey) {
+        let parent = self.parents.get(&process).copied();
+        let Some(parent) = parent.filter(|parent| !self.anon.contains_key(parent)) else {
+            return;
+        };
+        self.forget(process);
+        for other in self.parents.values_mut().filter(|other| **other == parent) {
+            *other = process;
         }
     }
 
@@ -56,7 +87,10 @@ impl Shares {
 
     /// Drops a process that is gone.
     pub(crate) fn forget(&mut self, process: ProcessKey) {
-        self.elsewhere.remove(&process.truncated());
+        let process = process.truncated();
+        self.elsewhere.remove(&process);
+        self.anon.remove(&process);
+        self.parents.remove(&process);
     }
 }
 
@@ -85,6 +119,31 @@ mod tests {
         assert_eq!(own(&shares, 2, 3000), Some(Bytes(0)));
         shares.sampled(key(1), &split(100, Some(1100)));
         assert_eq!(own(&shares, 1, 90), Some(Bytes(1090)));
+    }
+
+    /// Where samples do not say what is shared, a parent's memory counts once, also after its end.
+    #[test]
+    fn forked_child_counts_what_it_has_more_than_its_parent() {
+        let mut shares = Shares::default();
+        let own = |shares: &mut Shares, pid, anon| {
+            let split = shares.sampled(key(pid), &split(anon, None));
+            split.private().map(|bytes| bytes.0)
+        };
+        assert_eq!(own(&mut shares, 1, 3500), Some(3500));
+        for child in [2, 3, 4] {
+            shares.forked(key(1), key(child));
+        }
+        assert_eq!(own(&mut shares, 2, 3515), Some(15));
+        assert_eq!(own(&mut shares, 3, 3510), Some(10));
+        shares.executed(key(4));
+        assert_eq!(own(&mut shares, 4, 50), Some(50));
+        assert_eq!(own(&mut shares, 1, 4600), Some(4600));
+        assert!(!shares.is_recorded());
+        shares.forget(key(1));
+        let at_end = shares.at_end(key(2), &split(3520, None));
+        assert_eq!(at_end.private(), Some(Bytes(20)));
+        assert_eq!(own(&mut shares, 2, 3520), Some(3520));
+        assert_eq!(own(&mut shares, 3, 3520), Some(20));
     }
 
     #[test]

@@ -193,6 +193,7 @@ impl World {
             Observation::Fork { parent, child } => {
                 self.processes.forked(*parent, *child);
                 self.interferences.forked(*parent, *child);
+                self.shares.forked(*parent, *child);
             }
             Observation::Exec(exec) => {
                 self.interferences.executed(exec.process);
@@ -372,8 +373,7 @@ impl World {
     }
 
     fn memory_sampled(&mut self, time: BootTime, sample: &ProcessMemory) {
-        let memory = sample.memory;
-        self.shares.sampled(sample.process, &memory);
+        let memory = self.shares.sampled(sample.process, &sample.memory);
         self.processes.touch(sample.process).memory = Some((time, memory));
         let Some(private) = memory.private() else {
             return;
@@ -563,6 +563,7 @@ impl World {
             memory: self.shares.at_end(exit.process, split),
             ..exit.clone()
         };
+        self.shares.forget(exit.process);
         let state = self.processes.ended(exit.process, id);
         state.parent = state.parent.or(exit.parent);
         state.ns_pid = exit.ns_pid.or(state.ns_pid);

@@ -49,15 +49,18 @@ impl Reading {
         })
     }
 
-    /// Lets the judge see all events until `time`. A recording has them almost in order of time.
+    /// Lets the judge see all events until `time`. A recording has them almost in order of time:
+    /// those of one round of samples may be mixed.
     fn until(&mut self, time: BootTime) -> Result<(), RecordingError> {
         loop {
-            while let Some(event) = self.waiting.front() {
-                if event.time > time {
-                    return Ok(());
-                }
+            let read = std::mem::take(&mut self.waiting).into_iter();
+            let (due, later): (VecDeque<Event>, _) = read.partition(|event| event.time <= time);
+            for event in &due {
                 self.judge.observe(event);
-                self.waiting.pop_front();
+            }
+            self.waiting = later;
+            if !self.waiting.is_empty() {
+                return Ok(());
             }
             let waiting = &mut self.waiting;
             self.follower.each_next(|event| waiting.push_back(event))?;
@@ -163,6 +166,46 @@ mod tests {
         let buffer = terminal.backend().buffer();
         let cells = (0..120).map(|x| buffer[(x, 0)].symbol().to_owned());
         cells.collect()
+    }
+
+    /// Returns all lines of the view.
+    fn screen(top: &Top) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(120, 40)).expect("a terminal");
+        terminal.draw(|frame| top.draw(frame)).expect("a frame");
+        terminal.backend().to_string()
+    }
+
+    /// An actor died because `/dev/shm` was full: its fill and the remedy are shown.
+    #[tokio::test]
+    async fn details_of_a_death_show_the_fix() {
+        let file = unpacked("gallery-openrlhf");
+        let mut top = Top::new("d.raytrace", false);
+        let mut source = Following::open(file.path()).expect("a recording");
+        source.read(&mut top).expect("it is read");
+        let opened = screen(&top);
+        assert!(opened.contains("/dev/shm     64 of 64 MiB"), "{opened}");
+        assert!(!top.wants_answers());
+        top.key(KeyCode::Tab.into());
+        top.key(KeyCode::Enter.into());
+        assert!(top.wants_answers());
+        source.answer(&mut top).expect("a report");
+        assert!(!top.wants_answers());
+        let details = screen(&top);
+        assert!(details.contains("mount -o remount"), "{details}");
+    }
+
+    /// Two children, which a task had forked, count only what they have more than it: together with
+    /// it they held no more than was in use.
+    #[tokio::test]
+    async fn memory_of_forked_children_counts_once() {
+        let file = unpacked("verl-d");
+        let mut top = Top::new("d.raytrace", false);
+        let mut source = Following::open(file.path()).expect("a recording");
+        source.read(&mut top).expect("it is read");
+        let shown = screen(&top);
+        let row = shown.lines().find(|line| line.contains("TaskRunner  "));
+        let row = row.expect("its class");
+        assert!(row.contains("4.5 GiB"), "{shown}");
     }
 
     /// The recording of a verl job that two kills ended, within 388 ms.
