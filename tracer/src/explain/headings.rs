@@ -3,20 +3,21 @@
 //!
 //! `kubectl describe` has the name of a pod above the states of its containers, with the time of an
 //! end and the limit of the container below it. The mails of PBS, the accounts of Grid
-//! Engine and the logs of `HTCondor` begin with the job, and `coredumpctl info` with the process.
+//! Engine and the logs of `HTCondor` begin with the job, `coredumpctl info` with the process, and
+//! what Open MPI and Horovod say of the first rank that failed with its name.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::{line::LogLine, pattern, stamp};
+use super::{line::LogLine, pattern, rows, stamp};
 use crate::{
     ids::{Bytes, Pid},
-    judge::from_text::claim::{Claim, Place, Stamp, Statement},
+    judge::from_text::claim::{Claim, Place, Stamp, Statement, Subject},
 };
 
 /// Keywords of these lines.
-pub(super) const KEYWORDS: [&str; 14] = [
+pub(super) const KEYWORDS: [&str; 16] = [
     "Name:  ",
     "Roles:  ",
     "Pod Name: ",
@@ -31,6 +32,8 @@ pub(super) const KEYWORDS: [&str; 14] = [
     "inishedAt: ",
     "container finished at: ",
     "\"lastTimestamp\":",
+    "Process name: ",
+    "Exit code: ",
 ];
 /// The time and the limit of a container stand at most this many lines below its last state.
 const STATE_LINES: u64 = 16;
@@ -44,6 +47,8 @@ const JOB_LINES: u64 = 12;
 const ACCOUNT_LINES: u64 = 40;
 /// An event in the log of an `HTCondor` job.
 const EVENT_LINES: u64 = 4;
+/// The exit code of a rank stands right below its name.
+const RANK_LINES: u64 = 1;
 
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r#"^\s*(?:Name:  +|Pod Name: +|"podName": ?")([a-z0-9][a-z0-9.-]{0,252})"?,?$"#)
@@ -58,6 +63,11 @@ static CONDOR: LazyLock<Regex> = LazyLock::new(|| {
         r"^\d{3} \(0*(\d{1,12})\.0*(\d{1,9})\.\d+\) (?:(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)|(\d\d)/(\d\d) (\d\d:\d\d:\d\d)) ",
     )
 });
+static RANK: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^\s*Process name: +(?:\[\[\d+,\d+\],(\d{1,9})\]|([\w.-]{1,100}\[\d{1,9}\]))$")
+});
+/// What stands below the name of a rank.
+static RANK_EXIT: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*Exit code: +(-?\d{1,9})$"));
 static LIMIT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^\s*memory: +(\d{1,15})(Ki|Mi|Gi|Ti|k|M|G|T)?$"));
 /// A line of a block on the state of a container.
@@ -108,6 +118,7 @@ impl Headings {
         if let Some(found) = heading(text, line) {
             self.heading = Some(found);
         }
+        out.extend(self.rank(text, line).filter(|_| out.len() == before));
         // Only a node has roles.
         if text.starts_with("Roles:  ")
             && let Some(named) = &mut self.heading
@@ -146,6 +157,20 @@ impl Headings {
         if self.pending.iter().any(late) || limit.is_some() || is_next {
             out.splice(before..before, self.pending.drain(..));
         }
+    }
+
+    /// Reads the exit code of a rank below its name.
+    fn rank(&self, text: &str, line: &LogLine) -> Option<Statement> {
+        let found = RANK_EXIT.captures(text)?;
+        let heading = self.heading.as_ref()?;
+        let near = line.place.line.saturating_sub(heading.line) <= RANK_LINES;
+        let is_rank = heading.lines == RANK_LINES && near;
+        let claim = rows::by_code(found[1].parse().ok()?).filter(|_| is_rank)?;
+        let subject = Subject {
+            foreign: true,
+            ..Subject::default()
+        };
+        Some(line.states(subject, claim))
     }
 
     /// Names and dates what has been read of the current line, and keeps an end whose time or limit
@@ -234,6 +259,19 @@ fn heading(text: &str, line: &LogLine) -> Option<Heading> {
         return Some(Heading {
             process,
             ..of("process", &found, JOB_LINES)
+        });
+    }
+    if let Some(found) = RANK.captures(text) {
+        let rank = found
+            .get(1)
+            .map(|rank| format!("MPI rank {}", rank.as_str()));
+        let named = || Some(format!("Horovod process {}", found.get(2)?.as_str()));
+        return Some(Heading {
+            of: rank.or_else(named)?,
+            process: None,
+            stamp: Stamp::default(),
+            line: line.place.line,
+            lines: RANK_LINES,
         });
     }
     if let Some(found) = CONTAINER.captures(text) {

@@ -48,6 +48,8 @@ pub(super) const KEYWORDS: [&str; 19] = [
 const MAX_LINES: u64 = 6000;
 /// The most tasks of a dump that are kept, not counting raylets.
 const MAX_TASKS: usize = 10;
+/// The most hosts whose kernel logs are told apart in one text.
+const MAX_HOSTS: usize = 64;
 /// The most kills that wait for their second line.
 const MAX_PENDING: usize = 256;
 
@@ -70,9 +72,57 @@ static PANIC: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?:^|\] )Kernel panic - not syncing: (Out of memory: )?(.*)$"));
 static ROW: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[ *\d+\] +(.+)$"));
 
+/// The kernel logs in one text: one, or one for each host of a merged journal.
+#[derive(Debug, Default)]
+pub(super) struct Kernels {
+    all: Vec<(Option<String>, Kernel)>,
+    /// The number of that of the last line.
+    last: usize,
+}
+
+impl Kernels {
+    /// Returns whether the next lines belong to a task dump.
+    pub(super) fn are_open(&self) -> bool {
+        self.all.iter().any(|(_, kernel)| kernel.columns.is_some())
+    }
+
+    /// Reads a line.
+    pub(super) fn line(&mut self, line: &LogLine, out: &mut Vec<Statement>) {
+        self.of(line.host.as_ref()).line(line, out);
+    }
+
+    /// Adds the kills that have no second line in the text.
+    pub(super) fn flush(&mut self, out: &mut Vec<Statement>) {
+        for (_, kernel) in &mut self.all {
+            kernel.flush(out);
+        }
+    }
+
+    /// Returns the log of a host. A line without one belongs to that of the line before.
+    fn of(&mut self, host: Option<&String>) -> &mut Kernel {
+        let of_host = |(known, _): &(Option<String>, Kernel)| known.as_ref() == host;
+        let known = self.all.iter().position(of_host);
+        let unnamed = || self.all.iter().position(|(known, _)| known.is_none());
+        match known.or_else(unnamed) {
+            _ if host.is_none() && !self.all.is_empty() => {}
+            Some(at) => self.last = at,
+            None if self.all.len() < MAX_HOSTS => {
+                self.last = self.all.len();
+                self.all.push((None, Kernel::default()));
+            }
+            None => {}
+        }
+        let (name, kernel) = &mut self.all[self.last];
+        if name.is_none() {
+            *name = host.cloned();
+        }
+        kernel
+    }
+}
+
 /// The report that is being read, and kills that wait for their second line.
 #[derive(Debug, Default)]
-pub(super) struct Kernel {
+struct Kernel {
     report: Report,
     pending: HashMap<Pid, Statement>,
     /// The process that an old kernel chose, until the line that names the one that died.
@@ -109,13 +159,7 @@ struct Report {
 }
 
 impl Kernel {
-    /// Returns whether the next lines belong to a task dump.
-    pub(super) fn is_open(&self) -> bool {
-        self.columns.is_some()
-    }
-
-    /// Reads a line.
-    pub(super) fn line(&mut self, line: &LogLine, out: &mut Vec<Statement>) {
+    fn line(&mut self, line: &LogLine, out: &mut Vec<Statement>) {
         let place = line.place;
         let text = line.text.trim();
         if self.dump(text) {
@@ -147,7 +191,10 @@ impl Kernel {
                 self.chosen_victim(pid, comm, oom, line, out);
             }
             Some(KernelLog::OomGroup { cgroup }) => {
+                let named = self.report.last_kill.is_some();
+                self.report.decided = Some(line.clone()).filter(|_| !named);
                 self.report.group = true;
+                self.report.in_cgroup = true;
                 self.report.stats = Some(cgroup);
                 self.report.decision = self.report.last_kill.or(Some(place));
             }
@@ -391,8 +438,7 @@ impl Kernel {
         }
     }
 
-    /// Adds the kills that have no second line in the text.
-    pub(super) fn flush(&mut self, out: &mut Vec<Statement>) {
+    fn flush(&mut self, out: &mut Vec<Statement>) {
         out.extend(self.report.without_victim());
         out.extend(self.chosen.take());
         let mut left: Vec<Statement> = self.pending.drain().map(|(_, one)| one).collect();
@@ -410,7 +456,9 @@ impl Report {
             (None, decided) => (decided?, None),
         };
         let in_cgroup = result.is_some() || self.in_cgroup;
+        let of_group = self.stats.clone().filter(|_| self.group);
         let (task_cgroup, cgroup) = result.unzip();
+        let task_cgroup = task_cgroup.or(of_group);
         let oom = KernelOom {
             scope: in_cgroup.then_some(Scope::Memcg),
             cgroup,

@@ -1,6 +1,7 @@
 //! A log line without its wrappers, as the recognisers see it.
 
 use crate::{
+    event::Role,
     ids::{HexId, Pid},
     judge::{
         from_text::claim::{Claim, PidNamespace, Place, Stamp, Statement, Subject, TextMention},
@@ -27,6 +28,8 @@ pub(super) struct LogLine {
     pub(super) component: Option<(String, Pid)>,
     /// The program of a journal line and its pid: `kernel`, `earlyoom`.
     pub(super) program: Option<(String, Option<Pid>)>,
+    /// The host that a journal line names.
+    pub(super) host: Option<String>,
     /// The keywords in the message.
     pub(super) keywords: FoundKeywords,
     /// How many more lines it stands for, from `repeated 3x across cluster`.
@@ -54,6 +57,8 @@ impl LogLine {
             .filter(|one| of_ray && one.name == "raylet");
         let ip = subject.ip.or_else(|| raylet?.ip.clone());
         let subject = Subject { ip, ..subject };
+        let host = self.host.clone().filter(|_| self.is_of_own_host(&subject));
+        let subject = Subject { host, ..subject };
         Statement {
             place: self.place,
             stamp: self.stamp,
@@ -61,6 +66,21 @@ impl LogLine {
             subject,
             claim,
         }
+    }
+
+    /// Returns whether what the line speaks of is on the host that it names. Ray, and programs that
+    /// run clusters, speak of other hosts too.
+    fn is_of_own_host(&self, subject: &Subject) -> bool {
+        let of_unit = |of: &String| of.starts_with("unit ");
+        let of_ray = subject.worker_id.is_some()
+            || subject.actor_id.is_some()
+            || subject.node_id.is_some()
+            || subject.ip.is_some();
+        !of_ray
+            && self.speaker.is_none()
+            && self.component.is_none()
+            && matches!(subject.role, None | Some(Role::Descendant))
+            && subject.of.as_ref().is_none_or(of_unit)
     }
 
     /// Returns whether a worker printed the line: into the text of `own`, or as Ray's driver shows

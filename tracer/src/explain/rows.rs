@@ -274,7 +274,7 @@ fn claim(found: &Found<'_>, line: &LogLine) -> Option<Claim> {
             let why = found.fill(why);
             let why = why.split(", cmdline ").next().unwrap_or_default();
             Claim::Daemon(Daemon {
-                name: by.clone(),
+                name: found.fill(by),
                 pid: own.filter(|_| line.program.as_ref().is_some_and(|(name, _)| name == by)),
                 signal: named_signal(found).or(*signal),
                 why: why.trim().chars().take(MAX_WORDS + 40).collect(),
@@ -376,7 +376,7 @@ fn named_signal(found: &Found<'_>) -> Option<i32> {
 /// Returns the claim for an exit code as Python has it, where a signal is negative. Shells and
 /// container runtimes add 128 to the number of the signal. Node, Go and the JVM use -1 and -2 for
 /// other errors.
-fn by_code(code: i32) -> Option<Claim> {
+pub(super) fn by_code(code: i32) -> Option<Claim> {
     let by_shell = |signal: &i32| {
         matches!(*signal, SIGKILL | SIGTERM | SIGINT)
             || signals::of_fault(&signals::name(*signal)).is_some()

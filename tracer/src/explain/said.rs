@@ -29,8 +29,8 @@ const INTERRUPTED_LINES: u64 = 400;
 pub(super) struct Said {
     error: Option<Statement>,
     interrupt: Option<Statement>,
-    /// The units that systemd stops, with what says so.
-    stopping: HashMap<String, Statement>,
+    /// The units that systemd stops, each with its host, and what says so.
+    stopping: HashMap<(Option<String>, String), Statement>,
 }
 
 impl Said {
@@ -53,15 +53,14 @@ impl Said {
         if self.stopping.len() >= MAX_UNITS {
             self.stopping.clear();
         }
-        if let Some(unit) = one.subject.of.clone() {
+        if let Some(unit) = unit(&one) {
             self.stopping.insert(unit, one);
         }
     }
 
     /// Whether systemd sent this SIGTERM, because it stops the unit. A stop explains one end.
     fn is_stopped(&mut self, one: &Statement) -> bool {
-        let unit = one.subject.of.as_ref();
-        let above = unit.and_then(|unit| self.stopping.remove(unit));
+        let above = unit(one).and_then(|unit| self.stopping.remove(&unit));
         let is_near = |above: &Statement| {
             let near = match apart(above, one) {
                 Some(apart) => (0..=STOPPED_NS).contains(&apart),
@@ -75,7 +74,8 @@ impl Said {
     fn with_reason(&mut self, mut one: Statement, found: &mut Vec<Statement>) {
         let sudden = matches!(one.claim, Claim::Lost | Claim::Died);
         let error = self.error.as_ref();
-        let error = error.filter(|error| sudden && is_short(error, &one));
+        let here = |error: &&Statement| error.subject.may_share_host(&one.subject);
+        let error = error.filter(|error| sudden && is_short(error, &one) && here(error));
         found.extend(error.map(|error| Statement {
             subject: one.subject.clone(),
             ..error.clone()
@@ -96,6 +96,12 @@ impl Said {
         }
         found.push(one);
     }
+}
+
+/// Returns the host and the unit of a statement.
+fn unit(one: &Statement) -> Option<(Option<String>, String)> {
+    let unit = one.subject.of.clone()?;
+    Some((one.subject.host.clone(), unit))
 }
 
 fn by_systemd() -> Daemon {

@@ -4,7 +4,7 @@ use super::{
     broken_lines::BrokenLines,
     configurations::Configurations,
     headings::Headings,
-    kernel::{self, Kernel},
+    kernel::{self, Kernels},
     line::{Groups, LogLine},
     ray_actor::Actors,
     ray_component::Components,
@@ -43,7 +43,7 @@ pub(super) struct Source {
     monitor: Monitor,
     actors: Actors,
     components: Components,
-    kernel: Kernel,
+    kernels: Kernels,
     broken_lines: BrokenLines,
     configurations: Configurations,
     headings: Headings,
@@ -85,7 +85,7 @@ impl Source {
             monitor: Monitor::default(),
             actors: Actors::default(),
             components: Components::new(worker, pid),
-            kernel: Kernel::default(),
+            kernels: Kernels::default(),
             broken_lines: BrokenLines::default(),
             configurations: Configurations::default(),
             headings: Headings::default(),
@@ -113,7 +113,7 @@ impl Source {
             || self.actors.is_open()
             || self.actors.is_watching()
             || self.components.is_open()
-            || self.kernel.is_open()
+            || self.kernels.are_open()
             || self.broken_lines.is_open()
             || self.configurations.is_open()
             || self.headings.is_open()
@@ -161,8 +161,8 @@ impl Source {
         if has(Groups::COMPONENT) || self.components.is_open() {
             self.components.line(line, &mut self.found, gathered);
         }
-        if !by_worker && (has(Groups::KERNEL) || self.kernel.is_open()) {
-            self.kernel.line(line, &mut self.found);
+        if !by_worker && (has(Groups::KERNEL) || self.kernels.are_open()) {
+            self.kernels.line(line, &mut self.found);
             kernel::gpu_error(line, &mut gathered.remarks);
         }
         if has(Groups::CATALOGUE) || has(Groups::MARKERS) || line.level == Some('C') {
@@ -282,7 +282,7 @@ impl Source {
         self.monitor.flush(&mut self.found);
         self.actors.finish(place, &mut self.found);
         self.components.flush(&end, &mut self.found, gathered);
-        self.kernel.flush(&mut self.found);
+        self.kernels.flush(&mut self.found);
         self.headings.flush(&mut self.found);
         self.torchrun.flush(&mut self.found);
         self.hand_over(gathered);

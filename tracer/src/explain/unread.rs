@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 1 << 20;
 
 static LOOKS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"(?i)\b(?:fatal|killed|terminated|aborted|died|crashed|is dead|has exited|lost communication|exceeded \d+% memory budget|core dumped|dumped core|segmentation fault|exit ?code[ :=]+-?[1-9]\d*|exit status [1-9]\d*|signal[ :=]+(?:sig\w+|\d+)|SIG(?:KILL|TERM|SEGV|ABRT|BUS|ILL|FPE))\b",
+        r"(?i)\b(?:fatal|killed|terminated|aborted|died|crashed|is dead|has exited|lost communication|exceeded \d+% memory budget|core dumped|dumped core|invoked oom-killer|segmentation fault|exit ?code[ :=]+-?[1-9]\d*|exit status [1-9]\d*|signal[ :=]+(?:sig\w+|\d+)|SIG(?:KILL|TERM|SEGV|ABRT|BUS|ILL|FPE))\b",
     )
 });
 

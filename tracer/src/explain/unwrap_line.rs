@@ -88,10 +88,10 @@ static JOB_STEP: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^[^\t]{1,100}\t[^\t]{1,100}\t\u{feff}?"));
 /// As CI services print it before a line.
 static BRACKETED: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"^\[(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d))\] "));
+    LazyLock::new(|| pattern(r"^\[(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:?\d\d))\]:? "));
 static SYSLOG: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        r"^(?:([A-Z][a-z]{2} [ \d]\d [\d:.]{8,15}) )?[\w.-]{1,64} ([\w./@-]{1,64})(?:\[(\d+)\])?: ",
+        r"^(?:([A-Z][a-z]{2} [ \d]\d [\d:.]{8,15}) +)?([\w.-]{1,64}) +([\w./@-]{1,64})(?:\[(\d+)\])?: ",
     )
 });
 /// The same without a host, or with the host left out (`…`): from the kernel, or a program with its
@@ -102,8 +102,9 @@ static HOSTLESS: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 static POD: LazyLock<Regex> = LazyLock::new(|| pattern(r"^(?:\[pod/[^\]]*\]|[\w.-]{1,64} +\|) ?"));
-static LEVEL: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"^(?:<\d{1,3}>|kern  ?:[a-z]+ *: |\d+,\d+,(\d+),[^;]{0,40};)"));
+static LEVEL: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^(?:<\d{1,3}>|(?:kern|user|daemon) {0,2}: *[a-z]+ *: |\d+,\d+,(\d+),[^;]{0,40};)")
+});
 static DMESG: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^\[ *(?:(\d+\.\d{6})|([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}))\] ?")
 });
@@ -215,11 +216,11 @@ fn with_epoch(text: &str, stamp: Stamp) -> Stamp {
 fn inner(value: &Value, json: &str, outer: &LogLine, depth: u8, out: &mut dyn FnMut(LogLine)) {
     let value = value.get("jsonPayload").unwrap_or(value);
     let text = MESSAGES.iter().find_map(|key| value.get(key)?.as_str());
-    let Some(text) = text else {
-        return one(json, outer.clone(), out);
-    };
     let mut line = outer.clone();
     json_times(value, &mut line.stamp);
+    let Some(text) = text else {
+        return one(json, line, out);
+    };
     let field = |key: &str| value.get(key).and_then(Value::as_str);
     // Ray's event files call the component the type of the source.
     let fatal = field("severity") == Some("FATAL");
@@ -238,6 +239,7 @@ fn inner(value: &Value, json: &str, outer: &LogLine, depth: u8, out: &mut dyn Fn
             level => level.chars().next(),
         });
     }
+    line.host = field("_HOSTNAME").and_then(host).or(line.host);
     let program = field("SYSLOG_IDENTIFIER").or_else(|| field("_COMM"));
     if let Some(program) = program {
         line.program = Some((program.to_owned(), None));
@@ -304,7 +306,7 @@ fn layer<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {
         b'<' => cut(&LEVEL, rest),
         b'[' => pod_or_dmesg(rest, line),
         b'0'..=b'9' => dated(rest, line),
-        b'k' if LEVEL.is_match(rest) => cut(&LEVEL, rest),
+        b'k' | b'u' | b'd' if LEVEL.is_match(rest) => cut(&LEVEL, rest),
         byte if byte.is_ascii_alphabetic() => named(rest, line),
         b'.' | 0xe2 if rest.starts_with(['.', '…']) => hostless(rest, line),
         _ => None,
@@ -478,10 +480,21 @@ fn begins_with_month(rest: &str) -> bool {
 }
 
 fn program(found: &regex::Captures<'_>, line: &mut LogLine) {
-    let pid = found.get(3).and_then(|pid| pid.as_str().parse().ok());
+    let pid = found.get(4).and_then(|pid| pid.as_str().parse().ok());
     let day = found.get(1).and_then(|date| stamp::day(date.as_str()));
     line.stamp.day = line.stamp.day.or(day);
-    line.program = Some((found[2].to_owned(), pid.map(Pid)));
+    // A level and a module before a message look alike.
+    let is_sure = found.get(1).is_some() || pid.is_some() || &found[3] == "kernel";
+    if is_sure {
+        line.host = line.host.take().or_else(|| host(&found[2]));
+    }
+    line.program = Some((found[3].to_owned(), pid.map(Pid)));
+}
+
+/// Returns the name of a host, if it tells hosts apart. A level is no host.
+fn host(name: &str) -> Option<String> {
+    let is_level = name.bytes().all(|sign| sign.is_ascii_uppercase());
+    (!is_level && name != "localhost").then(|| name.to_owned())
 }
 
 fn speaker<'a>(rest: &'a str, line: &mut LogLine) -> Option<&'a str> {

@@ -2,6 +2,7 @@
 
 use super::{explain, killers};
 use crate::{
+    ids::Bytes,
     judge::report::{Death, Killer},
     show::clause,
 };
@@ -199,4 +200,89 @@ fn one_decision_is_one_cause() {
         let heads = report.deaths.iter().map(stands);
         assert_eq!(heads.collect::<Vec<u32>>(), [42, 42, 44, 44], "{time}");
     }
+}
+
+/// Journals of two hosts in one text have the same units and pids.
+#[test]
+fn merged_journals_of_two_hosts_are_told_apart() {
+    let line = |host: &str, what: &str| format!("Nov 21 10:34:11 {host} {what}\n");
+    let unit = |host: &str, what: &str| line(host, &format!("systemd[1]: train.service: {what}"));
+    let oom = "kernel: Out of memory: Killed process 640 (python) total-vm:100kB, anon-rss:700716kB, file-rss:4kB, shmem-rss:0kB, UID:0 pgtables:4kB oom_score_adj:0";
+    let fault = "kernel: python[640]: segfault at 1 ip 00007fa3372ec052 sp 00007fffeaa9e518 error 6 in libc.so.6[7fa3372ec000+1000]";
+    let killed = "Main process exited, code=killed, status=9/KILL";
+    let asked = "Main process exited, code=killed, status=15/TERM";
+    let stopping = "systemd[1]: Stopping train.service - Training...";
+    let of_two = |first: String, second: String, found: [(u32, Killer); 2]| {
+        let both = first + &second;
+        let report = explain(&[("journal.txt", &both)]);
+        assert_eq!(killers(&report), found, "{both}");
+        let nodes = report.deaths.iter().map(|death| death.node.as_deref());
+        let nodes: Vec<_> = nodes.flatten().collect();
+        assert!(nodes.contains(&"n1") && nodes.contains(&"n2"), "{both}");
+        let of_one = both.replace("n2", "n1");
+        let report = explain(&[("journal.txt", &of_one)]);
+        assert_eq!(report.deaths.len(), 1, "{of_one}");
+        assert_eq!(report.deaths[0].node, None, "all are of one host");
+    };
+    let crash = (640, Killer::Crash);
+    let global = (640, Killer::KernelOomGlobal);
+    of_two(line("n1", oom), line("n2", fault), [crash, global]);
+    let result = unit("n1", "Failed with result 'oom-kill'.");
+    let unknown = (0, Killer::Unknown);
+    of_two(
+        result,
+        unit("n2", killed),
+        [(0, Killer::KernelOom), unknown],
+    );
+    let other = line("n1", stopping) + &unit("n2", asked);
+    let report = explain(&[("journal.txt", &other)]);
+    assert_eq!(
+        killers(&report),
+        [unknown],
+        "another host's unit is stopped"
+    );
+    let own = other.replace("n1", "n2");
+    let report = explain(&[("journal.txt", &own)]);
+    assert_eq!(killers(&report), [(0, Killer::Signal)]);
+}
+
+/// Lines of two OOM reports stand between each other.
+#[test]
+fn merged_kernel_logs_have_a_report_each() {
+    let line = |host: &str, what: &str| format!("Nov 21 10:34:11 {host} kernel: {what}\n");
+    let invoked = "python invoked oom-killer: gfp_mask=0x6200ca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=0";
+    let usage =
+        |kilobytes: u32| format!("memory: usage {kilobytes}kB, limit {kilobytes}kB, failcnt 0");
+    let killed = |pid: u32| {
+        format!(
+            "Memory cgroup out of memory: Killed process {pid} (python) total-vm:100kB, anon-rss:700716kB, file-rss:4kB, shmem-rss:0kB, UID:0 pgtables:4kB oom_score_adj:0"
+        )
+    };
+    let both: String = [
+        line("n1", invoked),
+        line("n2", invoked),
+        line("n1", &usage(1)),
+        line("n2", &usage(2)),
+        line("n1", &killed(640)),
+        line("n2", &killed(641)),
+    ]
+    .concat();
+    let report = explain(&[("journal.txt", &both)]);
+    let limits = report.deaths.iter().map(|death| {
+        let oom = death.memory.oom.as_ref();
+        (death.process.pid.0, oom.and_then(|oom| oom.limit_bytes))
+    });
+    let mut limits: Vec<_> = limits.collect();
+    limits.sort_unstable();
+    assert_eq!(limits, [(640, Some(Bytes(1024))), (641, Some(Bytes(2048)))]);
+}
+
+/// A level before a module is no host.
+#[test]
+fn levels_are_no_hosts() {
+    let line = |level: &str, what: &str| format!("2026-11-21T00:23:48Z {level} app: {what}\n");
+    let text = line("ERROR", "Fatal Python error: Segmentation fault")
+        + &line("INFO", "Fatal Python error: Aborted");
+    let report = explain(&[("app.log", &text)]);
+    assert!(report.deaths.iter().all(|death| death.node.is_none()));
 }

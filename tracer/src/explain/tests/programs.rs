@@ -613,3 +613,109 @@ fn sigterm_of_a_unit_that_is_stopped_is_systemds() {
         [(0, Killer::Unknown)]
     );
 }
+
+/// Two lines without times stand close together.
+#[test]
+fn one_end_that_two_lines_tell_without_times_is_one_first_cause() {
+    let github = "The runner has received a shutdown signal. This can happen when the runner service is stopped, or a manually started runner is canceled.\nProcess completed with exit code 137.\nThe operation was canceled.\n";
+    assert_eq!(killers(&of(github)), [(0, Killer::Signal)]);
+    let submitit = "submitit WARNING (2022-08-12 02:06:11,453) - Caught signal SIGUSR2 on n1: this job is preempted.\nslurmstepd: error: *** JOB 608 ON n1 CANCELLED AT 2022-08-12T02:06:12 DUE TO JOB REQUEUE ***\n";
+    let report = of(submitit);
+    assert_eq!(killers(&report), [(0, Killer::Signal)]);
+    assert!(report.deaths[0].process.comm.contains("Slurm job 608"));
+    let apart = submitit.replace('\n', &format!("\n{}", "step\n".repeat(400)));
+    assert_eq!(of(&apart).deaths.len(), 2, "they are far apart");
+}
+
+/// Open MPI and Horovod name the rank that failed first above its exit code.
+#[test]
+fn exit_code_below_a_rank_is_of_that_rank() {
+    let text = |name: &str, code: &str| {
+        format!(
+            "> the job to be terminated. The first process to do so was:\n>\n>   Process name: {name}\n>   Exit code:    {code}\n"
+        )
+    };
+    let found = |name: &str, code: &str| {
+        let report = of(&text(name, code));
+        let [death] = report.deaths.as_slice() else {
+            panic!("{name}: {:?}", report.deaths);
+        };
+        (death.verdict.killer, death.process.comm.clone())
+    };
+    let rank = "a process of MPI rank 3".to_owned();
+    assert_eq!(found("[[34210,1],3]", "2"), (Killer::Exit, rank.clone()));
+    assert_eq!(found("[[34210,1],3]", "137"), (Killer::Unknown, rank));
+    let named = "a process of Horovod process worker-1[0]".to_owned();
+    assert_eq!(found("worker-1[0]", "139"), (Killer::Crash, named));
+    assert!(of("  Exit code:    2\n").deaths.is_empty(), "of no rank");
+    assert!(of(&text("[[34210,1],3]", "0")).deaths.is_empty());
+}
+
+/// `DeepSpeed`'s launcher names the rank that had failed among those that it ends.
+#[test]
+fn ranks_that_deepspeed_ends_name_no_first_cause() {
+    let killing = |pid: u32| {
+        format!(
+            "[2026-11-21 08:32:07,148] [INFO] [launch.py:131:sigkill_handler] Killing subprocess {pid}\n"
+        )
+    };
+    let both = killing(640) + &killing(641);
+    assert_eq!(killers(&of(&both)), [(0, Killer::Unknown)]);
+    let failed = "[2026-11-21 08:32:07,150] [ERROR] [launch.py:321:sigkill_handler] ['/usr/bin/python', '-u', 'train.py', '--local_rank=4'] exits with return code = 1\n";
+    assert_eq!(
+        killers(&of(&format!("{both}{failed}"))),
+        [(0, Killer::Exit)]
+    );
+}
+
+/// What one launcher closes at once is one act, if what had failed is not in the text.
+#[test]
+fn what_a_launcher_closes_at_once_is_one_act() {
+    let closing = |second: u32, pid: u32| {
+        format!(
+            "[2026-11-21 14:59:{second},020] torch.multiprocessing.spawn: [WARNING] Terminating process {pid} via signal SIGTERM\n"
+        )
+    };
+    let acts = |text: &str| -> usize {
+        let report = of(text);
+        assert_eq!(report.deaths.len(), 2);
+        let acts = report.deaths.iter().filter_map(|one| one.verdict.act);
+        acts.map(|act| act.death_id)
+            .collect::<std::collections::HashSet<_>>()
+            .len()
+    };
+    assert_eq!(acts(&(closing(58, 640) + &closing(58, 641))), 1);
+    assert_eq!(acts(&(closing(18, 640) + &closing(58, 641))), 0);
+}
+
+/// The report begins below the line on the first victim.
+#[test]
+fn kill_of_a_whole_cgroup_may_name_no_process() {
+    let group = "Nov 21 10:34:11 n1 kernel: Tasks in /kubepods.slice/a.scope are going to be killed due to memory.oom.group set\n";
+    let report = of(group);
+    assert_eq!(killers(&report), [(0, Killer::KernelOomMemcg)]);
+    let killed = "Nov 21 10:34:11 n1 kernel: Memory cgroup out of memory: Killed process 640 (python) total-vm:100kB, anon-rss:7kB, file-rss:4kB, shmem-rss:0kB, UID:0 pgtables:4kB oom_score_adj:0\n";
+    let both = [format!("{group}{killed}"), format!("{killed}{group}")];
+    for text in both {
+        assert_eq!(
+            killers(&of(&text)),
+            [(640, Killer::KernelOomMemcg)],
+            "{text}"
+        );
+    }
+}
+
+/// Talos puts the facility and the time before a line of the kernel log.
+#[test]
+fn talos_dates_its_kernel_log() {
+    let text = "user: warning: [2026-01-12T20:27:31.913975631Z]: [talos] Sending SIGKILL to cgroup {\"component\": \"controller-runtime\", \"controller\": \"runtime.OOMController\", \"cgroup\": \"/sys/fs/cgroup/kubepods/burstable/pod77f06c5c-4593\"}\n";
+    let report = of(text);
+    let [death] = report.deaths.as_slice() else {
+        panic!("{:?}", report.deaths);
+    };
+    assert!(death.when.time.is_some());
+    assert_eq!(
+        death.process.comm,
+        "a process of the pod with uid 77f06c5c-4593"
+    );
+}

@@ -124,6 +124,8 @@ pub struct Subject {
     pub node_id: Option<HexId>,
     /// The address of its node.
     pub ip: Option<String>,
+    /// The host that the line names, as journals do.
+    pub host: Option<String>,
     /// The folder of the raylet's log that speaks of it. The raylet of another folder is on another
     /// node.
     pub folder: Option<String>,
@@ -152,6 +154,11 @@ impl Subject {
         }
     }
 
+    /// Whether both may be on one host, by the names that journals have: `node1`, `node1.example`.
+    pub fn may_share_host(&self, other: &Self) -> bool {
+        share_host(self.host.as_deref(), other.host.as_deref())
+    }
+
     /// Whether it can be told from other processes.
     pub fn is_named(&self) -> bool {
         self.pid.is_some()
@@ -159,6 +166,16 @@ impl Subject {
             || self.actor_id.is_some()
             || self.role == Some(Role::Raylet)
     }
+}
+
+/// Whether two names may be of one host.
+pub(super) fn share_host(one: Option<&str>, other: Option<&str>) -> bool {
+    let is_short = |short: &str, long: &str| {
+        let rest = long.strip_prefix(short);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let both = one.zip(other);
+    both.is_none_or(|(one, other)| is_short(one, other) || is_short(other, one))
 }
 
 /// What a line claims about the end of its subject.

@@ -180,7 +180,8 @@ impl AllClaims {
         };
         let is_meant = |one: &mut Statement| {
             let near = is_close(one.place, statement.place, TAKEN_BACK_LINES);
-            near && matches!(&one.claim, Claim::Daemon(daemon) if daemon.name == by)
+            near && one.subject.may_share_host(&statement.subject)
+                && matches!(&one.claim, Claim::Daemon(daemon) if daemon.name == by)
         };
         claims.pop_if(is_meant);
     }
@@ -195,6 +196,7 @@ impl AllClaims {
         };
         let near = last.place < statement.place
             && is_close(last.place, statement.place, TAKEN_BACK_LINES)
+            && last.subject.may_share_host(&statement.subject)
             && agree(last.subject.pid.as_ref(), statement.subject.pid.as_ref());
         if !near {
             return;
@@ -231,7 +233,8 @@ impl AllClaims {
         let bare = |one: &Statement| {
             one.claim == Claim::Died && is_close(one.place, statement.place, REPORT_LINES)
         };
-        let of_host = above.subject.pid_namespace == PidNamespace::Host;
+        let of_host = above.subject.pid_namespace == PidNamespace::Host
+            && above.subject.may_share_host(&statement.subject);
         let is_bare = !above.statements.is_empty() && above.statements.iter().all(bare);
         (of_host && is_bare).then(|| above.subject.clone())
     }
@@ -260,6 +263,7 @@ impl AllClaims {
             && (self.nameless.iter()).any(|one| {
                 discriminant(&one.claim) == discriminant(&statement.claim)
                     && one.subject.of == statement.subject.of
+                    && one.subject.may_share_host(&statement.subject)
             });
         let is_frame = |one: &&Statement| matches!(one.claim, Claim::Frame { .. });
         let mut frames = self.nameless.iter().filter(is_frame);
@@ -371,6 +375,7 @@ fn of_node(address: &str) -> Option<String> {
 pub(super) fn is_of_stack(one: &Statement, frame: &Statement) -> bool {
     matches!(frame.claim, Claim::Frame { .. })
         && is_near(one.place, frame.place, STACK_LINES)
+        && one.subject.may_share_host(&frame.subject)
         && (one.subject.pid.is_some() || one.place < frame.place)
         && agree(one.subject.pid.as_ref(), frame.subject.pid.as_ref())
         && between(one, frame).is_none_or(|apart| apart <= MINUTE_NS)
@@ -433,6 +438,7 @@ fn alike(one: &Subject, other: &Subject) -> bool {
         && agree(one.actor_id.as_ref(), other.actor_id.as_ref())
         && agree(one.node_id.as_ref(), other.node_id.as_ref())
         && agree(one.ip.as_ref(), other.ip.as_ref())
+        && one.may_share_host(other)
         && agree(one.comm.as_ref(), other.comm.as_ref())
         && agree(one.role.as_ref(), other.role.as_ref())
 }
@@ -450,6 +456,7 @@ fn merge_subject(into: &mut Subject, from: &Subject) {
     fill(&mut into.job_id, from.job_id.as_ref());
     fill(&mut into.node_id, from.node_id.as_ref());
     fill(&mut into.ip, from.ip.as_ref());
+    fill(&mut into.host, from.host.as_ref());
     fill(&mut into.folder, from.folder.as_ref());
     fill(&mut into.class, from.class.as_ref());
     fill(&mut into.task, from.task.as_ref());

@@ -91,6 +91,7 @@ pub(super) fn build(
             subject.node_id.as_ref().map(|id| id.0.clone()),
             subject.ip.clone(),
         ),
+        host: subject.host.clone(),
         folder: None,
         of: subject.of.clone(),
         texts: Vec::new(),

@@ -67,14 +67,16 @@ fn group_of_kernel(made: &mut [Made]) {
     }
 }
 
-/// Groups what systemd ended of one unit at once.
+/// Groups what systemd ended of one unit at once, and what a launcher ended of its children.
 fn group_of_units(made: &mut [Made]) {
     let mut acts: Vec<Vec<usize>> = Vec::new();
     let mut by_unit: HashMap<(&str, &str), usize> = HashMap::new();
     for (at, victim) in made.iter().enumerate() {
         let death = &victim.death;
         let first = death.verdict.cause_death_id.is_none() && death.listed;
-        let unit = victim.of.as_deref().filter(|of| of.starts_with("unit "));
+        let of_unit = victim.of.as_deref().filter(|of| of.starts_with("unit "));
+        let is_child = victim.of.is_none() && victim.closed;
+        let unit = of_unit.or(is_child.then_some(""));
         let Some((unit, sender)) = unit.zip(death.sender.as_ref()).filter(|_| first) else {
             continue;
         };
@@ -130,5 +132,5 @@ fn are_of_one(before: &Made, after: &Made, is_exact: bool) -> bool {
         (None, None) => adjacent,
         _ => false,
     };
-    before.node == after.node && at_once
+    before.node == after.node && before.host == after.host && at_once
 }

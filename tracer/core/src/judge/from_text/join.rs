@@ -171,6 +171,9 @@ fn judge(
     if named == Some(false) {
         return Err(Mismatch::Name);
     }
+    if !ray.subject.may_share_host(&host.subject) {
+        return Err(Mismatch::Host);
+    }
     let apart = apart(ray, host, clock);
     if apart.is_some_and(|apart| apart > 12 * SAME_TIME_NS) {
         return Err(Mismatch::Time);

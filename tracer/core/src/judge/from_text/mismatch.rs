@@ -35,6 +35,7 @@ impl Times {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mismatch {
     Name,
+    Host,
     Time,
     Pid,
     /// Ray's line names no pid.
@@ -53,6 +54,7 @@ impl Mismatch {
     pub(super) fn words(self) -> String {
         match self {
             Self::Name => "the names differ".into(),
+            Self::Host => "the hosts differ".into(),
             Self::Time => "the times differ".into(),
             Self::Pid => "the pids differ".into(),
             Self::NoPid => "Ray's line names no pid".into(),
@@ -95,7 +97,11 @@ impl Candidate {
                 times,
             } => (times, same_pid && namespace == Namespace::Unknown),
             Mismatch::NoPid => (Times::Missing, false),
-            Mismatch::Name | Mismatch::Time | Mismatch::Pid | Mismatch::KillerKnown => return None,
+            Mismatch::Name
+            | Mismatch::Host
+            | Mismatch::Time
+            | Mismatch::Pid
+            | Mismatch::KillerKnown => return None,
         };
         Some(Self {
             place,

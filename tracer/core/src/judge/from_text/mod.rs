@@ -141,6 +141,8 @@ struct Made {
     time: Option<i64>,
     /// The id and the address of its node.
     node: (Option<String>, Option<String>),
+    /// The host that the lines name, as journals do.
+    host: Option<String>,
     /// The folder of the raylet's log that speaks of it.
     folder: Option<String>,
     /// What it belongs to: `unit ray.service`.

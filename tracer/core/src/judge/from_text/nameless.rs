@@ -9,7 +9,7 @@ use libc::{SIGABRT, SIGKILL, SIGTERM};
 
 use super::{
     Made, Place,
-    claim::{Claim, Daemon, RayMemory, Statement, Subject},
+    claim::{Claim, Daemon, RayMemory, Statement, Subject, share_host},
     claims::{after, between, is_close, is_near, is_of_stack},
     death::build,
     text_evidence::TextEvidence,
@@ -127,7 +127,8 @@ fn is_end_of_unit(other: &Statement, watchdog: &Statement) -> bool {
 
 /// Returns the deaths that a claim without a name is about.
 fn victims(one: &Statement, nameless: &[Statement], made: &[Made]) -> Vec<usize> {
-    let near = |made: &Made| is_near(made.place, one.place, CANCELLED_LINES);
+    let near =
+        |made: &Made| is_near(made.place, one.place, CANCELLED_LINES) && may_be_there(one, made);
     let all = |fits: &dyn Fn(&Made) -> bool| -> Vec<usize> {
         let fitting = made.iter().enumerate().filter(|(_, made)| fits(made));
         fitting.map(|(at, _)| at).collect()
@@ -256,6 +257,7 @@ fn alike(one: &Statement, other: &Statement) -> bool {
             daemon == again
                 || is_node_failure((one, daemon), (other, again))
                 || jobs.is_some_and(|(one, other)| one == other)
+                || is_told_in_job((one, daemon), (other, again))
                 || is_one_act((one, daemon), (other, again))
         }
         (Claim::Died | Claim::Lost, other) | (other, Claim::Died | Claim::Lost) => is_weak(other),
@@ -268,13 +270,27 @@ fn alike(one: &Statement, other: &Statement) -> bool {
     }
 }
 
-/// Whether a program says twice within a minute that it ended one thing.
+/// Whether a program says twice in short time that it ended one thing.
 fn is_one_act((one, daemon): (&Statement, &Daemon), (other, again): (&Statement, &Daemon)) -> bool {
     let same = one.subject.of.is_some() && one.subject.of == other.subject.of;
-    let soon = between(one, other).is_some_and(|apart| apart <= MINUTE_NS);
     let signals = daemon.signal.zip(again.signal);
     let agree = signals.is_none_or(|(one, other)| one == other);
-    same && soon && agree && daemon.name == again.name
+    same && is_soon(one, other) && agree && daemon.name == again.name
+}
+
+/// Whether Slurm says that it ended a job, and a program in the job that Slurm ends it.
+fn is_told_in_job(
+    (one, daemon): (&Statement, &Daemon),
+    (other, again): (&Statement, &Daemon),
+) -> bool {
+    let by_slurm = daemon.name == SLURM && again.name == SLURM;
+    by_slurm && is_soon(one, other) && job(one).is_some() != job(other).is_some()
+}
+
+/// Whether two lines were written within a minute, or stand close together in a text without times.
+fn is_soon(one: &Statement, other: &Statement) -> bool {
+    let near = || is_near(one.place, other.place, CANCELLED_LINES);
+    between(one, other).map_or_else(near, |apart| apart <= MINUTE_NS)
 }
 
 /// Whether srun tells that a node failed, and Slurm that it ended a job for a failed node.
@@ -296,6 +312,9 @@ fn are_apart(one: &Statement, other: &Statement) -> bool {
         let names = one.strip_prefix(kind).zip(other.strip_prefix(kind));
         names.is_some_and(|(one, other)| one != other)
     };
+    if !one.subject.may_share_host(&other.subject) {
+        return true;
+    }
     let jobs = job(one).zip(job(other));
     let tasks = one.subject.task.as_ref().zip(other.subject.task.as_ref());
     if tasks.is_some_and(|(one, other)| one != other) || is_said_again(one, other) {
@@ -354,6 +373,7 @@ fn is_inner(inner: &Statement, outer: &Statement) -> bool {
         return false;
     };
     let at_once = between(inner, outer).is_some_and(|apart| apart <= SECOND_NS)
+        && inner.subject.may_share_host(&outer.subject)
         && matches!(inner.claim, Claim::KernelOom(_));
     at_once && std::iter::successors(parent(&inside), |unit| parent(unit)).any(|unit| unit == slice)
 }
@@ -374,9 +394,15 @@ fn parent(unit: &str) -> Option<String> {
     }
 }
 
+/// Whether a death may be on the host that a line names.
+fn may_be_there(one: &Statement, made: &Made) -> bool {
+    share_host(one.subject.host.as_deref(), made.host.as_deref())
+}
+
 /// Whether no named death accounts for a claim.
 fn needed(one: &Statement, clock: &Clock, made: &[Made], nameless: &[Statement]) -> bool {
-    let killed_by = |killer: Killer| made.iter().any(|made| made.death.verdict.killer == killer);
+    let there = || made.iter().filter(|made| may_be_there(one, made));
+    let killed_by = |killer: Killer| there().any(|made| made.death.verdict.killer == killer);
     match &one.claim {
         Claim::RayMemory(_) => !killed_by(Killer::RayMemoryMonitor),
         Claim::KernelOom(oom) => {
@@ -384,7 +410,7 @@ fn needed(one: &Statement, clock: &Clock, made: &[Made], nameless: &[Statement])
             let of_unit = is_of(one, "unit ") && oom.reporter.is_some();
             let by_daemon = |other: &Statement| matches!(&other.claim, Claim::Daemon(daemon) if daemon.unit.is_some() && daemon.for_memory);
             let of_inner = |other: &Statement| is_inner(other, one);
-            made.iter().all(|made| made.death.memory.oom.is_none())
+            there().all(|made| made.death.memory.oom.is_none())
                 && !(of_unit && nameless.iter().any(by_daemon))
                 && !(of_unit && nameless.iter().any(of_inner))
         }
@@ -401,7 +427,7 @@ fn needed(one: &Statement, clock: &Clock, made: &[Made], nameless: &[Statement])
                 !is_weak(&other.claim) && !are_apart(one, other) && !is_after_task(other, nameless)
             };
             let is_other = |made: &Made| is_other_task(one, clock, made);
-            made.iter().all(is_other) && !others.any(accounts) && !is_ended_with_step(one, nameless)
+            there().all(is_other) && !others.any(accounts) && !is_ended_with_step(one, nameless)
         }
     }
 }

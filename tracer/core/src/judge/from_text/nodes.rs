@@ -180,7 +180,7 @@ fn of_death(folders: &[Folder], workers: &HashMap<&HexId, &HexId>, made: &Made) 
 }
 
 /// Returns the address of the node of each death, by the line that tells of it or by another one
-/// that names the same node.
+/// that names the same node. Where journals of several hosts are merged, it is the host.
 pub(super) fn addresses(gathered: &TextEvidence, made: &[Made]) -> Vec<Option<String>> {
     let mut known: HashMap<&HexId, &str> = HashMap::new();
     for mention in &gathered.mentions {
@@ -192,12 +192,14 @@ pub(super) fn addresses(gathered: &TextEvidence, made: &[Made]) -> Vec<Option<St
         let subject = &process.subject;
         known.extend(subject.node_id.as_ref().zip(subject.ip.as_deref()));
     }
+    let hosts: BTreeSet<&String> = made.iter().filter_map(|made| made.host.as_ref()).collect();
     let of = |made: &Made| {
         let (id, address) = &made.node;
         let id = id.as_deref().and_then(HexId::parse);
         let by_id = || known.get(&id?).map(|address| (*address).to_owned());
-        let address = address.clone().or_else(by_id)?;
-        address.parse::<IpAddr>().is_ok().then_some(address)
+        let address = address.clone().or_else(by_id);
+        let address = address.filter(|address| address.parse::<IpAddr>().is_ok());
+        address.or_else(|| made.host.clone().filter(|_| hosts.len() > 1))
     };
     made.iter().map(of).collect()
 }
