@@ -145,7 +145,7 @@ fn in_short(line: &str, figure: bool) -> String {
     let own = line.split(", in ").next().unwrap_or(line);
     let own = without_class(own);
     let own = match own.split_once("by ") {
-        Some((_, place)) if !figure => place,
+        Some((figures, place)) if !figure && !figures.contains('(') => place,
         _ => &own,
     };
     format!("{own}{remark}")

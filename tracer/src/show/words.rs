@@ -274,7 +274,12 @@ fn with_others(death: &Death, alone: &str, act: GroupKill) -> String {
             subject(death)
         ),
         (Killer::Signal, Some((sender, signal))) => {
-            let sender = format!("{} {}", sanitize::name(&sender.comm), sender.pid);
+            let name = sanitize::name(&sender.comm);
+            let sender = match sender.pid.0 {
+                // Logs seldom have it.
+                0 => name,
+                pid => format!("{name} {pid}"),
+            };
             let (signal, victims) = (signals::name(signal), act.victims);
             let did = if victims == act.signalled {
                 format!("{sender} killed {victims} processes with {signal}")

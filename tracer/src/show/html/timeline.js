@@ -210,7 +210,7 @@ function legend() {
   for (const [words, glyph] of glyphs) items.push(el('li', {}, el('b', { textContent: glyph }), ` ${words}`));
   if (LANES.some(lane => lane.calls?.length)) items.push(el('li', {}, 'above: the calls of the process that held most'));
   document.getElementById('legend').append(...items);
-  const over = el('p', { className: 'hint', hidden: !isScaled, textContent: 'Children made by fork count what they share with their parent. The colours are scaled to what was in use.' });
+  const over = el('p', { className: 'hint', hidden: !isScaled, textContent: 'The processes add up to more than was in use: they are sampled at other moments, or count what forks share. The colours are scaled to what was in use.' });
   document.getElementById('legend').after(over);
 }
 

@@ -140,7 +140,7 @@ fn finding(run: Run<'_>, death: &Death, limit: Bytes, name: &str, method: &Metho
     let restart = remedy::keys(run, RemedyGoal::Restart, None);
     if !restart.is_empty() {
         finding.remedy.push(format!(
-            "until that is fixed, save checkpoints ({}) and restart the job before memory is full (loses the work since the last checkpoint)",
+            "restart from a checkpoint in time ({}; loses the work since then)",
             restart.join(" and ")
         ));
     }

@@ -10,6 +10,8 @@ use std::{
     collections::{BTreeMap, HashMap},
 };
 
+use libc::SIGTERM;
+
 use super::{Made, claim::Place};
 use crate::{
     ids::{Bytes, SECOND_NS},
@@ -75,7 +77,9 @@ fn group_of_units(made: &mut [Made]) {
         let death = &victim.death;
         let first = death.verdict.cause_death_id.is_none() && death.listed;
         let of_unit = victim.of.as_deref().filter(|of| of.starts_with("unit "));
-        let is_child = victim.of.is_none() && victim.closed;
+        // It kills one after another what does not end at its SIGTERM.
+        let asked = death.sender.as_ref().and_then(|sender| sender.signal) == Some(SIGTERM);
+        let is_child = victim.of.is_none() && victim.closed && asked;
         let unit = of_unit.or(is_child.then_some(""));
         let Some((unit, sender)) = unit.zip(death.sender.as_ref()).filter(|_| first) else {
             continue;
