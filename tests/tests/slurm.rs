@@ -156,7 +156,7 @@ fn job_without_cgroups_is_named() {
         Err(why) => return skipped(format!("no Slurm: {why}")),
     };
     let file = folder.path().join("node.raytrace");
-    let mut recorder = Recorder::start(&file, &[]).expect("a recorder");
+    let recorder = Recorder::start(&file, &[]).expect("a recorder");
     let takes =
         "sleep 2; python3 -c \"import time; x = bytearray(700 << 20); time.sleep(600)\"; sleep 600";
     let full = slurm.submit("full", &[], &raylet(folder.path(), "full", takes));
