@@ -80,8 +80,10 @@ fn finding(run: Run<'_>, death: &Death, held: &Member, limit: Bytes) -> Finding 
     if let Some(line) = line {
         let brought = line.brought_in_by(run);
         let brought = brought.map_or_else(String::new, |key| format!(" (brought in by {key})"));
-        let rest = "keep no more of what it allocates than a step needs";
-        finding.remedy = vec![format!("{}{brought}: {rest}", line.name())];
+        finding.remedy = vec![format!(
+            "keep no more than a step needs of what {} allocates{brought}",
+            line.name()
+        )];
         finding.about.own_line = true;
         finding.evidence.push(line.evidence());
         finding.saving = Some(Saving::of(Some(class), line.saves(took)));
