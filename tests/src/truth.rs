@@ -522,7 +522,6 @@ fn difference(death: &Value, name: &str, wanted: &Value) -> Option<String> {
         "listed" | "signal" | "exit_code" | "role" | "worker_id" | "job_id" | "actor_class"
         | "node" => &death[name],
         "limit_bytes" | "cgroup" | "constraint" => &death["oom"][name],
-        "pod_uid" => &death["kubernetes"][name],
         "at_least" => return memory_shortfall(&death["memory"], wanted),
         "says" => {
             let says = death["verdict"]["summary"].as_str().zip(wanted.as_str());

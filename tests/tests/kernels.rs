@@ -129,26 +129,26 @@ fn unstaged(truth: &Truth, report: &Value) -> Vec<String> {
 
 #[test]
 fn linux_5_10_names_each_death() {
-    matrix("bullseye", &["-smp", "2"], 92);
+    matrix("bullseye", &["-smp", "2"], 87);
 }
 
 #[test]
 fn linux_6_1_names_each_death() {
-    matrix("bookworm", &["-smp", "2"], 93);
+    matrix("bookworm", &["-smp", "2"], 88);
 }
 
 /// The machine has 255 possible CPUs, of which two are online: as many as QEMU 7.2 emulates without
 /// x2APIC.
 #[test]
 fn linux_6_12_with_255_cpus_names_each_death() {
-    matrix("trixie", &["-smp", "2,maxcpus=255"], 89);
+    matrix("trixie", &["-smp", "2,maxcpus=255"], 84);
 }
 
 #[test]
 fn newest_debian_linux_names_each_death() {
     // One CPU: if QEMU patches code that another virtual CPU runs, this kernel hits a breakpoint
     // that is gone, and panics.
-    matrix("trixie-backports", &["-smp", "1"], 45);
+    matrix("trixie-backports", &["-smp", "1"], 40);
 }
 
 /// Records in one machine where the kernel refuses hooks that proof rests on.

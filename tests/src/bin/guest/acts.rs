@@ -4,9 +4,7 @@ use std::{
     ffi::CString,
     fs::{self, File},
     io::{Read as _, Seek as _, SeekFrom, Write as _},
-    os::unix::{fs::symlink, process::CommandExt as _},
-    path::Path,
-    process::{Command, Stdio},
+    process::Command,
     thread,
     time::Duration,
 };
@@ -25,10 +23,6 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> Result<()> {
             return Ok(());
         }
         "idle" => return sleep(),
-        "eat-after" => {
-            wait_for_file(arguments[0]);
-            eat()
-        }
         _ => cue()?,
     }
     let number = |at: usize| -> Result<i32> {
@@ -78,10 +72,7 @@ pub(crate) fn run(name: &str, arguments: &[&str]) -> Result<()> {
             Ok(())
         }
         "thread-execs" => threads::thread_execs(arguments[0]),
-        "namespace" => namespace(&["namespace-init"], None),
-        "container" => namespace(&["container-shell", arguments[1]], Some(arguments[0])),
-        "container-shell" => container_shell(arguments[0]),
-        "container-raylet" => container_raylet(arguments[0]),
+        "namespace" => namespace(),
         "namespace-init" => {
             let mut members = Vec::new();
             for _ in 0..2 {
@@ -148,62 +139,18 @@ fn hard_cpu_limit() -> Result<()> {
     }
 }
 
-/// Starts the init of a new pid namespace, in a cgroup if one is named, and waits until it ends.
-fn namespace(act: &[&str], cgroup: Option<&str>) -> Result<()> {
+/// Starts the init of a new pid namespace and waits until it ends.
+fn namespace() -> Result<()> {
     // SAFETY: unshare(2) takes a number. Only future children are affected.
     let failed = unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0;
     ensure!(!failed, "unshare: {}", std::io::Error::last_os_error());
     let mut init = Command::new("/init")
-        .arg("act")
-        .args(act)
-        .stdin(Stdio::piped())
+        .args(["act", "namespace-init"])
+        .stdin(std::process::Stdio::piped())
         .spawn()?;
-    if let Some(cgroup) = cgroup {
-        let procs = Path::new(cgroup).join("cgroup.procs");
-        fs::write(procs, init.id().to_string())?;
-    }
     init.stdin.as_mut().context("no stdin")?.write_all(b"\n")?;
     init.wait()?;
     Ok(())
-}
-
-/// Is the shell of a container: it starts a driver and a raylet, and stays.
-fn container_shell(go: &str) -> Result<()> {
-    let session = "/tmp/ray/session_2026-11-29_00-00-00_000000_1";
-    fs::create_dir_all(format!("{session}/logs"))?;
-    symlink("/init", "/tmp/raylet")?;
-    let mut raylet = Command::new("/tmp/raylet")
-        .args(["act", "container-raylet", go])
-        .arg(format!("--raylet_socket_name={session}/sockets/raylet"))
-        .arg(format!("--session-dir={session}"))
-        .stdin(Stdio::piped())
-        .spawn()?;
-    raylet
-        .stdin
-        .as_mut()
-        .context("no stdin")?
-        .write_all(b"\n")?;
-    let _driver = Command::new("/init").args(["act", "idle"]).spawn()?;
-    sleep()
-}
-
-/// Is the raylet of a container: it starts two workers, of which the first takes memory once a file
-/// is there.
-fn container_raylet(go: &str) -> Result<()> {
-    for (title, act) in [
-        ("ray::Trainer.step", ["eat-after", go]),
-        ("ray::IDLE", ["idle", ""]),
-    ] {
-        let mut worker = Command::new("/init");
-        worker.arg0(title).arg("act").args(act).spawn()?;
-    }
-    sleep()
-}
-
-fn wait_for_file(path: &str) {
-    while !Path::new(path).exists() {
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Makes a swap area on a device and turns it on.
