@@ -26,7 +26,7 @@ const SAYS: [(&str, &[&str]); 12] = [
             "RAY_memory_usage_threshold=# has no effect",
             "RAY_object_store_memory=# has no effect",
             "param_offload=True",
-            "WorkerDict # × # MiB = # GiB",
+            "Peaks: WorkerDict # ",
             "Each call of WorkerDict.generate_sequences leaked # MiB in",
         ],
     ),
