@@ -59,8 +59,8 @@ const TELLING: u64 = 1 << 1
     | 1 << 24
     | 1 << 25
     | 1 << 31;
-/// Signals that are frequent and end a process only by what it does at them: CHLD CONT STOP TSTP TTIN TTOU
-/// URG WINCH.
+/// Signals that are frequent and end a process only by what it does at them: CHLD CONT STOP TSTP
+/// TTIN TTOU URG WINCH.
 const HARMLESS: u64 = 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20 | 1 << 21 | 1 << 22 | 1 << 23 | 1 << 28;
 
 #[inline(always)]

@@ -22,6 +22,19 @@ pub(crate) fn folder(path: &str) -> &str {
     &path[..path.len() - base(path).len()]
 }
 
+/// Shortens `a.py:5 C.f` to `a.py:5 f`: the file and the line say which class it is.
+pub fn without_class(line: &str) -> String {
+    match line.rsplit_once(' ') {
+        Some((place, function)) if place.contains(".py:") => {
+            format!(
+                "{place} {}",
+                function.rsplit('.').next().unwrap_or(function)
+            )
+        }
+        _ => line.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

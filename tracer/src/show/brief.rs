@@ -68,7 +68,12 @@ pub fn headline(view: &View<'_>, death: &Death, says_why: bool) -> String {
     let named: Vec<&Death> = view.shown.report.deaths.iter().filter(is_other).collect();
     let more = match others {
         0 => String::new(),
-        more if named.is_empty() => format!(", and {more} more"),
+        more if named
+            .iter()
+            .all(|one| words::class(one) == words::class(death)) =>
+        {
+            format!(", and {more} more")
+        }
         more => format!(", and {more} more ({})", cascade::classes(&named)),
     };
     format!("{who} killed {}{pid}{more}", words::name(death))

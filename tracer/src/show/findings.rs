@@ -8,8 +8,6 @@ use crate::{
     show::{causes, fleet, sanitize, size::size, view::View, words},
 };
 
-/// Follows what a remedy is expected to save.
-const AT_THE_PEAK: &str = " at the peak";
 /// The rule for a kill that no other rule explains.
 const NO_RULE: &str = "nothing-fits";
 /// The rule with findings that differ only in their cgroup.
@@ -35,6 +33,8 @@ pub struct FindingText<'a> {
     /// Labelled texts: what to do, what that saves and costs, alternatives, and how to see that the
     /// finding is wrong.
     pub parts: Vec<(&'static str, String)>,
+    /// What its first remedy is expected to save, if that is known: `at least −1.6 GiB`.
+    saving: Option<String>,
 }
 
 impl FindingText<'_> {
@@ -47,9 +47,8 @@ impl FindingText<'_> {
 
     /// Returns `: −1.6 GiB`, what its first remedy is expected to save, if that is known.
     pub fn saves(&self) -> String {
-        let expected = self.part("Expected");
-        let saves = expected.and_then(|text| text.split(AT_THE_PEAK).next());
-        saves.map_or_else(String::new, |saves| format!(": {saves}"))
+        let saving = self.saving.as_ref();
+        saving.map_or_else(String::new, |saving| format!(": {saving}"))
     }
 
     /// Returns whether it names something to change, and not only what is no cause.
@@ -95,6 +94,7 @@ fn of<'a>(view: &View<'a>, folds: bool) -> Vec<FindingText<'a>> {
             if folds && Some(*at) == first { more } else { 0 },
         ),
         parts: parts(&view.shown.report, finding, number),
+        saving: expected_saving(&view.shown.report, finding),
     });
     found.collect()
 }
@@ -211,14 +211,8 @@ fn parts(
         let whose = saving.task.as_ref().or(saving.class.as_ref());
         let whose = whose.map(|name| sanitize::name(name));
         let whose = whose.map_or_else(String::new, |class| format!(" of {class}"));
-        // A call that had not ended may have added more, and a line may have had more than was seen.
-        let ran = |one: &Death| {
-            let calls = one.activity.calls.as_ref();
-            finding.deaths.contains(&one.id) && calls.is_some_and(|calls| calls.died_in.is_some())
-        };
-        let open = finding.about.own_line && report.deaths.iter().any(ran);
-        let (least, bytes) = (when(open, "at least "), size(saving.bytes));
-        parts.push(("Expected", format!("{least}−{bytes}{AT_THE_PEAK}{whose}")));
+        let saves = expected_saving(report, finding).unwrap_or_default();
+        parts.push(("Expected", format!("{saves} at the peak{whose}")));
     }
     parts.extend(finding.cost.clone().map(|cost| ("Cost", cost)));
     parts.extend(remedies.map(|other| ("Or", other)));
@@ -236,6 +230,18 @@ fn parts(
     let harmless = |text: String| sanitize::line(&text, sanitize::ADVICE);
     let parts = parts.into_iter();
     parts.map(|(label, text)| (label, harmless(text))).collect()
+}
+
+/// Returns `at least −1.6 GiB`: a call that had not ended may have added more, and a line may have
+/// had more than was seen.
+fn expected_saving(report: &Report, finding: &Finding) -> Option<String> {
+    let bytes = size(finding.saving.as_ref()?.bytes);
+    let ran = |one: &Death| {
+        let calls = one.activity.calls.as_ref();
+        finding.deaths.contains(&one.id) && calls.is_some_and(|calls| calls.died_in.is_some())
+    };
+    let open = finding.about.own_line && report.deaths.iter().any(ran);
+    Some(format!("{}−{bytes}", when(open, "at least ")))
 }
 
 fn sentence(text: &str) -> String {

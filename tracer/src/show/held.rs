@@ -9,6 +9,7 @@ use crate::{
     event::Role,
     ids::{Bytes, Pid},
     judge::report::{Death, Growth, GrowthLine, Killer, PROGRAM, subprocess},
+    path,
     show::{
         causes::{Cause, Entry},
         facts, fleet, growth, jobs, rank, sanitize,
@@ -131,6 +132,8 @@ fn of_more(view: &View<'_>, held: &HeldByClass<'_>, victim: &Death) -> Option<St
     }
     let place = growth::place(most);
     let own = place.split(", in ").next().unwrap_or(&place);
+    // WHAT GREW names who called it.
+    let own = sanitize::without_remarks(own);
     Some(format!("{own} ({})", growth::part_of_growth(most, growth)))
 }
 
@@ -143,25 +146,12 @@ fn in_short(line: &str, figure: bool) -> String {
     };
     let line = line.split(" (in ").next().unwrap_or(line);
     let own = line.split(", in ").next().unwrap_or(line);
-    let own = without_class(own);
+    let own = path::without_class(own);
     let own = match own.split_once("by ") {
         Some((figures, place)) if !figure && !figures.contains('(') => place,
         _ => &own,
     };
     format!("{own}{remark}")
-}
-
-/// Shortens `a.py:5 C.f` to `a.py:5 f`: the file and the line say which class it is.
-fn without_class(line: &str) -> String {
-    match line.rsplit_once(' ') {
-        Some((place, function)) if place.contains(".py:") => {
-            format!(
-                "{place} {}",
-                function.rsplit('.').next().unwrap_or(function)
-            )
-        }
-        _ => line.to_owned(),
-    }
 }
 
 /// Returns the classes at a kill, the largest first. A class of forked children that count what they

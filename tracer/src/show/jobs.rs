@@ -30,16 +30,9 @@ pub fn lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String,
 /// Returns the same in short: without the arguments of its program, and without why a death ended
 /// it, which that death's block says. A death on a node tells jobs of one id apart.
 pub fn short_lines(view: &View<'_>, causes: &[Cause<'_>], most: usize) -> Vec<(String, String)> {
-    let of_node = |job: &Job| {
-        let by = ended_by_label(view, job, causes);
-        by.is_some_and(|by| by.contains(" on "))
-    };
-    let label = |job: &Job| {
-        if of_node(job) {
-            label(job, &sanitize::name(&job.job_id.0))
-        } else {
-            label(job, &name(view, job))
-        }
+    let label = |job: &Job| match node_of_end(view, job, causes) {
+        Some(_) => label(job, &sanitize::name(&job.job_id.0)),
+        None => label(job, &name(view, job)),
     };
     told(view, most, |job| {
         parts(label(job), line(view, job, causes, true))
@@ -212,11 +205,18 @@ fn run(job: &Job) -> Option<String> {
 /// Returns `KILL 2`, or `KILL 2 on gpu-07` if it is shown.
 fn ended_by_label(view: &View<'_>, job: &Job, causes: &[Cause<'_>]) -> Option<String> {
     let label = view.shown.label(job.ended_by_death_id?)?;
-    let shown = causes.iter().find(|cause| cause.label() == label);
-    Some(match shown.and_then(|cause| cause.death.node.as_deref()) {
+    Some(match node_of_end(view, job, causes) {
         Some(node) => format!("{label} on {}", sanitize::name(node)),
         None => label,
     })
+}
+
+/// Returns the node of the death that ended a job, if that death is shown and nodes are named.
+fn node_of_end<'a>(view: &View<'_>, job: &Job, causes: &[Cause<'a>]) -> Option<&'a str> {
+    let number = view.shown.number(job.ended_by_death_id?)?;
+    let mut shown = causes.iter();
+    let cause = shown.find(|cause| cause.number == number)?;
+    cause.death.node.as_deref()
 }
 
 /// ` KILL 1 did not end it: task retried.`

@@ -6,7 +6,7 @@ use super::Run;
 use crate::{
     ids::{Bytes, size},
     judge::report::GrowthLine,
-    python,
+    path, python,
     ray::framework,
 };
 
@@ -95,11 +95,7 @@ impl KeptLine<'_> {
     /// Says what to do about memory that calls leave behind. What keeps it may be any line that was
     /// given what this one allocated.
     pub(super) fn free_after_each_call(&self) -> String {
-        // The file and the line say which class it is.
-        let caller = self.line.caller().map(|caller| {
-            let (at, function) = caller.rsplit_once(' ').unwrap_or((caller, ""));
-            format!("{at} {}", function.rsplit('.').next().unwrap_or(function))
-        });
+        let caller = self.line.caller().map(path::without_class);
         let place = caller.map_or_else(String::new, |caller| format!(" at {caller}"));
         format!(
             "free after each call what {} allocates, or bound it: find{place} what keeps it",

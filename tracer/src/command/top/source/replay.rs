@@ -155,17 +155,24 @@ impl Replay {
 #[cfg(test)]
 mod tests {
     use ratatui::{Terminal, backend::TestBackend, crossterm::event::KeyCode};
+    use tempfile::NamedTempFile;
 
     use super::*;
     use crate::{command::top::source::Following, show::top::KeyOutcome, tests::golden::unpacked};
 
+    /// Opens one of the golden recordings. It is there as long as its file.
+    fn opened(name: &str) -> (NamedTempFile, Top, Following) {
+        let file = unpacked(name);
+        let mut top = Top::new("d.raytrace", false);
+        let mut source = Following::open(file.path()).expect("a recording");
+        source.read(&mut top).expect("it is read");
+        (file, top, source)
+    }
+
     /// Returns the first line of the view.
     fn title(top: &Top) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(120, 40)).expect("a terminal");
-        terminal.draw(|frame| top.draw(frame)).expect("a frame");
-        let buffer = terminal.backend().buffer();
-        let cells = (0..120).map(|x| buffer[(x, 0)].symbol().to_owned());
-        cells.collect()
+        let screen = screen(top);
+        screen.lines().next().unwrap_or_default().to_owned()
     }
 
     /// Returns all lines of the view.
@@ -178,10 +185,7 @@ mod tests {
     /// An actor died because `/dev/shm` was full: its fill and the remedy are shown.
     #[tokio::test]
     async fn details_of_a_death_show_the_fix() {
-        let file = unpacked("gallery-openrlhf");
-        let mut top = Top::new("d.raytrace", false);
-        let mut source = Following::open(file.path()).expect("a recording");
-        source.read(&mut top).expect("it is read");
+        let (_file, mut top, source) = opened("gallery-openrlhf");
         let opened = screen(&top);
         assert!(opened.contains("/dev/shm     64 of 64 MiB"), "{opened}");
         assert!(!top.wants_answers());
@@ -198,10 +202,7 @@ mod tests {
     /// it they held no more than was in use.
     #[tokio::test]
     async fn memory_of_forked_children_counts_once() {
-        let file = unpacked("verl-d");
-        let mut top = Top::new("d.raytrace", false);
-        let mut source = Following::open(file.path()).expect("a recording");
-        source.read(&mut top).expect("it is read");
+        let (_file, top, _source) = opened("verl-d");
         let shown = screen(&top);
         let row = shown.lines().find(|line| line.contains("TaskRunner  "));
         let row = row.expect("its class");
@@ -211,10 +212,7 @@ mod tests {
     /// The recording of a verl job that two kills ended, within 388 ms.
     #[tokio::test]
     async fn recording_opens_at_the_last_kill_and_is_stepped_through() {
-        let file = unpacked("verl-c");
-        let mut top = Top::new("c.raytrace", false);
-        let mut source = Following::open(file.path()).expect("a recording");
-        source.read(&mut top).expect("it is read");
+        let (_file, mut top, mut source) = opened("verl-c");
         let opened = title(&top);
         assert!(
             opened.contains("00:22:24.") || opened.contains("00:22:23."),
